@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func TestSelectorMatch(t *testing.T) {
@@ -42,7 +42,8 @@ func TestSelectorMatch(t *testing.T) {
 	}
 }
 
-// A senseless registration is refused, and not blamed on the sandbox.
+// TestSelectorRegistration checks that an invalid registration is refused with an error
+// that does not match ErrRejected: the runner made the mistake, not the sandbox.
 func TestSelectorRegistration(t *testing.T) {
 	t.Parallel()
 	many := map[string]string{}
@@ -70,8 +71,8 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestFromToken: every reason of the gate is one of ours, and what is not a
-// refusal stays what it is.
+// TestFromToken checks that every reason of package jose maps to a reason of this
+// package, and that other errors are returned unchanged.
 func TestFromToken(t *testing.T) {
 	t.Parallel()
 	known := map[attest.Reason]bool{
@@ -115,5 +116,20 @@ func TestCostly(t *testing.T) {
 	leave()
 	if _, err = attest.Costly(ctx); !errors.Is(err, no) || in != 2 || out != 1 {
 		t.Errorf("%v, %d in, %d out", err, in, out)
+	}
+}
+
+// TestDecode checks that an error names the kind and comes with the zero value.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	type settings struct {
+		Places []string `json:"places"`
+	}
+	if got, err := attest.Decode[settings]("kind", []byte(`{"places":["a"]}`)); err != nil || len(got.Places) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err := attest.Decode[settings]("kind", []byte(`{"places":["a"],"Places":["b"]}`))
+	if err == nil || !strings.HasPrefix(err.Error(), "attest/kind: configuration: Places: ") || got.Places != nil {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -1,39 +1,32 @@
-// Package attest is the contract between evidence and identity: a caller shows
-// what its environment vouches for, an Attestor says who that is.
+// Package attest defines how evidence becomes an identity. A caller sends evidence
+// about its environment, such as a signed token, and an Attestor returns an Identity.
 //
-//	evidence.go  Evidence: what was shown, and what the listener saw of the caller
-//	identity.go  Identity, Class, Attestor; Personal: kinds that judge ID tokens
-//	selector.go  SelectorMatch: is this the sandbox that was registered?
-//	registrar.go Registrar: kinds that know which registrations fit too much
-//	             Selecting: which selectors a kind can give; Reattester: whether
-//	             its evidence can be shown afresh
-//	challenge.go Challenger: kinds whose evidence answers a challenge; nonce.go
-//	             Nonces: challenges that nobody keeps
-//	clientauth.go ClientAuth: kinds whose evidence authenticates OAuth clients
-//	config.go    Decode: what a kind reads of the configuration file; see options/
-//	watch.go     Watcher: kinds that see a sandbox die
-//	cost.go     Costly: what kinds ask before a judgement costs others something
-//	trace.go     Step: what was checked, for whoever asks why
-//	errors.go    ErrRejected, the fixed set of reasons
+//	evidence.go     Evidence: the document, and what the listener observed of the caller
+//	identity.go     Identity, Class, Attestor; Decode: reads a kind's configuration
+//	selector.go     SelectorMatch: compares an identity with the registered selectors
+//	capabilities.go interfaces that a kind may also implement: Challenger, ClientAuth,
+//	                Personal, Registrar, Selecting, Reattester, Watcher
+//	nonce.go        Nonces: nonces of challenges that need no storage
+//	context.go      Costly: permission for expensive work; Passed: a trace of checks
+//	errors.go       ErrRejected and the fixed set of reasons
 //
-// Each folder below is one kind: enroll, oidc, and so on. Package all lists
-// them; package attesttest is the suite that every kind passes. Packages jose,
-// dpop, fetch and options are not kinds but tools, kubetest is for tests.
+// Each folder below is one kind, such as enroll and oidc, with exceptions: package all
+// lists the kinds, attesttest is the test suite that every kind passes, kubetest is for
+// tests, and jose, dpop, fetch, clock and options are libraries.
 //
 // # What a kind must not do
 //
-// A kind looks at one piece of evidence and nothing else. The steps that all
-// kinds share are done once, by the broker's pipeline, in this order, so that no
-// kind can forget one:
+// A kind judges one piece of evidence and nothing else. The broker's pipeline does the
+// steps that all kinds share, in this order, so that no kind can forget one:
 //
-//  1. Proof of possession: before Attest, the pipeline checks the DPoP proof or
-//     the client certificate and fills Evidence.Key. A kind may demand that its
-//     evidence names that key (Identity.Key), and never proves the key itself.
+//  1. Proof of possession: before Attest, the pipeline checks the DPoP proof or the
+//     client certificate and sets Evidence.Key. A kind may require that its evidence
+//     names that key (Identity.Key). It does not verify possession itself.
 //  2. Attest.
-//  3. Key binding: Identity.Key, when set, must be Evidence.Key.
+//  3. Key binding: Identity.Key, when set, must equal Evidence.Key.
 //  4. Replay: Identity.ReplayID is claimed for Evidence.Key until ReplayUntil.
 //     The first use binds the key: later uses with the same key are allowed
 //     (workload tokens are legitimately cached and reused), uses with another
 //     key are refused.
-//  5. SelectorMatch against what the runner registered for the task.
+//  5. SelectorMatch with the selectors that the runner registered for the task.
 package attest

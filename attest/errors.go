@@ -3,13 +3,13 @@ package attest
 import (
 	"errors"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// ErrRejected is matched by every error that is the caller's fault.
+// ErrRejected is matched by every error which means that the evidence is invalid.
 var ErrRejected = errors.New("attest: evidence rejected")
 
-// Reason says why evidence was rejected; a fixed set, fit for a metrics label.
+// Reason is why evidence was rejected: one of a fixed set, used as a metrics label.
 type Reason string
 
 // The reasons.
@@ -30,20 +30,20 @@ const (
 	ReasonKeyBinding      Reason = "key_binding"
 	ReasonNonce           Reason = "nonce"
 	ReasonMeasurement     Reason = "measurement"
-	ReasonDead            Reason = "dead"
+	ReasonExited          Reason = "exited"
 	ReasonUsed            Reason = "used"
 	ReasonSelectors       Reason = "selectors"
 )
 
-// Rejection is the caller's fault. Public is one sentence fit for an RFC 6749
-// error_description that repeats nothing from the evidence.
+// Rejection is the error for invalid evidence. Public is one sentence that is sent as
+// error_description (RFC 6749 section 5.2) and contains nothing from the evidence.
 type Rejection struct {
 	Reason Reason
 	Public string
 	cause  error
 }
 
-// Reject makes a Rejection; cause, for logs, may be nil.
+// Reject returns a *Rejection. cause is for logs and may be nil.
 func Reject(r Reason, public string, cause error) error {
 	return &Rejection{Reason: r, Public: public, cause: cause}
 }
@@ -61,14 +61,14 @@ func (r *Rejection) Unwrap() error { return r.cause }
 // Is matches ErrRejected.
 func (r *Rejection) Is(target error) bool { return target == ErrRejected }
 
-// FromToken turns a refusal of package jose into a Rejection with the same public
-// sentence. Every other error passes unchanged: it means "could not judge".
+// FromToken converts a *jose.Error into a *Rejection with the same public sentence.
+// It returns every other error unchanged: the token could not be judged.
 func FromToken(err error) error {
 	e, refused := errors.AsType[*jose.Error](err)
 	if !refused {
 		return err
 	}
-	r := Reason(e.Reason) // the sets overlap, see the test
+	r := Reason(e.Reason) // most reasons have the same name in both sets; TestFromToken checks all
 	switch e.Reason {
 	case jose.ReasonHeader:
 		r = ReasonMalformed

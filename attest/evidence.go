@@ -2,38 +2,39 @@ package attest
 
 import "crypto"
 
-// MaxDocument is the largest document, in bytes, that a kind need look at.
+// MaxDocument is the maximum size of a document in bytes.
 const MaxDocument = 64 << 10
 
-// Evidence is one attempt of a caller to say who it is.
+// Evidence is the input of one attestation.
 type Evidence struct {
 	// Attestor is the configured name of the kind instance to ask.
 	Attestor string
-	// Document as sent: a JWT, a ticket, a signed document. Hostile. Empty for
-	// kinds that judge the channel alone.
+	// Document is the document as sent, unchecked and possibly hostile: a JWT, a
+	// ticket, a signed document. Empty for kinds that judge only the channel.
 	Document []byte
-	// Method is the OAuth client authentication that the caller says this is, one of
-	// ClientAuth; "" when the evidence came another way. The pipeline has compared it.
+	// Method is the OAuth client authentication method that the caller used, "" for
+	// none. The pipeline has checked that it is one of the instance's ClientMethods.
 	Method string
-	// ClientAssertion is true when the document came as client_assertion: then its aud is
-	// ebb alone, whatever the configuration accepts elsewhere (RFC 7523bis).
+	// ClientAssertion is true when the document was sent as client_assertion. Its aud
+	// must then be ebb and nothing else, even when the configuration accepts other
+	// audiences in other places (RFC 7523bis).
 	ClientAssertion bool
-	// Header is the name of the HTTP header that Document came in, as the instance's
-	// configuration has it; "" for the body. The pipeline has compared it.
+	// Header is the name of the HTTP header that carried Document, "" for the body.
+	// The pipeline has checked that it is the header that the instance configures.
 	Header string
-	// Channel is what the listener saw.
+	// Channel is what the listener observed of the connection.
 	Channel Channel
-	// Key is what the caller has proved to hold.
+	// Key is the key whose possession the caller has proved.
 	Key Key
 }
 
-// Channel is what the listener knows about the connection by itself. No header
-// that a client could write ends up here.
+// Channel is what the listener itself observed of the connection. It contains no
+// header, because a client could forge one.
 type Channel struct {
-	// PeerCertificates is the TLS client chain in DER as the client showed it, leaf
-	// first. That it holds the leaf's key was proved, and Key.X5T names that leaf.
-	// Nothing else was: no path, no name, no date. A kind that believes more
-	// verifies more, by authorities of its own.
+	// PeerCertificates is the TLS client chain in DER as the client sent it, leaf
+	// first. The client has proved possession of the leaf's key, and Key.X5T is the
+	// digest of that leaf. The chain, the names and the dates are unverified: a kind
+	// that relies on them verifies them against its own authorities.
 	PeerCertificates [][]byte
 	// RemoteAddr is host:port of the peer, or the path of a unix socket.
 	RemoteAddr string
@@ -43,20 +44,20 @@ type Channel struct {
 	Peer *Peer
 }
 
-// Peer is what the kernel said of a process when it connected (unix(7),
-// SO_PEERCRED and SO_PEERPIDFD). A descriptor that was passed on, or kept over a
-// fork, still speaks for whoever connected.
+// Peer is what the kernel reported about a process when it connected (unix(7),
+// SO_PEERCRED and SO_PEERPIDFD). When the descriptor is passed to another process or
+// inherited over a fork, Peer still describes the process that connected.
 type Peer struct {
 	PID      int
 	UID, GID uint32
-	// PIDFD names that very process even when its number has been used again. The
-	// listener owns it and closes it after the connection; -1 where the kernel
-	// gives none (before Linux 6.5).
+	// PIDFD identifies that process even after its PID has been reused. The listener
+	// owns it and closes it after the connection; -1 on kernels without SO_PEERPIDFD
+	// (before Linux 6.5).
 	PIDFD int
 }
 
-// Key is a key whose possession the pipeline has proved, once. The zero Key
-// means that none was.
+// Key is a key whose possession the pipeline has verified. The zero Key means that
+// the caller proved none.
 type Key struct {
 	// JKT is the RFC 7638 thumbprint from a DPoP proof (RFC 9449), "" without one.
 	JKT string

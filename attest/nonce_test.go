@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 func nonces(t *testing.T, fill byte) *attest.Nonces {
@@ -29,7 +29,7 @@ func TestNonces(t *testing.T) {
 		t.Errorf("got %d characters until %v", len(nonce), until)
 	}
 	if again, _ := n.Issue("tpm", "jkt", now); again == nonce {
-		t.Error("two nonces are one")
+		t.Error("two nonces are equal")
 	}
 	if got, err := nonces(t, 1).Check(nonce, "tpm", "jkt", now.Add(attest.NonceLife-time.Millisecond)); err != nil || !got.Equal(until) {
 		t.Errorf("another replica: %v, %v", got, err)
@@ -62,14 +62,15 @@ func TestNonces(t *testing.T) {
 		}
 	}
 	if bytes.Equal(n.Secret(nonce, "a", "b"), n.Secret(nonce, "ab")) || !bytes.Equal(n.Secret(nonce, "a"), nonces(t, 1).Secret(nonce, "a")) {
-		t.Error("secrets are not those of their context alone")
+		t.Error("a secret depends on more or less than its nonce and context")
 	}
 	if _, err := attest.NewNonces(make([]byte, 31)); err == nil {
-		t.Error("a short key was taken")
+		t.Error("a short key was accepted")
 	}
 }
 
-// Without a key there is no nonce, not even one that was made for none.
+// TestNonceWithoutKey checks that Check refuses an empty key, also for a nonce that was
+// issued for an empty key.
 func TestNonceWithoutKey(t *testing.T) {
 	t.Parallel()
 	n, now := nonces(t, 1), time.Unix(1_800_000_000, 0)
@@ -79,7 +80,8 @@ func TestNonceWithoutKey(t *testing.T) {
 	}
 }
 
-// A kind hands secrets out: none may serve as the MAC of a nonce.
+// TestSecretIsNoNonce checks that a derived secret, which a kind may send to a client,
+// cannot serve as the MAC of a nonce.
 func TestSecretIsNoNonce(t *testing.T) {
 	t.Parallel()
 	n, now := nonces(t, 1), time.Unix(1_800_000_000, 0)

@@ -2,23 +2,21 @@ package broker
 
 import (
 	"fmt"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
 	"maps"
 	"slices"
 	"time"
-
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/broker/provider"
-	"ebb/scopes"
 )
 
-// Delegation lets the sandbox of a task hand a part of what the task may to other
-// sandboxes. Each of them gets a task of its own, which is bounded by that of who
-// delegated and dies with it.
+// Delegation allows the sandbox of a task to delegate a part of the task's rights to other
+// sandboxes. Each of them gets a task of its own. That task is limited by the delegating task
+// and ends with it.
 type Delegation struct {
-	Expect Expect `json:"sandbox_expected"` // what each of them must be; whoever delegates may demand more, never less
-	Depth  int    `json:"depth"`            // how many times in a row; 1 = those it delegates to cannot delegate on
-	Open   int    `json:"open,omitempty"`   // how many may be open at one time below the runner's task, at any depth; 0 = DefaultDelegates
+	Expect Expect `json:"sandbox_expected"` // selectors that each delegate must have; the delegating sandbox may demand more, never fewer
+	Depth  int    `json:"depth"`            // number of levels; 1 = delegates cannot delegate further
+	Open   int    `json:"open,omitempty"`   // open delegated tasks at one time below the runner's task, at any depth; 0 = DefaultDelegates
 }
 
 // Bounds of delegation.
@@ -26,28 +24,28 @@ const (
 	MaxDelegationDepth = 4
 	DefaultDelegates   = 16
 	MaxDelegates       = 256
-	MaxDelegatesEver   = 4096 // below one task of a runner's, in all its time: the end looks at each of them
+	MaxDelegatesEver   = 4096 // below one task of a runner over its whole life: ending the task reads each of them
 )
 
-// DelegationSpec is what a sandbox hands on. Members that are zero stay as they are
-// for the one that delegates, unless they say otherwise.
+// DelegationSpec is what a sandbox delegates. Zero members keep the value of the delegating
+// task, unless their comment says otherwise.
 type DelegationSpec struct {
 	Ceiling   scopes.Set
-	TTL       time.Duration // never past the end of the task that delegates; 0 = until then
-	Uses      int           // credentials in all; needed when those of the task that delegates are counted
+	TTL       time.Duration // never past the end of the delegating task; 0 = until then
+	Uses      int           // credentials in all; required when the delegating task has such a limit
 	Selectors map[string]string
-	Depth     int // how many times in a row it may be delegated on; 0 = not at all
+	Depth     int // number of further levels of delegation; 0 = none
 }
 
-// child is the one place that says what may be delegated: the task that t becomes
-// for another sandbox, wider than t in nothing. notAfter is the end of the evidence
-// of who delegates, zero = says nothing. What is not narrower is refused, never cut
-// down, but for the end.
-func (t Task) child(s DelegationSpec, id string, now, notAfter time.Time) (Task, error) {
+// Child returns the task that t delegates to another sandbox, and is the only place that
+// decides what may be delegated: the child exceeds t in nothing. notAfter is the end of the
+// delegating sandbox's evidence; the zero time means that the evidence has none. A spec that
+// exceeds t is refused, never narrowed, except for the deadline, which is shortened.
+func (t Task) Child(s DelegationSpec, id string, now, notAfter time.Time) (Task, error) {
 	d := t.Delegation
 	switch {
 	case d == nil:
-		return Task{}, E(Forbidden, "This task may not delegate. Its runner says so when it opens it: delegation.", nil)
+		return Task{}, E(Forbidden, "This task may not delegate. Its runner allows it with the member delegation when it opens the task.", nil)
 	case s.Ceiling.Empty():
 		return Task{}, E(InvalidScope, "Name at least one scope to delegate.", nil)
 	case !t.Ceiling.Covers(s.Ceiling):
@@ -56,7 +54,7 @@ func (t Task) child(s DelegationSpec, id string, now, notAfter time.Time) (Task,
 	case s.Depth < 0 || s.Depth >= d.Depth:
 		return Task{}, E(Invalid, fmt.Sprintf("depth must be less than that of the task: 0 to %d.", d.Depth-1), nil)
 	case s.Uses < 0 || t.Caps.Uses > 0 && (s.Uses < 1 || s.Uses > t.Caps.Uses):
-		return Task{}, E(Invalid, "uses must be positive, and at most what the task has itself when that is counted.", nil)
+		return Task{}, E(Invalid, "uses must be positive, and at most the uses of the delegating task when those are limited.", nil)
 	case s.TTL < 0:
 		return Task{}, E(Invalid, "The lifetime must be positive.", nil)
 	}
@@ -80,20 +78,21 @@ func (t Task) child(s DelegationSpec, id string, now, notAfter time.Time) (Task,
 		out.Deadline = end
 	}
 	if out.Deadline.Sub(now) < time.Second {
-		return Task{}, E(Denied, "Less than a second is left of the task or of the evidence.", nil)
+		return Task{}, E(Denied, "Less than one second is left until the task or its evidence ends. Open a new task.", nil)
 	}
 	return out, nil
 }
 
-// root is the task of a runner that a task began with: its own, or the first above.
-func (t Task) root() string {
+// Root returns the id of the runner's task at the top of the delegation tree: t itself, or its
+// first ancestor.
+func (t Task) Root() string {
 	if len(t.Ancestors) > 0 {
 		return t.Ancestors[0]
 	}
 	return t.ID
 }
 
-// and is e with more selectors. A selector that e has cannot be given another value.
+// and returns e with more selectors. A selector that e already has cannot get another value.
 func (e Expect) and(more map[string]string) (Expect, error) {
 	all := maps.Clone(e.Selectors)
 	if len(more) > 0 && all == nil {
@@ -101,7 +100,7 @@ func (e Expect) and(more map[string]string) (Expect, error) {
 	}
 	for k, v := range more {
 		// A sandbox writes these, and people read them.
-		if !labelForm.MatchString(k) || len(v) > 256 || !jose.Plain(v) {
+		if !LabelForm.MatchString(k) || len(v) > 256 || !jose.Plain(v) {
 			return e, E(Invalid, "selectors must have names of a-z A-Z 0-9 . _ / - and printable values of at most 256 bytes.", nil)
 		}
 		if had, taken := all[k]; taken && had != v {
@@ -115,27 +114,4 @@ func (e Expect) and(more map[string]string) (Expect, error) {
 		}
 	}
 	return Expect{Attestor: e.Attestor, Selectors: all}, nil
-}
-
-// checkDelegation says what is wrong with a runner's delegation, "" for nothing.
-func (b *Broker) checkDelegation(d *Delegation) string {
-	switch {
-	case d == nil:
-		return ""
-	case d.Depth < 1 || d.Depth > MaxDelegationDepth:
-		return fmt.Sprintf("delegation.depth must be 1 to %d", MaxDelegationDepth)
-	case d.Open < 0 || d.Open > MaxDelegates:
-		return fmt.Sprintf("delegation.open must be 0 (%d) to %d", DefaultDelegates, MaxDelegates)
-	}
-	return b.checkExpect("delegation.sandbox_expected", d.Expect)
-}
-
-// actor names the sandboxes that act in a task (RFC 8693 section 4.1): its own,
-// and inside it the one that delegated to it, and so on.
-func (b *Broker) actor(t Task) *provider.Actor {
-	var before *provider.Actor
-	for _, id := range append(slices.Clone(t.Ancestors), t.ID) {
-		before = &provider.Actor{Subject: sandboxOf(id), Issuer: b.cfg.Issuer, Actor: before}
-	}
-	return before
 }

@@ -5,19 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 	"time"
 
 	"github.com/gowebpki/jcs"
-
-	"ebb/broker/provider"
-	"ebb/broker/risk"
-	"ebb/scopes"
-	"ebb/scopes/policy"
 )
 
-// FactSheet is what an approver decides on, computed by the broker alone: the
-// agent's words are not among them (I9). [Request.Facts] is its canonical form,
-// which the digest names; [Request.Sheet] decodes that.
+// FactSheet holds the facts on which an approver decides. The broker alone computes them; the
+// agent's words are not among them (I9). [Request.Facts] is its canonical form, whose hash is
+// the digest; [Request.Sheet] decodes it.
 type FactSheet struct {
 	Request    string            `json:"request_id"`
 	Scope      scopes.Set        `json:"scope"`
@@ -26,7 +25,7 @@ type FactSheet struct {
 	Class      provider.Class    `json:"revocability"`
 	Bound      Seconds           `json:"revocation_bound"` // class eventual
 	TTL        Seconds           `json:"ttl_seconds"`
-	Reuse      Seconds           `json:"grant_seconds"` // how long an approval serves this and less, with the same tool; a shorter TTL shortens it
+	Reuse      Seconds           `json:"grant_seconds"` // how long an approval can be reused for this and less, with the same tool; a shorter approved TTL shortens it
 	Binding    provider.Binding  `json:"cnf"`
 	Tool       string            `json:"tool"`
 	TaskID     string            `json:"task_id"`
@@ -37,7 +36,7 @@ type FactSheet struct {
 	Labels     map[string]string `json:"labels"`
 	Deadline   time.Time         `json:"deadline"`
 	Sandbox    Sandbox           `json:"sandbox"`
-	Above      []string          `json:"delegated_by,omitempty"` // sandboxes, from the one of the runner's task to the one that delegated to it
+	Above      []string          `json:"delegated_by,omitempty"` // delegating sandboxes, from that of the runner's task to the direct parent
 	WouldAllow scopes.Set        `json:"would_allow"`
 	Rules      []string          `json:"rules"`
 	Why        []string          `json:"why"`
@@ -46,28 +45,29 @@ type FactSheet struct {
 	Violations int               `json:"violations"`
 	Taint      []string          `json:"taint"`
 	ExpiresAt  time.Time         `json:"expires_at"`
-	EndsBy     time.Time         `json:"ends_by,omitzero"` // whenever it is approved, nothing that comes of it is alive after this
+	EndsBy     time.Time         `json:"ends_by,omitzero"` // latest end of every credential that the approval leads to, whenever it is given
 
-	// Requests of older versions of ebb have none of these.
+	// Requests of older versions of ebb have none of the following members.
 	Effect   *risk.Effect `json:"effect,omitempty"`
-	Undoable scopes.Set   `json:"undoable,omitzero"` // the part whose effects can be undone: a smaller yes; empty when that is all
+	Undoable scopes.Set   `json:"undoable,omitzero"` // the part with undoable effects, offered as a narrower approval; empty when that is all of it
 	Risk     *risk.Result `json:"risk,omitempty"`
 	Then     *AsAsked     `json:"as_asked,omitempty"`
-	Delivery string       `json:"delivery,omitempty"` // policy.DeliveryToken or policy.DeliveryEgress; older ones have only the second
-	// CouldStay: it is handed out, though egress could add it, or a part of it, to requests.
+	Delivery string       `json:"delivery,omitempty"` // policy.DeliveryToken or policy.DeliveryEgress; older requests have only the second
+	// CouldStay: the token is issued to the sandbox, although egress could add all or a part of
+	// it.
 	CouldStay bool `json:"could_stay,omitempty"`
 }
 
-// Understood reports whether people may approve: ebb knows what the scopes allow.
+// Understood reports whether ebb knows the effect of the scopes. People may approve only then.
 func (f FactSheet) Understood() bool { return f.Effect != nil && f.Effect.Understood }
 
-// End is when what is approved at a moment and used at once ends, at the latest.
+// End returns the latest end of a credential that is approved at a moment and issued at once.
 func (f FactSheet) End(at time.Time) time.Time {
-	return earliest(at.Add(min(f.TTL, f.Reuse).Duration()), f.Deadline, f.EndsBy)
+	return Earliest(at.Add(min(f.TTL, f.Reuse).Duration()), f.Deadline, f.EndsBy)
 }
 
-// seal makes facts canonical (RFC 8785) and names them by their SHA-256.
-func seal(f FactSheet) (Facts, string, error) {
+// Seal returns the canonical form of the facts (RFC 8785) and its hex SHA-256.
+func Seal(f FactSheet) (Facts, string, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
 		return nil, "", err
@@ -80,9 +80,9 @@ func seal(f FactSheet) (Facts, string, error) {
 	return canonical, hex.EncodeToString(sum[:]), nil
 }
 
-// Sheet decodes the facts of r. They are read strictly: made again from what was
-// decoded, they have r's digest, so whatever draws the sheet draws all that people
-// decide on and nothing else. Facts of which that is not so cannot be decided on.
+// Sheet decodes the facts of r strictly: encoded again, they must have r's digest. A page that
+// shows the sheet therefore shows all facts of the decision and nothing else. Requests with
+// other facts cannot be decided.
 func (r Request) Sheet() (FactSheet, error) {
 	var f FactSheet
 	d := json.NewDecoder(bytes.NewReader(r.Facts))
@@ -93,7 +93,7 @@ func (r Request) Sheet() (FactSheet, error) {
 	}
 	if err == nil {
 		var digest string
-		if _, digest, err = seal(f); err == nil && digest != r.Digest {
+		if _, digest, err = Seal(f); err == nil && digest != r.Digest {
 			err = ErrStale
 		}
 	}
@@ -103,27 +103,30 @@ func (r Request) Sheet() (FactSheet, error) {
 	return f, nil
 }
 
-// factsOf computes the facts of a request from the task as it is and the policy
-// as it decides; of what moves it takes what was so when it was asked. Made again
-// when somebody approves: a difference is a 409 (I7).
-func (b *Broker) factsOf(r Request, w want, d policy.Decision, then AsAsked) FactSheet {
-	var above []string
-	for _, id := range w.live.Ancestors {
-		above = append(above, sandboxOf(id))
-	}
-	t, revoking := w.live, w.promise()
-	how := b.weigh(w, r.TTL, then)
-	if how.undoable.Equal(r.Scopes) {
-		how.undoable = scopes.Set{}
-	}
-	reuse := min(r.TTL, Seconds(b.cfg.Limits.GrantTTL/time.Second))
-	return FactSheet{
-		Above:   above,
-		Request: r.ID, Scope: r.Scopes, Resource: r.Resource, Provider: r.Provider, Class: revoking.Class, Bound: Seconds(revoking.Bound / time.Second),
-		TTL: r.TTL, Reuse: reuse, Binding: r.Binding, Tool: r.Tool, TaskID: t.ID, TaskName: t.Name, TaskKind: t.Kind, Owner: t.Owner,
-		Runner: t.Runner, Labels: t.Labels, Deadline: t.Deadline, Sandbox: w.sandbox, WouldAllow: d.WouldAllow, Rules: d.Rules,
-		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
-		Taint: t.Taint, ExpiresAt: r.ExpiresAt, EndsBy: earliest(r.ExpiresAt.Add(reuse.Duration()), t.Deadline, r.EvidenceEnd).UTC().Truncate(time.Millisecond),
-		Effect: &how.effect, Undoable: how.undoable, Risk: &how.Result, Then: &then, Delivery: w.delivery, CouldStay: b.couldStay(w.provider, w.scopes, w.delivery),
-	}
+// Facts is the canonical (RFC 8785) JSON of what an approver decides on.
+type Facts = json.RawMessage
+
+// AsAsked holds facts that change while a request waits, as they were when it was made. The
+// digest covers them with their time. So the passing of time neither changes the digest nor
+// makes an approval impossible.
+type AsAsked struct {
+	At          time.Time  `json:"at"`
+	EvidenceAge Seconds    `json:"evidence_age_seconds"` // of the sandbox's evidence; 0 = presented with the request
+	Denials     int        `json:"denials"`              // in the task, by policy or by people
+	Grants      int        `json:"grants_live"`          // approvals of the task that can still be used
+	First       bool       `json:"first"`                // no approval of these actions at this provider for this owner and kind of task, as far as history reaches
+	Earlier     Earlier    `json:"earlier"`
+	Changes     []risk.Row `json:"changes"` // what the task can do now, and could do in addition
+}
+
+// Earlier counts earlier requests for the same scope and owner, in any task, and their
+// outcomes. It covers the owner's newest 100 requests to that provider in the last 90 days.
+type Earlier struct {
+	Asked    int          `json:"asked"`
+	Approved int          `json:"approved"`
+	Denied   int          `json:"denied"`
+	Last     RequestState `json:"last,omitempty"` // state of the newest of them
+	LastAt   time.Time    `json:"last_at,omitzero"`
+	LastBy   string       `json:"last_by,omitempty"`   // the person who denied or approved it last
+	LastCode DenyCode     `json:"last_code,omitempty"` // of a denial
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -12,43 +13,44 @@ import (
 	"github.com/google/uuid"
 )
 
-// Id prefixes. The rest is a UUIDv7 in hex, so that ids sort by time.
+// Id prefixes. The rest of an id is a UUIDv7 in hex, so that ids sort by time.
 const (
-	taskPrefix    = "tsk_"
-	leasePrefix   = "lse_"
-	requestPrefix = "req_"
-	sandboxPrefix = "sbx_"
-	draftPrefix   = "pol_" // of policies
-	boxPrefix     = "box_"
+	TaskPrefix    = "tsk_"
+	LeasePrefix   = "lse_"
+	RequestPrefix = "req_"
+	SandboxPrefix = "sbx_"
+	DraftPrefix   = "pol_" // of policies
+	BoxPrefix     = "box_"
 
-	breakGlassPrefix = "brk_"
+	BreakGlassPrefix = "brk_"
 )
 
 var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
 
-func newID(prefix string) string {
+func NewID(prefix string) string {
 	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness
 	return prefix + hex.EncodeToString(u[:])
 }
 
-// validID reports whether id has the form of ids with prefix. It is asked before
-// an id of a caller becomes a key anywhere.
-func validID(prefix, id string) bool {
+// ValidID reports whether id has the prefix and the form of ids. Callers check it before they
+// use an id from a request as a key.
+func ValidID(prefix, id string) bool {
 	return strings.HasPrefix(id, prefix) && idForm.MatchString(id)
 }
 
-// madeAt is when an id was made, by the clock of whoever made it (RFC 9562 section
-// 5.7). ok is false for what newID cannot have made.
-func madeAt(prefix, id string) (at time.Time, ok bool) {
-	if !validID(prefix, id) {
+// MadeAt returns when an id was made, by the clock of the replica that made it (RFC 9562
+// section 5.7). ok is false for ids that NewID cannot have made.
+func MadeAt(prefix, id string) (at time.Time, ok bool) {
+	if !ValidID(prefix, id) {
 		return time.Time{}, false
 	}
-	at = idTime(id)
+	at = IdTime(id)
 	return at, !at.IsZero()
 }
 
-// idTime is the time in an id of any prefix; the zero time for what newID cannot have made.
-func idTime(id string) time.Time {
+// IdTime returns the time in an id of any prefix; the zero time for ids that NewID cannot have
+// made.
+func IdTime(id string) time.Time {
 	_, digits, _ := strings.Cut(id, "_")
 	var u uuid.UUID
 	if len(digits) != 2*len(u) {
@@ -61,20 +63,47 @@ func idTime(id string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// sandboxOf is the client_id of a task's sandbox; taskOf is its inverse. A task
-// has exactly one sandbox, so one id serves both.
-func sandboxOf(taskID string) string { return sandboxPrefix + strings.TrimPrefix(taskID, taskPrefix) }
+// SandboxID returns the client_id of a task's sandbox; TaskOf is its inverse. A task has
+// exactly one sandbox, so that one UUID serves both.
+func SandboxID(taskID string) string { return SandboxPrefix + strings.TrimPrefix(taskID, TaskPrefix) }
 
-func taskOf(sandboxID string) string {
-	return taskPrefix + strings.TrimPrefix(sandboxID, sandboxPrefix)
+func TaskOf(sandboxID string) string {
+	return TaskPrefix + strings.TrimPrefix(sandboxID, SandboxPrefix)
 }
 
-// hashOf is the fixed-size key of a list of strings.
-func hashOf(parts ...string) string {
+// HashOf returns the fixed-size key of a list of strings: base64url of a SHA-256.
+func HashOf(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte{byte(len(p) >> 8), byte(len(p))})
 		h.Write([]byte(p))
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// SeenHash returns the hex SHA-256 of an evidence snapshot, as the audit entry of the vote
+// holds it.
+func SeenHash(seen string) string {
+	sum := sha256.Sum256([]byte(seen))
+	return hex.EncodeToString(sum[:])
+}
+
+// matchWords are short, and easy to say and to tell apart.
+var matchWords = strings.Fields(`
+	ACORN AGATE ALDER AMBER ANCHOR APPLE ASPEN ATLAS BADGER BAMBOO BASALT BEACH BEAVER BIRCH BISON BLOSSOM
+	BRAMBLE BREEZE BRONZE CACTUS CAMEL CANYON CARBON CEDAR CHERRY CITRUS CLOVER COBALT COMET COPPER CORAL CRANE
+	CRATER CRYSTAL DAISY DELTA DESERT DOLPHIN EAGLE EMBER FALCON FERN FJORD FLINT FOREST GARNET GINGER GLACIER
+	GRANITE HARBOR HAZEL HERON INDIGO ISLAND IVORY JADE JASMINE JUNIPER KELP LAGOON LANTERN LARCH LEMON LINDEN
+	LOTUS LUPIN MAGNET MANGO MAPLE MARBLE MEADOW MEDLAR MISTRAL MONSOON MOSS NECTAR NICKEL NUTMEG OASIS OCEAN
+	OLIVE ONYX OPAL ORCHID OTTER PEBBLE PEPPER PINE PLANET PLUM POLAR POPPY PRAIRIE QUARTZ QUINCE RAVEN
+	REEF RIVER ROBIN SAFFRON SALMON SANDAL SEQUOIA SIERRA SILVER SORREL SPRUCE SUMMIT SUNSET SWALLOW TEAK THISTLE
+	TIGER TOPAZ TULIP TUNDRA VALLEY VELVET VIOLET WALNUT WILLOW WINTER YARROW ZEBRA ZENITH ZEPHYR ZINC ZIRCON`)
+
+// MatchCode returns a short name of a request for people to say, such as AMBER-42. It lets a
+// person compare a notification with the page they look at. It proves nothing, and two requests
+// may have the same code.
+func MatchCode(requestID string) string {
+	sum := sha256.Sum256([]byte("ebb match code\x00" + requestID))
+	n := binary.BigEndian.Uint64(sum[:])
+	return fmt.Sprintf("%s-%d", matchWords[n%uint64(len(matchWords))], 10+n>>16%90)
 }

@@ -1,30 +1,54 @@
 package broker
 
 import (
-	"slices"
-	"strings"
+	"encoding/json"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 	"time"
-
-	"ebb/broker/agenttext"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/scopes/policy"
 )
 
-// RequestState is where an escalation is. All but pending and approved are final.
+// Proofs that an approval may lack, as Error.Missing and the member "missing" of a problem
+// document name them.
+const (
+	MissingTarget   = "target"   // the typed name of the target
+	MissingPresence = "presence" // proof of presence: the person has just authenticated again at the console
+)
+
+// Presence is how and when a person proved their presence at the console.
+type Presence struct {
+	By       string    `json:"by"`            // "passkey", or the kind of sign-in: "link" or "oidc"
+	ProvedAt time.Time `json:"proved_at"`     // of a sign-in the auth_time of the identity provider
+	ACR      string    `json:"acr,omitempty"` // strength in the identity provider's words (OpenID Connect Core section 2)
+}
+
+// Mark is a request summary: enough to decide which people may see it.
+type Mark struct {
+	ID                   string
+	Owner, Runner        string
+	Scopes               scopes.Set
+	Groups               []string
+	State                RequestState
+	CreatedAt, ExpiresAt time.Time
+}
+
+// RequestState is the state of a request to people. All but pending and approved are final.
 type RequestState string
 
 // Request states (reference: state machine of the deferred token response).
 const (
 	RequestPending   RequestState = "pending"
-	RequestApproved  RequestState = "approved"  // decided, first token not yet taken
-	RequestIssued    RequestState = "issued"    // its first token was taken; the grant goes on until GrantUntil
+	RequestApproved  RequestState = "approved"  // decided, first token not yet fetched
+	RequestIssued    RequestState = "issued"    // its first token was fetched; the grant lasts until GrantUntil
 	RequestDenied    RequestState = "denied"    //
-	RequestExpired   RequestState = "expired"   // nobody decided in time: a no
-	RequestWithdrawn RequestState = "withdrawn" // the client or the end of its task took it back
+	RequestExpired   RequestState = "expired"   // no decision in time: counts as a denial
+	RequestWithdrawn RequestState = "withdrawn" // withdrawn by the client or the end of its task
 )
 
-// DenyCode tells the agent why, so that it stops asking.
+// DenyCode tells the agent the reason, so that it stops asking.
 type DenyCode string
 
 // Deny codes.
@@ -36,24 +60,24 @@ const (
 	AskOwner      DenyCode = "ask_owner"
 	NoAnswer      DenyCode = "no_answer"
 	ByPolicy      DenyCode = "policy"
-	Suspicious    DenyCode = "suspicious" // also stops the task
+	Suspicious    DenyCode = "suspicious" // also ends the task
 
-	// Of ebb's own, where nobody has denied anything.
-	AskedEnough DenyCode = "asked_enough" // people have enough questions of this task or its owner
-	TaskHeld    DenyCode = "task_paused"  // nothing mints and nobody is asked until a person resumes the task
+	// Set by ebb itself, without a denial by a person or policy.
+	AskedEnough DenyCode = "asked_enough" // people have been asked often enough by this task or its owner
+	TaskHeld    DenyCode = "task_paused"  // no token is issued and no person is asked until a person resumes the task
 )
 
-// Advice is what a denied agent is told, as data.
+// Advice is the machine-readable part of the response to a denied agent.
 type Advice struct {
-	Decision       string     `json:"decision"` // "denied"; "ask": a person must decide; "wait": nobody was asked, ask again later
+	Decision       string     `json:"decision"` // "denied"; "ask": a person must decide; "wait": no person was asked, ask again later
 	Code           DenyCode   `json:"code"`
 	Note           string     `json:"note,omitempty"`
-	WouldAllow     scopes.Set `json:"would_allow,omitzero"` // largest part that needs nobody
+	WouldAllow     scopes.Set `json:"would_allow,omitzero"` // largest part that needs no approval
 	RetryAfter     int64      `json:"retry_after_s"`
 	DoNotRetrySame bool       `json:"do_not_retry_same"`
 }
 
-// PendingInfo is what a waiting client needs (RFC 8628 section 3.2 names).
+// PendingInfo is the response to a client that must poll (names of RFC 8628 section 3.2).
 type PendingInfo struct {
 	RequestID    string
 	DeferralCode provider.Secret
@@ -61,14 +85,15 @@ type PendingInfo struct {
 	Interval     time.Duration
 }
 
-// Vote is one approver's answer.
+// Vote is one approver's decision.
 type Vote struct {
 	RequestID string   `json:"request_id"`
 	By        string   `json:"by"`
 	Also      []string `json:"-"` // other names of the same person
-	// BreakGlass is the period under which a yes counts for all whom policy asks; "" = none.
+	// BreakGlass is the period under which one approval replaces all that the policy demands;
+	// "" = none.
 	BreakGlass string     `json:"break_glass,omitempty"`
-	Groups     []string   `json:"groups,omitempty"` // of the approver at that moment: policy asks for people of certain groups
+	Groups     []string   `json:"groups,omitempty"` // of the approver at that moment; the policy demands people of certain groups
 	Approve    bool       `json:"approve"`
 	Digest     string     `json:"digest"`                // of the facts the approver saw
 	Scopes     scopes.Set `json:"scope,omitzero"`        // narrower than asked, or empty = as asked
@@ -76,28 +101,25 @@ type Vote struct {
 	Code       DenyCode   `json:"code,omitempty"`
 	Note       string     `json:"note,omitempty"` // to the agent, at most 500 code points
 	At         time.Time  `json:"at"`
-	Proof      string     `json:"-"` // JSON of a passkey's assertion, at most MaxSeen bytes; read as Seen is
-	Seen       string     `json:"-"` // JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
+	Proof      string     `json:"-"` // JSON of a passkey assertion, at most MaxSeen bytes; read only with RequestFilter.Seen
+	Seen       string     `json:"-"` // evidence snapshot: JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
 }
 
-// SamePerson reports whether v and o are answers of one person, as far as their names
-// tell: whoever signs in at the identity provider and has a key too is not two people.
+// SamePerson reports whether v and o are votes of one person, judged by their names: a person
+// with a sign-in at the identity provider and a key is not two people.
 func (v Vote) SamePerson(o Vote) bool {
-	theirs := append([]string{o.By}, o.Also...)
-	return slices.ContainsFunc(append([]string{v.By}, v.Also...), func(mine string) bool {
-		return slices.ContainsFunc(theirs, func(n string) bool { return strings.EqualFold(mine, n) })
-	})
+	return people.Same(append([]string{v.By}, v.Also...), append([]string{o.By}, o.Also...))
 }
 
-// Request is an escalation that waits for a person.
+// Request is a mint request that waits for a person's decision.
 type Request struct {
 	ID              string              `json:"id"`                   // "req_..."
 	Match           string              `json:"match_code,omitempty"` // see MatchCode
-	Rank            int                 `json:"-"`                    // place in the queue: the higher, the earlier
+	Rank            int                 `json:"-"`                    // rank in the queue: higher ranks first
 	TaskID          string              `json:"task_id"`
 	Sandbox         string              `json:"sandbox"`
-	Owner           string              `json:"owner"`  // of the task: may never approve
-	Runner          string              `json:"runner"` // of the task: may never approve
+	Owner           string              `json:"owner"`  // of the task: may never decide
+	Runner          string              `json:"runner"` // of the task: may never decide
 	Dedupe          string              `json:"-"`      // hash of task, scopes, resource, key, parents, tool; no agent text
 	Provider        string              `json:"provider"`
 	Scopes          scopes.Set          `json:"scope"`
@@ -106,23 +128,71 @@ type Request struct {
 	Binding         provider.Binding    `json:"cnf"`
 	Tool            string              `json:"tool,omitempty"`
 	Details         bool                `json:"details,omitempty"`
-	EvidenceEnd     time.Time           `json:"evidence_until,omitzero"` // a token taken by polling dies with the evidence it was asked on
-	Parents         []string            `json:"-"`                       // it was asked for by narrowing the last of these leases, itself narrowed from the one before
-	policy.Approval                     // who must agree: groups, quorum and, what counts, rules
+	EvidenceEnd     time.Time           `json:"evidence_until,omitzero"` // end of the evidence presented with the request: a token fetched by polling ends with it
+	Parents         []string            `json:"-"`                       // leases it narrows: the last one is narrowed directly, each other is the parent of the next
+	policy.Approval                     // who must approve: groups, quorum and rules
 	Facts           Facts               `json:"facts"`
 	Digest          string              `json:"digest"` // hex SHA-256 of Facts
 	Reason          agenttext.Untrusted `json:"reason"` // the agent's words
-	Asked           int                 `json:"asked"`  // how often it was asked
+	Asked           int                 `json:"asked"`  // how often the agent asked
 	CreatedAt       time.Time           `json:"created_at"`
-	ExpiresAt       time.Time           `json:"expires_at"` // no answer by then is a no
+	ExpiresAt       time.Time           `json:"expires_at"` // without a decision by then it counts as denied
 
 	State      RequestState `json:"state"`
 	Votes      []Vote       `json:"votes,omitempty"`
-	Replaced   []Vote       `json:"-"` // answers that a later one of the same person took the place of; read only with RequestFilter.Seen
+	Replaced   []Vote       `json:"-"` // votes replaced by a later vote of the same person; read only with RequestFilter.Seen
 	DecidedAt  time.Time    `json:"decided_at,omitzero"`
 	Granted    scopes.Set   `json:"granted_scope,omitzero"`
 	GrantedTTL Seconds      `json:"granted_ttl_seconds,omitempty"`
-	GrantUntil time.Time    `json:"grant_until,omitzero"` // reuse ends here
+	GrantUntil time.Time    `json:"grant_until,omitzero"` // latest reuse of the approval
 	Code       DenyCode     `json:"code,omitempty"`
 	Note       string       `json:"note,omitempty"`
+}
+
+// KindOf returns the kind of the task in which r was made, from its facts.
+func KindOf(r Request) string {
+	var f struct {
+		Kind string `json:"task_kind"`
+	}
+	_ = json.Unmarshal(r.Facts, &f) // unreadable facts have the kind ""
+	return f.Kind
+}
+
+// Level returns the risk of the request. Without a readable level it is the highest.
+func (r Request) Level() risk.Level {
+	f, err := r.Sheet()
+	if err != nil {
+		return risk.High
+	}
+	return f.Level()
+}
+
+// Level returns the risk among the facts, the highest when they name none.
+func (f FactSheet) Level() risk.Level {
+	if f.Risk == nil || f.Risk.Level.Rank() == 0 {
+		return risk.High
+	}
+	return f.Risk.Level
+}
+
+// Target returns the name that a person types to approve the request at high risk.
+func (r Request) Target() string { return risk.TitleOf(r.Scopes, r.Provider).Target }
+
+// Proofs returns the proofs with which v approves r, under the names of MissingProofs, as the
+// audit entry of the approval holds them. An approval by the API proves nothing beyond the
+// call: {}.
+func (v Verdict) Proofs(r Request) map[string]any {
+	out := map[string]any{}
+	if v.Target != "" && v.Target == r.Target() { // a wrong name proves nothing, and its length is unbounded
+		out[MissingTarget] = v.Target
+	}
+	if v.Present {
+		out[MissingPresence] = v.Presence
+	}
+	return out
+}
+
+// For reports whether a person is eligible to decide the request.
+func (m Mark) For(who Principal) bool {
+	return MayDecide(who, Request{Owner: m.Owner, Runner: m.Runner, Scopes: m.Scopes, Approval: policy.Approval{Groups: m.Groups}}) == nil
 }

@@ -5,96 +5,149 @@ import (
 	"time"
 )
 
-// Bounds of one Figures: what a window has more of is left out at its beginning.
+// Bounds of one Figures. A window with more rows loses its oldest ones.
 const (
-	FigureRows  = 200_000 // credentials, requests, refusals, ended tasks, uses; of each
+	FigureRows  = 200_000 // of each: credentials, requests, refusals, ended tasks, uses
 	FigureVotes = 20_000
 	FigureNames = 10 // scopes and providers
 )
 
-// Statistics sums up what happened in a window.
+// Statistics sums up the events of a window of time.
 type Statistics interface {
-	// Figures costs what is in the window, at most what the bounds above say, and not
-	// what there is. In cells of a day, what is final of a day may be kept for a day.
+	// Figures reads only rows of the window, within the bounds above. With cells of one day,
+	// the final figures of a day may be cached for a day.
 	Figures(ctx context.Context, f FigureFilter) (Figures, error)
-	// Usage costs the credentials and the uses of its window, at most FigureRows of each, and the first
-	// entries of credentials that were not used among those.
+	// Usage reads the credentials and the uses of its window, at most FigureRows of each, and
+	// the first entries of the credentials that those uses do not name.
 	Usage(ctx context.Context, f UsageFilter) (Usage, error)
 }
 
-// FigureFilter is a window.
+// FigureFilter is a window of time.
 type FigureFilter struct {
 	From, To time.Time     // [From, To), From before To
-	Now      time.Time     // what has ended by then; required
+	Now      time.Time     // credentials that expired before it count as ended; required
 	Cell     time.Duration // length of the cells; the first begins at From.Truncate(Cell)
 }
 
 // Figures are sums over a window.
 type Figures struct {
-	From, To  time.Time // From is later than asked for when there is more than the bounds allow
-	Cut       bool      // it is
-	Cell      time.Duration
-	Cells     []FigureCell // all of the window, also empty ones
-	Decisions []Decision   // newest first
-	Scopes    []Busy       // scopes that credentials were issued with, the most frequent first
-	Providers []Busy
-	Ends      []TaskEnds // the most frequent first
-	Deaths    []Deaths   // by provider
+	From, To    time.Time // later than requested when the window has more rows than the bounds allow
+	Cut         bool      // From is later than requested
+	Cell        time.Duration
+	Cells       []FigureCell // all cells of the window, including empty ones
+	Decisions   []Decision   // newest first
+	Scopes      []Busy       // scopes of issued credentials, most frequent first
+	Providers   []Busy
+	Ends        []TaskEnds        // most frequent first
+	Revocations []RevocationTimes // by provider
 }
 
-// FigureCell is what happened in one cell.
+// FigureCell counts the events of one cell.
 type FigureCell struct {
 	Start time.Time // of the cell, not of the window
 
-	// Requests made in it, by what has come of them so far.
+	// Requests made in the cell, by their state now.
 	Taken      int // approved, and a token was fetched
 	Fetchable  int // approved, and a token can still be fetched
-	Untaken    int // approved, and none was fetched in time
+	Untaken    int // approved, and no token was fetched in time
 	Denied     int
 	Unanswered int
-	Withdrawn  int // before anybody approved
+	Withdrawn  int // before an approval
 	Waiting    int
 
-	Refused int // at once: nobody was asked
+	Refused int // denied at once, without asking a person
 
-	// Credentials. A revocation is an end here before the credential's time.
+	// Credentials. Revoked counts ends before the expiry.
 	Issued, Revoked, Expired int
 }
 
-// Asked is how many requests were made.
+// Asked returns the number of requests.
 func (c FigureCell) Asked() int {
 	return c.Taken + c.Fetchable + c.Untaken + c.Denied + c.Unanswered + c.Withdrawn + c.Waiting
 }
 
-// Decision is one person's answer to one request.
+// Decision is one person's vote on one request.
 type Decision struct {
 	By      string
-	Groups  []string // those of the person's that had a say in it, sorted
+	Groups  []string // groups through which the person was eligible, sorted
 	Approve bool
 	Took    time.Duration // since the request was made
 	At      time.Time
 }
 
-// Busy is how many credentials were issued with one scope set, or by one provider.
+// Busy is the number of credentials issued with one set of scopes, or by one provider.
 type Busy struct {
 	Name string
 	N    int
 }
 
-// TaskEnds is how many tasks ended by one cause.
+// TaskEnds is the number of tasks ended for one cause.
 type TaskEnds struct {
 	Cause Cause
 	N     int
 }
 
-// Deaths is what is known of the credentials of one provider that died there in the
-// window. P50, P95 (nearest rank) and Max are from the end here to the death there, of
-// the N whose death the provider or their own expiry showed.
-type Deaths struct {
+// RevocationTimes sums up the revocations at one provider that were completed in the window. P50, P95
+// (nearest rank) and Max measure the time from the end at ebb to the refusal at the provider.
+// They cover the N credentials for which the provider, or their own expiry, proved the refusal.
+type RevocationTimes struct {
 	Provider      string
 	N             int
-	ByExpiry      int // of N: only their own expiry showed it
+	ByExpiry      int // of N: proved by their own expiry alone
 	P50, P95, Max time.Duration
-	Never         int // the provider says that it never made them
-	Forced        int // a person said so; not among N
+	Never         int // the provider says that it never minted them
+	Forced        int // a person recorded the end by force; not in N
+}
+
+// UsageBy is the property by which credentials are grouped.
+type UsageBy string
+
+// UsageFilter is a window that ends now.
+type UsageFilter struct {
+	From, Now time.Time // [From, Now]; required, From before Now
+	By        UsageBy
+}
+
+// Usage compares issued credentials with their use. It covers credentials that were issued
+// since From and are delivered by egress, which logs each request and session before it
+// forwards it. ebb does not see the use of credentials that were issued to sandboxes, except
+// for SSH connections through egress.
+type Usage struct {
+	From time.Time // later than requested when there are more than FigureRows credentials
+	Cut  bool      // From is later than requested
+	// UsesFrom is the beginning of Uses and LastUsed: From, or later when there are more than
+	// FigureRows uses. It does not affect whether a credential counts as used.
+	UsesFrom  time.Time
+	At        time.Time // when it was counted
+	By        UsageBy
+	HandedOut int          // other credentials since From, issued to sandboxes
+	Carried   int          // of HandedOut: those with an SSH connection through egress
+	Items     []GrantUsage // most unused first, then most issued
+	More      bool         // there are more rows than Items
+}
+
+// GrantUsage is one row of a Usage. Credentials neither used nor unused are live and can still
+// be used.
+type GrantUsage struct {
+	Provider string
+	Scope    string // separated by spaces
+	Tool     string
+	Owner    string
+	TaskID   string
+	Issued   int       // credentials
+	Used     int       // of Issued: used at least once
+	Unused   int       // of Issued: ended, and never used
+	Uses     int       // requests and sessions forwarded with them since UsesFrom
+	LastUsed time.Time // zero = not since UsesFrom
+}
+
+// First returns u with only its first n rows.
+func (u Usage) First(n int) Usage {
+	if len(u.Items) > n {
+		u.Items, u.More = u.Items[:n:n], true
+	}
+	if u.Items == nil {
+		u.Items = []GrantUsage{}
+	}
+	return u
 }

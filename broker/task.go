@@ -1,19 +1,39 @@
 package broker
 
 import (
+	"regexp"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TaskState is where a task is in its life. Closed is final.
+var LabelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
+
+// Reached says how far the end of a task or credential is recorded, when it is not recorded
+// everywhere yet.
+type Reached struct {
+	Process   string // this process: always ReachedDone
+	LiveStore string // the live state that all replicas read
+	Database  string // the audit log
+	Restart   string // ReachedDone = the end survives a restart that comes before the database has it
+}
+
+// States of an end at one place.
+const (
+	ReachedDone    = "done"
+	ReachedPending = "pending" // ebb keeps trying
+	ReachedLost    = "lost"    // a restart loses the end: no write succeeded
+)
+
+// TaskState is the state of a task. Closed is final.
 type TaskState string
 
 // Task states.
 const (
 	TaskOpen   TaskState = "open"
-	TaskPaused TaskState = "paused" // nothing mints, live tokens stay
-	TaskClosed TaskState = "closed" // nothing mints ever again, every token is dead
+	TaskPaused TaskState = "paused" // no token is issued; live tokens stay valid
+	TaskClosed TaskState = "closed" // no token is issued ever again, and every token is refused
 )
 
 // Cause is why a task was closed, or why ebb itself paused it.
@@ -21,18 +41,18 @@ type Cause string
 
 // Causes of a task's end.
 const (
-	CauseCompleted  Cause = "completed"  // the runner said so
-	CauseStopped    Cause = "stopped"    // a person stopped it, with a reason
-	CauseDeadline   Cause = "deadline"   // its deadline passed
-	CauseHeartbeat  Cause = "heartbeat"  // its runner went silent
-	CauseExited     Cause = "exited"     // its sandbox is gone
-	CauseLapsed     Cause = "lapsed"     // its sandbox showed no fresh evidence in time
-	CauseSuspicious Cause = "suspicious" // an approver denied a request as suspicious
-	CauseParent     Cause = "parent"     // the task that delegated to it is over
-	CauseExpired    Cause = "expired"    // of a lease alone: it had its whole time
+	CauseCompleted         Cause = "completed"          // its runner completed it
+	CauseStopped           Cause = "stopped"            // a person stopped it, with a reason
+	CauseDeadline          Cause = "deadline"           // its deadline passed
+	CauseHeartbeat         Cause = "heartbeat"          // no heartbeat of its runner arrived in time
+	CauseExited            Cause = "exited"             // its sandbox exited
+	CauseMissedAttestation Cause = "missed_attestation" // its sandbox missed the re-attestation deadline
+	CauseSuspicious        Cause = "suspicious"         // an approver denied a request as suspicious
+	CauseParent            Cause = "parent"             // the task that delegated to it ended
+	CauseExpired           Cause = "expired"            // of a lease only: its lifetime passed
 )
 
-// Causes of a pause of ebb's own (see breaker.go).
+// Causes of a pause by ebb itself (see breaker.go).
 const (
 	CauseDenials Cause = "denials" // too many of its requests were denied
 	CauseAsks    Cause = "asks"    // it asked people too often
@@ -41,29 +61,29 @@ const (
 // Seconds is a whole number of seconds, in JSON a number.
 type Seconds int64
 
-// Duration converts s.
+// Duration returns s as a time.Duration.
 func (s Seconds) Duration() time.Duration { return time.Duration(s) * time.Second }
 
-// Caps bound what one task can do (I12). 0 means the configured default.
+// Caps limit one task (I12). 0 means the configured default.
 type Caps struct {
 	Leases         int `json:"leases,omitempty"`           // live credentials at one time
 	MintsPerMinute int `json:"mints_per_minute,omitempty"` // token requests
-	OpenRequests   int `json:"open_requests,omitempty"`    // escalations waiting for a person
-	Uses           int `json:"uses,omitempty"`             // credentials in all, also those of tasks it delegates to; 0 = no limit
+	OpenRequests   int `json:"open_requests,omitempty"`    // requests waiting for a person
+	Uses           int `json:"uses,omitempty"`             // credentials over the whole life, including tasks that it delegates to; 0 = no limit
 }
 
-// Expect is the sandbox a runner announces: evidence that does not match is
-// refused, however valid.
+// Expect is the sandbox that a runner announces. Evidence of another sandbox is refused even
+// when it is valid.
 type Expect struct {
 	Attestor  string            `json:"attestor"`            // name of a configured attestor
-	Selectors map[string]string `json:"selectors,omitempty"` // every one must be present and equal; may be empty for the enroll attestor only, whose ticket names the task
+	Selectors map[string]string `json:"selectors,omitempty"` // every one must be present and equal; may be empty only for the enroll attestor, whose ticket names the task
 }
 
 // Sandbox is the one sandbox of a task, fixed at its first accepted evidence.
 // Later evidence must be of the same subject and the same key.
 type Sandbox struct {
-	ID        string            `json:"id"`       // "sbx_..." ; the client_id of its tokens
-	Attestor  string            `json:"attestor"` // who vouched
+	ID        string            `json:"id"`       // "sbx_..."; the client_id of its tokens
+	Attestor  string            `json:"attestor"` // name of the attestor of its evidence
 	Subject   string            `json:"subject"`  // the attestor's name for it
 	Class     string            `json:"class"`    // evidence class: kernel, signed, hardware, ticket, bearer
 	JKT       string            `json:"jkt"`      // RFC 7638 thumbprint of its key
@@ -72,7 +92,7 @@ type Sandbox struct {
 	At        time.Time         `json:"attested_at"`
 }
 
-// Task is one unit of work whose credentials live and die together.
+// Task is one unit of work. Its credentials end with it.
 type Task struct {
 	ID        string            `json:"id"`   // "tsk_..."
 	Name      string            `json:"name"` // from the runner; at most 80 code points
@@ -88,23 +108,54 @@ type Task struct {
 	Deadline  time.Time         `json:"deadline"`
 
 	Delegation *Delegation `json:"delegation,omitempty"` // nil: its sandbox may not delegate
-	Ancestors  []string    `json:"ancestors,omitempty"`  // of a task that a sandbox delegated to: from the runner's task to its parent
+	Ancestors  []string    `json:"ancestors,omitempty"`  // of a delegated task: from the runner's task to its parent
 
 	State    TaskState `json:"state"`
 	Cause    Cause     `json:"cause,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // of a pause or stop
 	PausedBy string    `json:"paused_by,omitempty"`
-	PausedAs Role      `json:"paused_as,omitempty"` // operator or runner: the same or an operator resumes it
+	PausedAs Role      `json:"paused_as,omitempty"` // operator or runner: an operator, or the runner when it paused the task, resumes it
 	ClosedAt time.Time `json:"closed_at,omitzero"`
 	ClosedBy string    `json:"closed_by,omitempty"`
 	Sandbox  *Sandbox  `json:"sandbox,omitempty"`
 }
 
-// Live is what the ledger knows of a task: the task and its running counters.
+// Live is the live store's view of a task: the task and its counters.
 type Live struct {
 	Task
-	Due        time.Time // next moment it must be looked at: heartbeat or deadline
+	Due        time.Time // when it must be checked next: heartbeat or deadline
 	Denials    int       // requests denied so far, by policy or people
 	Violations int       // attempts that only an attacker or a bug makes
-	Taint      []string  // untrusted sources the task has read, sorted
+	Taint      []string  // untrusted sources that the task has read, sorted
+}
+
+// Taint is the data of an audit.TaskTainted entry; a refill reads it back.
+type Taint struct {
+	Sources []string `json:"sources"`
+}
+
+func (r *Reached) Sentence() string {
+	s := "Live store: " + r.LiveStore + ". Database: " + r.Database + "."
+	if r.Restart == ReachedLost {
+		s += " A restart before the database has it can lose the end."
+	}
+	return s
+}
+
+// Is refuses every sandbox and every key except the bound ones.
+func (s Sandbox) Is(id attest.Identity, p Possession) error {
+	if s.JKT != p.Key.JKT || (id.TaskID == "" && (s.Attestor != id.Attestor || s.Subject != id.Subject)) {
+		return attest.Reject(attest.ReasonKeyBinding, "the task belongs to another sandbox or another key", nil)
+	}
+	return nil
+}
+
+// Due returns when a task must be checked next.
+func (t Task) Due(now time.Time) time.Time {
+	if t.Heartbeat > 0 {
+		if beat := now.Add(t.Heartbeat.Duration()); beat.Before(t.Deadline) {
+			return beat
+		}
+	}
+	return t.Deadline
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// meta records what was applied. It is not a numbered file because it must be
-// there to read which files were.
+// createMeta makes the table meta, which records the applied files. It is not a numbered file because it must exist before the
+// applied files can be read.
 const createMeta = `CREATE TABLE IF NOT EXISTS meta (
     version    BIGINT NOT NULL PRIMARY KEY,
     name       TEXT   NOT NULL,
@@ -16,11 +16,10 @@ const createMeta = `CREATE TABLE IF NOT EXISTS meta (
     applied_at BIGINT NOT NULL
 )`
 
-// Apply brings the database to the schema of this binary and returns the files
-// it applied. Each file is one transaction, recorded with its checksum in the
-// same transaction, so that a crash leaves whole files only. Replicas that start
-// together take turns. A database that is newer, changed or somebody else's
-// (ErrNewer, ErrChanged, ErrForeign) is left untouched.
+// Apply brings the database to the schema of this binary and returns the files that it applied.
+// Each file is one transaction, which also records the file's checksum, so that a crash leaves only
+// complete files. Replicas that start together take turns. A newer, changed or foreign database
+// (ErrNewer, ErrChanged, ErrForeign) is not changed.
 func Apply(ctx context.Context, db *sql.DB, d Dialect) ([]File, error) {
 	files, err := Files()
 	if err != nil {

@@ -15,16 +15,16 @@ const (
 	SQLite   Dialect = "sqlite"
 )
 
-// lockKey is the advisory lock that replicas take in turn; any constant does
-// that nobody else in the database uses.
+// lockKey is the key of the advisory lock that replicas take in turn: an arbitrary constant that no
+// other application in the database uses.
 const lockKey = 0x656262_6d6967 // "ebbmig"
 
-// words are the statements for which the engines have no common form.
+// words are the statements that differ between the engines.
 type words struct {
 	begin  string // a transaction that waits for every other one of Apply
 	lock   string // the first statement in it, or ""
-	exists string // 1 or 0: is there a table meta
-	others string // how many tables of anybody are here
+	exists string // 1 or 0: whether a table meta exists
+	others string // number of tables in the database
 	insert string
 }
 
@@ -49,8 +49,8 @@ func (d Dialect) words() (words, error) {
 	return words{}, fmt.Errorf("unknown database dialect %q", d)
 }
 
-// within runs f in one transaction on one connection. The begin of the dialect
-// is said by hand because database/sql cannot say IMMEDIATE.
+// within runs f in one transaction on one connection. It begins the transaction in SQL, because
+// database/sql cannot issue IMMEDIATE.
 func within(ctx context.Context, db *sql.DB, w words, f func(*sql.Conn) error) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

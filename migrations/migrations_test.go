@@ -16,12 +16,12 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
-// released are the checksums of the files that a release has shipped. A change
-// of one would leave databases behind that no code fits: write a new file.
+// released are the checksums of the released files. A change of a released file would leave
+// databases that no code fits: write a new file.
 var released = []string{
 	"0001_journal.sql 2945fa31eff5de363cf6ff1a2a5a5962c788d76e7b3d32f53a6a0a155181ee07",
 	"0002_sealing.sql 71e24d2f8e2ad03fa8236dee061b9d7db187372135f9f92fc53cde566f1adafd",
@@ -155,7 +155,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// Replicas that start together: each file is applied once.
+// Replicas that start together apply each file once.
 func TestApplyTogether(t *testing.T) {
 	t.Parallel()
 	beds(t, func(t *testing.T, b bed) {
@@ -255,7 +255,7 @@ func TestForeignDatabase(t *testing.T) {
 		db := b.open(t)
 		exec(t, db, "CREATE TABLE tasks (x TEXT NOT NULL)")
 		if _, err := migrations.Apply(t.Context(), db, b.dialect); err == nil {
-			t.Error("applied over a table of somebody else")
+			t.Error("applied over a table of another application")
 		}
 		if _, err := db.Exec("SELECT x FROM tasks"); err != nil {
 			t.Error(err)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 )
 
-// Errors that need a person. Each is wrapped with what to do.
+// Errors that need a person. The wrapping error names the remedy.
 var (
 	ErrNewer   = errors.New("the database is newer than this binary")
 	ErrChanged = errors.New("an applied migration has changed")
 	ErrForeign = errors.New("the database belongs to something else")
 )
 
-// State says how far a database is.
+// State lists the applied and the pending files of a database.
 type State struct {
 	Applied []File // SQL is empty
 	Pending []File
@@ -83,7 +83,7 @@ func readMeta(ctx context.Context, conn *sql.Conn) ([]File, error) {
 	return applied, nil
 }
 
-// judge compares what a database says was applied with what this binary knows.
+// judge compares the applied files of a database with those of this binary.
 func judge(applied, files []File) error {
 	for i, a := range applied {
 		if a.Version != i+1 {

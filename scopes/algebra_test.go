@@ -6,10 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Patterns are drawn over few names, so that they meet often.
+// Patterns use few names, so that they often overlap.
 func drawScope(t *rapid.T, label string) scopes.Scope {
 	segments := rapid.SliceOfN(rapid.SampledFrom([]string{"x", "y", "*"}), 1, 4).Draw(t, label)
 	if rapid.IntRange(0, 2).Draw(t, label+" tail") == 0 {
@@ -96,8 +96,9 @@ func TestSetTextIsCanonical(t *testing.T) {
 	})
 }
 
-// The oracle knows nothing of the algebra: it lists every concrete triple up to one segment more than any pattern has,
-// with one name more than any pattern uses (so that "*" is told from a list of names), and matches by hand.
+// The oracle does not use the algebra: it lists every concrete triple up to one segment more than
+// any pattern has, with one name more than any pattern uses (so that "*" differs from a list of
+// names), and matches by hand.
 type triple struct {
 	path   []string
 	action string

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func BenchmarkParse(b *testing.B) {
@@ -35,7 +35,7 @@ func BenchmarkNarrow(b *testing.B) {
 	}
 }
 
-// BenchmarkNarrowHostile is the worst product two parsed sets can ask for.
+// BenchmarkNarrowHostile is the most expensive product of two parsed sets.
 func BenchmarkNarrowHostile(b *testing.B) {
 	var rows, columns []string
 	for i := range 64 {

@@ -18,8 +18,8 @@ const (
 	maxDetailBytes = 16 << 10
 )
 
-// ErrDetails marks authorization_details that are refused: the wire answers invalid_authorization_details (RFC 9396
-// section 5). It is always the caller's fault.
+// ErrDetails is wrapped for refused authorization_details: the response is
+// invalid_authorization_details (RFC 9396 section 5). The caller is at fault.
 var ErrDetails = errors.New("authorization_details refused")
 
 // Detail is one RFC 9396 section 2 object of type ebb_credential:
@@ -35,10 +35,11 @@ type Detail struct {
 	Location   string
 }
 
-// Set is what the detail asks for: one scope per action. The error wraps [ErrDetails].
+// Set returns the requested scopes of the detail: one for each action. The error wraps
+// [ErrDetails].
 func (d Detail) Set() (Set, error) { return SetOf([]Detail{d}) }
 
-// SetOf is the union of what the details ask for. The error wraps [ErrDetails].
+// SetOf returns the union of the details' scopes. The error wraps [ErrDetails].
 func SetOf(details []Detail) (Set, error) {
 	var members []Scope
 	for i, d := range details {
@@ -57,8 +58,8 @@ func SetOf(details []Detail) (Set, error) {
 	return set, nil
 }
 
-// DetailsOf is the canonical inverse of [SetOf]: one detail per provider and resource, sorted, without locations.
-// It may hold more objects than [ParseDetails] takes in one request.
+// DetailsOf is the canonical inverse of [SetOf]: one detail for each provider and resource, sorted,
+// without locations. It may return more objects than [ParseDetails] accepts in one request.
 func DetailsOf(set Set) []Detail {
 	type target struct{ provider, resource string }
 	index := map[target]int{}
@@ -82,7 +83,7 @@ func DetailsOf(set Set) []Detail {
 	return details
 }
 
-// wireDetail fixes the member order, so that the same details are the same bytes.
+// wireDetail fixes the member order, so that equal details are equal bytes.
 type wireDetail struct {
 	Type       string   `json:"type"`
 	Provider   string   `json:"provider"`
@@ -91,7 +92,7 @@ type wireDetail struct {
 	Locations  []string `json:"locations,omitempty"`
 }
 
-// MarshalJSON writes the RFC 9396 object. It does not judge the detail; [ParseDetails] does.
+// MarshalJSON writes the RFC 9396 object. It does not validate the detail; [ParseDetails] does.
 func (d Detail) MarshalJSON() ([]byte, error) {
 	w := wireDetail{Type: DetailType, Provider: d.Provider, Identifier: d.Identifier, Actions: d.Actions}
 	if d.Location != "" {
@@ -107,7 +108,8 @@ func ParseDetails(b []byte) ([]Detail, error) {
 	switch {
 	case len(b) > maxDetailBytes:
 		return nil, fmt.Errorf("%w: at most %d bytes", ErrDetails, maxDetailBytes)
-	// The decoder mends bad UTF-8 silently, and its token reader is laxer than its syntax check: both are asked first.
+	// The decoder replaces bad UTF-8 silently, and its token reader is laxer than its syntax check:
+	// both are checked first.
 	case !utf8.Valid(b):
 		return nil, fmt.Errorf("%w: not UTF-8", ErrDetails)
 	case !json.Valid(b):

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const goodDetail = `{"type":"ebb_credential","provider":"orders","identifier":"eu/42","actions":["read","list"],"locations":["https://orders.example/v1"]}`
@@ -33,7 +33,8 @@ func TestParseDetails(t *testing.T) {
 	}
 }
 
-// TestParseDetailsRefuses holds the five kinds of RFC 9396 section 5 and the ways around a JSON decoder.
+// TestParseDetailsRefuses tests the five kinds of RFC 9396 section 5 and inputs that a lax JSON
+// decoder would accept.
 func TestParseDetailsRefuses(t *testing.T) {
 	t.Parallel()
 	with := func(old, new string) string { return "[" + strings.Replace(goodDetail, old, new, 1) + "]" }

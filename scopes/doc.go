@@ -1,4 +1,4 @@
-// Package scopes is the grammar of what a credential may do, and its algebra. It is pure: no clock, no I/O, no state.
+// Package scopes is the grammar of credential permissions (scopes), and their algebra. It is pure: no clock, no I/O, no state.
 //
 // One scope is `provider:resource:action`, a single RFC 6749 section 3.3 scope-token:
 //
@@ -9,7 +9,7 @@
 //	provider  [a-z][a-z0-9-]{0,31}            the configured provider instance
 //	resource  1..16 segments joined by "/"; a segment is 1..64 of [A-Za-z0-9._~@+=,-] and neither "." nor "..",
 //	          or "*" (exactly one segment), or, last only, "**" (one or more segments)
-//	action    [a-z][a-z0-9_.-]{0,31} or "*"   what the provider calls it; "*" is any action
+//	action    [a-z][a-z0-9_.-]{0,31} or "*"   the provider's name of the action; "*" is any action
 //
 // A scope is at most 512 bytes, a [Set] at most 64 scopes. A scope denotes the set of concrete provider/path/action
 // triples it matches; [Scope.Covers] is inclusion of those, so it is a partial order, and [Set.Narrow] is intersection,

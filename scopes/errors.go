@@ -2,10 +2,12 @@ package scopes
 
 import "fmt"
 
-// maxNear bounds how much of a refused input an error repeats: enough to find the mistake, too little to smuggle text.
+// maxNear is the maximum length of the refused input in an error: enough to find the mistake, too
+// little to smuggle text.
 const maxNear = 64
 
-// ParseError says where an input left the grammar and what is allowed there. It is always the caller's fault.
+// ParseError names the position at which an input violates the grammar, and what is allowed there.
+// The caller is at fault.
 type ParseError struct {
 	What string // what was parsed: "scope", "scope set", "resource URI"
 	Pos  int    // byte offset into the input, 0-based
@@ -29,7 +31,7 @@ func refuse(what, input string, pos int, want string) *ParseError {
 	return &ParseError{What: what, Pos: pos, Want: want, Near: string(near)}
 }
 
-// shift moves an error of a part to its place in the whole.
+// shift moves an error of a part to its position in the whole input.
 func (e *ParseError) shift(what, input string, by int) *ParseError {
 	return refuse(what, input, e.Pos+by, e.Want)
 }

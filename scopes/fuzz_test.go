@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// What parses re-prints identically, and stays inside the RFC 6749 section 3.3 charset.
+// A parsed scope prints as the same text, and stays inside the RFC 6749 section 3.3 charset.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"a:b:c", "orders:eu/*/**:*", "a:..:c", "a:b*:c", "a:b:c:d", "a:" + strings.Repeat("x/", 16) + "x:r", ""} {
 		f.Add(seed)
@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The canonical form is a fixed point, and it permits what the input listed.
+// The canonical form is a fixed point, and it permits the scopes of the input.
 func FuzzParseSet(f *testing.F) {
 	for _, seed := range []string{"", "a:b:c", "b:x:r a:**:* a:x:r", "a:b:c  a:b:d", " a:b:c"} {
 		f.Add(seed)

@@ -17,13 +17,14 @@ func (s Set) CoversScope(scope Scope) bool {
 	return slices.ContainsFunc(s.members, func(m Scope) bool { return m.Covers(scope) })
 }
 
-// Narrow is what both sets permit: the pairwise meets of their members. The result is always covered by s and by other.
-// It is exact, with two exceptions in which it permits less: a meet whose text would pass [MaxBytes] is left out, and
-// when more than [MaxScopes] meets remain, which takes dozens of crossing patterns on both sides, the result is empty.
+// Narrow returns the scopes that both sets permit: the pairwise meets of their members. The result
+// is always covered by s and by other. It permits less than both in two cases: a meet whose text
+// would exceed [MaxBytes] is left out, and when more than [MaxScopes] meets remain, which takes
+// dozens of crossing patterns on both sides, the result is empty.
 func (s Set) Narrow(other Set) Set {
 	var met []Scope
 	for _, a := range s.members {
-		// The common case, one side holds the other, would otherwise cost a product.
+		// The common case, in which one side covers the other, would otherwise compute a product.
 		if other.CoversScope(a) {
 			met = append(met, a)
 			continue
@@ -41,8 +42,8 @@ func (s Set) Narrow(other Set) Set {
 	return Set{members: kept}
 }
 
-// Merge is the union of the sets, as when one request carries both `scope` and `authorization_details`
-// (RFC 9396 section 3.1). More than [MaxScopes] members is an error.
+// Merge returns the union of the sets, as when one request carries both `scope` and
+// `authorization_details` (RFC 9396 section 3.1). More than [MaxScopes] members is an error.
 func Merge(sets ...Set) (Set, error) {
 	var all []Scope
 	for _, s := range sets {

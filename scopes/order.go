@@ -54,8 +54,8 @@ func (s Scope) meet(other Scope) (met Scope, ok bool) {
 	return met, err == nil
 }
 
-// meetText writes the meet. Patterns are closed under intersection: segment by segment the narrower one wins, and a
-// "**" gives way to whatever the other side has left.
+// meetText writes the meet. Patterns are closed under intersection: segment by segment the narrower one wins, and
+// "**" takes the remaining segments of the other side.
 func meetText(s, other Scope) (text string, ok bool) {
 	if s.IsZero() || other.IsZero() || s.Provider() != other.Provider() {
 		return "", false

@@ -21,7 +21,7 @@ const (
 	wantBytes    = "a scope is at most 512 bytes"
 )
 
-// Parse reads one scope. What parses prints identically. The error is a *[ParseError].
+// Parse reads one scope, whose String is then the same text. The error is a *[ParseError].
 func Parse(text string) (Scope, error) {
 	if len(text) > MaxBytes {
 		return Scope{}, refuse("scope", text, MaxBytes, wantBytes)
@@ -41,7 +41,7 @@ func Parse(text string) (Scope, error) {
 	return Scope{text: text, first: uint16(first), second: uint16(second)}, nil
 }
 
-// New builds a scope from its parts, through [Parse]: a part that holds a ":" cannot pass for two.
+// New builds a scope from its parts through [Parse]: a part with a ":" cannot count as two.
 func New(provider, resource, action string) (Scope, error) {
 	return Parse(provider + ":" + resource + ":" + action)
 }

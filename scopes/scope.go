@@ -30,7 +30,7 @@ func (s Scope) Resource() string {
 	return s.text[s.first+1 : s.second]
 }
 
-// Action is what may be done, or [Any]. Empty for the zero Scope.
+// Action returns the action, or [Any]. It is empty for the zero Scope.
 func (s Scope) Action() string {
 	if s.IsZero() {
 		return ""

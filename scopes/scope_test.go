@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestParseAccepts(t *testing.T) {

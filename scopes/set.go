@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// MaxScopes is how many scopes a Set holds at most, after the redundant ones are dropped.
+// MaxScopes is the maximum number of scopes in a Set, after redundant ones are dropped.
 const MaxScopes = 64
 
 const maxSetBytes = MaxScopes*(MaxBytes+1) - 1
 
-// Set is an immutable set of scopes in canonical form: sorted by text, no duplicates, no member covered by another.
-// Two sets that permit the same have the same text. The zero Set is empty: it covers nothing but the empty Set.
+// Set is an immutable set of scopes in canonical form: sorted by text, no duplicates, no member
+// covered by another. Equal permissions have equal texts. The zero Set is empty: it covers only the
+// empty Set.
 type Set struct {
 	members []Scope
 }

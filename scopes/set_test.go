@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestSetCanonical(t *testing.T) {

@@ -16,13 +16,14 @@ const (
 	wantHost        = "a lower-case DNS name, a dotted-decimal IPv4 address or an IPv6 address in its canonical form"
 	wantPort        = "a port is 1 to 65535 without leading zeros"
 	wantLoopback    = "http is only for localhost, 127.0.0.0/8 and [::1]; use https"
-	wantUnspecified = "the unspecified address is nobody's address"
+	wantUnspecified = "the unspecified address is not the address of a host"
 )
 
-// ParseResource checks an RFC 8707 section 2 resource indicator and returns it byte for byte: it is compared as text, so
-// spellings that URL libraries would mend (upper-case hosts, decimal or IPv6-mapped addresses) are refused, not mended.
-// It is an absolute https URI with a host, or http on loopback; no fragment, no user information, at most 512 bytes.
-// The error is a *[ParseError].
+// ParseResource checks an RFC 8707 section 2 resource indicator and returns it byte for byte. It is
+// compared as text, so spellings that URL libraries would normalize (upper-case hosts, decimal or
+// IPv6-mapped addresses) are refused. It must be an absolute https URI with a host, or http on
+// loopback, without fragment and user information, and at most 512 bytes long. The error is a
+// *[ParseError].
 func ParseResource(text string) (string, error) {
 	if len(text) > MaxBytes {
 		return "", refuse("resource URI", text, MaxBytes, wantURIBytes)
@@ -52,7 +53,7 @@ func ParseResource(text string) (string, error) {
 	case !secure && !loopback:
 		return "", refuse("resource URI", text, start, wantLoopback)
 	}
-	// A second opinion: whoever dials it later uses net/url, which must see the same host.
+	// A second check: connections to it use net/url, which must read the same host.
 	if u, err := url.Parse(text); err != nil || u.Host != authority || u.User != nil || u.Opaque != "" {
 		return "", refuse("resource URI", text, start, wantHost)
 	}
@@ -79,7 +80,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// judgeAuthority checks host and port; want says what is wrong, if anything.
+// judgeAuthority checks host and port; want describes the allowed form if they are invalid.
 func judgeAuthority(authority string) (loopback bool, want string) {
 	host, port := authority, ""
 	if end := strings.LastIndexByte(authority, ']'); end >= 0 {
@@ -116,8 +117,9 @@ func judgeAuthority(authority string) (loopback bool, want string) {
 	return addr.IsLoopback(), ""
 }
 
-// isDNSName accepts lower-case LDH labels. A last label that is a number is refused: browsers and C libraries read such a
-// name as an IPv4 address in decimal, octal or hex (WHATWG URL, "ends in a number").
+// isDNSName accepts lower-case LDH labels. A last label that is a number is refused: browsers and C
+// libraries read such a name as an IPv4 address in decimal, octal or hex (WHATWG URL, "ends in a
+// number").
 func isDNSName(host string) bool {
 	if len(host) > 253 {
 		return false

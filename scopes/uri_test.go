@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestParseResource(t *testing.T) {

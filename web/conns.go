@@ -6,12 +6,14 @@ import (
 	"syscall"
 )
 
-// maxConns bounds the connections of one listener whatever the system allows.
+// maxConns is the upper limit of connections of one listener, whatever the file
+// descriptor limit.
 const maxConns = 1 << 16
 
-// Conns is how many connections a listener may take: its share of the descriptors
-// that the system lets this process have. The rest is for what ebb itself opens:
-// whoever connects all the time must not keep it from its stores.
+// Conns returns the number of connections that a listener may accept: share of
+// the file descriptor limit of this process. The rest is for ebb's own
+// connections and files, so that clients cannot exhaust the descriptors that
+// the stores need.
 func Conns(share float64) int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
@@ -20,8 +22,8 @@ func Conns(share float64) int {
 	return int(max(16, min(maxConns, share*float64(r.Cur))))
 }
 
-// Capped takes at most n connections at one time. More wait in the system's queue
-// until one of these is closed.
+// Capped returns a listener with at most n open connections. Further
+// connections wait in the system's queue until one is closed.
 func Capped(l net.Listener, n int) net.Listener { return &capped{l, newSlots(n)} }
 
 type capped struct {
@@ -59,7 +61,7 @@ func (c *cappedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end a connection so that its last answer arrives.
+// CloseWrite lets net/http end a connection so that its last response arrives.
 func (c *cappedConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -67,7 +69,7 @@ func (c *cappedConn) CloseWrite() error {
 	return nil
 }
 
-// slots are places for connections.
+// slots limits the number of open connections.
 type slots struct {
 	taken, closed chan struct{}
 	shut          func()
@@ -79,7 +81,7 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// take waits for a place; false when there will be none.
+// take waits for a slot. It returns false after shut.
 func (s *slots) take() bool {
 	select {
 	case s.taken <- struct{}{}:

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// Whoever opens connections without end takes those places and no more, and each
-// that is closed makes room.
+// A client that opens connections without end gets n slots, and each closed
+// connection frees one.
 func TestCapped(t *testing.T) {
 	t.Parallel()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func TestCapped(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	_ = first.Close()
-	_ = first.Close() // a second time makes no more room
+	_ = first.Close() // a second close frees no further slot
 	select {
 	case <-taken:
 	case <-time.After(2 * time.Minute):
@@ -66,8 +66,8 @@ func TestCapped(t *testing.T) {
 	}
 }
 
-// A server behind a cap serves as ever, and every connection that ends gives its
-// place back.
+// A server with a limit serves normally, and every connection that ends frees
+// its slot.
 func TestCappedServer(t *testing.T) {
 	t.Parallel()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestCappedServer(t *testing.T) {
 	for range 20 {
 		get()
 	}
-	// What a handler has taken over is counted where it is now.
+	// A hijacked connection does not use a slot.
 	for range 2 {
 		c, err := net.Dial("tcp", tcp.Addr().String())
 		if err != nil {

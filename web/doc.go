@@ -1,25 +1,25 @@
-// Package web is what every HTTP surface of ebb shares, so that no handler can
-// forget it. The path of one request:
+// Package web is shared by all HTTP surfaces of ebb. The files in the order in
+// which they handle a request:
 //
 //	limits.go      Limits, NewServer: sizes and timeouts of the listener
-//	listen.go      ListenTCP, with what Linux has for it in listen_linux.go, and
-//	               nothing in listen_other.go; conns.go  Capped: how many connections
-//	               a listener takes
-//	socket.go      ListenUnix: a unix socket beside the TCP listener
-//	peer.go        Peer: the process that connected to it; peer_linux.go asks the
-//	               kernel, peer_other.go is for systems that do not say
-//	proxies.go     forwarding headers survive only from configured proxies
-//	own_name.go    OwnName: the host name that pages have on loopback
+//	listen.go      ListenTCP, with socket options on Linux (listen_linux.go);
+//	               conns.go  Capped: the limit of open connections
+//	socket.go      ListenUnix: a Unix socket in addition to the TCP listener
+//	peer.go        Peer: the process that connected to the socket; peer_linux.go
+//	               asks the kernel, peer_other.go is for other systems
+//	proxies.go     forwarding headers, accepted from configured proxies only
+//	own_name.go    OwnName: the console's host name on loopback
 //	mux.go         Mux: the outermost handler; routes, spans, security headers
 //	middleware.go  request id, panic recovery, one log event
 //	metrics.go     metrics of requests, with labels from closed sets
-//	event.go       Event: what a handler adds to that log event
-//	json.go        Decode: strict JSON in
+//	event.go       Event: the log event of a request
+//	json.go        Decode: strict JSON parsing
 //	handle.go      Handle: decode, call, encode
-//	errors.go      the one table broker.Kind -> status
+//	errors.go      the table broker.Kind -> status
 //	problem.go     errors of /v1 and of unknown routes: RFC 9457
 //	oauth.go       errors of /oauth2: RFC 6749 section 5.2
 //
-// A kind of surface is a sub-folder, such as api. client and verify are the other
-// ends of the wire, load is what puts a server under load. echo is known here and below and nowhere else.
+// Each surface is a sub-package, such as api. client and verify are the clients
+// of the API, load is a load generator. Only this package and its sub-packages
+// import echo.
 package web

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Kinds that only HTTP knows. They share the table with the broker's.
+// Kinds that exist in HTTP only. They share the table with the broker's kinds.
 const (
 	MethodNotAllowed broker.Kind = "method_not_allowed"
 	TooLarge         broker.Kind = "content_too_large"
@@ -19,7 +19,7 @@ const (
 	Unauthorized     broker.Kind = "unauthorized_client"    // RFC 6749 section 5.2
 )
 
-// Line is one row of the table: how a kind is called on the wire.
+// Line is one row of the table: the status and names of a kind.
 type Line struct {
 	Status      int    // of a problem document
 	Title       string // of a problem document, the same for every occurrence
@@ -27,13 +27,13 @@ type Line struct {
 	OAuthStatus int    // status at /oauth2
 }
 
-// Lookup is the table, the only place in the house that turns a kind into a
-// status. An unknown kind is a 500.
+// Lookup returns the row of a kind. It is the only place that maps kinds to
+// status codes. An unknown kind is a 500.
 //
 // Error codes at /oauth2 come from the OAuth Extensions Error Registry. A
-// request that needs a person from a client that cannot wait is
-// interaction_required; rate limits keep 429, which RFC 6749 section 5.2 leaves
-// to HTTP, because clients wait on it.
+// request that needs approval from a client that cannot wait is
+// interaction_required. Rate limits keep 429, which RFC 6749 section 5.2 leaves
+// to HTTP, because clients back off on it.
 func Lookup(k broker.Kind) Line {
 	const bad = http.StatusBadRequest
 	switch k {
@@ -99,8 +99,8 @@ func Lookup(k broker.Kind) Line {
 	return Line{http.StatusInternalServerError, "Internal error", "server_error", http.StatusInternalServerError}
 }
 
-// Kinds lists every kind that has its own line, in the order of the table; each
-// has a page at <public URL>/problems/<kind>.
+// Kinds lists every kind with its own row, in the order of the table. Each has
+// a page at <public URL>/problems/<kind>.
 func Kinds() []broker.Kind {
 	return []broker.Kind{
 		broker.Invalid, broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, broker.InvalidGrant,
@@ -111,8 +111,9 @@ func Kinds() []broker.Kind {
 	}
 }
 
-// retryAfter is the whole seconds of Retry-After, 0 for none. Every 503 and 429
-// has one (RFC 7009 section 2.2.1): a client without it would retry at once.
+// retryAfter returns the whole seconds of Retry-After, or 0 for none. Every 503
+// and 429 has one (RFC 7009 section 2.2.1), because a client would otherwise
+// retry at once.
 func retryAfter(e *broker.Error, status int) int64 {
 	d := e.RetryAfter
 	if d <= 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {

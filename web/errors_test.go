@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"testing"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// declaredKinds reads the kinds from their source, so that a new one without a
-// line in the table fails here.
+// declaredKinds reads the kinds from their source, so that a new kind without a
+// row in the table fails here.
 func declaredKinds(t *testing.T) []broker.Kind {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../broker/errors.go", nil, 0)
@@ -82,8 +82,8 @@ func TestTableIsConsistent(t *testing.T) {
 	}
 }
 
-// RFC 6749 section 5.2: 400, or 401 for invalid_client; what is left to HTTP is
-// 405, 429 and the 5xx.
+// RFC 6749 section 5.2: 400, or 401 for invalid_client; 405, 429 and the 5xx
+// are left to HTTP.
 func TestOAuthStatuses(t *testing.T) {
 	t.Parallel()
 	for _, k := range web.Kinds() {

@@ -5,15 +5,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Event is what one request leaves in the log: one line, written at the end.
-// Handlers fill in who and what; never a token, a header, a query or a body.
+// Event is the log event of one request, written at its end. Handlers set ids
+// and the operation; never a token, a header, a query or a body.
 type Event struct {
 	ID        string      // request id; the instance of a problem document
-	Kind      broker.Kind // of the refusal, "" on success
-	Cause     error       // of the refusal, for the log only
+	Kind      broker.Kind // kind of the error, "" on success
+	Cause     error       // cause of the error, for the log only
 	Actor     string      // principal or sandbox
 	Operation string      // e.g. a grant type's short name
 	TaskID    string
@@ -24,7 +24,7 @@ type Event struct {
 
 const eventKey = "ebb.event"
 
-// EventOf is the event of the request being served.
+// EventOf returns the event of the request being served.
 func EventOf(c echo.Context) *Event {
 	if ev, ok := c.Get(eventKey).(*Event); ok {
 		return ev
@@ -35,7 +35,7 @@ func EventOf(c echo.Context) *Event {
 	return ev
 }
 
-// fail notes why a request is refused.
+// fail records the error of the request.
 func (ev *Event) fail(e *broker.Error) { ev.Kind, ev.Cause = e.Kind, e.Cause }
 
 func (ev *Event) attrs(to []slog.Attr) []slog.Attr {

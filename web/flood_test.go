@@ -6,10 +6,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// trickle is a body that says how much was ready for it at once.
+// trickle is a body that records the largest read buffer.
 type trickle struct{ most int }
 
 func (b *trickle) Read(p []byte) (int, error) {
@@ -17,8 +17,9 @@ func (b *trickle) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// A header that promises a long body costs its sender a few bytes, and over
-// HTTP/2 a hundred of them fit on one connection: memory is for bytes that came.
+// A header with a large Content-Length costs its sender a few bytes, and over
+// HTTP/2 a hundred fit on one connection. Memory must be allocated only for
+// received bytes.
 func TestReadBodyBelievesNoPromise(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10

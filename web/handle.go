@@ -7,10 +7,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Handle makes a route of a call: enter says who calls, before a byte of the
-// body is looked at; Req is decoded strictly (None for no body); Resp is encoded
-// as JSON with the status, or not at all with 204. An error becomes a problem
-// document in Mux.
+// Handle returns a handler for one call. enter authenticates the caller before
+// the body is read. Req is decoded strictly (None for no body). Resp is encoded
+// as JSON with the status, or omitted for 204. Mux turns an error into a
+// problem document.
 func Handle[Who, Req, Resp any](m *Mux, status int, enter func(echo.Context) (Who, error), call func(echo.Context, Who, Req) (Resp, error)) echo.HandlerFunc {
 	limit := m.limits.Body
 	return func(c echo.Context) error {
@@ -33,8 +33,8 @@ func Handle[Who, Req, Resp any](m *Mux, status int, enter func(echo.Context) (Wh
 	}
 }
 
-// WriteJSON answers with v, never to be cached. It encodes before it writes, so
-// that a value that cannot be encoded is a clean 500.
+// WriteJSON sends v as JSON with Cache-Control: no-store. It encodes before it
+// writes, so that a value that cannot be encoded gives a clean 500.
 func WriteJSON(c echo.Context, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -2,26 +2,30 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // ReadBody reads a whole body of at most limit bytes.
 func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return nil, broker.E(UnsupportedType, "Send the body without a content encoding.", nil)
+		return nil, broker.E(UnsupportedType, "Send the body without a Content-Encoding.", nil)
 	}
 	if r.ContentLength > limit {
 		return nil, broker.E(TooLarge, "The request body is too large.", nil)
 	}
-	// Room grows with what comes: a header's promise costs its sender nothing.
+	// The buffer grows with the received bytes: a large Content-Length alone
+	// must not allocate memory.
 	const atOnce = 4 << 10
 	room := int64(atOnce)
 	if r.ContentLength >= 0 {
@@ -56,12 +60,14 @@ func IsType(h http.Header, want string) bool {
 	return err == nil && got == want
 }
 
-// None is the request of a call that takes no body: nothing, or an empty object.
+// None is the request of a call without a body. It accepts an empty body or an
+// empty object.
 type None struct{}
 
-// Decode reads one JSON value strictly: application/json, size cap, exact member
-// names, and an unknown member, a duplicate member, bad UTF-8 or anything after
-// the value is an error (RFC 8259, I-JSON RFC 7493). Only None may be left out.
+// Decode parses one JSON value strictly (RFC 8259, I-JSON RFC 7493). It
+// requires application/json, limits the size, and rejects unknown members,
+// duplicate members, invalid UTF-8 and data after the value. Only None accepts
+// an empty body.
 func Decode[T any](r *http.Request, limit int64) (T, error) {
 	var v T
 	body, err := ReadBody(r, limit)
@@ -88,30 +94,69 @@ func decode(body []byte, into any) error {
 	if err == nil {
 		return nil
 	}
+	// The decoder's own messages repeat the input and name Go types, so neither
+	// the response nor the log contains them.
 	se, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
-		return broker.E(broker.Invalid, "The body is not one strict JSON object: check syntax, duplicate members and what follows it.", err)
+		return broker.E(broker.Invalid, "The body is not one strict JSON object: check the syntax, duplicate members and data after the object.", nil)
 	}
+	at, members := place(reflect.TypeOf(into).Elem(), se.JSONPointer)
 	if errors.Is(err, json.ErrUnknownName) {
-		return broker.E(broker.Invalid, "The body has an unknown member at "+place(string(se.JSONPointer))+".", nil)
+		return broker.E(broker.Invalid, "The body has an unknown member at "+at+". Known ones: "+cmp.Or(strings.Join(members, ", "), "none")+".", nil)
 	}
-	// The decoder's own sentence names Go types.
-	return broker.E(broker.Invalid, "The body has a wrong value at "+place(string(se.JSONPointer))+".", nil)
+	return WrongValue(at)
 }
 
-// place is a JSON pointer that may be shown: it repeats names the caller chose.
-func place(pointer string) string {
-	const most = 64
-	if pointer == "" {
-		return "its top level"
-	}
-	if len(pointer) > most {
-		pointer = pointer[:most]
-	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/_-.~", r) {
-			return r
+// WrongValue refuses a member of a body whose value has the right JSON type and is not one that the API accepts. at is
+// the JSON pointer of the member (RFC 6901). The value itself is not repeated: it may be a secret in the wrong place.
+func WrongValue(at string) error {
+	return broker.E(broker.Invalid, "The body has a wrong value at "+at+".", nil)
+}
+
+// place returns the part of a JSON pointer that type t has names for, and the
+// members known at that place. It omits names chosen by the sender, such as map
+// keys, because they may be secrets in the wrong place.
+func place(t reflect.Type, pointer jsontext.Pointer) (at string, members []string) {
+	for token := range pointer.Tokens() {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
 		}
-		return '?'
-	}, pointer)
+		switch t.Kind() {
+		case reflect.Struct:
+			next, known := memberOf(t, token)
+			if !known {
+				return cmp.Or(at, "its top level"), membersOf(t)
+			}
+			t = next
+		case reflect.Slice, reflect.Array: // the token is an index
+			t = t.Elem()
+		default:
+			return cmp.Or(at, "its top level"), nil
+		}
+		at += "/" + token
+	}
+	return cmp.Or(at, "its top level"), nil
+}
+
+func memberOf(t reflect.Type, name string) (reflect.Type, bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous && memberName(f) == name {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+func membersOf(t reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if n := memberName(f); f.IsExported() && !f.Anonymous && n != "-" {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func memberName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return cmp.Or(name, f.Name)
 }

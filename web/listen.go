@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// silence is how long a peer may leave unacknowledged what was sent to it. Past that
-// its connection is broken: a sandbox whose machine has vanished without a word is
-// noticed by the next sign of life that nobody acknowledges, and not after the quarter
-// of an hour for which TCP would go on.
+// silence is the time after which the kernel closes a connection with
+// unacknowledged data. A sandbox whose machine has disappeared is detected
+// after the next heartbeat and this time. Without it TCP would retransmit for
+// about 15 min.
 const silence = 20 * time.Second
 
 // ListenTCP listens on host:port.

@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// What a peer leaves unacknowledged breaks its connection: accepted ones have it from
-// their listener.
+// Unacknowledged data breaks a connection after the timeout, which accepted
+// connections inherit from their listener.
 func TestSilenceIsBounded(t *testing.T) {
 	t.Parallel()
 	l, err := web.ListenTCP(t.Context(), "127.0.0.1:0")

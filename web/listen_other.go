@@ -4,5 +4,5 @@ package web
 
 import "syscall"
 
-// boundSilence leaves it to the system how long unacknowledged data is sent again.
+// boundSilence does nothing: the system's retransmission timeout applies.
 func boundSilence(string, string, syscall.RawConn) error { return nil }

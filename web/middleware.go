@@ -11,10 +11,10 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// pipeline is the middleware of every route, known or not.
+// pipeline is the middleware of every route, including unknown paths.
 func (m *Mux) pipeline(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := m.now()
@@ -32,8 +32,8 @@ func (m *Mux) pipeline(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// What every answer has. The values are shared: http.Header replaces a value, and
-// appends to a copy of one that is full.
+// Header values of every response. The slices are shared: http.Header replaces
+// a value, and append copies a full slice.
 var (
 	nosniff    = []string{"nosniff"}
 	noContent  = []string{"default-src 'none'; frame-ancestors 'none'"}
@@ -43,7 +43,8 @@ var (
 	oneYear    = []string{"max-age=31536000"}
 )
 
-// headers sets what every answer has. Surfaces with pages override the policy.
+// headers sets the headers of every response. Surfaces with pages override the
+// Content-Security-Policy.
 func (m *Mux) headers(h http.Header, id string) {
 	h["X-Request-Id"] = []string{id}
 	h["X-Content-Type-Options"] = nosniff
@@ -68,24 +69,25 @@ func (m *Mux) guarded(c echo.Context, next echo.HandlerFunc) (err error) {
 		}
 		m.log.LogAttrs(c.Request().Context(), slog.LevelError, "panic", slog.String("request_id", EventOf(c).ID), slog.String("stack", string(debug.Stack())))
 		if c.Response().Committed {
-			// Half an answer must not look like a whole one.
+			// Half a response must not look like a complete one.
 			panic(http.ErrAbortHandler)
 		}
-		err = broker.E(broker.Internal, "The broker failed. Try again; if it lasts, ask the operator.", fmt.Errorf("panic: %v", r))
+		err = broker.E(broker.Internal, "Internal error. Try again; if it persists, ask the operator.", fmt.Errorf("panic: %v", r))
 	}()
 	r := c.Request()
 	if len(r.RequestURI) > m.limits.URL {
 		return broker.E(URLTooLong, "The request target is too long.", nil)
 	}
 	if !m.secure && !loopbackHost(r.Host) && !m.namesPages(r.Host) {
-		// A name rebound to loopback makes a browser read what is here for a page.
-		return broker.E(Misdirected, "This server is reached as 127.0.0.1 or localhost.", nil)
+		// DNS rebinding: a foreign host name that resolves to loopback would
+		// let a web page read this server.
+		return broker.E(Misdirected, "Use the host name 127.0.0.1 or localhost for this server.", nil)
 	}
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, m.limits.Body+1)
 	return next(c)
 }
 
-// finish writes the one log line and the metrics of a request.
+// finish writes the log event and the metrics of a request.
 func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
 	r, res := c.Request(), c.Response()
 	route := c.Path()
@@ -107,7 +109,8 @@ func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
-	// The route, never the URL: a query or an unknown path may hold anything.
+	// Log the route, never the URL: a query or an unknown path may contain
+	// secrets.
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("request_id", ev.ID), slog.String("method", method), slog.String("route", route),
 		slog.Int("status", res.Status), slog.Int64("bytes", res.Size), slog.Duration("took", took), slog.String("client", m.proxies.ClientIP(r)))
@@ -119,7 +122,7 @@ func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
 	m.log.LogAttrs(r.Context(), level, "request", ev.attrs(attrs)...)
 }
 
-// fixedMethod keeps labels and log lines to a closed set.
+// fixedMethod limits labels and log lines to a closed set.
 func fixedMethod(s string) string {
 	switch s {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -16,41 +16,41 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Config is what New needs.
+// Config holds the settings of New.
 type Config struct {
-	PublicURL  string                // required: what clients call this server, no trailing slash; https, or http on loopback
-	PagesURL   string                // where pages for people are, as OwnName says it; "" = PublicURL
+	PublicURL  string                // required: base URL for clients, no trailing slash; https, or http on loopback
+	PagesURL   string                // base URL of the console, from OwnName; "" = PublicURL
 	Limits     Limits                // zero members take the default
-	Proxies    Proxies               // whose forwarding headers are believed; zero = nobody's
+	Proxies    Proxies               // proxies whose forwarding headers are accepted; zero = none
 	Logger     *slog.Logger          // nil = discard
 	Registerer prometheus.Registerer // nil = no metrics
 	Tracer     trace.TracerProvider  // nil = no spans
 	Now        func() time.Time      // nil = time.Now
 }
 
-// Mux is the one handler of a listener. Surfaces register their routes on it
-// before it serves.
+// Mux is the handler of a listener. Surfaces register their routes on it before
+// it serves.
 type Mux struct {
 	echo      *echo.Echo
 	outer     http.Handler
 	publicURL string
 	base      string
 	pagesURL  string
-	pagesHost string // Host of pages; "" = as of everything
+	pagesHost string // host of pages; "" = the same as of all routes
 	secure    bool
 	limits    Limits
 	proxies   Proxies
 	log       *slog.Logger
 	metrics   *metrics
-	pages     func(echo.Context, error) error // draws errors for browsers; nil = none are drawn
+	pages     func(echo.Context, error) error // shows errors as pages to browsers; nil = no pages
 	now       func() time.Time
 	spans     bool
 }
 
-// New makes a Mux without routes.
+// New returns a Mux without routes.
 func New(c Config) (*Mux, error) {
 	u, err := CheckPublicURL(c.PublicURL)
 	if err != nil {
@@ -79,24 +79,25 @@ func New(c Config) (*Mux, error) {
 			otelhttp.WithTracerProvider(c.Tracer),
 			otelhttp.WithMeterProvider(noop.NewMeterProvider()),
 			otelhttp.WithPropagators(propagation.TraceContext{}),
-			// A caller's trace is linked, never continued: its ids are its own claim.
+			// A caller's trace is linked, never continued: its ids are
+			// unverified.
 			otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
 	}
 	return m, nil
 }
 
-// CheckPublicURL parses a public base URL: absolute, in the spelling that is
-// compared byte by byte elsewhere, and https unless the host is loopback
+// CheckPublicURL parses a public base URL. It must be absolute, in the spelling
+// that other places compare byte by byte, and https unless the host is loopback
 // (RFC 8414 section 2, RFC 9700 section 2.6).
 func CheckPublicURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, errors.New("the public URL does not parse; write it like https://ebb.example.com")
+		return nil, errors.New("the public URL cannot be parsed; write it like https://ebb.example.com")
 	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.User != nil, u.RawQuery != "" || u.ForceQuery, u.Fragment != "":
-		return nil, errors.New("the public URL must be http(s)://host[:port][/path] and nothing more")
+		return nil, errors.New("the public URL must be http(s)://host[:port][/path], without user, query and fragment")
 	case strings.HasSuffix(raw, "/"), strings.ToLower(u.Host) != u.Host, u.EscapedPath() != u.Path, strings.Contains(u.Path, "//"):
-		return nil, errors.New("the public URL must be in its plain form: lower-case host, no trailing slash, no escapes")
+		return nil, errors.New("the public URL must have a lower-case host, no trailing slash and no escapes")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return nil, errors.New("the public URL must be https; plain http is for loopback only")
 	}
@@ -108,39 +109,40 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// loopbackHost reads a Host header, with or without a port.
+// loopbackHost reports whether a Host header, with or without a port, names
+// loopback.
 func loopbackHost(host string) bool {
 	u, err := url.Parse("//" + host)
 	return err == nil && u.User == nil && loopback(strings.ToLower(u.Hostname()))
 }
 
-// Add registers a route at a path below the public URL's, for programs.
+// Add registers a route for programs at a path below the public URL's path.
 func (m *Mux) Add(method, path string, h echo.HandlerFunc) { m.AddRoot(method, m.base+path, h) }
 
-// AddRoot registers a route at a path of the host: for documents whose place
-// the standards fix outside the public URL's path (RFC 8414 section 3.1). Nothing of it is
-// in the origin of pages, when that is another one.
+// AddRoot registers a route at a path of the host. It is for documents whose
+// path a standard fixes outside the public URL's path (RFC 8414 section 3.1).
+// If pages have their own host name, the route does not exist under that name.
 func (m *Mux) AddRoot(method, path string, h echo.HandlerFunc) {
 	m.echo.Add(method, path, func(c echo.Context) error {
 		if m.namesPages(c.Request().Host) {
-			return broker.E(Misdirected, "This name is for people's browsers. Programs reach this server at "+m.publicURL+".", nil)
+			return broker.E(Misdirected, "This host name is for browsers. Programs must use "+m.publicURL+".", nil)
 		}
 		return h(c)
 	})
 }
 
-// AddPage registers a route for people's browsers, at a path below the public URL's. It
-// asks AtPages before it trusts or sets a cookie.
+// AddPage registers a route for browsers at a path below the public URL's path.
+// The handler must call AtPages before it reads or sets a cookie.
 func (m *Mux) AddPage(method, path string, h echo.HandlerFunc) { m.echo.Add(method, m.base+path, h) }
 
-// Pages makes what a browser asks for outside of the API, and is no route, fail as a
-// page. Call it before the Mux serves.
+// Pages sets the function that shows errors of browser navigation outside the
+// API as pages, also for unknown paths. Call it before the Mux serves.
 func (m *Mux) Pages(draw func(c echo.Context, err error) error) { m.pages = draw }
 
 // Route is one registered route.
 type Route struct{ Method, Path string }
 
-// Routes lists what was registered, for the test that compares it with the API
+// Routes lists the registered routes. A test compares them with the API
 // document.
 func (m *Mux) Routes() []Route {
 	var out []Route
@@ -150,16 +152,17 @@ func (m *Mux) Routes() []Route {
 	return out
 }
 
-// PublicURL is the configured base URL; nothing in the house asks the Host header.
+// PublicURL returns the configured base URL. ebb never derives URLs from the
+// Host header.
 func (m *Mux) PublicURL() string { return m.publicURL }
 
-// Base is the path of the public URL, "" for none.
+// Base returns the path of the public URL, "" for none.
 func (m *Mux) Base() string { return m.base }
 
-// BodyLimit is the size limit of a request body in bytes.
+// BodyLimit returns the size limit of a request body in bytes.
 func (m *Mux) BodyLimit() int64 { return m.limits.Body }
 
-// Proxies are the configured ones.
+// Proxies returns the configured proxies.
 func (m *Mux) Proxies() Proxies { return m.proxies }
 
 // ServeHTTP implements http.Handler.

@@ -20,9 +20,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 func newMux(t testing.TB, c web.Config) *web.Mux {
@@ -43,7 +44,7 @@ func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A101: plain http is for loopback alone.
+// A101: plain http is allowed on loopback only.
 func TestRFC_A101_PublicURL(t *testing.T) {
 	t.Parallel()
 	for raw, ok := range map[string]bool{
@@ -103,8 +104,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// A102: the document's status is the status, its type is stable, and nothing
-// internal is in it.
+// A102: the status of the document is the HTTP status, its type is stable, and
+// it contains nothing internal.
 func TestRFC_A102_Problem(t *testing.T) {
 	t.Parallel()
 	log := &attesttest.Log{}
@@ -132,7 +133,7 @@ func TestRFC_A102_Problem(t *testing.T) {
 		"/nothing": {404, "not_found", ""},
 	} {
 		w := get(m, path)
-		var p web.Problem
+		var p wire.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -147,7 +148,7 @@ func TestRFC_A102_Problem(t *testing.T) {
 				t.Errorf("%s: the body holds %q: %s", path, leak, w.Body)
 			}
 		}
-		if path == "/denied" && (p.Advice == nil || p.Advice.Code != broker.TooBroad) {
+		if path == "/denied" && (p.Advice == nil || p.Advice.Code != wire.DenyTooBroad) {
 			t.Errorf("/denied: no advice in %s", w.Body)
 		}
 	}
@@ -156,8 +157,8 @@ func TestRFC_A102_Problem(t *testing.T) {
 	}
 }
 
-// A82a: a 503 or 429 without Retry-After would be retried at once, so there is
-// none, whoever forgot to say how long.
+// A82a: every 503 and 429 has Retry-After, because a client would otherwise
+// retry at once.
 func TestRFC_A82a_RetryAfter(t *testing.T) {
 	t.Parallel()
 	m := newMux(t, web.Config{})
@@ -191,7 +192,7 @@ func TestMethodNotAllowed(t *testing.T) {
 	}
 }
 
-// What a client sends never reaches log, metrics or spans, wherever it puts it.
+// Client input never reaches log, metrics or spans.
 func TestNothingSentIsLogged(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2-canary"
@@ -259,7 +260,7 @@ func TestLimits(t *testing.T) {
 	m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/raw", strings.NewReader(strings.Repeat("a", 100))))
 }
 
-// The server refuses headers over the limit and cuts slow ones.
+// The server refuses headers over the limit and closes slow connections.
 func TestNewServer(t *testing.T) {
 	t.Parallel()
 	m := newMux(t, web.Config{})
@@ -299,7 +300,7 @@ func TestNewServer(t *testing.T) {
 	}
 }
 
-// A panic after the answer began must not look like a whole answer.
+// A panic in the middle of a response must not look like a complete response.
 func TestPanicMidAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMux(t, web.Config{})

@@ -7,23 +7,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// OAuthError is an RFC 6749 section 5.2 error answer. It is never problem+json:
-// client libraries then see no error code at all.
-type OAuthError struct {
-	Error        string         `json:"error"`
-	Description  string         `json:"error_description,omitempty"`
-	DeferralCode string         `json:"deferral_code,omitempty"` // with authorization_pending
-	RequestID    string         `json:"request_id,omitempty"`    // the same, for people; it opens nothing
-	ExpiresIn    int64          `json:"expires_in,omitempty"`    // seconds, of the deferral code
-	Interval     int64          `json:"interval,omitempty"`      // seconds between polls
-	Advice       *broker.Advice `json:"advice,omitempty"`        // with access_denied and whatever else is no answer of a person
-}
-
-// writeOAuthError answers at /oauth2 with err, whatever err is. It is the only
-// place that sends a deferral code.
+// writeOAuthError sends err as an error of /oauth2 (RFC 6749 section 5.2). The
+// media type is never problem+json, because client libraries would then not
+// read the error code. It is the only place that sends a deferral code.
 func writeOAuthError(c echo.Context, err error) error {
 	e := broker.AsError(err)
 	EventOf(c).fail(e)
@@ -31,7 +21,7 @@ func writeOAuthError(c echo.Context, err error) error {
 		return nil
 	}
 	line := Lookup(e.Kind)
-	out := OAuthError{Error: line.OAuth, Description: Description(e.Public), Advice: e.Advice}
+	out := wire.OAuthError{Error: line.OAuth, Description: Description(e.Public), Advice: advice(e.Advice)}
 	if p := e.Pending; p != nil {
 		out.DeferralCode = p.DeferralCode.Reveal()
 		out.ExpiresIn, out.Interval = int64(p.ExpiresIn.Seconds()), int64(p.Interval.Seconds())
@@ -55,8 +45,8 @@ func NoStore(h http.Header) {
 	h.Set("Pragma", "no-cache")
 }
 
-// Description keeps the characters that error_description may have (RFC 6749
-// section 5.2: %x20-21 / %x23-5B / %x5D-7E) and replaces the others.
+// Description replaces the characters that error_description must not contain
+// (RFC 6749 section 5.2: only %x20-21 / %x23-5B / %x5D-7E are allowed).
 func Description(s string) string {
 	fits := func(b byte) bool { return b >= 0x20 && b <= 0x7e && b != '"' && b != '\\' }
 	clean := true

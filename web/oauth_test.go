@@ -3,7 +3,7 @@ package web_test
 import (
 	"testing"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
 func inCharset(s string) bool {

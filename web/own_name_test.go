@@ -10,11 +10,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// TestOwnName: pages have a name of their own on loopback, as browsers write it, and nowhere
-// else.
+// TestOwnName: the console has its own host name on loopback only, in the
+// spelling of browsers.
 func TestOwnName(t *testing.T) {
 	t.Parallel()
 	key := bytes.Repeat([]byte{7}, 32)
@@ -59,8 +59,8 @@ func TestOwnName(t *testing.T) {
 	}
 }
 
-// TestNamesApart: what is for programs is not in the origin of pages, and of all names under
-// localhost one is answered.
+// TestNamesApart: API routes are not in the origin of the console, and of all
+// names under localhost one is served.
 func TestNamesApart(t *testing.T) {
 	t.Parallel()
 	const own = "ebb-aaaabbbbccccdddd.localhost:8420"

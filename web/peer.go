@@ -8,11 +8,11 @@ import (
 	"sync"
 	"syscall"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// Peer is who connected to the unix socket that the request of ctx came in by; nil
-// for every other connection. Its PIDFD is open until the handler returns.
+// Peer returns the process that connected to the Unix socket of the request;
+// nil for other connections. Its PIDFD is open until the handler returns.
 func Peer(ctx context.Context) *attest.Peer {
 	p, _ := ctx.Value(peerKey{}).(*attest.Peer)
 	return p
@@ -20,7 +20,7 @@ func Peer(ctx context.Context) *attest.Peer {
 
 type peerKey struct{}
 
-// peerListener asks the kernel about each process that connects.
+// peerListener asks the kernel for the process of each connection.
 type peerListener struct {
 	*net.UnixListener
 	slots *slots
@@ -32,9 +32,9 @@ func (l *peerListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// Accept implements net.Listener. A connection of which the kernel does not say
-// whose it is, is not taken: a process that makes ebb run out of descriptors must
-// not be judged by less than others.
+// Accept implements net.Listener. It closes a connection whose process the
+// kernel does not report. Otherwise a process could avoid identification by
+// making ebb run out of file descriptors.
 func (l *peerListener) Accept() (net.Conn, error) {
 	if !l.slots.take() {
 		return nil, net.ErrClosed
@@ -57,19 +57,18 @@ func (l *peerListener) Accept() (net.Conn, error) {
 // peerConn is a connection and the process that made it.
 type peerConn struct {
 	*net.UnixConn
-	peer *attest.Peer // nil: this system does not say
+	peer *attest.Peer // nil: the system does not report it
 	give func()
 	once sync.Once
 }
 
-// RemoteAddr is the path of the socket. The other end's own name is what its
-// process chose, which may look like an address of a trusted proxy.
+// RemoteAddr returns the path of the socket. The peer chooses its own address,
+// which may look like that of a trusted proxy.
 func (c *peerConn) RemoteAddr() net.Addr { return c.LocalAddr() }
 
-// release closes the descriptor of the process and makes room for another
-// connection, once. Not Close does it but the
-// server when it is done with the connection: a handler that still looks at the
-// number must not find another file there.
+// release closes the PIDFD and frees the slot, once. The server calls it when
+// it is done with the connection, and not Close: a handler that still uses the
+// descriptor number must not find another file there.
 func (c *peerConn) release() {
 	c.once.Do(func() {
 		if c.peer != nil && c.peer.PIDFD >= 0 {
@@ -87,8 +86,9 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// releaseConn is the ConnState of a server: a closed connection has no handler any more, and one that
-// a handler has taken over is counted where it has gone. Who takes one over looks at its peer before.
+// releaseConn is the ConnState of a server. A closed connection has no handler
+// any more. A hijacked connection is counted by its new owner, who must read
+// its peer before the hijack.
 func releaseConn(c net.Conn, s http.ConnState) {
 	if s != http.StateClosed && s != http.StateHijacked {
 		return

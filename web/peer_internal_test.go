@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Keeping is a handler that takes over the connections that ask for /kept, and answers others.
+// Keeping returns a handler that hijacks connections with requests for /kept,
+// and answers others.
 func Keeping(t *testing.T, kept chan<- net.Conn) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/kept" {
@@ -27,8 +28,8 @@ func Keeping(t *testing.T, kept chan<- net.Conn) http.Handler {
 	})
 }
 
-// Processes that connect to the socket without end take its places and no more, and
-// each that ends, in whatever way, gives its place back.
+// Processes that connect without end get the slots of the socket only, and each
+// connection that ends, in any way, frees its slot.
 func TestPeerPlaces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
@@ -74,7 +75,7 @@ func TestPeerPlaces(t *testing.T) {
 	if err := get(2 * time.Minute); err != nil {
 		t.Errorf("after it has gone: %v", err)
 	}
-	// What a handler has taken over is counted where it is now.
+	// A hijacked connection does not use a slot.
 	taken := dial()
 	defer func() { _ = taken.Close() }()
 	if _, err := io.WriteString(taken, "GET /kept HTTP/1.1\r\nHost: ebb.test\r\n\r\n"); err != nil {

@@ -6,10 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// peerOf is what the kernel noted when the other end connected.
+// peerOf returns the credentials that the kernel recorded when the peer
+// connected.
 func peerOf(c *net.UnixConn) (*attest.Peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -29,7 +30,7 @@ func peerOf(c *net.UnixConn) (*attest.Peer, error) {
 		return nil, err
 	case errors.Is(pidfdErr, unix.ENOPROTOOPT): // before Linux 6.5
 		pidfd = -1
-	case pidfdErr != nil: // no descriptor left, or the process is dead and gone
+	case pidfdErr != nil: // no descriptor left, or the process has exited
 		return nil, pidfdErr
 	}
 	return &attest.Peer{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid, PIDFD: pidfd}, nil

@@ -5,8 +5,9 @@ package web
 import (
 	"net"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// peerOf says nothing: without a pidfd the process is not known for certain.
+// peerOf returns nil: without a pidfd the process cannot be identified
+// reliably.
 func peerOf(*net.UnixConn) (*attest.Peer, error) { return nil, nil }

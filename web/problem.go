@@ -10,26 +10,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Problem is an RFC 9457 document.
-type Problem struct {
-	Type       string         `json:"type"` // <public URL>/problems/<kind>, stable
-	Title      string         `json:"title"`
-	Status     int            `json:"status"`
-	Detail     string         `json:"detail,omitempty"`
-	Instance   string         `json:"instance"`              // the request id
-	RetryAfter int64          `json:"retry_after,omitempty"` // seconds
-	Advice     *broker.Advice `json:"advice,omitempty"`
-	// Reached says how far an end has got that is not recorded everywhere yet.
-	Reached *broker.Reached `json:"reached,omitempty"`
-	Missing []string        `json:"missing,omitempty"` // with step_up_required: the proofs that an approval lacks
-}
-
-// Fail answers with err in the form that the path's clients read: OAuth's at
-// /oauth2, a page for a browser that leads somebody to another page than the API's, a
-// problem document everywhere else.
+// Fail sends err in the form that clients of the path expect: OAuth's at
+// /oauth2, a page for browser navigation outside the API, and a problem
+// document everywhere else.
 func (m *Mux) Fail(c echo.Context, err error) error {
 	path, below := strings.CutPrefix(c.Request().URL.Path, m.base+"/")
 	first, _, _ := strings.Cut(path, "/")
@@ -42,8 +29,8 @@ func (m *Mux) Fail(c echo.Context, err error) error {
 	return m.pages(c, fromEcho(err))
 }
 
-// WriteProblem answers with the problem document of err, whatever err is. A
-// response that has begun is left alone.
+// WriteProblem sends the problem document of any error. It does nothing when
+// the response has begun.
 func (m *Mux) WriteProblem(c echo.Context, err error) error {
 	e := fromEcho(err)
 	ev := EventOf(c)
@@ -54,10 +41,10 @@ func (m *Mux) WriteProblem(c echo.Context, err error) error {
 	line := Lookup(e.Kind)
 	kind := e.Kind
 	if line.Status == http.StatusInternalServerError {
-		kind = broker.Internal // a kind without a line has no page either
+		kind = broker.Internal // an unknown kind has no page at /problems
 	}
-	p := Problem{Type: m.publicURL + "/problems/" + string(kind), Title: line.Title, Status: line.Status,
-		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: e.Advice, Reached: e.Reached, Missing: e.Missing}
+	p := wire.Problem{Type: m.publicURL + "/problems/" + string(kind), Title: line.Title, Status: line.Status,
+		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: advice(e.Advice), Reached: reached(e.Reached), Missing: e.Missing}
 	h := c.Response().Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))
@@ -70,7 +57,7 @@ func (m *Mux) WriteProblem(c echo.Context, err error) error {
 	return c.Blob(line.Status, "application/problem+json", body)
 }
 
-// fromEcho gives the router's own errors a kind.
+// fromEcho converts the router's errors.
 func fromEcho(err error) *broker.Error {
 	he, ok := errors.AsType[*echo.HTTPError](err)
 	if !ok {
@@ -78,9 +65,29 @@ func fromEcho(err error) *broker.Error {
 	}
 	switch he.Code {
 	case http.StatusNotFound:
-		return broker.E(broker.NotFound, "There is nothing at this path.", nil)
+		return broker.E(broker.NotFound, "There is no resource at this path.", nil)
 	case http.StatusMethodNotAllowed:
-		return broker.E(MethodNotAllowed, "This path does not answer that method; see the Allow header.", nil)
+		return broker.E(MethodNotAllowed, "This path does not support the method. See the Allow header.", nil)
 	}
-	return broker.E(broker.Internal, "The broker failed. Try again; if it lasts, ask the operator.", err)
+	return broker.E(broker.Internal, "Internal error. Try again; if it persists, ask the operator.", err)
+}
+
+// advice and reached convert the core's types to those of the API, as
+// web/api/convert*.go does for responses.
+func advice(a *broker.Advice) *wire.Advice {
+	if a == nil {
+		return nil
+	}
+	return &wire.Advice{
+		Decision: a.Decision, Code: wire.DenyCode(a.Code), Note: a.Note, WouldAllow: a.WouldAllow.String(),
+		RetryAfter: a.RetryAfter, DoNotRetrySame: a.DoNotRetrySame,
+	}
+}
+
+func reached(r *broker.Reached) *wire.Reached {
+	if r == nil {
+		return nil
+	}
+	out := wire.Reached(*r)
+	return &out
 }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Proxies are the peers whose forwarding headers are believed (RFC 9700 section
-// 4.13). The zero value believes nobody.
+// Proxies are the peers whose forwarding headers are accepted (RFC 9700 section
+// 4.13). The zero value accepts none.
 type Proxies struct{ nets []netip.Prefix }
 
-// ParseProxies reads CIDR prefixes or single addresses.
+// ParseProxies parses CIDR prefixes or single addresses.
 func ParseProxies(list []string) (Proxies, error) {
 	var p Proxies
 	for _, s := range list {
@@ -27,7 +27,7 @@ func ParseProxies(list []string) (Proxies, error) {
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}
 		if prefix.Bits() == 0 {
-			return Proxies{}, fmt.Errorf("trusted proxy %q is everybody: name the addresses of the proxies", s)
+			return Proxies{}, fmt.Errorf("trusted proxy %q matches every address; list the addresses of the proxies", s)
 		}
 		p.nets = append(p.nets, prefix.Masked())
 	}
@@ -35,14 +35,14 @@ func ParseProxies(list []string) (Proxies, error) {
 }
 
 // forwarding lists the headers that only a proxy may set (RFC 7239, RFC 9440
-// and the de facto ones).
+// and the de facto standards).
 func forwarding() []string {
 	return []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 		"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Real-Ip", "Client-Cert", "Client-Cert-Chain"}
 }
 
-// sanitise removes forwarding headers that came from anybody else, so that
-// nothing behind it, libraries included, can be told a false address.
+// sanitise removes forwarding headers unless the peer is a configured proxy, so
+// that no handler or library reads a forged address.
 func (p Proxies) sanitise(r *http.Request) {
 	if p.trusts(peer(r)) {
 		return
@@ -61,7 +61,7 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return false
 }
 
-// peer is the address of the connection; invalid for a unix socket.
+// peer returns the address of the connection. It is invalid for a Unix socket.
 func peer(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -70,8 +70,8 @@ func peer(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// ClientIP is the address the request came from: the peer, or, when the peer is
-// a proxy, the last X-Forwarded-For element that no configured proxy added.
+// ClientIP returns the client's address: the peer, or, if the peer is a proxy,
+// the last X-Forwarded-For element that no configured proxy added.
 func (p Proxies) ClientIP(r *http.Request) string {
 	at := peer(r)
 	if len(p.nets) > 0 && p.trusts(at) {
@@ -90,17 +90,17 @@ func (p Proxies) ClientIP(r *http.Request) string {
 	return at.String()
 }
 
-var errClientCert = errors.New("the Client-Cert headers of the proxy are not what RFC 9440 says")
+var errClientCert = errors.New("the Client-Cert headers of the proxy do not follow RFC 9440")
 
-// maxChain bounds what a proxy may pass on.
+// maxChain limits the certificates that a proxy may forward.
 const maxChain = 16
 
-// ClientChain is the client's certificates in DER as it showed them, leaf first,
-// nil when it showed none: from the TLS layer, or from the headers Client-Cert and
-// Client-Cert-Chain (RFC 9440) of a configured proxy. The client has proved the
-// leaf's key; nobody has verified more.
+// ClientChain returns the client's certificates in DER, leaf first, or nil when
+// it sent none. They come from the TLS layer, or from the headers Client-Cert
+// and Client-Cert-Chain (RFC 9440) of a configured proxy. The client has proved
+// possession of the leaf's key. The chain is not verified.
 func (p Proxies) ClientChain(r *http.Request) ([][]byte, error) {
-	// The certificate of a proxy is not the one of the client behind it.
+	// The certificate of a proxy is not that of the client behind it.
 	if p.trusts(peer(r)) {
 		return passedOn(r.Header["Client-Cert"], r.Header["Client-Cert-Chain"])
 	}
@@ -122,7 +122,7 @@ func passedOn(leaf, above []string) ([][]byte, error) {
 		return nil, errClientCert
 	}
 	texts := leaf
-	if len(above) > 0 { // a list may be several lines
+	if len(above) > 0 { // a list may span several header lines
 		texts = append(texts[:1:1], strings.Split(strings.Join(above, ","), ",")...)
 	}
 	if len(texts) > maxChain {
@@ -143,7 +143,8 @@ func passedOn(leaf, above []string) ([][]byte, error) {
 	return chain, nil
 }
 
-// X5T is the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), "" for none.
+// X5T returns the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), ""
+// for none.
 func X5T(der []byte) string {
 	if len(der) == 0 {
 		return ""

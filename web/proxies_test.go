@@ -18,7 +18,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
 func certificate(t *testing.T) *x509.Certificate {
@@ -130,8 +130,8 @@ func TestRFC_A104_ClientCert(t *testing.T) {
 	}
 }
 
-// The chain is of one origin: nothing of a stranger's joins the proxy's, and
-// nothing of the proxy's connection the client's.
+// The chain has one source: a stranger's certificates are not added to the
+// proxy's headers, nor the proxy's own certificate to the client's.
 func TestRFC_A104_ClientChain(t *testing.T) {
 	t.Parallel()
 	own, leaf, above, top := certificate(t), certificate(t), certificate(t), certificate(t)
@@ -177,7 +177,7 @@ func TestRFC_A104_ClientChain(t *testing.T) {
 	}
 }
 
-// Whatever reads headers behind the Mux never sees a stranger's.
+// Handlers behind the Mux never see a stranger's forwarding headers.
 func TestRFC_A104_HeadersAreRemoved(t *testing.T) {
 	t.Parallel()
 	for peer, want := range map[string]bool{"192.0.2.1:1": false, "10.0.0.1:1": true} {

@@ -7,12 +7,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// H76: a page whose name was rebound to 127.0.0.1 is of the same origin as what
-// answers there, to the browser that shows it. An ebb on plain http is reached
-// by the names of loopback and by no other. Behind TLS the certificate does that.
+// H76, DNS rebinding: a page whose host name was changed to resolve to
+// 127.0.0.1 has the same origin as a server there. An ebb on plain http
+// therefore accepts only loopback host names. With TLS the certificate has that
+// effect.
 func TestHostOfLoopback(t *testing.T) {
 	t.Parallel()
 	for public, hosts := range map[string]map[string]int{

@@ -11,21 +11,22 @@ import (
 	"syscall"
 )
 
-// MaxSocketPath is how long the path of a unix socket may be, in bytes (unix(7),
-// and four less elsewhere than on Linux).
+// MaxSocketPath is the longest path of a Unix socket in bytes. 103 is the limit
+// of macOS and BSD; Linux allows 107 (unix(7)).
 const MaxSocketPath = 103
 
-// socketShare is what connections of the unix socket may take of all descriptors: each
-// has two, its own and that of its process. It leaves the TCP listener its half.
+// socketShare is the share of the file descriptor limit for connections of the
+// Unix socket. Each connection needs two descriptors, its own and that of its
+// process, so that the TCP listener keeps its half.
 const socketShare = 0.125
 
-// ListenUnix listens on a unix socket at an absolute path and asks the kernel who
-// connects (see Peer). A directory that is missing is made with mode 0700; one
-// that others than its owner can write to is refused, because they could put a
-// socket of their own into the place. A socket that is left there is removed when
-// nothing answers on it; anything else in the place stays, and is an error. Mode is
-// that of the socket: who may write to it may connect. Connections beyond the
-// socket's share (Conns) wait. Closing removes it.
+// ListenUnix listens on a Unix socket at an absolute path and asks the kernel
+// for the process of each connection (see Peer). It creates a missing directory
+// with mode 0700. It refuses a directory that others can write to, because they
+// could replace the socket. It removes a stale socket that nothing listens on;
+// any other file at the path is an error. mode is the mode of the socket: write
+// permission allows connecting. Connections beyond the share of the socket
+// (Conns) wait. Closing the listener removes the socket.
 func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if !filepath.IsAbs(path) || len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("the path of a unix socket must be absolute and at most %d bytes long", MaxSocketPath)
@@ -36,8 +37,9 @@ func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	if err := clearPlace(ctx, path); err != nil {
 		return nil, err
 	}
-	// On Linux the mode of the socket is that of what is bound, so nobody else can
-	// connect before it is what it should be; elsewhere the directory has to do.
+	// On Linux the socket file gets the mode of the bound descriptor, so that
+	// others cannot connect before Chmod. On other systems the directory must
+	// protect it.
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
 	}}
@@ -60,14 +62,14 @@ func socketDir(dir string) error {
 		return err
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("others can write to %s (mode %04o) and could put a socket of their own there; use a directory of ebb's own", dir, info.Mode().Perm())
+		return fmt.Errorf("directory %s (mode %04o) is writable by others, who could replace the socket; use a directory with mode 0700", dir, info.Mode().Perm())
 	}
 	return nil
 }
 
-// clearPlace removes the socket that a killed process left behind. Whoever starts
-// two at the same instant may lose one of them to the other: the lock on the data
-// directory has refused the second by then.
+// clearPlace removes the socket that a killed process left. Two processes that
+// start at the same instant could remove each other's socket, but the lock on
+// the data directory refuses the second one before.
 func clearPlace(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,14 +79,14 @@ func clearPlace(ctx context.Context, path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket; it is left alone", path)
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	switch {
 	case err == nil:
 		return errors.Join(fmt.Errorf("another process listens on %s", path), c.Close())
-	case !errors.Is(err, syscall.ECONNREFUSED): // a full queue is no sign of death
-		return fmt.Errorf("it cannot be told whether another process listens on %s: %w", path, err)
+	case !errors.Is(err, syscall.ECONNREFUSED): // a full queue is not a refusal
+		return fmt.Errorf("cannot determine whether another process listens on %s: %w", path, err)
 	}
 	return os.Remove(path)
 }

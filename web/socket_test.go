@@ -14,12 +14,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// shortDir is a directory whose path leaves room for a socket's name.
+// shortDir returns a directory whose path is short enough for a Unix socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb")
@@ -64,7 +64,7 @@ func TestListenUnixPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stale.SetUnlinkOnClose(false) // as a kill would
+	stale.SetUnlinkOnClose(false) // as after a kill
 	_ = stale.Close()
 	listen(t, path, 0o600)
 
@@ -99,12 +99,12 @@ func TestListenUnixPlace(t *testing.T) {
 	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := web.ListenUnix(t.Context(), filepath.Join(open, "s"), 0o600); err == nil || !strings.Contains(err.Error(), "others can write") {
+	if _, err := web.ListenUnix(t.Context(), filepath.Join(open, "s"), 0o600); err == nil || !strings.Contains(err.Error(), "writable by others") {
 		t.Errorf("a directory of everybody: %v", err)
 	}
 }
 
-// seen is what a handler behind the socket saw.
+// seen is the data that a handler behind the socket sees.
 type seen struct {
 	peer   *attest.Peer
 	remote string
@@ -112,7 +112,7 @@ type seen struct {
 	alive  bool
 }
 
-// serveSocket serves on a socket and hands what it saw to the test.
+// serveSocket serves on a socket and sends that data to the test.
 func serveSocket(t *testing.T, trusted []string) (path string, saw <-chan seen) {
 	t.Helper()
 	proxies, err := web.ParseProxies(trusted)
@@ -135,7 +135,7 @@ func serveSocket(t *testing.T, trusted []string) (path string, saw <-chan seen) 
 	return path, out
 }
 
-// isOpen asks the system, not the process: the number could be anything's.
+// isOpen asks the system, because the number could belong to another file.
 func isOpen(fd int) bool {
 	to, err := os.Readlink(filepath.Join("/proc/self/fd", strconv.Itoa(fd)))
 	return err == nil && strings.Contains(to, "pidfd")
@@ -190,8 +190,8 @@ func askOver(t *testing.T, rt http.RoundTripper) {
 	_ = resp.Body.Close()
 }
 
-// A process chooses the name of its own end. One that looks like the address of
-// a trusted proxy must not make ebb believe its headers.
+// A process chooses the address of its own end. One that looks like a trusted
+// proxy must not make ebb accept its headers.
 func TestPeerIsNoProxy(t *testing.T) {
 	path, saw := serveSocket(t, []string{"10.0.0.1/32"})
 	t.Chdir(shortDir(t))

@@ -204,9 +204,9 @@ async function hangs(h) {
   await until('UNSURE', (t) => t.includes('UNSURE'));
   const unsure = Date.now() - began;
   h.partner.hangs = false;
-  await p.getByRole('button', { name: 'Ask the provider again now' }).click();
+  await p.getByRole('button', { name: 'Retry at the provider now' }).click();
   const text = await until('dead at the provider', (t) => !t.includes('UNSURE') && /Dead at provider\s+since/i.test(t));
-  assert.match(text, /Refused here\s+since/i);
+  assert.match(text, /Refused by ebb\s+since/i);
   await c.close();
   return `unsure after ${(unsure / 1000).toFixed(1)} s; then both times, apart`;
 }

@@ -18,7 +18,7 @@ export class House {
     h.lines.on('line', (line) => {
       const found = line.match(/^\s+(\w+)\s.*(http:\/\/\S+)$/);
       if (found) h.links.set(found[1], found[2]);
-      if (line.startsWith('Enter makes')) h.waiting.splice(0).forEach((go) => go());
+      if (line.startsWith('Press Enter')) h.waiting.splice(0).forEach((go) => go());
     });
     h.process.on('exit', (code) => { h.exited = code; h.waiting.splice(0).forEach((go) => go()); });
     await h.printed();

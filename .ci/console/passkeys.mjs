@@ -28,7 +28,7 @@ export async function person(house, who) {
   await signIn();
   await p.goto(house.url + '/settings');
   const name = `Key ${++keys} of ${who}`; // who may have one already
-  await p.getByLabel('Name of a new one').fill(name);
+  await p.getByLabel('Name of a new passkey').fill(name);
   await p.getByRole('button', { name: 'Add a passkey' }).click();
   await p.getByText(name, { exact: true }).waitFor();
   const made = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
@@ -51,7 +51,7 @@ async function form(p, choice, fields) {
   }, { choice, fields });
   const status = (await answer).status();
   await loaded;
-  if (status === 403) assert((await p.getByRole('alert').textContent()).includes('did not prove this answer'));
+  if (status === 403) assert((await p.getByRole('alert').textContent()).includes('not valid for this answer'));
   return status;
 }
 
@@ -126,10 +126,10 @@ export async function passkeys(house) {
   const eve = await house.context('eve');
   const seen = await eve.newPage();
   await seen.goto(house.url + '/audit');
-  const jsonl = await seen.evaluate(async () => (await fetch([...document.querySelectorAll('a')].find((a) => a.textContent.includes('saw and signed')).href)).text());
+  const jsonl = await seen.evaluate(async () => (await fetch([...document.querySelectorAll('a')].find((a) => a.textContent.includes('pages and signatures')).href)).text());
   proved(house, jsonl.trim().split('\n').map((l) => JSON.parse(l)), first, 'mia', mia.id);
   await seen.goto(`${house.url}/requests/${first}/seen/mia`);
-  assert((await seen.textContent('main')).includes(`The signature holds, checked now: by passkey ${mia.id.slice(0, 16)}`));
+  assert((await seen.textContent('main')).includes(`The signature is valid, checked now: by passkey ${mia.id.slice(0, 16)}`));
   await eve.close();
   // And by ebb's own verifier, offline.
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'ebb-kept-'));

@@ -3,53 +3,53 @@ package all
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/aws"
-	"ebb/attest/ec2"
-	"ebb/attest/enroll"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/attest/kubernetes"
-	"ebb/attest/nitro"
-	"ebb/attest/oidc"
-	"ebb/attest/spiffe"
-	"ebb/attest/tpm"
-	"ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest/enroll"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/nitro"
+	"github.com/ebb-broker/ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
 )
 
-// Env is what kinds borrow. A kind that needs a member that is missing says so.
+// Env is what kinds share with the rest of the process. A kind returns an error when a
+// member that it needs is missing.
 type Env struct {
-	// Issuer is ebb's own, the iss of its tokens.
+	// Issuer is the iss of ebb's own tokens.
 	Issuer string
-	// Tickets and Keys are the broker's, for enroll.
+	// Tickets redeems tickets and Keys verifies ebb's own tokens, both for enroll.
 	Tickets enroll.Tickets
 	Keys    jose.KeySource
-	// Nonces are the broker's, for kinds with challenges.
+	// Nonces issues nonces, for kinds with challenges.
 	Nonces *attest.Nonces
-	// MaxTask is the longest life of a task and so of a task token. Default 24 h.
+	// MaxTask is the maximum lifetime of a task and so of a task token. Default 24 h.
 	MaxTask time.Duration
-	// Fetched is told of every request to a key server or the like. nil: nobody.
+	// Fetched is called for every request to a key server or similar. Optional.
 	Fetched func(fetch.Event)
-	// Now: nil = time.Now. Logger: nil = discard.
+	// Now defaults to time.Now. Logger defaults to discarding.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// kind opens one instance. config is the instance's part of the configuration
-// file as JSON, to be decoded strictly.
+// kind is the name of a kind and its constructor. config is the instance's part of the
+// configuration file as JSON, which open decodes strictly.
 type kind struct {
 	name string
 	open func(name string, config json.RawMessage, env Env) (attest.Attestor, error)
 }
 
-// kinds is the table, one line per kind.
+// kinds returns the table, one line per kind.
 func kinds() []kind {
 	return []kind{
 		{"aws", openAWS},
@@ -64,7 +64,7 @@ func kinds() []kind {
 	}
 }
 
-// Kinds lists the names of the kinds, sorted.
+// Kinds returns the names of the kinds, sorted.
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds() {
@@ -74,8 +74,8 @@ func Kinds() []string {
 	return names
 }
 
-// Open makes the instance name of a kind. An unknown kind, and anything in config
-// that the kind does not know, is an error. Nothing is connected to.
+// Open returns a new instance, called name, of a kind. An unknown kind and an unknown
+// member of config are errors. Open makes no connections.
 func Open(name, kindName string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	for _, k := range kinds() {
 		if k.name == kindName {
@@ -85,14 +85,14 @@ func Open(name, kindName string, config json.RawMessage, env Env) (attest.Attest
 	return nil, fmt.Errorf("attest: %q: there is no kind %q; the kinds are %s", name, kindName, strings.Join(Kinds(), ", "))
 }
 
-// replicaSkew is how far the clocks of replicas may differ: a task token that
-// another one has just issued is not from the future. Nothing is gained at its
-// other end: what is issued on it ends with the token's own expiry.
+// replicaSkew is how far the clocks of replicas may differ. With it, a replica accepts
+// a task token that another replica with a faster clock has just issued. It does not
+// extend credentials: those expire no later than the token's own expiry.
 const replicaSkew = 10 * time.Second
 
 func openAWS(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: aws needs a config with accounts and regions")
+		return nil, fmt.Errorf("attest: %q: kind aws needs a config section with accounts and regions", name)
 	}
 	c, err := aws.Decode(config)
 	if err != nil {
@@ -104,7 +104,7 @@ func openAWS(name string, config json.RawMessage, env Env) (attest.Attestor, err
 
 func openEC2(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: ec2 needs a config with accounts and certificates")
+		return nil, fmt.Errorf("attest: %q: kind ec2 needs a config section with accounts and certificates", name)
 	}
 	c, err := ec2.Decode(config)
 	if err != nil {
@@ -126,7 +126,7 @@ func openEnroll(name string, config json.RawMessage, env Env) (attest.Attestor, 
 
 func openOIDC(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: oidc needs a config with issuer, audience and jwks_url")
+		return nil, fmt.Errorf("attest: %q: kind oidc needs a config section with issuer, audience and jwks_url", name)
 	}
 	c, err := oidc.Decode(config)
 	if err != nil {
@@ -138,7 +138,7 @@ func openOIDC(name string, config json.RawMessage, env Env) (attest.Attestor, er
 
 func openKubernetes(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: kubernetes needs a config with at least audience")
+		return nil, fmt.Errorf("attest: %q: kind kubernetes needs a config section with at least audience", name)
 	}
 	c, err := kubernetes.Decode(config)
 	if err != nil {
@@ -150,7 +150,7 @@ func openKubernetes(name string, config json.RawMessage, env Env) (attest.Attest
 
 func openNitro(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: nitro needs a config with type and pcrs")
+		return nil, fmt.Errorf("attest: %q: kind nitro needs a config section with type and pcrs", name)
 	}
 	c, err := nitro.Decode(config)
 	if err != nil {
@@ -162,13 +162,13 @@ func openNitro(name string, config json.RawMessage, env Env) (attest.Attestor, e
 
 func openSPIFFE(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: spiffe needs a config with trust_domains")
+		return nil, fmt.Errorf("attest: %q: kind spiffe needs a config section with trust_domains", name)
 	}
 	c, err := spiffe.Decode(config)
 	if err != nil {
 		return nil, err
 	}
-	// ebb's clients make client assertions for its issuer, and so JWT-SVIDs.
+	// Clients make client assertions, and so JWT-SVIDs, for the issuer of ebb.
 	c.Audience = cmp.Or(c.Audience, env.Issuer)
 	c.Name, c.Fetch.Observe, c.Now, c.Logger = name, env.Fetched, env.Now, env.Logger
 	return opened(spiffe.New(c))
@@ -176,7 +176,7 @@ func openSPIFFE(name string, config json.RawMessage, env Env) (attest.Attestor, 
 
 func openTPM(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: tpm needs a config with roots and pcrs")
+		return nil, fmt.Errorf("attest: %q: kind tpm needs a config section with roots and pcrs", name)
 	}
 	c, err := tpm.Decode(config)
 	if err != nil {
@@ -188,7 +188,7 @@ func openTPM(name string, config json.RawMessage, env Env) (attest.Attestor, err
 
 func openUnixPeer(name string, config json.RawMessage, env Env) (attest.Attestor, error) {
 	if len(config) == 0 {
-		return nil, errors.New("attest: unixpeer needs a config with require")
+		return nil, fmt.Errorf("attest: %q: kind unixpeer needs a config section with require", name)
 	}
 	c, err := unixpeer.Decode(config)
 	if err != nil {
@@ -198,7 +198,8 @@ func openUnixPeer(name string, config json.RawMessage, env Env) (attest.Attestor
 	return opened(unixpeer.New(c))
 }
 
-// opened keeps a nil pointer from becoming an attestor that is not nil.
+// opened returns a nil interface on an error. Converting a nil *T directly would give
+// an Attestor that is not nil.
 func opened[A attest.Attestor](a A, err error) (attest.Attestor, error) {
 	if err != nil {
 		return nil, err

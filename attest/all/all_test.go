@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/all"
-	"ebb/attest/enroll"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/all"
+	"github.com/ebb-broker/ebb/attest/enroll"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 type noTickets struct{}
@@ -43,21 +43,21 @@ func TestOpen(t *testing.T) {
 		{"x", "", "", "there is no kind"},
 		{"x", "OIDC", oidcConfig, "there is no kind"},
 		{"x", "enroll", `{"ttl":1}`, "takes none"},
-		{"x", "oidc", "", "needs a config"},
+		{"x", "oidc", "", "needs a config section"},
 		{"x", "oidc", "{}", "audience is empty"},
 		{"x", "oidc", strings.Replace(oidcConfig, "{", `{"nope":1,`, 1), "nope"},
 		{"cloud", "aws", `{"accounts":["123456789012"],"regions":["eu-west-1"]}`, ""},
-		{"x", "aws", "", "needs a config"},
+		{"x", "aws", "", "needs a config section"},
 		{"x", "aws", "{}", "accounts is empty"},
 		{"boxes", "ec2", `{"accounts":["123456789012"],"certificates":{"eu-west-1":"/etc/ebb/ec2/eu-west-1.pem"}}`, ""},
-		{"x", "ec2", "", "needs a config"},
+		{"x", "ec2", "", "needs a config section"},
 		{"x", "ec2", "{}", "certificates is empty"},
 		{"x", "ec2", `{"regions":["eu-west-1"]}`, "regions"},
 		{"cluster", "kubernetes", `{"mode":"jwks","issuer":"https://i.example","audience":"https://ebb.example","jwks_url":"https://i.example/jwks"}`, ""},
-		{"x", "kubernetes", "", "needs a config"},
+		{"x", "kubernetes", "", "needs a config section"},
 		{"x", "kubernetes", "{}", "audience is empty"},
 		{"x", "kubernetes", `{"kubeconfig":1}`, "kubeconfig"},
-		{"x", "nitro", "", "needs a config"},
+		{"x", "nitro", "", "needs a config section"},
 		{"x", "nitro", "{}", "type is neither"},
 		{"x", "nitro", `{"pcr":{}}`, "pcr"},
 		{"x", "nitro", `{"type":"enclave"}`, "pins none of pcr0 and pcr8"},
@@ -66,10 +66,10 @@ func TestOpen(t *testing.T) {
 		{"boxes", "spiffe", "", "trust_domains"},
 		{"boxes", "spiffe", "{}", "trust_domains is empty"},
 		{"hosts", "tpm", `{"roots":["/etc/ebb/tpm-roots.pem"],"registered_pcrs":true}`, ""},
-		{"hosts", "tpm", "", "needs a config"},
+		{"hosts", "tpm", "", "needs a config section"},
 		{"hosts", "tpm", "{}", "roots is empty"},
 		{"boxes", "unixpeer", `{"require":["container_id"]}`, ""},
-		{"boxes", "unixpeer", "", "needs a config"},
+		{"boxes", "unixpeer", "", "needs a config section"},
 		{"boxes", "unixpeer", `{"require":["uid"]}`, "uid alone fits every process"},
 		{"", "oidc", oidcConfig, "name is empty"},
 		{"", "enroll", "", "name and issuer"},
@@ -107,8 +107,8 @@ func parseDir(t *testing.T, dir string) []*ast.File {
 	return files
 }
 
-// TestBorrowedStaysBorrowed: what a kind borrows, such as its clock, is no member of
-// the configuration file, for all that it is a field of the same struct.
+// TestBorrowedStaysBorrowed checks that fields of a kind's Config which ebb sets, such
+// as Now, cannot be set in the configuration file.
 func TestBorrowedStaysBorrowed(t *testing.T) {
 	t.Parallel()
 	shared := configFields(t, filepath.Join("..", "fetch"))
@@ -120,13 +120,13 @@ func TestBorrowedStaysBorrowed(t *testing.T) {
 		for _, field := range slices.Concat(fields, shared) {
 			_, err := all.Open("x", kind, []byte(`{"`+field+`":null}`), env())
 			if err == nil || !strings.Contains(err.Error(), field+": there is no such key") {
-				t.Errorf("%s: %s: got %v, want that there is no such member", kind, field, err)
+				t.Errorf("%s: %s: got %v, want the error that there is no such key", kind, field, err)
 			}
 		}
 	}
 }
 
-// configFields lists the fields of type Config in a folder, as Go names them.
+// configFields returns the Go names of the fields of type Config in a folder.
 func configFields(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string

@@ -1,3 +1,3 @@
-// Package all is the table of the kinds of attestors. To add a kind: one folder
-// beside this one, and one line in the table (all.go).
+// Package all is the table of the kinds of attestors (all.go). A new kind is one folder
+// beside this one and one line in the table.
 package all

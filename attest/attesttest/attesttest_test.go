@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// A trap that does not count would make every attestor look careful.
+// TestTrapCounts checks the trap itself: a trap that does not count would hide every
+// connection that an attestor makes.
 func TestTrapCounts(t *testing.T) {
 	t.Parallel()
 	trap := attesttest.NewTrap(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func (s Suite) attest(t *testing.T, e attest.Evidence) attest.Identity {
@@ -65,7 +65,7 @@ func (s Suite) testReplay(t *testing.T) {
 	e := s.Good(t)
 	first := s.attest(t, e)
 	if s.Consumes {
-		s.rejected(t, "spent evidence", e)
+		s.rejected(t, "consumed evidence", e)
 		return
 	}
 	if second := s.attest(t, e); !reflect.DeepEqual(first, second) {
@@ -75,14 +75,14 @@ func (s Suite) testReplay(t *testing.T) {
 		t.Errorf("two pieces of evidence have the replay ids %q and %q", first.ReplayID, other.ReplayID)
 	}
 	if first.ReplayUntil.Before(first.NotAfter) || !first.ReplayUntil.After(s.Clock.Now()) {
-		t.Errorf("the replay claim ends at %v, before the evidence at %v", first.ReplayUntil, first.NotAfter)
+		t.Errorf("the replay claim ends at %v, before the evidence, which ends at %v", first.ReplayUntil, first.NotAfter)
 	}
 }
 
 func (s Suite) testBad(t *testing.T) {
 	for _, name := range Cases() {
 		if s.Bad[name] == nil && s.NotApplicable[name] == "" {
-			t.Errorf("the suite has no case %q, and does not say why", name)
+			t.Errorf("the suite has no case %q: add it to Bad, or give the reason in NotApplicable", name)
 		}
 	}
 	for name, bad := range s.Bad {
@@ -98,7 +98,7 @@ func (s Suite) testHostile(t *testing.T) {
 		h.Document = doc
 		s.rejected(t, name, h)
 	}
-	s.attest(t, e) // none of them spent it
+	s.attest(t, e) // no hostile document consumed the evidence
 }
 
 func (s Suite) testExpiry(t *testing.T) {
@@ -118,7 +118,7 @@ func (s Suite) testExpiry(t *testing.T) {
 	s.Clock.Set(end.Add(-time.Second))
 	s.attest(t, e)
 	s.Clock.Set(end)
-	s.rejected(t, "at its end", e)
+	s.rejected(t, "at its expiry", e)
 }
 
 func (s Suite) testDown(t *testing.T) {
@@ -143,7 +143,7 @@ func (s Suite) testLures(t *testing.T) {
 	trap := NewTrap(t)
 	lures := s.Lures(t, trap.URL)
 	if len(lures) == 0 {
-		t.Error("no lures")
+		t.Error("Lures returned no evidence")
 	}
 	for i, e := range lures {
 		if _, err := s.Attestor.Attest(t.Context(), e); err != nil && !errors.Is(err, attest.ErrRejected) {
@@ -151,7 +151,7 @@ func (s Suite) testLures(t *testing.T) {
 		}
 	}
 	if n := trap.Dials(); n != 0 {
-		t.Errorf("%d connections to a place that only evidence names", n)
+		t.Errorf("%d connections to an address that only the evidence names, want none", n)
 	}
 }
 
@@ -170,17 +170,17 @@ func (s Suite) testSelectors(t *testing.T) {
 			}
 		}
 	}
-	knows, is := s.Attestor.(attest.Selecting)
-	if !is {
-		t.Fatal("the kind does not say which selectors it gives")
+	selecting, ok := s.Attestor.(attest.Selecting)
+	if !ok {
+		t.Fatal("the kind does not implement attest.Selecting")
 	}
 	for name := range id.Selectors {
-		if !slices.Contains(knows.SelectorNames(), name) {
-			t.Errorf("it gives the selector %s, which is not among those it says that it can give", name)
+		if !slices.Contains(selecting.SelectorNames(), name) {
+			t.Errorf("the identity has selector %s, which SelectorNames does not list", name)
 		}
 	}
-	if attest.CheckNames(knows, map[string]string{"selector of another kind": "x"}) == nil {
-		t.Error("it takes a registration of a selector that it never gives")
+	if attest.CheckNames(selecting, map[string]string{"selector of another kind": "x"}) == nil {
+		t.Error("a registration of a selector that the kind never sets was accepted")
 	}
 }
 

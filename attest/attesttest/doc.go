@@ -1,14 +1,12 @@
-// Package attesttest is the suite that every kind of attestor passes, and an
-// OpenID Connect issuer for the tests of whoever needs tokens.
+// Package attesttest is the test suite that every kind of attestor passes, with an
+// OpenID Connect issuer and other doubles for tests that need tokens.
 //
-//	suite.go   Suite and Run: what attest.Attestor promises
-//	checks.go  each of these promises as a test
-//	tokens.go  Tokens: what is bad in a token for every kind that judges JWTs
-//	hostile.go the evidence that Run makes itself: garbage, tampered, oversized
-//	issuer.go  Issuer: keys at a real HTTP address, rotation, any header and claim
-//	forge.go   Forge and PublicJWK: tokens and proofs that nothing honest would sign
-//	clock.go   Clock: time that stands still until it is set
-//	bound.go   Bounded: a kind is told no before what costs others
-//	log.go     Log: text that is read while others write it
-//	trap.go    Trap: a listener that counts who connects
+//	suite.go   Suite and Run: what a kind must supply to be tested
+//	checks.go  the tests, one for each promise of attest.Attestor
+//	tokens.go  Tokens: invalid tokens that every kind of JWT must reject
+//	hostile.go documents that every kind must reject: garbage, altered, oversized
+//	issuer.go  Issuer: a key endpoint over HTTP, key rotation, any header and claim
+//	forge.go   Forge and PublicJWK: tokens and proofs that an honest signer never makes
+//	doubles.go Clock: set by the test; Log: concurrent writes; Bounded: refuses
+//	           expensive work; Trap: a listener that counts connections
 package attesttest

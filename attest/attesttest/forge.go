@@ -10,12 +10,12 @@ import (
 	"encoding/json"
 	"testing"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Forge signs any header over any payload, which jose.Sign would never do: P-256,
-// Ed25519 or RSA, whatever the header says. Strings are taken as they are, other
-// values as their JSON.
+// Forge signs any header over any payload, including those that jose.Sign refuses. It
+// signs with the algorithm of the key (P-256, Ed25519 or RSA), even when the header
+// names another. Strings are encoded as they are, other values as JSON.
 func Forge(t testing.TB, k jose.Signer, header, payload any) string {
 	t.Helper()
 	text := func(v any) string {
@@ -51,8 +51,8 @@ func Forge(t testing.TB, k jose.Signer, header, payload any) string {
 	return in + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// PublicJWK is the public key of a signer as a decoded JWK, with the members that
-// RFC 7638 requires and no other.
+// PublicJWK returns the public key of a signer as a decoded JWK with exactly the members
+// that RFC 7638 requires.
 func PublicJWK(t testing.TB, k jose.Signer) map[string]any {
 	t.Helper()
 	pub, err := jose.NewKey("", k.Public())

@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// hostile makes documents that are not the valid one they start from. A kind that
-// judges the channel alone takes none, and so none of these but the empty ones.
+// hostile returns invalid documents derived from a valid one, by name. For a kind that
+// judges only the channel, whose valid document is empty, it returns non-empty ones.
 func hostile(good []byte) map[string][]byte {
 	if len(good) == 0 {
 		out := hostile([]byte("."))
@@ -44,8 +44,8 @@ func hostile(good []byte) map[string][]byte {
 		"oversized, dots":    bytes.Repeat([]byte("."), 1<<20),
 		"oversized, newline": slices.Concat(good, bytes.Repeat([]byte("\n"), 1<<20)),
 	}
-	// One changed byte at 64 places. Each stays within base64url, so that the
-	// change is not refused for its looks alone.
+	// One changed byte at 64 places. Each changed byte is in the base64url alphabet, so
+	// that the kind has to check the content and not only the encoding.
 	for i := range 64 {
 		at := i * (len(good) - 1) / 63
 		doc := slices.Clone(good)

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Issuer is an OpenID Connect issuer in this process, with a real key endpoint
-// on loopback. It signs whatever a test wants, ES256. Safe for concurrent use.
+// on loopback. It signs any claims with ES256. It is safe for concurrent use.
 type Issuer struct {
-	// URL is iss. JWKSURL is where its keys are.
+	// URL is iss. JWKSURL is the address of its key set.
 	URL     string
 	JWKSURL string
 
@@ -38,7 +38,7 @@ type issuerKey struct {
 	private *ecdsa.PrivateKey
 }
 
-// NewIssuer starts an issuer with one key. It stops when the test ends.
+// NewIssuer starts an Issuer with one key. It stops when the test ends.
 func NewIssuer(t testing.TB, clock *Clock) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, clock: clock, status: http.StatusOK}
@@ -65,7 +65,7 @@ func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Rotate makes a new signing key. The old ones stay published.
+// Rotate makes a new signing key and returns its kid. The old keys stay published.
 func (i *Issuer) Rotate() (kid string) {
 	i.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -80,28 +80,28 @@ func (i *Issuer) Rotate() (kid string) {
 	return kid
 }
 
-// Retire takes all keys but the signing one out of the published set.
+// Retire removes all keys except the signing key from the published set.
 func (i *Issuer) Retire() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.keys = i.keys[len(i.keys)-1:]
 }
 
-// Answer makes the key endpoint answer with a status from now on; 200 is good.
+// Answer sets the HTTP status of the key endpoint for later requests. It starts as 200.
 func (i *Issuer) Answer(status int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.status = status
 }
 
-// Fetches is how often the keys were asked for over HTTP.
+// Fetches returns the number of requests to the key endpoint.
 func (i *Issuer) Fetches() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.fetches
 }
 
-// JWKS is the published set.
+// JWKS returns the published key set.
 func (i *Issuer) JWKS() []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -120,7 +120,7 @@ func (i *Issuer) JWKS() []byte {
 	return b
 }
 
-// Signer is the signing key and its kid.
+// Signer returns the signing key and its kid.
 func (i *Issuer) Signer() (crypto.Signer, string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -128,16 +128,16 @@ func (i *Issuer) Signer() (crypto.Signer, string) {
 	return k.private, k.kid
 }
 
-// Claims are the members of a payload or header. A nil value removes a member
-// that would be there by default.
+// Claims are the members of a payload or header. A nil value removes a default
+// member.
 type Claims map[string]any
 
-// Token signs iss, sub "workload", iat, exp (5 minutes) and a random jti, changed
-// by claims. There is no aud by default.
+// Token returns a signed token with iss, sub "workload", iat, exp (5 minutes) and a
+// random jti, changed by claims. It has no aud by default.
 func (i *Issuer) Token(claims Claims) string { i.t.Helper(); return i.TokenWith(nil, claims) }
 
-// TokenWith is Token with a changed header (alg, typ JWT, kid). The signature is
-// ES256 whatever alg says.
+// TokenWith is like Token, with header changing the default header (alg, typ JWT, kid).
+// The signature is always ES256, even when alg names another algorithm.
 func (i *Issuer) TokenWith(header, claims Claims) string {
 	i.t.Helper()
 	key, kid := i.Signer()

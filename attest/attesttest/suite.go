@@ -8,42 +8,45 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Suite is how Run drives one kind. Every member is required unless it says so.
+// Suite is the input of Run, which tests one kind. Every member is required unless its comment
+// says otherwise.
 type Suite struct {
-	// Attestor under test; its clock is Clock and its leeway is zero.
+	// Attestor is the attestor under test. Its clock is Clock and its leeway is zero.
 	Attestor attest.Attestor
 	Clock    *Clock
-	// Good makes valid evidence, a new piece each time.
+	// Good returns valid evidence, a new piece each time.
 	Good func(t *testing.T) attest.Evidence
-	// Bad makes evidence that must be rejected, by case. The cases of Cases are
-	// required, others welcome.
+	// Bad maps the name of a case to a function that returns evidence which must be
+	// rejected. The cases of Cases are required; a kind may add others.
 	Bad map[string]func(t *testing.T) attest.Evidence
-	// NotApplicable says for a case of Cases why the kind has no such thing.
+	// NotApplicable maps a case of Cases that the kind cannot have to the reason.
 	NotApplicable map[string]string
-	// Down makes an attestor that lacks what it needs to judge, and evidence that
-	// is otherwise valid. nil for a kind that needs nothing but the evidence:
-	// NotApplicable["down"] says so.
+	// Down returns an attestor whose dependency is unavailable, such as its key server,
+	// and valid evidence. nil for a kind without dependencies: NotApplicable["down"]
+	// then gives the reason.
 	Down func(t *testing.T) (attest.Attestor, attest.Evidence)
-	// Lures makes evidence that mentions url wherever a careless attestor might
-	// follow it. It may be valid or not.
+	// Lures returns evidence that contains url in every place where a careless attestor
+	// might connect to it. The evidence may be invalid.
 	Lures func(t *testing.T, url string) []attest.Evidence
-	// Consumes is true for a kind whose evidence is spent by Attest.
+	// Consumes is true for a kind whose evidence Attest consumes: a second use fails.
 	Consumes bool
-	// Fresh is for a kind whose evidence answers a challenge: how long after Good it
-	// is accepted. What it says may be good for longer (NotAfter). 0 = until NotAfter.
+	// Fresh is how long after Good the evidence is accepted, for kinds whose evidence
+	// answers a challenge. The Identity may be valid for longer (NotAfter). 0 means
+	// that the evidence is accepted until NotAfter.
 	Fresh time.Duration
 }
 
-// Cases that Bad must cover. "expired" means by one second.
+// Cases returns the names of the cases that Bad must have. Evidence of the case
+// "expired" expired one second ago.
 func Cases() []string {
 	return []string{"wrong audience", "wrong issuer", "wrong key", "expired", "not yet valid"}
 }
 
-// NewKey makes a proved P-256 key, for Evidence.Key.
+// NewKey returns a new P-256 key for Evidence.Key.
 func NewKey(t testing.TB) attest.Key {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +60,7 @@ func NewKey(t testing.TB) attest.Key {
 	return attest.Key{JKT: jkt, Public: &k.PublicKey}
 }
 
-// Reason is why evidence was rejected, "" when it was not.
+// Reason returns the reason in a rejection, "" for other errors and nil.
 func Reason(err error) attest.Reason {
 	if r, ok := errors.AsType[*attest.Rejection](err); ok {
 		return r.Reason
@@ -65,22 +68,22 @@ func Reason(err error) attest.Reason {
 	return ""
 }
 
-// Run holds an attestor to what attest.Attestor promises.
+// Run checks that an attestor keeps the promises of attest.Attestor.
 func Run(t *testing.T, s Suite) {
 	t.Helper()
 	if s.Attestor == nil || s.Clock == nil || s.Good == nil || s.Lures == nil || s.Down == nil && s.NotApplicable["down"] == "" {
-		t.Fatal("the suite lacks a member")
+		t.Fatal("the suite lacks Attestor, Clock, Good, Lures, or Down with its reason in NotApplicable")
 	}
 	t.Run("valid evidence is accepted", s.testGood)
 	t.Run("the replay id is stable", s.testReplay)
 	t.Run("bad evidence is rejected", s.testBad)
 	t.Run("hostile bytes are rejected", s.testHostile)
-	t.Run("evidence ends when it says", s.testExpiry)
+	t.Run("evidence is refused from its expiry", s.testExpiry)
 	if s.Down != nil {
 		t.Run("could not judge is not rejected", s.testDown)
 	}
 	t.Run("a cancelled context is respected", s.testCancel)
 	t.Run("no claim causes a connection", s.testLures)
-	t.Run("selectors are exact", s.testSelectors)
-	t.Run("sixteen at once", s.testConcurrent)
+	t.Run("selectors match exactly", s.testSelectors)
+	t.Run("sixteen concurrent calls", s.testConcurrent)
 }

@@ -4,24 +4,25 @@ import (
 	"maps"
 	"testing"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// Tokens makes evidence of a kind that judges JWTs: a good token, with members of its
-// header and of its claims replaced, or left out where they are nil.
+// Tokens returns evidence for a kind that judges JWTs: a valid token in which the given
+// members of header and claims are replaced, or removed where they are nil.
 type Tokens func(t *testing.T, header, claims Claims) attest.Evidence
 
-// With is a token with other claims.
+// With returns a function that makes a token with changed claims.
 func (k Tokens) With(claims Claims) func(*testing.T) attest.Evidence {
 	return func(t *testing.T) attest.Evidence { return k(t, nil, claims) }
 }
 
-// Under is a token under another header.
+// Under returns a function that makes a token with a changed header.
 func (k Tokens) Under(header Claims) func(*testing.T) attest.Evidence {
 	return func(t *testing.T) attest.Evidence { return k(t, header, nil) }
 }
 
-// Bad is what every such kind rejects, for Suite.Bad: more, with own cases added.
+// Bad returns the cases of Suite.Bad that every kind of JWT must reject, and those of
+// more, which are the kind's own.
 func (k Tokens) Bad(more map[string]func(*testing.T) attest.Evidence) map[string]func(*testing.T) attest.Evidence {
 	bad := map[string]func(*testing.T) attest.Evidence{
 		"no audience":        k.With(Claims{"aud": nil}),
@@ -39,8 +40,8 @@ func (k Tokens) Bad(more map[string]func(*testing.T) attest.Evidence) map[string
 	return bad
 }
 
-// Lures names url wherever a token could send a careless verifier: in the header, in
-// the claims that are usual, and in those of the kind.
+// Lures returns tokens that contain url in a place that a careless verifier might
+// connect to: header members, the usual claims, and the given claims of the kind.
 func (k Tokens) Lures(t *testing.T, url string, claims ...string) []attest.Evidence {
 	t.Helper()
 	var out []attest.Evidence

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/aws"
 )
 
-// What STS, or whoever answers for it, may say: never an identity that it did not
-// vouch for, and never a refusal that it did not speak.
+// TestAnswers checks with responses of STS, and of other servers in its place, that an
+// identity comes only from a valid response, and a rejection only from an error of STS
+// itself.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, nil)
@@ -88,7 +89,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A redirect would take the signed request elsewhere.
+// A redirect is not followed, because it would send the signed request to another
+// server.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	trap := attesttest.NewTrap(t)
@@ -105,7 +107,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// STS that is gone, or never answers, is no refusal.
+// A failed or hanging STS gives an error that is not a rejection.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -122,8 +124,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// What ebb can judge by itself does not cost a request to STS, and does not depend
-// on what STS would make of it.
+// Evidence that ebb itself can reject causes no request to STS.
 func TestAsksLast(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, nil)
@@ -166,7 +167,7 @@ func TestAsksLast(t *testing.T) {
 			asked = n
 		}
 	}
-	// A minute to the second is in time.
+	// A difference of exactly one minute is accepted.
 	for _, at := range []time.Time{now.Add(-time.Minute), now.Add(time.Minute)} {
 		if _, err := b.aws.Attest(t.Context(), b.evidence(t, func(a *ask) { a.at = at })); err != nil {
 			t.Errorf("signed at %v: %v", at, err)
@@ -174,15 +175,15 @@ func TestAsksLast(t *testing.T) {
 	}
 }
 
-// ways is a transport that tells where a request would go, and goes nowhere.
+// ways is a transport that records the URLs of requests and sends none.
 type ways struct{ to []string }
 
 func (w *ways) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.to = append(w.to, r.URL.String())
-	return nil, errors.New("nowhere")
+	return nil, errors.New("no request is sent in this test")
 }
 
-// The region chooses among the regional endpoints, and a signature is for the one.
+// The region selects the regional endpoint, and a signature is valid for one region.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	for _, regions := range [][2]string{{"eu-west-1", "ap-southeast-2"}, {"cn-north-1", "cn-northwest-1"}, {"us-gov-west-1", "us-gov-east-1"}} {
@@ -210,7 +211,8 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// STS is asked only when there is leave, and leave only for what STS would be asked.
+// A request to STS needs the permission of attest.Costly, which is requested only after
+// all other checks.
 func TestAsksForLeave(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, nil)

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// maxAge is how far X-Amz-Date may be from ebb's clock, either way. AWS itself
-// takes 15 minutes.
+// maxAge is the maximum difference between X-Amz-Date and ebb's clock. AWS itself
+// accepts 15 minutes.
 const maxAge = time.Minute
 
-// Attestor judges callers of some AWS accounts.
+// Attestor judges callers from configured AWS accounts.
 type Attestor struct {
 	cfg       Config
 	partition string
@@ -27,7 +27,7 @@ var (
 	_ attest.Registrar  = (*Attestor)(nil)
 )
 
-// New makes an Attestor. It connects to nothing.
+// New returns an Attestor. It makes no connections.
 func New(c Config) (*Attestor, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -51,8 +51,9 @@ func New(c Config) (*Attestor, error) {
 	return a, nil
 }
 
-// Challenge implements attest.Challenger. There is nothing but the nonce: a caller
-// that learned issuer or host from whoever challenges it would sign for anybody.
+// Challenge implements attest.Challenger. The challenge is only a nonce. It does not
+// contain the issuer or the host, because a client that signs values from a challenge
+// could be made to sign for any server.
 func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Challenge, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Challenge{}, a.failure(err)
@@ -60,8 +61,8 @@ func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Cha
 	return a.cfg.Nonces.Challenge(a.cfg.Name, e.Key, a.cfg.Now())
 }
 
-// Attest implements attest.Attestor. All that ebb can judge is judged before STS is
-// asked: it must not be one's to bother with garbage.
+// Attest implements attest.Attestor. All checks that need no request come before the
+// request to STS, so that invalid evidence causes no requests.
 func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, a.failure(err)
@@ -97,8 +98,9 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if err := a.judge(ctx, p); err != nil {
 		return attest.Identity{}, err
 	}
-	// From ebb's own clock at the challenge, so that the same evidence says the same.
-	// It is not before the nonce's own end: Lifetime is a minute or more.
+	// NotAfter counts from the challenge, so that the same evidence always gives the
+	// same Identity. Lifetime is a minute or more, so NotAfter is not before the
+	// nonce's own expiry.
 	notAfter := until.Add(a.cfg.Lifetime - attest.NonceLife)
 	return attest.Identity{
 		Attestor: a.cfg.Name, Subject: p.UserID, Class: attest.ClassSigned, Selectors: p.selectors(s.Region, a.cfg.EC2Roles),
@@ -106,7 +108,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	}, nil
 }
 
-// judgeForm judges the parts of the request before it is sent.
+// judgeForm checks the parts of the request before it is sent.
 func (a *Attestor) judgeForm(s shown) (authorization, error) {
 	at, err := s.signedAt()
 	if err != nil {
@@ -114,10 +116,10 @@ func (a *Attestor) judgeForm(s shown) (authorization, error) {
 	}
 	now := a.cfg.Now()
 	if now.Sub(at) > maxAge {
-		return authorization{}, attest.Reject(attest.ReasonExpired, "the request was signed more than a minute ago, or the clock is slow", nil)
+		return authorization{}, attest.Reject(attest.ReasonExpired, "x_amz_date is more than a minute in the past; sign a new request, and synchronise the clock", nil)
 	}
 	if at.Sub(now) > maxAge {
-		return authorization{}, attest.Reject(attest.ReasonNotYetValid, "the request was signed more than a minute in the future: the clock is fast", nil)
+		return authorization{}, attest.Reject(attest.ReasonNotYetValid, "x_amz_date is more than a minute in the future; synchronise the clock", nil)
 	}
 	auth, err := readAuthorization(s.Authorization)
 	if err != nil {
@@ -128,18 +130,19 @@ func (a *Attestor) judgeForm(s shown) (authorization, error) {
 	case a.places[s.Region] == nil:
 		return authorization{}, attest.Reject(attest.ReasonIssuer, "the region is not one that is configured for this attestor", nil)
 	case auth.region != s.Region:
-		return authorization{}, attest.Reject(attest.ReasonIssuer, "the request was signed for another region", nil)
+		return authorization{}, attest.Reject(attest.ReasonIssuer, "the region in the credential scope differs from the region of the evidence", nil)
 	case auth.date != s.Date[:8]:
-		return authorization{}, attest.Reject(attest.ReasonMalformed, "the request was signed for another day than its x_amz_date", nil)
+		return authorization{}, attest.Reject(attest.ReasonMalformed, "the date in the credential scope differs from the day of x_amz_date", nil)
 	case auth.temporary() != (s.Token != "") || auth.signs("x-amz-security-token") != (s.Token != ""):
-		return authorization{}, attest.Reject(attest.ReasonMalformed, "temporary credentials come with a session token, which is signed, and others without", nil)
+		return authorization{}, attest.Reject(attest.ReasonMalformed, "temporary credentials need a signed session token, and long-lived credentials must not have one", nil)
 	case !auth.temporary() && !a.cfg.AllowUsers:
 		return authorization{}, attest.Reject(attest.ReasonType, "the credentials are long-lived; use those of a role", nil)
 	}
 	return auth, nil
 }
 
-// judge says whether a caller that STS vouches for may ask here.
+// judge returns a rejection unless the configuration accepts the principal that STS
+// reported.
 func (a *Attestor) judge(ctx context.Context, p principal) error {
 	if !slices.Contains(a.cfg.Accounts, p.Account) {
 		return attest.Reject(attest.ReasonClaims, "the AWS account is not one that is configured for this attestor", nil)
@@ -161,7 +164,7 @@ func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 	case has("arn", "user_id", "principal_id", "instance_id"):
 		return nil
 	case !has("role", "user"):
-		return errors.New("attest/aws: this fits every role of the account; add role, better arn or user_id. Whoever assumes any role chooses its session")
+		return errors.New("attest/aws: this matches every role of the account, because a caller chooses the session name; add arn or user_id, or at least role")
 	case len(a.cfg.Accounts) > 1 && !has("account"):
 		return errors.New("attest/aws: another account may have a role of the same name; add account")
 	}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// caller is what STS says of whoever signed.
+// caller is the identity of the signer as STS reports it.
 type caller struct {
 	Account string `json:"Account"`
 	ARN     string `json:"Arn"`
@@ -23,18 +23,19 @@ const (
 	kindFederated = "federated-user"
 )
 
-// instanceRole is the role that EC2 itself gives every instance (instance identity
-// role). No account can make a role of that name: a colon is not allowed in one.
+// instanceRole is the instance identity role, which EC2 gives to every instance. No
+// account can create a role with this name, because a colon is not allowed in one.
 const instanceRole = "aws:ec2-instance"
 
-// principal is a caller, taken apart.
+// principal has the parts of a caller.
 type principal struct {
 	caller
 	kind string
 	role string // kindRole
-	// name is the session's, the user's without its path, or the federated user's.
+	// name is the name of the session, of the user without its path, or of the
+	// federated user.
 	name string
-	// id is of the role (AROA...) or user (AIDA...), which no other ever has again.
+	// id is the id of the role (AROA...) or user (AIDA...). AWS never reuses these ids.
 	id string
 }
 
@@ -47,13 +48,14 @@ var (
 	instanceForm = regexp.MustCompile(`^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
 )
 
-var errCaller = errors.New("what STS says of the caller does not fit together")
+var errCaller = errors.New("the account, the ARN and the user id in the response of STS contradict each other or have an unknown form")
 
-// parse takes apart what STS said. What it does not know is not judged.
+// parse splits the response of STS into its parts. A response with an unknown form
+// gives an error that is not a rejection.
 func (c caller) parse(partition string) (principal, error) {
 	m := arnForm.FindStringSubmatch(c.ARN)
 	if m == nil && c.ARN == "arn:"+partition+":iam::"+c.Account+":root" {
-		return principal{}, attest.Reject(attest.ReasonClaims, "the credentials are the root user's of an account, who is nobody's sandbox", nil)
+		return principal{}, attest.Reject(attest.ReasonClaims, "the credentials belong to the root user of an account; use those of a role", nil)
 	}
 	if m == nil || m[1] != partition || m[3] != c.Account {
 		return principal{}, errCaller
@@ -81,7 +83,7 @@ func (c caller) parse(partition string) (principal, error) {
 	return p, nil
 }
 
-// selectors are the facts that a runner may register.
+// selectors returns the facts that a runner may register.
 func (p principal) selectors(region string, ec2Roles []string) map[string]string {
 	out := map[string]string{"account": p.Account, "arn": p.ARN, "user_id": p.UserID, "region": region}
 	if p.id != "" {

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/aws"
 )
 
-// Names that IAM does not give: whatever would say such things of a caller is not
-// STS as it is known, and what it says is not believed.
+// TestStrangeCallers checks that responses with names which IAM does not allow give no
+// identity.
 func TestStrangeCallers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(c *aws.Config) { c.AllowUsers = true })
@@ -43,8 +43,8 @@ func TestStrangeCallers(t *testing.T) {
 	}
 }
 
-// instance_id is of roles that EC2 alone assumes, and of sessions that it names:
-// whoever assumes another role chooses the session's name.
+// instance_id is set only for roles that only EC2 can assume. A caller that assumes
+// another role chooses the session name.
 func TestInstanceID(t *testing.T) {
 	t.Parallel()
 	const other = "210987654321"
@@ -69,7 +69,7 @@ func TestInstanceID(t *testing.T) {
 	}
 }
 
-// Clients that send the hash of the body beside it sign it, too.
+// Some clients also sign the header with the hash of the body.
 func TestSignedHash(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, nil)

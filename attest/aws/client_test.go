@@ -13,14 +13,14 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/aws"
 )
 
 const requestBody = "Action=GetCallerIdentity&Version=2011-06-15"
 
-// bed is an attestor, its STS, and a sandbox with a key.
+// bed is an attestor, a fake STS, and a sandbox with a key.
 type bed struct {
 	*sts
 	aws   *aws.Attestor
@@ -52,7 +52,7 @@ func newBed(t testing.TB, change func(*aws.Config)) *bed {
 	return b
 }
 
-// ask is what a caller signs; change bends it before it does.
+// ask has the values that a caller signs.
 type ask struct {
 	login      login
 	method     string
@@ -64,7 +64,8 @@ type ask struct {
 	nonce, iss string
 }
 
-// document signs as the page tells clients to, by AWS's own signer, and is what they show.
+// document signs a request with AWS's own signer, as the page describes, and returns
+// the evidence. change modifies the request before it is signed.
 func (b *bed) document(t testing.TB, change func(*ask)) map[string]string {
 	t.Helper()
 	c, err := b.aws.Challenge(t.Context(), attest.Evidence{Key: b.key})
@@ -79,7 +80,7 @@ func (b *bed) document(t testing.TB, change func(*ask)) map[string]string {
 	return a.document(t, c.Nonce)
 }
 
-// document is what is shown for a nonce when this is signed.
+// document signs the request and returns the evidence for a nonce.
 func (a *ask) document(t testing.TB, nonce string) map[string]string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), a.method, a.url, strings.NewReader(a.body))

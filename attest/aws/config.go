@@ -10,38 +10,39 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Config configures one instance.
 type Config struct {
 	// Name of the instance. Required.
 	Name string `json:"-"`
-	// Issuer is ebb's own URL, which callers sign. Required.
+	// Issuer is the URL of ebb, which callers sign. Required.
 	Issuer string `json:"-"`
-	// Nonces of the challenges. Required.
+	// Nonces issues the nonces of challenges. Required.
 	Nonces *attest.Nonces `json:"-"`
-	// Accounts are the numbers of the AWS accounts that callers may be of. Required.
+	// Accounts are the numbers of the AWS accounts whose callers are accepted.
+	// Required.
 	Accounts []string `json:"accounts"`
-	// Regions whose STS may be asked, all of one partition. Required.
+	// Regions are the regions whose STS is used, all of one partition. Required.
 	Regions []string `json:"regions"`
-	// Endpoint replaces the regional endpoint, for a VPC endpoint: https, or http on
-	// a loopback address, host alone. There is one region then.
+	// Endpoint is a VPC endpoint that replaces the regional endpoint: https and a host,
+	// or http on loopback. Regions then has exactly one region.
 	Endpoint string `json:"endpoint"`
-	// Lifetime is for how long evidence vouches, from its challenge on: 1 m to 12 h,
+	// Lifetime is how long an identity is valid, from its challenge on: 1 m to 12 h,
 	// default 15 m.
 	Lifetime time.Duration `json:"lifetime"`
-	// AllowUsers takes also users, federated users and their long-lived keys.
+	// AllowUsers accepts users and federated users too, and so long-lived keys.
 	AllowUsers bool `json:"allow_users"`
-	// EC2Roles are roles that EC2 instances alone can assume, as account/role: their
-	// session name is an instance's id.
+	// EC2Roles are roles that only EC2 instances can assume, as account/role. The
+	// session name of such a role is the id of the instance.
 	EC2Roles []string `json:"ec2_roles"`
 
-	// Fetch says how STS may be asked.
+	// Fetch configures requests to STS.
 	Fetch fetch.Config `json:",embed"`
-	// Now is the clock, nil = time.Now.
+	// Now defaults to time.Now.
 	Now func() time.Time `json:"-"`
 }
 
@@ -57,7 +58,7 @@ var (
 	endpointHost = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$|^\[?[0-9a-f:.]+\]?$`)
 )
 
-// check reports all problems at once and fills in the defaults.
+// check fills in the defaults and returns all problems joined.
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -65,29 +66,29 @@ func (c *Config) check() error {
 		c.Lifetime = defaultLifetime
 	}
 	if c.Name == "" {
-		bad("name is empty")
+		bad("name is empty; give the instance a name")
 	}
 	if c.Nonces == nil {
-		bad("there are no nonces for challenges")
+		bad("there is no source of nonces for challenges; the program that calls New must set Nonces")
 	}
 	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" || !jose.Plain(c.Issuer) {
-		bad("the issuer is not the URL of this ebb")
+		bad("issuer is not a URL; set issuer in the configuration to the URL of this ebb")
 	}
 	if len(c.Accounts) == 0 {
-		bad("accounts is empty; name the AWS accounts of the sandboxes, or anybody with an AWS account could ask")
+		bad("accounts is empty; list the AWS accounts of the sandboxes, because otherwise every AWS account would be accepted")
 	}
 	for _, a := range c.Accounts {
 		if !accountForm.MatchString(a) {
-			bad("accounts: %q is not the 12 digits of an AWS account; quote them in YAML", a)
+			bad("accounts: %q is not the 12 digits of an AWS account; write all 12 and quote them in YAML", a)
 		}
 	}
 	if c.Lifetime < minLifetime || c.Lifetime > maxLifetime {
-		bad("lifetime is not between %s and %s", minLifetime, maxLifetime)
+		bad("lifetime is %s, not between %s and %s; the default is 15m", c.Lifetime, minLifetime, maxLifetime)
 	}
 	for _, r := range c.EC2Roles {
 		account, role, _ := strings.Cut(r, "/")
 		if !slices.Contains(c.Accounts, account) || !roleForm.MatchString(role) {
-			bad("ec2_roles: %q is not account/role with one of accounts and the role's name without its path", r)
+			bad("ec2_roles: %q is not of the form account/role; write an account of accounts, a slash and the name of the role without its path", r)
 		}
 	}
 	c.checkRegions(bad)
@@ -99,27 +100,27 @@ func (c *Config) check() error {
 
 func (c *Config) checkRegions(bad func(string, ...any)) {
 	if len(c.Regions) == 0 {
-		bad("regions is empty; name the regions that sandboxes run in, like eu-west-1")
+		bad("regions is empty; list the regions that sandboxes run in, such as eu-west-1")
 	}
 	for _, r := range c.Regions {
 		if !regionForm.MatchString(r) {
-			bad("regions: %q is not a region of aws, aws-cn or aws-us-gov", r)
+			bad("regions: %q is not a region of the partitions aws, aws-cn and aws-us-gov; write one such as eu-west-1", r)
 		} else if partition(r) != partition(c.Regions[0]) {
-			bad("regions: %q is in another partition than %q, and the same account number is somebody else's there; make it another attestor", r, c.Regions[0])
+			bad("regions: %q is in another partition than %q, where the same account number belongs to another customer; configure another attestor for it", r, c.Regions[0])
 		}
 	}
 	if c.Endpoint == "" {
 		return
 	}
 	if len(c.Regions) != 1 {
-		bad("endpoint: an endpoint is of one region; name that alone in regions")
+		bad("endpoint: an endpoint belongs to one region; list only that one in regions")
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || !endpointHost.MatchString(u.Hostname()) || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
-		bad("endpoint: write it like https://vpce-0a1b-2c3d.sts.eu-west-1.vpce.amazonaws.com, without path and query")
+		bad("endpoint: %q is not a host with a scheme; write it like https://vpce-0a1b-2c3d.sts.eu-west-1.vpce.amazonaws.com, without path and query", c.Endpoint)
 	}
 }
 
-// Decode reads the part of the configuration file that belongs to one instance. The
-// caller sets Name and what is borrowed.
+// Decode decodes the configuration of one instance from the configuration file. The
+// caller then sets the members without a JSON name.
 func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config]("aws", raw) }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/aws"
 )
 
 func TestConfig(t *testing.T) {
@@ -29,7 +29,7 @@ func TestConfig(t *testing.T) {
 		{`{"accounts":["123456789012"],"regions":["EU-WEST-1"]}`, "not a region"},
 		{`{"accounts":["123456789012"],"regions":["us-iso-east-1"]}`, "not a region"},
 		{`{"accounts":["123456789012"],"regions":["eu-west-1","cn-north-1"]}`, "another partition"},
-		{`{"accounts":["123456789012"],"regions":["eu-west-1","eu-west-2"],"endpoint":"https://x.example"}`, "of one region"},
+		{`{"accounts":["123456789012"],"regions":["eu-west-1","eu-west-2"],"endpoint":"https://x.example"}`, "belongs to one region"},
 		{`{` + base + `,"endpoint":"http://sts.example"}`, "not https"},
 		{`{` + base + `,"endpoint":"https://sts.example/x"}`, "without path"},
 		{`{` + base + `,"endpoint":"https://sts.example?x"}`, "without path"},
@@ -59,7 +59,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// What callers sign as issuer is one text that looks like what it is.
+// The issuer that callers sign must be a URL in one spelling.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	for url, ok := range map[string]bool{issuer: true, issuer + "/a": true, "": false, "ebb.example": false, issuer + "/\u202ea": false, issuer + "/\na": false, "https://": false} {

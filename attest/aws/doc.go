@@ -1,32 +1,31 @@
-// Package aws attests by a signed sts:GetCallerIdentity request: who holds AWS
-// credentials signs one for ebb, ebb sends it to STS, and STS says whose they are.
-// The credentials themselves are never shown.
+// Package aws attests by a signed sts:GetCallerIdentity request. The holder of AWS
+// credentials signs the request for ebb, ebb sends it to STS, and STS returns the owner
+// of the credentials. ebb never sees the secret key.
 //
 //	config.go   Config, and Decode for the configuration file
 //	region.go   regions, their partitions and endpoints
 //	aws.go      New, Challenge, Attest
-//	evidence.go what a caller shows, and the strict form of its Authorization
-//	request.go  the one request that ebb sends, and what STS's answers mean
-//	caller.go   ARN and user id: whose credentials they are
+//	evidence.go parses the evidence, with a strict form of its Authorization
+//	request.go  the one request that ebb sends, and the responses of STS
+//	caller.go   ARN and user id: the owner of the credentials
 //
-// # What is whose
+// # Which parts the caller chooses
 //
-// The caller gives a region, a date, a session token, the challenge's nonce and
-// an Authorization. All else is ebb's: it builds the request itself, to an
-// endpoint of its configuration, with one method, path and body and a fixed set of
-// headers. What a caller signed beyond or beside that does not verify. So nothing
-// of a caller's can turn the request into another action, or its answer into
-// another's, which is how such attestation was broken elsewhere (CVE-2020-16250 in
-// Vault, and its like in aws-iam-authenticator).
+// The caller chooses a region, a date, a session token, the nonce of its challenge and an
+// Authorization. ebb builds the rest of the request itself: an endpoint from its
+// configuration, one method, path and body, and a fixed set of headers. A signature over
+// anything else does not verify. So a caller can change neither the action of the request
+// nor the account in the response. Such changes broke similar attestation elsewhere
+// (CVE-2020-16250 in Vault, and a similar bug in aws-iam-authenticator).
 //
-// ebb cannot verify the signature (it has no secret key): that its own headers
-// x-ebb-nonce and x-ebb-issuer are among the signed ones is checked by form, that
-// they were signed with these values by STS. The first makes evidence fresh and
-// binds it to one proved key, the second to this ebb.
+// ebb has no secret key, so it cannot verify the signature. It checks that its own
+// headers x-ebb-nonce and x-ebb-issuer are among the signed headers, and STS verifies
+// that they were signed with these values. The nonce makes the evidence fresh and binds
+// it to one proved key. The issuer binds it to this ebb.
 //
-// # What it proves
+// # Guarantees
 //
-// That somebody who holds these credentials signed for this ebb and this key
-// within the last minute. Credentials are a role's: not which process has them,
-// nor, unless the role is given out that way, which sandbox. See docs.
+// A holder of these credentials signed for this ebb and this key within the last minute.
+// The credentials belong to a role. They do not identify a process, and they identify a
+// sandbox only when each sandbox has a role of its own. See docs/attestors/aws.md.
 package aws

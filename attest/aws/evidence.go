@@ -9,11 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// shown is the document of evidence: the parts of a signed request that are the
-// caller's. No host, URL, method, body or header name is among them.
+// shown is the document of the evidence: the parts of a signed request that the caller
+// chooses. It has no host, URL, method, body or header name.
 type shown struct {
 	Nonce         string `json:"nonce"`
 	Region        string `json:"region"`
@@ -22,18 +22,20 @@ type shown struct {
 	Token         string `json:"x_amz_security_token"`
 }
 
-// Limits in bytes. Session tokens have no promised length; AWS's are below 4 KiB.
+// Limits in bytes. AWS promises no maximum for session tokens; observed ones are below
+// 4 KiB.
 const (
 	maxShown = 16 << 10
 	maxToken = 8 << 10
 )
 
-// dateForm is that of X-Amz-Date.
+// dateForm is the format of X-Amz-Date.
 const dateForm = "20060102T150405Z"
 
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9+/=]*$`)
 
-// readShown reads a document strictly: known members, each once, nothing around.
+// readShown decodes a document strictly: only known members, each once, and no other
+// data.
 func readShown(doc []byte) (shown, error) {
 	malformed := func(public string, cause error) (shown, error) {
 		return shown{}, attest.Reject(attest.ReasonMalformed, public, cause)
@@ -54,11 +56,11 @@ func readShown(doc []byte) (shown, error) {
 	return s, nil
 }
 
-// signedAt reads X-Amz-Date.
+// signedAt parses X-Amz-Date.
 func (s shown) signedAt() (time.Time, error) {
 	at, err := time.Parse(dateForm, s.Date)
-	if err != nil || at.Format(dateForm) != s.Date { // Parse takes fractions
-		return time.Time{}, attest.Reject(attest.ReasonMalformed, "x_amz_date is not of the form 20060102T150405Z", err)
+	if err != nil || at.Format(dateForm) != s.Date { // Parse also accepts fractions of a second
+		return time.Time{}, attest.Reject(attest.ReasonMalformed, "x_amz_date does not have the form 20060102T150405Z", err)
 	}
 	return at, nil
 }
@@ -70,34 +72,35 @@ type authorization struct {
 	signature               string
 }
 
-// authorizationForm is what AWS's SDKs write: one space after each comma.
+// authorizationForm matches the header as AWS's SDKs write it, with one space after
+// each comma.
 var authorizationForm = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=((?:AKIA|ASIA)[A-Z0-9]{12,124})/([0-9]{8})/([a-z0-9-]{1,32})/sts/aws4_request, ` +
 	`SignedHeaders=([a-z0-9;-]{1,256}), Signature=([0-9a-f]{64})$`)
 
-// Headers that must be signed, and those that may be: what ebb sends and no other.
+// The headers that must be signed and those that may be signed. ebb sends no others.
 var (
 	mustSign = []string{"host", "x-amz-date", headerIssuer, headerNonce}
 	maySign  = append([]string{"content-length", "content-type", "x-amz-content-sha256", "x-amz-security-token"}, mustSign...)
 )
 
-// readAuthorization takes one spelling of each.
+// readAuthorization parses an Authorization header. It accepts one spelling only.
 func readAuthorization(text string) (authorization, error) {
 	m := authorizationForm.FindStringSubmatch(text)
 	if m == nil {
-		return authorization{}, errors.New("not AWS4-HMAC-SHA256 with a scope of sts, SignedHeaders and Signature")
+		return authorization{}, errors.New("the Authorization is not AWS4-HMAC-SHA256 with a credential scope of sts, SignedHeaders and Signature")
 	}
 	a := authorization{accessKey: m[1], date: m[2], region: m[3], signed: strings.Split(m[4], ";"), signature: m[5]}
 	for i, h := range a.signed {
 		if !slices.Contains(maySign, h) {
-			return authorization{}, errors.New("a header is signed that ebb does not send")
+			return authorization{}, errors.New("SignedHeaders has a header that ebb does not send")
 		}
 		if i > 0 && a.signed[i-1] >= h {
-			return authorization{}, errors.New("the signed headers are not sorted, or one is there twice")
+			return authorization{}, errors.New("SignedHeaders is not sorted or has a duplicate")
 		}
 	}
 	for _, h := range mustSign {
 		if !a.signs(h) {
-			return authorization{}, errors.New(h + " is not signed")
+			return authorization{}, errors.New("SignedHeaders lacks " + h)
 		}
 	}
 	return a, nil
@@ -105,11 +108,12 @@ func readAuthorization(text string) (authorization, error) {
 
 func (a authorization) signs(header string) bool { return slices.Contains(a.signed, header) }
 
-// String is the header again, equal to what was read.
+// String returns the header, equal to the parsed text.
 func (a authorization) String() string {
 	return "AWS4-HMAC-SHA256 Credential=" + a.accessKey + "/" + a.date + "/" + a.region + "/sts/aws4_request, SignedHeaders=" +
 		strings.Join(a.signed, ";") + ", Signature=" + a.signature
 }
 
-// temporary says whether the key is of a session: AWS gives others no token.
+// temporary reports whether the key belongs to a session. Only sessions have a session
+// token.
 func (a authorization) temporary() bool { return strings.HasPrefix(a.accessKey, "ASIA") }

@@ -1,8 +1,8 @@
 package aws
 
-import "ebb/attest"
+import "github.com/ebb-broker/ebb/attest"
 
-// The parsers of foreign bytes, for fuzzing.
+// The parsers of untrusted bytes, for fuzz tests.
 func ReadShown(doc []byte) error { _, err := readShown(doc); return err }
 
 func ReadAuthorization(text string) (string, error) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/aws"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// An Authorization that is taken is written again as it was.
+// FuzzAuthorization checks that String returns the text which was parsed.
 func FuzzAuthorization(f *testing.F) {
 	b := newBed(f, nil)
 	good := b.document(f, nil)["authorization"]
@@ -24,7 +24,8 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-// Documents are taken or refused by the caller's fault; no third.
+// FuzzEvidence checks that a document is accepted or rejected, and never gives another
+// error.
 func FuzzEvidence(f *testing.F) {
 	b := newBed(f, nil)
 	f.Add(b.evidence(f, nil).Document)
@@ -37,7 +38,8 @@ func FuzzEvidence(f *testing.F) {
 	})
 }
 
-// Of an answer comes an identity that can be shown and registered, or none.
+// FuzzAnswer checks that an arbitrary response gives either no identity or one that can
+// be displayed and registered.
 func FuzzAnswer(f *testing.F) {
 	for _, l := range []login{roleLogin, ec2Login, identityLogin, userLogin, federatedLogin, rootLogin} {
 		f.Add(200, []byte(identity(l.account, l.arn, l.userID)))
@@ -58,7 +60,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// What ebb itself does for one piece of evidence, STS on loopback included.
+// BenchmarkAttest measures one Attest with an STS on loopback.
 func BenchmarkAttest(b *testing.B) {
 	bed := newBed(b, nil)
 	e := bed.evidence(b, nil)

@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// regionForm is strict because a region becomes part of a host name. Isolated
-// regions and the sovereign cloud, which have domains of their own, are not among them.
+// regionForm matches regions. It is strict because the region becomes part of a host
+// name. Isolated regions and the European Sovereign Cloud have other domains and do not
+// match.
 var regionForm = regexp.MustCompile(`^(af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9]$`)
 
-// partition is the AWS partition of a region. Account numbers are a partition's.
+// partition returns the AWS partition of a region. Account numbers are unique within a
+// partition.
 func partition(region string) string {
 	switch {
 	case strings.HasPrefix(region, "cn-"):
@@ -20,8 +22,8 @@ func partition(region string) string {
 	return "aws"
 }
 
-// endpoint is the regional STS endpoint. There is no global one: signatures of
-// any region would do there.
+// endpoint returns the regional STS endpoint. The global endpoint is not used, because
+// it accepts signatures for any region.
 func endpoint(region string) string {
 	domain := ".amazonaws.com"
 	if partition(region) == "aws-cn" {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// The request, but for what the caller signs.
+// The parts of the request that the caller does not sign as its own.
 const (
 	headerNonce  = "x-ebb-nonce"
 	headerIssuer = "x-ebb-issuer"
@@ -23,10 +23,10 @@ const (
 	contentType  = "application/x-www-form-urlencoded"
 )
 
-// maxAnswer is far above the 500 bytes of an answer.
+// maxAnswer is the maximum size of a response. Usual responses have 500 bytes.
 const maxAnswer = 16 << 10
 
-// ask sends the request that the caller signed, built anew.
+// ask builds the request that the caller signed and sends it to STS.
 func (a *Attestor) ask(ctx context.Context, s shown, auth authorization) (caller, error) {
 	h := http.Header{}
 	h.Set("Accept", "application/json")
@@ -48,7 +48,7 @@ func (a *Attestor) ask(ctx context.Context, s shown, auth authorization) (caller
 	return readAnswer(answer.Status, answer.Body)
 }
 
-// identityAnswer is what STS says with 200 when asked for JSON.
+// identityAnswer is the response of STS with status 200, as JSON.
 type identityAnswer struct {
 	Response struct {
 		Result   caller         `json:"GetCallerIdentityResult"`
@@ -56,7 +56,7 @@ type identityAnswer struct {
 	} `json:"GetCallerIdentityResponse"`
 }
 
-// errorAnswer is what STS says with other statuses.
+// errorAnswer is the response of STS with another status.
 type errorAnswer struct {
 	Error struct {
 		Code    string         `json:"Code"`
@@ -68,27 +68,28 @@ type errorAnswer struct {
 
 var codeForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 
-// readAnswer believes an answer in STS's own form and no other: whatever else may
-// answer for it, a proxy or a page of an error, has judged nothing.
+// readAnswer parses the response. A response without STS's own format, such as an error
+// page of a proxy, gives an error that is not a rejection.
 func readAnswer(status int, b []byte) (caller, error) {
 	switch status {
 	case http.StatusOK:
 		var a identityAnswer
 		if err := json.Unmarshal(b, &a, json.RejectUnknownMembers(true)); err != nil {
-			return caller{}, errors.New("the answer of STS has not the form of GetCallerIdentity's")
+			return caller{}, errors.New("the response of STS does not have the format of GetCallerIdentity")
 		}
 		return a.Response.Result, nil
 	case http.StatusForbidden:
 		var a errorAnswer
 		if err := json.Unmarshal(b, &a, json.RejectUnknownMembers(true)); err != nil || !codeForm.MatchString(a.Error.Code) || a.Error.Type != "Sender" {
-			return caller{}, errors.New("the refusal of STS has not the form of one")
+			return caller{}, errors.New("the error response of STS does not have the documented format")
 		}
 		return caller{}, refused(a.Error.Code)
 	}
-	return caller{}, fmt.Errorf("STS answers with status %d", status)
+	return caller{}, fmt.Errorf("STS answered with status %d, want 200 or 403", status)
 }
 
-// refused is 403 with a word of STS's own, which only whoever signed can cause.
+// refused returns the rejection for an error code that STS sends with status 403. Only
+// the signer's credentials or signature can cause these codes.
 func refused(code string) error {
 	cause := errors.New("STS: " + code)
 	switch code {

@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// sts is an STS of ours. It recomputes Signature Version 4 from what has arrived, by
-// its own code after AWS's description, and refuses and answers in AWS's forms.
+// sts is a fake STS. It computes Signature Version 4 from the request that arrived,
+// with its own code after AWS's specification, and responds in AWS's formats.
 type sts struct {
 	URL, host string
 
@@ -35,7 +35,7 @@ type sts struct {
 	location string
 }
 
-// login is one pair of keys and whose it is.
+// login is a pair of keys with its owner.
 type login struct {
 	id, secret, token    string
 	account, arn, userID string
@@ -79,7 +79,7 @@ func newSTS(t testing.TB, clock *attesttest.Clock) *sts {
 	return s
 }
 
-// says makes every answer this one; status 0 is honest again.
+// says sets the response for all requests. Status 0 restores the normal behaviour.
 func (s *sts) says(status int, answer string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *sts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, answer) //nolint:errcheck // the client has gone
 }
 
-// onlyThat holds ebb to the one request that it may send, whatever was shown.
+// onlyThat fails the test on any request other than the one that ebb may send.
 func (s *sts) onlyThat(r *http.Request, body []byte) {
 	if r.Method != "POST" || r.RequestURI != "/" || r.Host != s.host || string(body) != "Action=GetCallerIdentity&Version=2011-06-15" {
 		s.t.Errorf("STS was asked %s %s at %s with %q", r.Method, r.RequestURI, r.Host, body)
@@ -149,7 +149,7 @@ func (s *sts) judge(r *http.Request, body []byte) (int, string) {
 		return refusal(403, "SignatureDoesNotMatch")
 	}
 	signed := strings.Split(parts["SignedHeaders"], ";")
-	for name := range r.Header { // all of AWS's own must be signed
+	for name := range r.Header { // every header of AWS's own must be signed
 		if n := strings.ToLower(name); strings.HasPrefix(n, "x-amz-") && !slices.Contains(signed, n) {
 			return refusal(403, "SignatureDoesNotMatch")
 		}
@@ -163,7 +163,7 @@ func (s *sts) judge(r *http.Request, body []byte) (int, string) {
 	return 200, identity(key.account, key.arn, key.userID)
 }
 
-// sign is Signature Version 4, written from its description.
+// sign computes Signature Version 4, written from its specification.
 func sign(secret string, scope []string, r *http.Request, signed []string, body []byte) []byte {
 	mac := func(key []byte, text string) []byte {
 		m := hmac.New(sha256.New, key)

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/aws"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/aws"
 )
 
-// bent is evidence that is right but for a change of what is shown.
+// bent returns valid evidence with a change of the document.
 func (b *bed) bent(change func(map[string]string)) func(*testing.T) attest.Evidence {
 	return func(t *testing.T) attest.Evidence {
 		doc := b.document(t, nil)
@@ -19,7 +19,7 @@ func (b *bed) bent(change func(map[string]string)) func(*testing.T) attest.Evide
 	}
 }
 
-// signed is evidence that is right but for a change of what is signed.
+// signed returns evidence with a change of the values before they are signed.
 func (b *bed) signed(change func(*ask)) func(*testing.T) attest.Evidence {
 	return func(t *testing.T) attest.Evidence { return b.evidence(t, change) }
 }
@@ -31,7 +31,7 @@ func replaced(from, to string) func(map[string]string) {
 func (b *bed) bad() map[string]func(*testing.T) attest.Evidence {
 	now := b.clock.Now()
 	out := map[string]func(*testing.T) attest.Evidence{
-		// What was signed.
+		// Changed before signing.
 		"wrong audience":           b.signed(func(a *ask) { a.iss = "https://ebb.example.evil" }),
 		"another ebb, by a slash":  b.signed(func(a *ask) { a.iss = issuer + "/" }),
 		"wrong issuer":             b.signed(as(foreignLogin)),
@@ -65,7 +65,7 @@ func (b *bed) bad() map[string]func(*testing.T) attest.Evidence {
 		"a user's session":         b.signed(as(sessionLogin)),
 		"a federated user":         b.signed(as(federatedLogin)),
 		"root":                     b.signed(as(rootLogin)),
-		// What is shown.
+		// Changed after signing.
 		"another region named":   b.bent(func(d map[string]string) { d["region"] = "us-east-1" }),
 		"no such region":         b.bent(func(d map[string]string) { d["region"] = "evil.example/#" }),
 		"no region":              b.bent(func(d map[string]string) { delete(d, "region") }),
@@ -198,7 +198,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("got key %q, replay id %q, until %v", id.Key, id.ReplayID, id.NotAfter)
 		}
 	}
-	// Without ec2_roles a session that looks like an instance's is a session.
+	// Without ec2_roles a session name that looks like an instance id gives no
+	// instance_id.
 	plain := newBed(t, nil)
 	id, err := plain.aws.Attest(t.Context(), plain.evidence(t, as(ec2Login)))
 	if _, found := id.Selectors["instance_id"]; err != nil || found {

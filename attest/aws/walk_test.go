@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/aws"
-	"ebb/web/api/walktest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/aws"
+	"github.com/ebb-broker/ebb/web/api/walktest"
 )
 
-// Signed requests of two roles through a whole ebb.
+// TestWalk runs signed requests of two roles through a complete ebb.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	clock := attesttest.NewClock()

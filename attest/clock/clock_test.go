@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/clock"
 )
 
 // turned is a wall clock and a steady one, each turned by itself.

@@ -6,8 +6,8 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func BenchmarkCheck(b *testing.B) {

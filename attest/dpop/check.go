@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Request is what the server knows about the request that a proof came with.
@@ -56,8 +56,9 @@ type Proof struct {
 	// Until is when ReplayKey may be forgotten: no clock of ours accepts this
 	// proof from then on.
 	Until time.Time
-	// IAT is when the client says it made the proof.
-	IAT time.Time
+	// From is when a clock of ours accepts this proof at the earliest. The client chooses it
+	// with iat, which may lie ahead by Options.Future.
+	From time.Time
 	// Nonce that the proof carries, "" for none. Vetted only with Options.Nonce.
 	Nonce string
 }
@@ -139,7 +140,7 @@ func checkClaims(c *jose.Claims, r Request, o Options) (Proof, error) {
 			return Proof{}, refuse(ReasonAth, "the DPoP proof is for another access token")
 		}
 	}
-	p := Proof{JTI: c.ID, IAT: c.IssuedAt, Until: c.IssuedAt.Add(past + time.Second)}
+	p := Proof{JTI: c.ID, From: c.IssuedAt.Add(-future), Until: c.IssuedAt.Add(past + time.Second)}
 	if c.Has("nonce") {
 		if p.Nonce, ok = c.String("nonce"); !ok || !validNonce(p.Nonce) {
 			return Proof{}, refuse(ReasonClaims, "the nonce of the DPoP proof has characters that no nonce has")

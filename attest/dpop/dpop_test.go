@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 var epoch = time.Unix(1_800_000_000, 0)

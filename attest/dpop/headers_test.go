@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // A header that was understood before opens nothing: what is signed under it is

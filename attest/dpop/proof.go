@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 type proofClaims struct {

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// trust is the certificates of AWS, each with the region that it is for.
+// trust has the certificates of AWS, each with its region.
 type trust []regional
 
 type regional struct {
@@ -23,7 +23,8 @@ type regional struct {
 	cert   *x509.Certificate
 }
 
-// newTrust reads when first asked, and again every minute.
+// newTrust returns a cache that reads the files at the first use and again every
+// minute.
 func newTrust(c Config) (*fetch.Cache[trust], error) {
 	read := func(context.Context) (trust, time.Duration, error) {
 		var out trust
@@ -41,17 +42,18 @@ func newTrust(c Config) (*fetch.Cache[trust], error) {
 	return fetch.NewCache(fetch.CacheConfig[trust]{Read: read, Name: "the EC2 certificates of " + c.Name, Now: c.Now, Logger: c.Logger})
 }
 
-// published keeps out the two weaker certificates that AWS's page has for every region.
+// published refuses the weaker DSA and RSA certificates that AWS's page also lists for
+// every region.
 func published(c *x509.Certificate) error {
 	if key, is := c.PublicKey.(*rsa.PublicKey); !is || key.N.BitLen() < 2048 {
-		return errors.New("holds a certificate that is not of RSA-2048; take that one of AWS's page, not the one of DSA or of RSA")
+		return errors.New("contains a certificate that is not RSA-2048; copy the RSA-2048 certificate from AWS's page, not that of DSA or RSA")
 	}
 	return nil
 }
 
-// verify checks the signature, and says for which regions its certificate is.
+// verify checks the signature and returns the regions of the signer's certificate.
 func (t trust) verify(d signedData, now time.Time) (regions []string, err error) {
-	err = attest.Reject(attest.ReasonIssuer, "the document is signed by none of the certificates that are configured for this attestor", nil)
+	err = attest.Reject(attest.ReasonIssuer, "the document is not signed with a certificate that is configured for this attestor", nil)
 	for _, r := range t {
 		if !bytes.Equal(r.cert.RawIssuer, d.issuer) || r.cert.SerialNumber.Cmp(d.serial) != 0 {
 			continue
@@ -78,7 +80,7 @@ func (d signedData) verify(cert *x509.Certificate, now time.Time) error {
 		return attest.Reject(attest.ReasonSignature, public, err)
 	}
 	if sum := sha256.Sum256(d.content); !bytes.Equal(sum[:], d.digest) {
-		return attest.Reject(attest.ReasonSignature, public, errors.New("another content was signed"))
+		return attest.Reject(attest.ReasonSignature, public, errors.New("the digest of the content differs from the signed digest"))
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/ec2"
 )
 
-// What its certificates do not vouch for, a region does not either.
+// A document of a region that its certificate is not for is rejected.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -41,8 +41,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// A region may have several certificates, and one be for several regions: that is what
-// its file says.
+// A region may have several certificates, and one certificate may be for several
+// regions.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -59,7 +59,8 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	// Two that call themselves the same: whose key fits is the signer.
+	// Two certificates with the same issuer and serial number: the one whose key
+	// verifies the signature is the signer.
 	twin := newMaker(t, 1, f.clock.Now(), func(c *x509.Certificate) { c.SerialNumber = old.cert.SerialNumber })
 	a = f.open(t, func(c *ec2.Config) { c.Certificates = map[string]string{region: old.file, other: twin.file} })
 	for r, want := range map[string]attest.Reason{region: "", other: attest.ReasonIssuer} {
@@ -69,7 +70,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A file that is a mistake is nobody's refusal: nothing is judged.
+// An invalid certificate file gives an error that is not a rejection.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -108,7 +109,7 @@ func TestBadFiles(t *testing.T) {
 		if _, err := a.Attest(t.Context(), e); err == nil || errors.Is(err, attest.ErrRejected) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		// What is no evidence is refused all the same.
+		// Invalid evidence is rejected all the same.
 		e.Key = attesttest.NewKey(t)
 		if _, err := a.Attest(t.Context(), e); attesttest.Reason(err) != attest.ReasonNonce {
 			t.Errorf("%s: got %v", name, err)

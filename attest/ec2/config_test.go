@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest/ec2"
 )
 
 func TestConfig(t *testing.T) {
@@ -23,7 +23,7 @@ func TestConfig(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		change func(*ec2.Config)
-		want   string // "": no problem
+		want   string // "" for no problem
 	}{
 		"as it is":              {func(*ec2.Config) {}, ""},
 		"the shortest":          {times(time.Minute, time.Minute), ""},
@@ -32,7 +32,7 @@ func TestConfig(t *testing.T) {
 		"everywhere":            {regions("us-gov-east-1", "us-gov-west-1"), ""},
 		"long names":            {regions("ap-southeast-4", "mx-central-1", "il-central-1"), ""},
 		"no name":               {func(c *ec2.Config) { c.Name = "" }, "name is empty"},
-		"no nonces":             {func(c *ec2.Config) { c.Nonces = nil }, "no nonces"},
+		"no source of nonces":   {func(c *ec2.Config) { c.Nonces = nil }, "no source of nonces"},
 		"no accounts":           {func(c *ec2.Config) { c.Accounts = nil }, "accounts is empty"},
 		"an account of 11":      {func(c *ec2.Config) { c.Accounts = []string{"12345678901"} }, "not the 12 digits"},
 		"any account":           {func(c *ec2.Config) { c.Accounts = []string{account, "*"} }, "not the 12 digits"},
@@ -43,12 +43,12 @@ func TestConfig(t *testing.T) {
 		"two partitions":        {regions("cn-north-1", "eu-west-1"), "another partition"},
 		"two others":            {regions("us-gov-west-1", "us-iso-west-1"), "another partition"},
 		"no file":               {func(c *ec2.Config) { c.Certificates = map[string]string{region: ""} }, "has no file"},
-		"a window of seconds":   {times(30*time.Second, 0), "launch_window is not between"},
-		"a window of an hour":   {times(time.Hour, 0), "launch_window is not between"},
-		"a negative window":     {times(-time.Minute, 0), "launch_window is not between"},
-		"over before the end":   {times(10*time.Minute, 9*time.Minute), "lifetime is not between"},
-		"longer than any task":  {times(0, 25*time.Hour), "lifetime is not between"},
-		"over before it begins": {times(0, -time.Hour), "lifetime is not between"},
+		"a window of seconds":   {times(30*time.Second, 0), "between 1m0s and 30m0s"},
+		"a window of an hour":   {times(time.Hour, 0), "between 1m0s and 30m0s"},
+		"a negative window":     {times(-time.Minute, 0), "between 1m0s and 30m0s"},
+		"over before the end":   {times(10*time.Minute, 9*time.Minute), "not between launch_window and"},
+		"longer than any task":  {times(0, 25*time.Hour), "not between launch_window and"},
+		"over before it begins": {times(0, -time.Hour), "not between launch_window and"},
 	} {
 		c := ec2.Config{Name: "cloud", Accounts: []string{account}, Certificates: map[string]string{region: "/nowhere"}, Nonces: newNonces(t, 1)}
 		tt.change(&c)
@@ -94,11 +94,11 @@ func TestRegistration(t *testing.T) {
 		"nothing":               {nil, "add instance_id"},
 		"an image":              {map[string]string{"image_id": "ami-0fa9e1f64142cde17", "account": account}, "add instance_id"},
 		"an address":            {map[string]string{"private_ip": "10.0.0.209"}, "add instance_id"},
-		"no instance":           {map[string]string{"instance_id": ""}, "not the id"},
-		"any instance":          {map[string]string{"instance_id": "i-*"}, "not the id"},
-		"a name":                {map[string]string{"instance_id": "web-1"}, "not the id"},
-		"an account of another": {map[string]string{"instance_id": box, "account": "210987654321"}, "fits no instance"},
-		"a region of another":   {map[string]string{"instance_id": box, "region": "eu-west-3"}, "fits no instance"},
+		"no instance":           {map[string]string{"instance_id": ""}, "does not have the form of an instance id"},
+		"any instance":          {map[string]string{"instance_id": "i-*"}, "does not have the form of an instance id"},
+		"a name":                {map[string]string{"instance_id": "web-1"}, "does not have the form of an instance id"},
+		"an account of another": {map[string]string{"instance_id": box, "account": "210987654321"}, "matches no instance"},
+		"a region of another":   {map[string]string{"instance_id": box, "region": "eu-west-3"}, "matches no instance"},
 	} {
 		err := f.CheckRegistration(tt.selectors)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
@@ -110,8 +110,8 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-// A document is shown in the window alone: with an interval every sandbox would be
-// over with the first.
+// Re-attestation is refused: a document is accepted only within the window, so every
+// sandbox would end at its first deadline.
 func TestNobodyAttestsAgain(t *testing.T) {
 	t.Parallel()
 	if err := newFixture(t).CheckReattest(); err == nil || !strings.Contains(err.Error(), "lifetime") {

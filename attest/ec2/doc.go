@@ -3,35 +3,37 @@
 //
 //	config.go       Config, its check, and Decode for the configuration file
 //	ec2.go          Attestor: Challenge, Attest, the launch window
-//	evidence.go     what a caller shows
-//	signed.go       the SignedData around the document, in the one form of EC2
-//	certificates.go the certificates of AWS by region, and the signature
-//	document.go     the document itself, and its selectors
-//	registration.go CheckRegistration: what a runner must name
+//	evidence.go     parses the evidence of a caller
+//	signed.go       parses the SignedData around the document, in the form that EC2 writes
+//	certificates.go the certificates of AWS by region; verifies the signature
+//	document.go     parses the document; its selectors
+//	registration.go CheckRegistration: the selectors that a runner must register
 //
-// # What it proves
+// # Guarantees
 //
-// That AWS launched the named instance, in an account of the configuration, within
-// the launch window; and that nobody has shown the document of this launch here with
-// another key. It does not prove who asks: the document names no audience, no key
-// and no end, and every process of the instance can read it from the metadata
-// service, as can whoever makes one of them ask. So the class is bearer.
+// AWS launched the named instance, in a configured account, within the launch window. No
+// other key has attested with this launch at this ebb. The document does not prove which
+// process sends it: it names no audience, no key and no expiry. Every process of the
+// instance can read it from the metadata service, and so can an attacker who can make a
+// process send requests. So the class is bearer.
 //
-// First use is the pipeline's claim of ReplayID, which names the launch and not the
-// document: AWS signs it anew, and each has many encodings. The claim holds past the
-// end of the longest window, after which no attestor takes a document of that launch.
-// The challenge binds the exchange to a key and to this minute, and nothing else.
+// The pipeline lets only the first key use a launch, because ReplayID identifies the
+// launch. It does not identify the document: AWS signs a new one on request, and each has
+// many encodings. The claim lasts longer than the longest launch window, after which no
+// attestor accepts a document of that launch. The challenge binds the exchange to a key
+// and to this minute.
 //
-// # Nothing is read before it is verified
+// # Order of verification
 //
-// The signer is found by issuer and serial number, which is how CMS names one, among
-// the configured certificates; one that came along is refused. What is signed is then
-// read as JSON, and must name a region of that very certificate.
+// The signer is identified by issuer and serial number, as CMS does (RFC 5652), among the
+// configured certificates. A certificate in the evidence is refused. Only after the
+// signature is verified is the signed content parsed as JSON. It must name a region of
+// the signer's certificate.
 //
-// AWS writes BER: six values around the content have indefinite lengths, all else is
-// DER. Libraries for PKCS #7 turn BER of any kind into DER first, and take data after
-// the end, tags that they misread and values longer than what they are in. This one
-// reads one form. See docs/decisions/0033.
+// AWS writes BER: six values around the content have indefinite lengths, and the rest is
+// DER. Libraries for PKCS #7 first convert any BER to DER. They accept data after the
+// end, tags that they misread, and values longer than the value that contains them. This
+// package parses only the form that AWS writes. See docs/decisions/0033.
 //
 // # Sources
 //

@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// maxContent is the most that a document holds; AWS's are of half a KiB, and more with
+// maxContent is the maximum size of a document. AWS's have 0.5 KiB, and more with
 // product codes.
 const maxContent = 8 << 10
 
-// document is an instance identity document, as far as it is used. Members that AWS
-// adds are let pass: it has signed them, and none of them is asked for anything.
+// document has the members of an instance identity document that are used. Unknown
+// members are allowed: AWS has signed them, and ebb does not use them.
 type document struct {
 	AccountID        string `json:"accountId"`
 	Region           string `json:"region"`
@@ -37,8 +37,8 @@ var (
 	wordForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// readDocument reads what AWS has signed. No member is there twice, and the names are
-// those above by letter case (both are what the decoder does).
+// readDocument decodes a verified document. The decoder refuses duplicate members, and
+// matches the names with their letter case.
 func readDocument(content []byte) (document, error) {
 	const public = "the signed document is not an instance identity document as AWS describes it"
 	if len(content) > maxContent {
@@ -70,22 +70,22 @@ func readDocument(content []byte) (document, error) {
 		if err != nil || ip.Zone() != "" {
 			return document{}, malformed(public, errors.New("privateIp"))
 		}
-		d.PrivateIP = ip.String() // IPv6 has many spellings
+		d.PrivateIP = ip.String() // one spelling; IPv6 has many
 	}
 	return d, nil
 }
 
-// subject names the instance. Its id alone is unique in its region.
+// subject returns the Subject. The id of an instance is unique only within its region.
 func (d document) subject() string { return d.AccountID + "/" + d.Region + "/" + d.InstanceID }
 
-// The selectors, as docs/attestors/ec2.md has them.
+// The names of the selectors, as docs/attestors/ec2.md describes them.
 const (
 	selAccount  = "account"
 	selRegion   = "region"
 	selInstance = "instance_id"
 )
 
-// selectors are the facts that a runner may register.
+// selectors returns the facts that a runner may register.
 func (d document) selectors() map[string]string {
 	out := map[string]string{
 		selAccount: d.AccountID, selRegion: d.Region, selInstance: d.InstanceID, "image_id": d.ImageID,

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// maxSkew is how far ebb's clock may be behind that of EC2, and those of ebb's
-// replicas from one another.
+// maxSkew is the maximum difference between the clocks of ebb and EC2, and between the
+// clocks of ebb's replicas.
 const maxSkew = time.Minute
 
-// Attestor judges instances of some accounts and regions.
+// Attestor judges instances of configured accounts and regions.
 type Attestor struct {
 	cfg   Config
 	trust *fetch.Cache[trust]
@@ -26,7 +26,7 @@ var (
 	_ attest.Reattester = (*Attestor)(nil)
 )
 
-// New makes an Attestor. It reads no file yet, and needs no network, ever.
+// New returns an Attestor. It reads no files yet. It never uses the network.
 func New(c Config) (*Attestor, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return a.identity(d), nil
 }
 
-// judge says whether an instance that AWS vouches for may ask here, and now.
+// judge returns a rejection unless the configuration accepts the instance now.
 func (a *Attestor) judge(ctx context.Context, d document, regions []string, now time.Time) error {
 	if !slices.Contains(regions, d.Region) {
 		return attest.Reject(attest.ReasonIssuer, "the certificate of the signature is not configured for the region of the instance", nil)
@@ -98,10 +98,10 @@ func (a *Attestor) judge(ctx context.Context, d document, regions []string, now 
 	}
 	attest.Passed(ctx, "account", d.AccountID)
 	if d.launched.After(now.Add(maxSkew)) {
-		return attest.Reject(attest.ReasonNotYetValid, "the instance is launched more than a minute in the future: ebb's clock is slow", nil)
+		return attest.Reject(attest.ReasonNotYetValid, "the launch of the instance is more than a minute in the future; synchronise the clock of ebb", nil)
 	}
 	if !now.Before(a.windowEnd(d)) {
-		return attest.Reject(attest.ReasonExpired, "the instance was launched too long ago: its identity document is evidence only in the launch window; launch a new one", nil)
+		return attest.Reject(attest.ReasonExpired, "the instance was launched too long ago; its identity document is accepted only within launch_window, so launch a new instance", nil)
 	}
 	attest.Passed(ctx, "launch window", d.PendingTime)
 	return nil
@@ -109,16 +109,17 @@ func (a *Attestor) judge(ctx context.Context, d document, regions []string, now 
 
 func (a *Attestor) windowEnd(d document) time.Time { return d.launched.Add(a.cfg.LaunchWindow) }
 
-// identity has no Key: that of the challenge is whoever's, and the pipeline must
-// claim the launch for it.
+// identity returns the Identity for a document. It leaves Key empty: the key of the
+// challenge belongs to an unproved caller, and the pipeline binds the launch to that
+// key with ReplayID.
 func (a *Attestor) identity(d document) attest.Identity {
 	id := attest.Identity{
 		Attestor: a.cfg.Name, Subject: d.subject(), Class: attest.ClassBearer, Selectors: d.selectors(),
 		NotAfter: d.launched.Add(a.cfg.Lifetime), ReplayID: d.subject() + " " + d.PendingTime,
 	}
 	id.ReplayUntil = id.NotAfter
-	// Another attestor for the account may have the longest window, and a replica whose
-	// clock is slow takes the document for a while longer.
+	// Another attestor for the account may have the longest window, and a replica with
+	// a slow clock accepts the document for longer. The claim must outlast both.
 	if end := d.launched.Add(maxWindow + maxSkew); end.After(id.ReplayUntil) {
 		id.ReplayUntil = end
 	}

@@ -6,21 +6,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// maxShown is the most that evidence holds; AWS's documents make it 2 KiB.
+// maxShown is the maximum size of evidence. A document of AWS takes about 2 KiB.
 const maxShown = 16 << 10
 
-// shown is the document of evidence.
+// shown is the document of the evidence.
 type shown struct {
 	Nonce string `json:"nonce"`
-	// RSA2048 is what the metadata service answers at instance-identity/rsa2048, on
+	// RSA2048 is the response of the metadata service at instance-identity/rsa2048, on
 	// one line.
 	RSA2048 string `json:"rsa2048"`
 }
 
-// readShown reads a document strictly: known members, each once, nothing around.
+// readShown decodes a document strictly: only known members, each once, and no other
+// data.
 func readShown(doc []byte) (shown, error) {
 	if len(doc) > maxShown {
 		return shown{}, attest.Reject(attest.ReasonOversized, "the evidence is larger than 16 KiB", nil)
@@ -35,7 +36,7 @@ func readShown(doc []byte) (shown, error) {
 	return s, nil
 }
 
-// signed reads the SignedData. Nothing in it is verified yet.
+// signed parses the SignedData. It verifies nothing.
 func (s shown) signed() (signedData, error) {
 	raw, err := base64.StdEncoding.Strict().DecodeString(s.RSA2048)
 	if err != nil || strings.ContainsAny(s.RSA2048, "\r\n") { // the decoder skips line ends

@@ -2,7 +2,7 @@ package ec2
 
 import "encoding/base64"
 
-// Read reads a SignedData and the document in it as Attest does, and verifies nothing.
+// Read parses a SignedData and its document as Attest does, without verifying them.
 func Read(raw []byte) (content []byte, selectors map[string]string, err error) {
 	d, err := shown{RSA2048: base64.StdEncoding.EncodeToString(raw)}.signed()
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/ec2"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// FuzzSigned: what AWS did not sign is rejected, and what is read as content is there
-// in the bytes, once and whole or in parts.
+// FuzzSigned checks that data which AWS did not sign is rejected, and that parsed
+// content occurs in the input, in one or several parts.
 func FuzzSigned(f *testing.F) {
 	x := newFixture(f)
 	key := attesttest.NewKey(f)
@@ -30,7 +30,7 @@ func FuzzSigned(f *testing.F) {
 	} {
 		p := x.maker.launch(x.clock.Now(), instance())
 		change(p)
-		p.maker = x.other // signed by another: none of these is good
+		p.maker = x.other // signed by another key, so all are invalid
 		f.Add(p.sealed())
 	}
 	signed := good.document()
@@ -50,7 +50,8 @@ func FuzzSigned(f *testing.F) {
 	})
 }
 
-// FuzzDocument: whatever is signed, what is made of it is within its bounds.
+// FuzzDocument checks that the identity of an arbitrary signed document is within its
+// bounds.
 func FuzzDocument(f *testing.F) {
 	m := newMaker(f, 0, time.Unix(1_800_000_000, 0))
 	p := m.launch(time.Unix(1_800_000_000, 0), "i-0123456789abcdef0")
@@ -78,7 +79,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// FuzzShown: no evidence at all is accepted but the good one.
+// FuzzShown checks that only the valid evidence is accepted.
 func FuzzShown(f *testing.F) {
 	x := newFixture(f)
 	good := x.evidence(f)

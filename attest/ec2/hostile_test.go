@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// badDocument is one change to a good document, and why it must be refused.
+// badDocument is a change to a valid document, with the reason of its rejection.
 type badDocument struct {
 	why   attest.Reason
 	spoil func(*parts)
@@ -22,7 +22,8 @@ func launched(at time.Time) func(*parts) {
 	return func(p *parts) { p.set("pendingTime", `"`+at.UTC().Format(time.RFC3339)+`"`) }
 }
 
-// foreign is signed by somebody else, who says so.
+// foreign returns a change that signs with another maker's key and names its
+// certificate.
 func foreign(m *maker) func(*parts) {
 	return func(p *parts) { p.maker, p.id = m, m.launch(time.Time{}, "").id }
 }
@@ -32,7 +33,7 @@ func inPieces(document string) []byte {
 	return inf(0x24, der(4, b[:1]), der(4, b[1:200]), der(4, b[200:]))
 }
 
-// attributesOf are AWS's, in its order.
+// attributesOf returns the attributes that AWS writes, in its order.
 func attributesOf(document, at string) [][]byte {
 	sum := sha256.Sum256([]byte(document))
 	return [][]byte{
@@ -41,7 +42,8 @@ func attributesOf(document, at string) [][]byte {
 	}
 }
 
-// badDocuments are signed well, all but those about the signature.
+// badDocuments returns validly signed documents that must be rejected, and some with
+// invalid signatures.
 func badDocuments(t testing.TB, f *fixture) map[string]badDocument {
 	t.Helper()
 	out := map[string]badDocument{}
@@ -150,7 +152,8 @@ func badSigners(t testing.TB, f *fixture) map[string]badDocument {
 	}
 }
 
-// badEnvelopes are about what is around the content. Nothing of it is signed.
+// badEnvelopes returns changes of the structure around the content, which is not
+// signed.
 func badEnvelopes(f *fixture) map[string]badDocument {
 	all := func(change func([]byte) []byte) badDocument {
 		return badDocument{attest.ReasonMalformed, func(p *parts) { p.all = change }}
@@ -257,8 +260,8 @@ func badAttributes() map[string]badDocument {
 	}
 }
 
-// Each is refused for the reason that it is made for. (The suite runs them, too, but
-// does not know the reasons.)
+// TestRefused checks the reason of each rejection. The suite checks the same cases
+// without the reasons.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -269,7 +272,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What is only different is accepted: none of the refusals is by accident.
+// TestAccepted checks that harmless variations are accepted, so that the rejections are
+// not accidental.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

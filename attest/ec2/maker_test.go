@@ -23,15 +23,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/ec2"
 )
 
 const (
 	account = "123456789012"
 	region  = "eu-west-1"
-	other   = "us-east-1" // another region that is configured
+	other   = "us-east-1" // a second configured region
 )
 
 // maker signs documents as the metadata service of one region does.
@@ -41,7 +41,7 @@ type maker struct {
 	file string
 }
 
-// keys are made once: it takes a while.
+// keys are generated once, because RSA keys are slow to generate.
 var keys = sync.OnceValue(func() (out [3]*rsa.PrivateKey) {
 	for i := range out {
 		k, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -53,8 +53,8 @@ var keys = sync.OnceValue(func() (out [3]*rsa.PrivateKey) {
 	return out
 })
 
-// newMaker has a certificate like those of AWS: their own issuer, all of one name,
-// told apart by serial number.
+// newMaker returns a maker with a certificate like those of AWS: self-issued, all with
+// the same name, and distinguished by serial number.
 func newMaker(t testing.TB, n int, now time.Time, change ...func(*x509.Certificate)) *maker {
 	t.Helper()
 	m := &maker{key: keys()[n], file: filepath.Join(t.TempDir(), "aws.pem")}
@@ -87,14 +87,14 @@ func pemOf(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// member of a document, its value as JSON.
+// member is a member of a document with its value as JSON.
 type member struct{ name, value string }
 
-// parts of a SignedData before it is put together. All but signed are encoded.
+// parts are the encoded parts of a SignedData before it is assembled.
 type parts struct {
 	maker   *maker
 	members []member
-	content func(string) string // what becomes of the document
+	content func(string) string // changes the document
 
 	version, digests, contentType, octets, more []byte // SignedData
 	signerVersion, id, digest                   []byte // SignerInfo
@@ -102,12 +102,13 @@ type parts struct {
 	attributesTag                               byte
 	algorithm, signature, unsigned              []byte
 	signers                                     func([]byte) []byte
-	wrap                                        func(tag byte, in ...[]byte) []byte // of the six values around the content
+	wrap                                        func(tag byte, in ...[]byte) []byte // encodes the six values around the content
 	outer                                       []byte                              // the first object identifier
 	all                                         func([]byte) []byte
 }
 
-// der is a value of definite length, inf one as AWS writes those around the content.
+// der encodes a value with definite length, inf one with indefinite length as AWS
+// writes those around the content.
 func der(tag byte, in ...[]byte) []byte {
 	b := slices.Concat(in...)
 	switch n := len(b); {
@@ -149,7 +150,7 @@ var (
 
 func attribute(oid []byte, values ...[]byte) []byte { return der(0x30, oid, der(0x31, values...)) }
 
-// launch is the document of a new instance, in the order and spelling of AWS.
+// launch returns the document of a new instance with the order and spelling of AWS.
 func (m *maker) launch(at time.Time, instance string) *parts {
 	text := func(s string) string { return `"` + s + `"` }
 	return &parts{maker: m, outer: signedOID, members: []member{
@@ -182,7 +183,7 @@ func (p *parts) document() string {
 	return text
 }
 
-// sealed puts all together, and signs unless there is a signature.
+// sealed assembles the parts, and signs unless there is a signature already.
 func (p *parts) sealed() []byte {
 	content := []byte(p.document())
 	if p.octets == nil {
@@ -214,7 +215,7 @@ func (p *parts) sealed() []byte {
 	return b
 }
 
-// fixture is an attestor of two regions, each with a maker of its own.
+// fixture is an attestor for two regions, with one maker for each.
 type fixture struct {
 	*ec2.Attestor
 	clock        *attesttest.Clock
@@ -257,10 +258,10 @@ func (f *fixture) open(t testing.TB, change ...func(*ec2.Config)) *ec2.Attestor 
 
 var launches atomic.Uint64
 
-// instance is an id that no other launch has.
+// instance returns a new instance id.
 func instance() string { return fmt.Sprintf("i-%017x", launches.Add(1)) }
 
-// shown is evidence of one SignedData, for a challenge of the key.
+// shown returns evidence with a SignedData for a challenge of the key.
 func (f *fixture) shown(t testing.TB, raw []byte, key attest.Key) attest.Evidence {
 	t.Helper()
 	c, err := f.Challenge(t.Context(), attest.Evidence{Key: key})
@@ -279,7 +280,7 @@ func with(t testing.TB, key attest.Key, members map[string]string) attest.Eviden
 	return attest.Evidence{Attestor: "cloud", Key: key, Document: doc}
 }
 
-// evidence is of an instance that was launched half a minute ago.
+// evidence returns evidence of an instance that was launched 30 seconds ago.
 func (f *fixture) evidence(t testing.TB, change ...func(*parts)) attest.Evidence {
 	t.Helper()
 	p := f.maker.launch(f.clock.Now().Add(-30*time.Second), instance())

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// openssl runs it in a directory that has the maker's key, certificate and one document.
+// openssl returns a function that runs openssl in a directory with the maker's key and
+// certificate and one document.
 func openssl(t *testing.T, m *maker, document string) func(args ...string) string {
 	t.Helper()
 	program, dir := counterpart.Program(t, "openssl"), t.TempDir()
@@ -36,7 +37,8 @@ func openssl(t *testing.T, m *maker, document string) func(args ...string) strin
 	}
 }
 
-// OpenSSL as another signer, in DER and, by parts, in BER like AWS.
+// TestOpenSSLSigns uses OpenSSL as the signer, in DER and, with -stream, in BER like
+// AWS.
 func TestOpenSSLSigns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -44,7 +46,7 @@ func TestOpenSSLSigns(t *testing.T) {
 	sign := strings.Fields("cms -sign -in document -binary -nodetach -nocerts -nosmimecap -signer aws.pem -inkey key.pem -outform DER -md")
 	for name, tt := range map[string]struct {
 		args []string
-		want attest.Reason // "": accepted
+		want attest.Reason // "" for accepted
 	}{
 		"DER":                 {[]string{"sha256"}, ""},
 		"BER":                 {[]string{"sha256", "-stream"}, ""},
@@ -72,8 +74,8 @@ func TestOpenSSLSigns(t *testing.T) {
 	}
 }
 
-// OpenSSL as another judge, as AWS's page calls it: what our maker signs is good, and
-// what is not accepted for its signature is not good there either.
+// TestOpenSSLVerifies verifies with the openssl command on AWS's page. It accepts the
+// maker's signatures, and refuses documents that Attest rejects for their signature.
 func TestOpenSSLVerifies(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

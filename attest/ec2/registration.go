@@ -5,21 +5,22 @@ import (
 	"slices"
 )
 
-// CheckRegistration implements attest.Registrar. Every other selector is the same for
-// any number of instances, and whoever may launch one could show its document.
+// CheckRegistration implements attest.Registrar. It requires instance_id. Every other
+// selector is the same for any number of instances, so each user who may launch one
+// could attest with its document.
 func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 	id, has := selectors[selInstance]
 	if !has {
-		return errors.New("attest/ec2: this fits every instance that is launched like it; add instance_id, which RunInstances answers")
+		return errors.New("attest/ec2: this matches every instance launched in the same way; add instance_id, which RunInstances returns")
 	}
 	if !instanceForm.MatchString(id) {
-		return errors.New("attest/ec2: instance_id is not the id of an instance, such as i-0123456789abcdef0: it fits none")
+		return errors.New("attest/ec2: instance_id does not have the form of an instance id, such as i-0123456789abcdef0, so it matches no instance")
 	}
 	if account, has := selectors[selAccount]; has && !slices.Contains(a.cfg.Accounts, account) {
-		return errors.New("attest/ec2: account is not one of the attestor's accounts: it fits no instance")
+		return errors.New("attest/ec2: account is not one of the attestor's accounts, so it matches no instance")
 	}
 	if region, has := selectors[selRegion]; has && a.cfg.Certificates[region] == "" {
-		return errors.New("attest/ec2: the attestor has no certificate for the region: it fits no instance")
+		return errors.New("attest/ec2: the attestor has no certificate for the region, so it matches no instance")
 	}
 	return nil
 }
@@ -31,5 +32,5 @@ func (a *Attestor) SelectorNames() []string {
 
 // CheckReattest implements attest.Reattester.
 func (a *Attestor) CheckReattest() error {
-	return errors.New("attest/ec2: a document is evidence in launch_window alone, so that no sandbox could attest again; lifetime is what bounds it")
+	return errors.New("attest/ec2: a document is accepted only within launch_window, so a sandbox cannot attest again; set lifetime instead of reattest")
 }

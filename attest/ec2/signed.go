@@ -11,17 +11,17 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	tag "golang.org/x/crypto/cryptobyte/asn1"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// signedData is what a SignedData of EC2 says (RFC 5652, section 5): of one signer,
-// with signed attributes, its content inside and no certificate.
+// signedData has the contents of a SignedData (RFC 5652 section 5) as EC2 makes it: one
+// signer with signed attributes, embedded content, no certificate.
 type signedData struct {
 	content    []byte
-	issuer     []byte // of the signer's certificate, a Name in DER
+	issuer     []byte // issuer of the signer's certificate, a Name in DER
 	serial     *big.Int
-	attributes []byte // as they were signed
-	digest     []byte // of the content, as the attributes have it
+	attributes []byte // the signed bytes
+	digest     []byte // digest of the content, from the attributes
 	signature  []byte
 }
 
@@ -33,13 +33,13 @@ var (
 	oidSigningTime   = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 5}
 	oidProtection    = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 52}
 	oidSHA256        = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, 1}
-	// One signature has either name (RFC 5754, section 3.2): AWS writes the second.
+	// One algorithm has two names (RFC 5754 section 3.2). AWS writes the second.
 	oidsRSA = []asn1.ObjectIdentifier{{1, 2, 840, 113549, 1, 1, 1}, {1, 2, 840, 113549, 1, 1, 11}}
 )
 
 var (
-	errForm      = errors.New("not the form of EC2")
-	errAlgorithm = errors.New("another algorithm")
+	errForm      = errors.New("the SignedData does not have the form that EC2 writes")
+	errAlgorithm = errors.New("the SignedData has an algorithm other than RSA with SHA-256")
 
 	// context0 and context1 are [0] and [1], constructed.
 	context0 = tag.Tag(0).ContextSpecific().Constructed()
@@ -48,7 +48,7 @@ var (
 	octets = tag.OCTET_STRING.Constructed()
 )
 
-// readSigned reads ContentInfo, and nothing after it.
+// readSigned parses a ContentInfo with no data after it.
 func readSigned(raw []byte) (signedData, error) {
 	var d signedData
 	s := cryptobyte.String(raw)
@@ -62,16 +62,16 @@ func readSigned(raw []byte) (signedData, error) {
 	})
 	switch {
 	case errors.Is(err, errAlgorithm):
-		return signedData{}, attest.Reject(attest.ReasonAlgorithm, "the document is not signed with RSA and SHA-256: show what the metadata service answers at instance-identity/rsa2048", err)
+		return signedData{}, attest.Reject(attest.ReasonAlgorithm, "the document is not signed with RSA and SHA-256; send the response of the metadata service at instance-identity/rsa2048", err)
 	case err != nil || !s.Empty():
 		return signedData{}, malformed("rsa2048 is not a SignedData of the form that EC2 makes", err)
 	}
 	return d, nil
 }
 
-// within reads a value that holds others. Its length is definite, or indefinite as
-// AWS writes it: then the same bytes are read on, and two zeros must follow. This is
-// for the values around the content; all others are DER.
+// within reads a value that contains other values. Its length is definite; or
+// indefinite, as AWS writes it, and then two zero bytes end it. It is used only for the
+// values around the content. All others are DER.
 func within(s *cryptobyte.String, t tag.Tag, read func(*cryptobyte.String) error) error {
 	if bytes.HasPrefix(*s, []byte{byte(t), 0x80}) {
 		s.Skip(2)
@@ -97,8 +97,8 @@ func within(s *cryptobyte.String, t tag.Tag, read func(*cryptobyte.String) error
 	return nil
 }
 
-// readBody reads SignedData. That there are no certificates and no revocation lists
-// follows from what is read next.
+// readBody parses SignedData. It leaves no place for certificates and revocation lists,
+// because the signer must follow the content.
 func (d *signedData) readBody(s *cryptobyte.String) error {
 	var algorithms, signers, signer cryptobyte.String
 	if !readVersion1(s) || !s.ReadASN1(&algorithms, tag.SET) {
@@ -122,7 +122,7 @@ func (d *signedData) readBody(s *cryptobyte.String) error {
 	return d.readSigner(&signer)
 }
 
-// readContent reads an OCTET STRING, whole or in parts.
+// readContent parses an OCTET STRING, primitive or constructed from parts.
 func (d *signedData) readContent(s *cryptobyte.String) error {
 	if s.PeekASN1Tag(tag.OCTET_STRING) {
 		if !s.ReadASN1Bytes(&d.content, tag.OCTET_STRING) || len(d.content) == 0 {
@@ -145,7 +145,7 @@ func (d *signedData) readContent(s *cryptobyte.String) error {
 	})
 }
 
-// readSigner reads SignerInfo, without unsigned attributes.
+// readSigner parses SignerInfo. Unsigned attributes are refused.
 func (d *signedData) readSigner(s *cryptobyte.String) error {
 	var id, name, signed, attributes cryptobyte.String
 	d.serial = new(big.Int)
@@ -161,7 +161,7 @@ func (d *signedData) readSigner(s *cryptobyte.String) error {
 	if !s.ReadASN1Element(&signed, context0) || !same.ReadASN1(&attributes, context0) {
 		return errForm
 	}
-	// They are signed under their own tag (RFC 5652, section 5.4).
+	// The signature is over the attributes with the tag SET (RFC 5652 section 5.4).
 	d.attributes = append([]byte{byte(tag.SET)}, signed[1:]...)
 	if err := readAlgorithm(s, tag.SEQUENCE, oidsRSA...); err != nil {
 		return err
@@ -172,7 +172,8 @@ func (d *signedData) readSigner(s *cryptobyte.String) error {
 	return d.readAttributes(&attributes)
 }
 
-// readAttributes reads SignedAttributes: two that must be, two that may, no other.
+// readAttributes parses SignedAttributes: two are required, two are optional, others
+// are refused.
 func (d *signedData) readAttributes(s *cryptobyte.String) error {
 	seen := map[string]bool{}
 	for !s.Empty() {
@@ -204,7 +205,8 @@ func (d *signedData) readAttribute(oid asn1.ObjectIdentifier, value *cryptobyte.
 	case oid.Equal(oidMessageDigest):
 		ok = value.ReadASN1Bytes(&d.digest, tag.OCTET_STRING) && len(d.digest) == sha256.Size
 	case oid.Equal(oidSigningTime):
-		// When this copy was signed. Nothing promises how that goes with the launch.
+		// signingTime of this copy. AWS documents no relation between it and the
+		// launch.
 		ok = value.SkipASN1(tag.UTCTime)
 	case oid.Equal(oidProtection):
 		var in cryptobyte.String
@@ -232,7 +234,7 @@ func readOID(s *cryptobyte.String, want ...asn1.ObjectIdentifier) bool {
 	return s.ReadASN1ObjectIdentifier(&oid) && slices.ContainsFunc(want, oid.Equal)
 }
 
-// readAlgorithm reads an AlgorithmIdentifier without parameters, or with NULL.
+// readAlgorithm parses an AlgorithmIdentifier whose parameters are absent or NULL.
 func readAlgorithm(s *cryptobyte.String, t tag.Tag, want ...asn1.ObjectIdentifier) error {
 	var in, null cryptobyte.String
 	if !s.ReadASN1(&in, t) {

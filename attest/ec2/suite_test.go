@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/ec2"
 )
 
 func TestSuite(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// badMembers spoil the evidence around the SignedData.
+// badMembers returns changes of the JSON around the SignedData.
 func badMembers(raw []byte) map[string]func([]byte) []byte {
 	insert := func(text string) func([]byte) []byte {
 		return func(doc []byte) []byte { return []byte(strings.Replace(string(doc), "{", "{"+text+",", 1)) }
@@ -125,7 +125,8 @@ func TestIdentity(t *testing.T) {
 	if id.Subject != account+"/"+region+"/i-0123456789abcdef0" || id.Class != attest.ClassBearer || id.Attestor != "cloud" || id.TaskID != "" {
 		t.Errorf("got %+v", id)
 	}
-	// The pipeline claims the launch for whoever is first only if no key is named.
+	// The pipeline binds the launch to the first key only when the identity names no
+	// key.
 	if id.Key != "" || id.ReplayID != id.Subject+" "+launchedAt.Format(time.RFC3339) {
 		t.Errorf("got key %q, replay id %q", id.Key, id.ReplayID)
 	}
@@ -142,8 +143,9 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// However a launch is shown it is one, and another one is another: whatever the
-// document is called by changes with every copy.
+// Every copy and encoding of the document of one launch has the same ReplayID, and
+// another launch has another. The document itself has no id that stays the same in
+// every copy.
 func TestOneLaunchOneReplayID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -179,7 +181,7 @@ func TestOneLaunchOneReplayID(t *testing.T) {
 	if got := replay(func(p *parts) { p.set("instanceId", `"`+instance()+`"`) }); got == first {
 		t.Error("two instances are one")
 	}
-	// Ids of instances are a region's own.
+	// Instance ids are unique only within a region.
 	p := f.other.launch(at, box)
 	p.set("region", `"`+other+`"`)
 	id, err := f.Attest(t.Context(), f.shown(t, p.sealed(), attesttest.NewKey(t)))
@@ -188,8 +190,8 @@ func TestOneLaunchOneReplayID(t *testing.T) {
 	}
 }
 
-// The window is that of the configuration, and the claim of the first key outlives it
-// on a replica whose clock is slow.
+// The launch window is configurable, and the claim of the first key outlasts it on a
+// replica with a slow clock.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *ec2.Config) { c.LaunchWindow, c.Lifetime = 10*time.Minute, 10*time.Minute })
@@ -213,7 +215,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Base64 has spare bits at its end, where they are not zero it is another text of the same.
+// Base64 with non-zero spare bits at its end, another spelling of the same bytes, is
+// refused.
 func TestSpareBits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/ec2"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/ec2"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// bed is a whole ebb whose tasks expect instances.
+// bed is a complete ebb whose tasks expect instances.
 type bed struct {
 	*brokertest.Env
 	*fixture
-	twin *ec2.Attestor // of the same accounts, with the longest window
+	twin *ec2.Attestor // a second attestor for the same accounts, with the longest window
 	t    *testing.T
 }
 
@@ -33,7 +33,7 @@ func newBed(t *testing.T, change ...func(*ec2.Config)) *bed {
 	return b
 }
 
-// task expects one instance.
+// task opens a task that expects one instance.
 func (b *bed) task(instance string) string {
 	b.t.Helper()
 	return b.taskAt("cloud", instance)
@@ -50,7 +50,7 @@ func (b *bed) taskAt(attestor, instance string) string {
 	return task.ID
 }
 
-// enrol shows a document for a challenge of the key.
+// enrol sends a document for a challenge of the key.
 func (b *bed) enrol(task string, raw []byte, key jose.Signer) (broker.Enrolment, error) {
 	b.t.Helper()
 	p := b.Prove(b.t, key)
@@ -64,8 +64,8 @@ func (b *bed) refused(what, task string, raw []byte, key jose.Signer) {
 	}
 }
 
-// The first key that shows a launch keeps it, for its task and for every other, as
-// long as any copy of the document could be shown.
+// The first key that attests with a launch is the only one to use it, in all tasks, for
+// as long as a copy of the document would be accepted.
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -73,7 +73,7 @@ func TestFirstUse(t *testing.T) {
 	copyOf := func() []byte { return b.maker.launch(at, box).sealed() }
 	mine, thief, task := brokertest.NewKey(t), brokertest.NewKey(t), b.task(box)
 
-	// What is refused for the task uses nothing up.
+	// A rejected attempt does not consume the launch.
 	b.refused("another instance's document", task, b.maker.launch(at, instance()).sealed(), thief)
 	b.refused("the document for another instance's task", b.task(instance()), copyOf(), thief)
 	en, err := b.enrol(task, copyOf(), mine)
@@ -99,7 +99,8 @@ func TestFirstUse(t *testing.T) {
 	b.refused("after the window", b.task(box), copyOf(), mine)
 	b.refused("after the window with another key", b.task(box), copyOf(), thief)
 
-	// Started again it is another launch: for whoever is first.
+	// After a restart of the instance the document is of another launch, which the
+	// first key to attest gets.
 	again := b.maker.launch(b.Clock.Now(), box).sealed()
 	if _, err := b.enrol(b.task(box), again, thief); err != nil {
 		t.Errorf("after a new launch: %v", err)
@@ -107,8 +108,8 @@ func TestFirstUse(t *testing.T) {
 	b.refused("the new launch with the old key", b.task(box), again, mine)
 }
 
-// What was shown at one attestor for an account is not there for others at another,
-// also where its window is over long before the other's.
+// A launch that was used at one attestor cannot be used at another one for the same
+// account, also after the first one's window has ended.
 func TestFirstUseAtATwin(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(c *ec2.Config) { c.LaunchWindow, c.Lifetime = time.Minute, time.Minute })
@@ -138,7 +139,7 @@ func TestFirstUseAtATwin(t *testing.T) {
 	}
 }
 
-// Of many keys that show one launch at once, for many tasks, one gets in.
+// When many keys attest with one launch concurrently, for many tasks, one succeeds.
 func TestFirstUseRace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -168,7 +169,7 @@ func TestFirstUseRace(t *testing.T) {
 	}
 }
 
-// A task that any instance would fit is not opened.
+// A task that any instance would match is not opened.
 func TestTaskOfAnyInstance(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -179,7 +180,8 @@ func TestTaskOfAnyInstance(t *testing.T) {
 	}
 }
 
-// Another ebb takes no evidence of this one's challenge. It takes the document.
+// Another ebb refuses a challenge of this one. It accepts the document with its own
+// challenge.
 func TestAnotherEbb(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

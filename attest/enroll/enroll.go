@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Config configures the one enroll attestor of an ebb.

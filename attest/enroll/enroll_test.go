@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/enroll"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/enroll"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 const issuer = "https://ebb.example"
@@ -185,7 +185,7 @@ func TestTicketSuite(t *testing.T) {
 		Down: func(t *testing.T) (attest.Attestor, attest.Evidence) {
 			g := newFixture(t)
 			e := g.evidence(g.store.issue("tsk_1"))
-			g.store.down = errors.New("ledger unreachable")
+			g.store.down = errors.New("live store unreachable")
 			return g.subject, e
 		},
 		Lures: func(_ *testing.T, url string) []attest.Evidence {

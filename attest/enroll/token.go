@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // TaskTokenType is the typ of task tokens. No other token of ebb has it, and task

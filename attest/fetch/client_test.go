@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // TestClient: what holds for places holds for whatever a library asks.

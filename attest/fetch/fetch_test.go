@@ -19,8 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 func TestPublic(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"crypto/sha256"
 	"testing"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func BenchmarkParse(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // CacheConfig configures a KeyCache. Exactly one of Set, URL and File is required.

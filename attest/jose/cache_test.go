@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func newCache(t *testing.T, c jose.CacheConfig) *jose.KeyCache {

@@ -11,7 +11,7 @@ import (
 
 	gojose "github.com/go-jose/go-jose/v4"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 func TestVerifyAccepts(t *testing.T) {

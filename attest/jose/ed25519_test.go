@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // p25519 is the prime of the field, 2^255-19.

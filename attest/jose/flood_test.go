@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // TestLookAlikeNamesAreCheap is a token of a stranger whose claims differ in

@@ -10,7 +10,7 @@ import (
 
 	gojose "github.com/go-jose/go-jose/v4"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // FuzzParse: the gate never panics, its errors are the caller's fault, and what

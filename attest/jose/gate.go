@@ -65,6 +65,12 @@ func Parse(token string, lim Limits) (*Unverified, error) {
 	return &Unverified{claims: c, signature: p.signature}, nil
 }
 
+// ParseHeader is Parse without the claims, for a token of which another reader judges them.
+func ParseHeader(token string, lim Limits) (Header, error) {
+	p, err := split(token, lim.withDefaults())
+	return p.header, err
+}
+
 // parts is a compact JWS after the first half of the gate, which does not care
 // what the payload is.
 type parts struct {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // TestHostile is the table H1 to H24 of the hostile cases for one signed

@@ -9,7 +9,7 @@ import (
 
 	"github.com/c2sp/wycheproof"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Vectors that are not followed, with the reason.

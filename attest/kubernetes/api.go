@@ -10,13 +10,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// maxAnswer is above the largest object that etcd takes (1.5 MiB).
+// maxAnswer is the maximum size of a response, larger than the largest object that etcd
+// stores (1.5 MiB).
 const maxAnswer = 2 << 20
 
-// api asks one API server.
+// api is a client of one API server.
 type api struct {
 	place     *fetch.Place
 	tokenFile string
@@ -27,7 +28,7 @@ func newAPI(c Config) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whoever names the API server means it, wherever it is.
+	// The configured address of the API server may be private.
 	c.Fetch.RootCAs, c.Fetch.Private, c.Fetch.MaxBytes = roots, true, maxAnswer
 	place, err := fetch.NewPlace(c.Server, c.Fetch)
 	if err != nil {
@@ -36,13 +37,14 @@ func newAPI(c Config) (*api, error) {
 	return &api{place: place, tokenFile: c.TokenFile}, nil
 }
 
-var errForm = errors.New("the answer is not of the form that an API server gives it")
+var errForm = errors.New("the response does not have the format of the Kubernetes API")
 
-// statusError is an answer that is no success.
+// statusError is a response with a status other than 2xx.
 type statusError struct {
 	Code int
-	// What the API server says of it; zero when the answer is no Status of that code,
-	// and so may be of something in between.
+	// Reason, Kind, Name and Message come from the Status in the response. They are
+	// empty when the response is not a Status with this code; it may then come from a
+	// proxy.
 	Reason, Kind, Name, Message string
 }
 
@@ -56,7 +58,7 @@ func (e *statusError) Error() string {
 
 var reasonForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 
-// login puts ebb's own into a request.
+// login sets the Authorization header to ebb's own token, and returns the token.
 func (a *api) login(q *fetch.Request) (login string, err error) {
 	if login, err = readLogin(a.tokenFile); err != nil {
 		return "", err
@@ -65,8 +67,8 @@ func (a *api) login(q *fetch.Request) (login string, err error) {
 	return login, nil
 }
 
-// call sends a request, with in as its body unless that is nil, and decodes the
-// answer into out. secrets do not get into errors.
+// call sends a request, with in as its JSON body unless in is nil, and decodes the
+// response into out. secrets are removed from errors.
 func (a *api) call(ctx context.Context, q fetch.Request, in, out any, secrets ...string) error {
 	login, err := a.login(&q)
 	if err != nil {
@@ -85,7 +87,7 @@ func (a *api) call(ctx context.Context, q fetch.Request, in, out any, secrets ..
 	if answer.Status != http.StatusOK && answer.Status != http.StatusCreated {
 		return readStatus(answer.Status, answer.Body, append(secrets, login)...)
 	}
-	if json.Unmarshal(answer.Body, out) != nil { // its error can hold parts of the answer
+	if json.Unmarshal(answer.Body, out) != nil { // the decoder's error may contain parts of the response
 		return errForm
 	}
 	return nil
@@ -93,7 +95,8 @@ func (a *api) call(ctx context.Context, q fetch.Request, in, out any, secrets ..
 
 const maxMessage = 300
 
-// readStatus reads an answer that is no success (meta/v1, Status).
+// readStatus parses a response with an error status (meta/v1, Status) into a
+// *statusError.
 func readStatus(code int, body []byte, secrets ...string) error {
 	e := &statusError{Code: code}
 	var s struct {

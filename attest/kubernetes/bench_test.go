@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// BenchmarkSigned is mode jwks with the keys at hand.
+// BenchmarkSigned measures Attest in mode jwks with cached keys.
 func BenchmarkSigned(b *testing.B) {
 	a := newServer(b, attesttest.NewClock())
 	c := a.signed()
@@ -35,8 +35,8 @@ func BenchmarkSigned(b *testing.B) {
 	b.Run("RS256", func(b *testing.B) { attestAll(b, open(b, c), token) })
 }
 
-// BenchmarkReviewed is what ebb itself does in mode tokenreview: the API server's
-// answers are ready, and nothing is sent.
+// BenchmarkReviewed measures ebb's own work in mode tokenreview, with prepared
+// responses and no network.
 func BenchmarkReviewed(b *testing.B) {
 	a := newServer(b, attesttest.NewClock())
 	attestAll(b, open(b, a.config()), a.token(nil))

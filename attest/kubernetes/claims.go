@@ -7,33 +7,35 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// ref is an object that a token names.
+// ref is the name and UID of an object in a token.
 type ref struct {
 	Name string `json:"name"`
 	UID  string `json:"uid"`
 }
 
-// token is what a token says of itself. Who vouches for it is the mode's business.
+// token has the claims of a service account token. It may be unverified; the mode
+// verifies it.
 type token struct {
 	namespace string
 	account   ref
-	pod       ref // zero: bound to no pod
-	node      ref // its UID, and before 1.29 all of it, may be absent
+	pod       ref // zero when the token is not bound to a pod
+	node      ref // the UID may be absent; before Kubernetes 1.29 all of it
 	id        string
 	digest    string
 	expiry    time.Time
 }
 
-// username is what the API server calls the service account.
+// username returns the service account's user name at the API server.
 func (t token) username() string {
 	return "system:serviceaccount:" + t.namespace + ":" + t.account.Name
 }
 
-// subject is unique within the cluster and the same for every token of one pod.
+// subject returns the Subject. It is unique within the cluster and the same for every
+// token of one pod.
 func (t token) subject() string {
 	if t.pod.Name == "" {
 		return "serviceaccount:" + t.namespace + "/" + t.account.Name + "/" + t.account.UID
@@ -43,18 +45,19 @@ func (t token) subject() string {
 
 const maxSubdomain = 253
 
-// A UID is opaque; what has been seen are UUIDs, and hashes for static pods.
+// uidForm matches UIDs. A UID is opaque; observed values are UUIDs, and hashes for
+// static pods.
 var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
 func subdomain(s string) bool { return len(s) <= maxSubdomain && subdomainForm.MatchString(s) }
 
-// wellFormed says whether this could be a pod or a service account: the names go
-// into the path of a request.
+// wellFormed reports whether r can be a pod or a service account. The name becomes part
+// of a request's path.
 func (r ref) wellFormed() bool { return subdomain(r.Name) && uidForm.MatchString(r.UID) }
 
-var errClaims = errors.New("kubernetes.io has no such form")
+var errClaims = errors.New("the claim kubernetes.io does not have the documented form")
 
-// readToken takes the claims of a service account's token apart.
+// readToken parses the claims of a service account token.
 func (g *gate) readToken(c *jose.Claims) (token, error) {
 	var k struct {
 		Namespace string `json:"namespace"`
@@ -70,11 +73,11 @@ func (g *gate) readToken(c *jose.Claims) (token, error) {
 	if !labelForm.MatchString(k.Namespace) || !k.Account.wellFormed() || c.Subject != t.username() {
 		return token{}, attest.Reject(attest.ReasonClaims, notOurs, errClaims)
 	}
-	if c.Has("cnf") { // nobody would check it
-		return token{}, attest.Reject(attest.ReasonKeyBinding, "the token is bound to a key, which no token of a cluster is", nil)
+	if c.Has("cnf") { // no code here would verify the binding
+		return token{}, attest.Reject(attest.ReasonKeyBinding, "the token is bound to a key (cnf), but service account tokens never are", nil)
 	}
 	if len(g.cfg.Namespaces) > 0 && !slices.Contains(g.cfg.Namespaces, t.namespace) {
-		return token{}, attest.Reject(attest.ReasonClaims, "pods of this namespace are not accepted here", nil)
+		return token{}, attest.Reject(attest.ReasonClaims, "the namespace of the pod is not one that is configured for this attestor", nil)
 	}
 	if k.Node != nil {
 		t.node = *k.Node

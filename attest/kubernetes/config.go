@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // The modes.
 const (
-	ModeReview = "tokenreview" // the API server judges the token, and the pod is read
-	ModeJWKS   = "jwks"        // the signature alone; a deletion is not seen
+	ModeReview = "tokenreview" // the API server verifies the token, and ebb reads the pod
+	ModeJWKS   = "jwks"        // ebb verifies the signature only; a deleted pod is not detected
 )
 
 // Config configures one cluster.
@@ -28,57 +28,61 @@ type Config struct {
 	Name string `json:"-"`
 	// Mode is ModeReview, the default, or ModeJWKS.
 	Mode string `json:"mode"`
-	// Audience that tokens must be made for, and for no other: ebb. Required; not
-	// one of the API server's own.
+	// Audience is the aud that tokens must have, with no other: the URL of ebb.
+	// Required. It must not be an audience of the API server.
 	Audience string `json:"audience"`
-	// Issuer is the exact iss. Required in ModeJWKS; elsewhere "" leaves it to the
-	// API server, which accepts its own alone.
+	// Issuer is compared with iss byte for byte. Required in ModeJWKS. Optional in
+	// ModeReview, where the API server accepts only its own issuer.
 	Issuer string `json:"issuer"`
-	// Namespaces whose pods may ask. None: every namespace.
+	// Namespaces are the namespaces whose pods are accepted. Empty means all.
 	Namespaces []string `json:"namespaces"`
-	// AllowUnbound accepts tokens that are bound to no pod. They outlive whatever
-	// asked for them, and the sandbox cannot be watched.
+	// AllowUnbound accepts tokens that are not bound to a pod. Such a token stays valid
+	// after its sandbox has exited, and the sandbox cannot be watched.
 	AllowUnbound bool `json:"allow_unbound"`
-	// MaxLifetime of a token, exp - iat. Default 1 h, which is what a projected
-	// token has by default.
+	// MaxLifetime is the maximum of exp - iat. Default 1 h, the default of a projected
+	// token.
 	MaxLifetime time.Duration `json:"max_lifetime"`
-	// Leeway for clocks. Default 0; at most 5 m.
+	// Leeway is the accepted difference between clocks. Default 0; at most 5 m.
 	Leeway *time.Duration `json:"leeway"`
-	// CAFile holds the roots of Server or JWKSURL in PEM, read at start; "": those
-	// of the system.
+	// CAFile is a PEM file with the root certificates for Server or JWKSURL, read at
+	// start. "" means those of the system.
 	CAFile string `json:"ca_file"`
 
-	// Server is the API server's URL. "" with TokenFile and CAFile also "": as a pod
-	// finds it. TokenFile holds ebb's own login and is read for each call.
+	// Server is the URL of the API server. When Server, TokenFile and CAFile are all
+	// "", the values that a pod has are used. TokenFile is the file with ebb's own
+	// token for the API server; it is read for each request.
 	Server    string `json:"server"`
 	TokenFile string `json:"token_file"`
-	// Owner that a pod must have; nil: any or none.
+	// Owner is the kind of controller that a pod must have; nil accepts any or none.
 	Owner *Owner `json:"owner"`
-	// UntilRemoved takes a pod that is being deleted for alive until it is gone.
+	// UntilRemoved treats a pod that is being deleted as alive until it has been
+	// removed.
 	UntilRemoved bool `json:"until_removed"`
-	// Poll is the longest time between two looks at a pod while it cannot be watched.
+	// Poll is the maximum time between two reads of a pod that cannot be watched.
 	// Default 5 s.
 	Poll time.Duration `json:"poll"`
 
-	// JWKS, JWKSFile or JWKSURL is where the cluster's keys are: exactly one in
-	// ModeJWKS.
+	// JWKS is the cluster's key set; JWKSFile and JWKSURL are the path and the address
+	// of one. ModeJWKS requires exactly one.
 	JWKS     json.RawMessage `json:"jwks"`
 	JWKSFile string          `json:"jwks_file"`
 	JWKSURL  string          `json:"jwks_url"`
-	// Algs accepted. Default RS256, ES256.
+	// Algs are the accepted signature algorithms. Default RS256, ES256.
 	Algs []jose.Alg `json:"algs"`
 
-	// Fetch says how Server or JWKSURL may be asked.
+	// Fetch configures requests to Server or JWKSURL.
 	Fetch fetch.Config `json:",embed"`
-	// Getenv is where a pod finds its API server, nil = os.Getenv.
+	// Getenv returns the environment in which a pod finds its API server. Default
+	// os.Getenv.
 	Getenv func(string) string `json:"-"`
-	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	// Now defaults to time.Now. Logger defaults to discarding.
 	Now    func() time.Time `json:"-"`
 	Logger *slog.Logger     `json:"-"`
 }
 
-// Owner is the kind of object that controls a pod: agents.x-k8s.io, Sandbox. The
-// version is left out, since an upgrade of the CRD changes it for the same object.
+// Owner is the kind of object that controls a pod, such as Sandbox of agents.x-k8s.io.
+// It has no version, because an upgrade of the CRD changes the version of the same
+// object.
 type Owner struct {
 	Group string `json:"group"` // "" = core
 	Kind  string `json:"kind"`
@@ -94,16 +98,16 @@ const (
 
 var (
 	kindForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
-	// DNS label and subdomain of RFC 1123, as the API server checks names.
+	// labelForm is a DNS label of RFC 1123, as the API server checks names.
 	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 
-// Decode reads the part of the configuration file that belongs to one instance. The
-// caller sets Name and what is borrowed.
+// Decode decodes the configuration of one instance from the configuration file. The
+// caller then sets the members without a JSON name.
 func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config]("kubernetes", raw) }
 
-// check reports all problems at once and fills in the defaults.
+// check fills in the defaults and returns all problems joined.
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -120,25 +124,25 @@ func (c *Config) check() error {
 		c.Algs = []jose.Alg{jose.RS256, jose.ES256}
 	}
 	if c.Name == "" {
-		bad("name is empty")
+		bad("name is empty; give the instance a name")
 	}
 	if c.MaxLifetime < 0 {
-		bad("max_lifetime is negative")
+		bad("max_lifetime is negative; the default is 1h")
 	}
 	if c.Leeway == nil {
 		c.Leeway = new(time.Duration)
 	}
 	if *c.Leeway < 0 || *c.Leeway > maxLeeway {
-		bad("leeway is not between 0 and %s; 30s is usual", maxLeeway)
+		bad("leeway is %s, not between 0 and %s; 30s is usual", *c.Leeway, maxLeeway)
 	}
 	for _, a := range c.Algs {
 		if !a.Valid() {
-			bad("algs: %q is not an algorithm that ebb accepts; RS256 and ES256 are usual", a)
+			bad("algs: ebb does not accept algorithm %q; RS256 and ES256 are usual", a)
 		}
 	}
 	for _, ns := range c.Namespaces {
 		if !labelForm.MatchString(ns) {
-			bad("namespaces: %q is not the name of a namespace", ns)
+			bad("namespaces: %q is not a valid name of a namespace; list names as kubectl get namespaces shows them", ns)
 		}
 	}
 	switch c.Mode {
@@ -147,7 +151,7 @@ func (c *Config) check() error {
 	case ModeJWKS:
 		c.checkJWKS(bad)
 	default:
-		bad("mode: %q is neither %s nor %s", c.Mode, ModeReview, ModeJWKS)
+		bad("mode: %q is unknown; use %s or %s", c.Mode, ModeReview, ModeJWKS)
 	}
 	c.checkAudience(bad)
 	if len(errs) > 0 {
@@ -161,14 +165,14 @@ func (c *Config) checkAudience(bad func(string, ...any)) {
 	case c.Audience == "":
 		bad("audience is empty; set it to the URL of this ebb, and audience of the projected token to the same")
 	case len(c.Audience) > 2048 || !jose.Plain(c.Audience):
-		bad("audience is not a short plain text")
+		bad("audience is too long or has control characters; use the URL of this ebb")
 	case c.Audience == c.Issuer || c.Audience == c.Server || apiServerAudience(c.Audience):
-		bad("audience %q is the API server's own: whoever sees such a token could act as the pod there; use the URL of this ebb", c.Audience)
+		bad("audience %q is the API server's own, and a token for it would give access to the API server as the pod; use the URL of this ebb", c.Audience)
 	}
 }
 
-// apiServerAudience knows what clusters call their API server when nobody says
-// otherwise (--api-audiences is --service-account-issuer by default).
+// apiServerAudience reports whether aud is a default audience of API servers. The
+// default of --api-audiences is --service-account-issuer.
 func apiServerAudience(aud string) bool {
 	host := strings.ToLower(aud)
 	if u, err := url.Parse(host); err == nil && u.Host != "" {
@@ -181,7 +185,7 @@ func apiServerAudience(aud string) bool {
 
 func (c *Config) checkReview(bad func(string, ...any)) {
 	if len(c.JWKS) > 0 || c.JWKSFile != "" || c.JWKSURL != "" || c.Fetch.Private {
-		bad("jwks, jwks_file, jwks_url and allow_private_addresses belong to mode %s; here the API server judges", ModeJWKS)
+		bad("jwks, jwks_file, jwks_url and allow_private_addresses belong to mode %s; in this mode the API server verifies the token, so leave them out", ModeJWKS)
 	}
 	c.inCluster(bad)
 	if c.TokenFile != "" {
@@ -193,23 +197,23 @@ func (c *Config) checkReview(bad func(string, ...any)) {
 		bad("owner: write it like {group: agents.x-k8s.io, kind: Sandbox}")
 	}
 	if c.Poll < minPoll || c.Poll > maxPoll {
-		bad("poll is not between %s and %s", minPoll, maxPoll)
+		bad("poll is %s, not between %s and %s; the default is 5s", c.Poll, minPoll, maxPoll)
 	}
 }
 
 func (c *Config) checkJWKS(bad func(string, ...any)) {
 	if c.Server != "" || c.TokenFile != "" || c.Owner != nil || c.UntilRemoved {
-		bad("server, token_file, owner and until_removed belong to mode %s; a signature says nothing of these", ModeReview)
+		bad("server, token_file, owner and until_removed belong to mode %s, because ebb does not read the pod in this mode; leave them out", ModeReview)
 	}
 	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
-		bad("issuer is not a URL; copy it from kubectl get --raw /.well-known/openid-configuration")
+		bad("issuer is not a URL: %q; copy it from kubectl get --raw /.well-known/openid-configuration", c.Issuer)
 	}
 	if !c.keys().OnePlace() {
 		bad("set exactly one of jwks, jwks_file and jwks_url; kubectl get --raw /openid/v1/jwks shows the keys")
 	}
 }
 
-// keys says where the cluster's keys are.
+// keys returns the configuration of the cluster's key cache.
 func (c *Config) keys() jose.CacheConfig {
 	return jose.CacheConfig{Set: c.JWKS, File: c.JWKSFile, URL: c.JWKSURL, Fetch: c.Fetch, Now: c.Now, Logger: c.Logger}
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/attest/kubernetes"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
 func TestConfigProblems(t *testing.T) {
@@ -24,40 +24,40 @@ func TestConfigProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*kubernetes.Config){
-		"name is empty":                  func(c *kubernetes.Config) { c.Name = "" },
-		`mode: "watch" is neither`:       func(c *kubernetes.Config) { c.Mode = "watch" },
-		"audience is empty":              func(c *kubernetes.Config) { c.Audience = "" },
-		"audience is not a short":        func(c *kubernetes.Config) { c.Audience = "a\u202eb" },
-		"max_lifetime is negative":       func(c *kubernetes.Config) { c.MaxLifetime = -1 },
-		"leeway is not between":          func(c *kubernetes.Config) { c.Leeway = new(time.Hour) },
-		`algs: "HS256"`:                  func(c *kubernetes.Config) { c.Algs = []jose.Alg{"HS256"} },
-		`namespaces: "a/b"`:              func(c *kubernetes.Config) { c.Namespaces = []string{"agents", "a/b"} },
-		`namespaces: ""`:                 func(c *kubernetes.Config) { c.Namespaces = []string{""} },
-		"belong to mode jwks":            func(c *kubernetes.Config) { c.JWKSURL = "https://x.example" },
-		"and allow_private_addresses":    func(c *kubernetes.Config) { c.Fetch.Private = true },
-		"name the file with ebb's own":   func(c *kubernetes.Config) { c.TokenFile = "" },
-		"no such file":                   func(c *kubernetes.Config) { c.TokenFile = filepath.Join(t.TempDir(), "none") },
-		"others cannot read":             func(c *kubernetes.Config) { c.TokenFile = open },
-		"must be a regular file":         func(c *kubernetes.Config) { c.TokenFile = t.TempDir() },
-		"token_file and ca_file are for": func(c *kubernetes.Config) { c.Server = "" },
-		"only inside of a pod":           func(c *kubernetes.Config) { c.Server, c.TokenFile = "", "" },
-		"holds no certificate":           func(c *kubernetes.Config) { c.CAFile = kubetest.File(t, "x") },
-		"ca_file: open":                  func(c *kubernetes.Config) { c.CAFile = filepath.Join(t.TempDir(), "none") },
-		"server: fetch: ":                func(c *kubernetes.Config) { c.Server = "http://10.0.0.1" },
-		"without user information":       func(c *kubernetes.Config) { c.Server = "https://a:b@10.0.0.1" },
-		"owner: write it like":           func(c *kubernetes.Config) { c.Owner = &kubernetes.Owner{Group: "agents.x-k8s.io"} },
+		"name is empty":                               func(c *kubernetes.Config) { c.Name = "" },
+		`mode: "watch" is unknown`:                    func(c *kubernetes.Config) { c.Mode = "watch" },
+		"audience is empty":                           func(c *kubernetes.Config) { c.Audience = "" },
+		"audience is too long":                        func(c *kubernetes.Config) { c.Audience = "a\u202eb" },
+		"max_lifetime is negative":                    func(c *kubernetes.Config) { c.MaxLifetime = -1 },
+		"leeway is 1h0m0s, not between":               func(c *kubernetes.Config) { c.Leeway = new(time.Hour) },
+		`algs: ebb does not accept algorithm "HS256"`: func(c *kubernetes.Config) { c.Algs = []jose.Alg{"HS256"} },
+		`namespaces: "a/b"`:                           func(c *kubernetes.Config) { c.Namespaces = []string{"agents", "a/b"} },
+		`namespaces: ""`:                              func(c *kubernetes.Config) { c.Namespaces = []string{""} },
+		"belong to mode jwks":                         func(c *kubernetes.Config) { c.JWKSURL = "https://x.example" },
+		"and allow_private_addresses":                 func(c *kubernetes.Config) { c.Fetch.Private = true },
+		"name the file with ebb's own":                func(c *kubernetes.Config) { c.TokenFile = "" },
+		"no such file":                                func(c *kubernetes.Config) { c.TokenFile = filepath.Join(t.TempDir(), "none") },
+		"others cannot read":                          func(c *kubernetes.Config) { c.TokenFile = open },
+		"must be a regular file":                      func(c *kubernetes.Config) { c.TokenFile = t.TempDir() },
+		"token_file and ca_file are for":              func(c *kubernetes.Config) { c.Server = "" },
+		"ebb does not run in a pod":                   func(c *kubernetes.Config) { c.Server, c.TokenFile = "", "" },
+		"contains no certificate":                     func(c *kubernetes.Config) { c.CAFile = kubetest.File(t, "x") },
+		"ca_file: open":                               func(c *kubernetes.Config) { c.CAFile = filepath.Join(t.TempDir(), "none") },
+		"server: fetch: ":                             func(c *kubernetes.Config) { c.Server = "http://10.0.0.1" },
+		"without user information":                    func(c *kubernetes.Config) { c.Server = "https://a:b@10.0.0.1" },
+		"owner: write it like":                        func(c *kubernetes.Config) { c.Owner = &kubernetes.Owner{Group: "agents.x-k8s.io"} },
 		"owner: write it like {": func(c *kubernetes.Config) {
 			c.Owner = &kubernetes.Owner{Group: "agents.x-k8s.io/v1beta1", Kind: "Sandbox"}
 		},
-		"poll is not between":             func(c *kubernetes.Config) { c.Poll = time.Millisecond },
-		"poll is not between 1s and 5m0s": func(c *kubernetes.Config) { c.Poll = time.Hour },
-		"issuer is not a URL":             func(c *kubernetes.Config) { *c = a.signed(); c.Issuer = "cluster" },
-		"set exactly one of jwks":         func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL = "" },
-		"set exactly one of jwks, jwks":   func(c *kubernetes.Config) { *c = a.signed(); c.JWKSFile = "x" },
-		"server, token_file, owner":       func(c *kubernetes.Config) { *c = a.signed(); c.UntilRemoved = true },
-		"server, token_file":              func(c *kubernetes.Config) { *c = a.signed(); c.Server = "https://10.0.0.1" },
-		"not https":                       func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL = "http://issuer.example/jwks" },
-		"no usable key":                   func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL, c.JWKS = "", []byte(`{"keys":[]}`) },
+		"poll is 1ms, not between":                func(c *kubernetes.Config) { c.Poll = time.Millisecond },
+		"poll is 1h0m0s, not between 1s and 5m0s": func(c *kubernetes.Config) { c.Poll = time.Hour },
+		"issuer is not a URL":                     func(c *kubernetes.Config) { *c = a.signed(); c.Issuer = "cluster" },
+		"set exactly one of jwks":                 func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL = "" },
+		"set exactly one of jwks, jwks":           func(c *kubernetes.Config) { *c = a.signed(); c.JWKSFile = "x" },
+		"server, token_file, owner":               func(c *kubernetes.Config) { *c = a.signed(); c.UntilRemoved = true },
+		"server, token_file":                      func(c *kubernetes.Config) { *c = a.signed(); c.Server = "https://10.0.0.1" },
+		"not https":                               func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL = "http://issuer.example/jwks" },
+		"no usable key":                           func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL, c.JWKS = "", []byte(`{"keys":[]}`) },
 		"audience \"https://i.example\" is": func(c *kubernetes.Config) {
 			*c = a.signed()
 			c.Issuer, c.Audience = "https://i.example", "https://i.example"
@@ -74,7 +74,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 }
 
-// A token for the API server is a login there: it must not be what ebb is shown.
+// A token for the API server gives access to it, so its audience is refused.
 func TestAudiencesOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -91,8 +91,8 @@ func TestAudiencesOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// In a pod nothing but the audience need be said; and then it is the pod's own
-// files that are read.
+// In a pod only the audience is required, and the files of the pod's service account
+// are used.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	c := kubernetes.Config{Name: "cluster", Audience: aud, Getenv: func(name string) string {
@@ -129,7 +129,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whoever chose the mode that sees no deletion finds that in the log of each start.
+// An attestor in mode jwks logs at start that it does not detect deletions.
 func TestSignedSaysWhatItDoesNotSee(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -160,7 +160,7 @@ func TestKeyPlaces(t *testing.T) {
 	}
 }
 
-// A private address is refused for keys, and meant where an API server is named.
+// A private address is refused for a key server, and accepted for an API server.
 func TestAddresses(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "")
 	a := newServer(t, attesttest.NewClock())

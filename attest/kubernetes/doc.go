@@ -2,36 +2,37 @@
 // projects into a pod, made for ebb's audience and bound to that pod.
 //
 //	config.go   Config, Decode for the configuration file
-//	login.go    ebb's own login at the API server, from files that rotate
-//	kubernetes.go New, and what both modes do: the strict gate, the Identity
-//	claims.go   what a token says of itself under kubernetes.io
-//	signed.go   mode jwks: the cluster's signature, and nothing else
-//	reviewed.go mode tokenreview: what the API server says of token and pod
-//	api.go      calls to the API server and what their answers mean
-//	pod.go      reading a pod: is it alive, what is there to know of it
-//	watch.go    Watch: a pod that ends
+//	login.go    reads ebb's own credential for the API server from files that rotate
+//	kubernetes.go New, and the steps of both modes: verify the token, make the Identity
+//	claims.go   parses the claims under kubernetes.io
+//	signed.go   mode jwks: checks the cluster's signature only
+//	reviewed.go mode tokenreview: asks the API server about the token and the pod
+//	api.go      sends requests to the API server and parses its errors
+//	pod.go      reads a pod: whether it is alive, and its selectors
+//	watch.go    Watch: waits for the end of a pod
 //
-// # What it proves
+// # Guarantees
 //
-// In both modes: the cluster's issuer signed, for this ebb, for not longer than
-// max_lifetime, that whoever holds the token runs as a service account in a pod
-// of that name and UID. In mode tokenreview also that this pod exists, has not
-// ended and is not being deleted: the API server is asked for token and pod each
-// time. The signature alone cannot tell: a token whose pod is gone is good, by
-// its signature, until it expires.
+// In both modes the issuer of the cluster has signed that the holder of the token runs as
+// a service account in the pod with that name and UID. The token is made for this ebb
+// and for at most max_lifetime. In mode tokenreview, that pod also exists, has not ended
+// and is not being deleted, because ebb asks the API server about token and pod each
+// time. A signature cannot prove that: until a token expires, its signature stays valid
+// after its pod has been removed.
 //
-// An API server remembers for 10 s that a token was good, and lets one pass for a
-// minute after its exp and after its pod's deletionTimestamp. None of the three
-// counts here: exp is judged by ebb's own clock, and the pod is read after the
-// review.
+// An API server caches for 10 s that a token was valid, and accepts a token for one
+// minute after its exp and after the deletionTimestamp of its pod. None of these
+// tolerances applies here: ebb checks exp with its own clock, and reads the pod after
+// the review.
 //
-// Which container of the pod asks it does not prove: all that mount the volume
-// can.
+// The token does not prove which container of the pod sends it, because every container
+// that mounts the volume has the token.
 //
-// # Why there is no code in common with the provider of that name
+// # Relation to the provider kubernetes
 //
-// The driver writes, needs to know after each call what the server has done, and
-// waits where the server is busy. The attestor reads, through package fetch as
-// all attestors do, and takes every answer that it does not know for no answer.
-// What they would share is the sending of a request.
+// The provider of the same name shares no code with this package. The provider writes,
+// has to know after each request whether the server applied it, and waits while the
+// server is busy. The attestor only reads, through package fetch like all attestors,
+// and treats every unexpected response as no response. Only the sending of a request
+// would be common.
 package kubernetes

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/attest/kubernetes"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
 const (
@@ -34,8 +34,8 @@ const (
 
 type object = kubetest.Object
 
-// apiServer stands for a kube-apiserver. It answers what one of version 1.36 was
-// seen to answer, and fails the test on anything that one would not understand.
+// apiServer is a fake kube-apiserver. It gives the responses that version 1.36 was
+// observed to give, and fails the test on a request that a real one would not accept.
 type apiServer struct {
 	t      testing.TB
 	clock  *attesttest.Clock
@@ -60,7 +60,7 @@ func newServer(t testing.TB, clock *attesttest.Clock) *apiServer {
 	return a
 }
 
-// create puts a running pod into the namespace agents.
+// create adds a running pod to the namespace agents.
 func (a *apiServer) create(name, uid string) {
 	a.pods["agents/"+name] = object{
 		"kind": "Pod", "apiVersion": "v1",
@@ -76,7 +76,7 @@ func (a *apiServer) create(name, uid string) {
 	}
 }
 
-// set changes something and tells all who watch of it.
+// set calls f with the lock held and wakes all watch requests.
 func (a *apiServer) set(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,8 +136,8 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch tells of the next change after the version that was read, whatever it is,
-// and ends when its time is over.
+// watch answers a watch request with the next change after the requested version, or
+// ends when its timeout has passed.
 func (a *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))
@@ -202,7 +202,7 @@ func clone(o object) object {
 	return out
 }
 
-// review is authentication.k8s.io/v1.
+// review answers a TokenReview of authentication.k8s.io/v1.
 func (a *apiServer) review(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		APIVersion, Kind string
@@ -230,8 +230,8 @@ func (a *apiServer) review(w http.ResponseWriter, r *http.Request) {
 	kubetest.Answer(w, 201, out)
 }
 
-// authenticate is what the authenticator of service accounts does: signature, time
-// with a minute's leeway, audience, and whether the pod is still there.
+// authenticate does the checks of the service account authenticator: signature, time
+// with a minute of leeway, audience, and whether the pod still exists.
 func (a *apiServer) authenticate(token string, audiences []string) (user object, granted []string, err error) {
 	set, err := jose.ParseJWKS(a.issuer.JWKS())
 	if err != nil {
@@ -285,7 +285,8 @@ func (a *apiServer) authenticate(token string, audiences []string) (user object,
 		"groups": []string{"system:serviceaccounts", "system:authenticated"}, "extra": extra}, granted, nil
 }
 
-// token is one that a kubelet would project into the pod tool-1, changed by claims.
+// token returns a token that a kubelet would project into the pod tool-1, changed by
+// claims.
 func (a *apiServer) token(claims attesttest.Claims) string {
 	return a.tokenWith(nil, claims)
 }
@@ -300,7 +301,7 @@ func (a *apiServer) tokenWith(header, claims attesttest.Claims) string {
 	return a.issuer.TokenWith(h, c)
 }
 
-// bound is the claim kubernetes.io of the pod tool-1; nil takes a member out.
+// bound returns the claim kubernetes.io of the pod tool-1; nil removes a member.
 func bound(change object) object {
 	k := object{"namespace": "agents", "node": object{"name": "node-1", "uid": nodeUID}, "pod": object{"name": "tool-1", "uid": podUID},
 		"serviceaccount": object{"name": "worker", "uid": saUID}}
@@ -309,7 +310,8 @@ func bound(change object) object {
 	return k
 }
 
-// inside answers requests without a network, so that tests can be in a bubble.
+// inside answers requests without a network, so that tests can run in a synctest
+// bubble.
 type inside struct{ http.Handler }
 
 func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -327,7 +329,8 @@ func (i inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// stream gives the head of an answer when it is there, and its body as it comes.
+// stream returns the response when its header is complete, with a body that is read as
+// it is written.
 func (i inside) stream(r *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	s := &streamed{head: make(chan int, 1), body: w}
@@ -360,13 +363,13 @@ func (s *streamed) Write(b []byte) (int, error) {
 	return s.body.Write(b)
 }
 
-// config reaches the server without a network.
+// config returns a configuration for the server without a network.
 func (a *apiServer) config() kubernetes.Config {
 	return kubernetes.Config{Name: "cluster", Audience: aud, Server: "https://10.0.0.1:6443", TokenFile: kubetest.File(a.t, a.login+"\n"),
 		Fetch: fetch.Config{Transport: inside{a}}, Now: a.clock.Now}
 }
 
-// signed is a configuration of the other mode.
+// signed returns a configuration of mode jwks.
 func (a *apiServer) signed() kubernetes.Config {
 	return kubernetes.Config{Name: "cluster", Mode: kubernetes.ModeJWKS, Audience: aud, Issuer: a.issuer.URL, JWKSURL: a.issuer.JWKSURL, Now: a.clock.Now}
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
-// says is an API server whose answer is given: at one path, of any code. The
-// other path is answered well.
+// says is an API server that gives one response for one path, and valid ones for the
+// other.
 type says struct {
 	*apiServer
 	at   string
@@ -41,8 +41,8 @@ func text(t testing.TB, v any) []byte {
 	return b
 }
 
-// FuzzToken: whatever is shown, the claims of a cluster's token among it, is
-// rejected or judged by the key; it never panics, and never asks anybody.
+// FuzzToken checks that arbitrary documents, including arbitrary claims of a cluster's
+// token, are rejected or judged by the key, without a panic and without a request.
 func FuzzToken(f *testing.F) {
 	a := newServer(f, attesttest.NewClock())
 	c := a.signed()
@@ -76,8 +76,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzReview: whatever is said of a token, it is accepted only when the answer says
-// in so many words that it is authenticated, for ebb, and who it is.
+// FuzzReview checks that a token is accepted only when the response to the review
+// states that it is authenticated, for ebb, and as the user in its claims.
 func FuzzReview(f *testing.F) {
 	a := newServer(f, attesttest.NewClock())
 	s := &says{apiServer: a, at: "tokenreviews"}
@@ -121,8 +121,9 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// FuzzPod: whatever is said of a pod, Watch takes it for dead only on words about
-// this very pod, and Attest accepts only a pod of its UID that lives.
+// FuzzPod checks with arbitrary responses that Watch reports an exit only for a
+// response about this pod, and that Attest accepts only a live pod with the token's
+// UID.
 func FuzzPod(f *testing.F) {
 	a := newServer(f, attesttest.NewClock())
 	s := &says{apiServer: a, at: "/pods/"}
@@ -147,7 +148,7 @@ func FuzzPod(f *testing.F) {
 				t.Errorf("accepted on %d %q", code, body)
 			}
 			return // a living pod is watched for ever
-		case !rejected || r.Reason != attest.ReasonDead:
+		case !rejected || r.Reason != attest.ReasonExited:
 			if rejected {
 				return // of another account or node: alive
 			}

@@ -7,19 +7,19 @@ import (
 	"log/slog"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// gate is what both modes do with a token before and after somebody has vouched
-// for it.
+// gate has the steps of both modes before and after a token is verified.
 type gate struct {
 	cfg     Config
 	profile jose.Profile
 }
 
-// New makes the attestor of a mode; that of ModeReview is an attest.Watcher. It
-// reads files and connects to nothing, so that ebb starts when a cluster is down.
+// New returns the attestor of the configured mode; that of ModeReview is an
+// attest.Watcher. It reads files but makes no connections, so that ebb starts while a
+// cluster is down.
 func New(c Config) (attest.Attestor, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func New(c Config) (attest.Attestor, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := gate{cfg: c, profile: jose.Profile{
-		// The tokens of a cluster have no typ.
+		// Service account tokens have no typ.
 		Types: []string{"jwt"}, AllowNoType: true, Algs: c.Algs, Issuer: c.Issuer, AnyIssuer: c.Issuer == "",
 		Audience: c.Audience, MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
 	}}
@@ -46,7 +46,7 @@ func New(c Config) (attest.Attestor, error) {
 	return a, nil
 }
 
-// identity is what a token that was vouched for makes.
+// identity returns the Identity for a verified token.
 func (g *gate) identity(t token) attest.Identity {
 	id := attest.Identity{
 		Attestor: g.cfg.Name, Subject: t.subject(), Class: attest.ClassSigned, NotAfter: t.expiry,
@@ -62,14 +62,14 @@ func (g *gate) identity(t token) attest.Identity {
 	return id
 }
 
-// tell traces what the gate has found in a token.
+// tell reports the claims of a token to the trace in ctx.
 func (g *gate) tell(ctx context.Context, t token) {
 	attest.Passed(ctx, "audience", g.cfg.Audience)
 	attest.Passed(ctx, "expiry", t.expiry.UTC().Format(time.RFC3339))
 	attest.Passed(ctx, "bound to", t.subject())
 }
 
-// failure gives what is not the caller's fault the name of the instance.
+// failure adds the name of the instance to an error that is not a rejection.
 func (g *gate) failure(err error) error {
 	if err = attest.FromToken(err); errors.Is(err, attest.ErrRejected) {
 		return err

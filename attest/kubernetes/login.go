@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,27 +9,27 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// Where a pod finds its own login (kubelet, volume of the service account).
+// The files of the service account that the kubelet mounts in every pod.
 const (
 	inClusterDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	maxLogin     = 64 << 10
 	maxRoots     = 1 << 20
 )
 
-// inCluster fills in what a pod finds by itself. Half of it is not filled in: the
-// token of one cluster must not go to the server of another.
+// inCluster fills in the values that a pod has by default, but only when all of them
+// are absent: the token of one cluster must not be sent to the server of another.
 func (c *Config) inCluster(bad func(string, ...any)) {
 	if c.Server != "" {
 		if c.TokenFile == "" {
-			bad("token_file: name the file with ebb's own login at server")
+			bad("token_file is missing; name the file with ebb's own token for the API server in server")
 		}
 		return
 	}
 	if c.TokenFile != "" || c.CAFile != "" {
-		bad("server: name the API server that token_file and ca_file are for, or leave out all three inside of the cluster")
+		bad("server is missing; name the API server that token_file and ca_file are for, or leave out all three when ebb runs in the cluster")
 		return
 	}
 	getenv := c.Getenv
@@ -39,15 +38,15 @@ func (c *Config) inCluster(bad func(string, ...any)) {
 	}
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		bad("server: name the API server, its ca_file and token_file; only inside of a pod are they known")
+		bad("server is missing, and ebb does not run in a pod; set server, ca_file and token_file")
 		return
 	}
 	c.Server = "https://" + net.JoinHostPort(host, port)
 	c.TokenFile, c.CAFile = filepath.Join(inClusterDir, "token"), filepath.Join(inClusterDir, "ca.crt")
 }
 
-// readLogin reads ebb's own token. It is read for each call: a kubelet replaces it
-// at four fifths of its life.
+// readLogin reads ebb's own token. It is called for each request, because the kubelet
+// replaces the token after 80% of its lifetime.
 func readLogin(path string) (string, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator's own configuration names it
 	if err != nil {
@@ -77,7 +76,7 @@ func readLogin(path string) (string, error) {
 	return text, nil
 }
 
-// roots reads CAFile; nil stands for the system's.
+// roots returns the certificates in CAFile, nil for those of the system.
 func (c *Config) roots() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil //nolint:nilnil // nil means the system's
@@ -88,7 +87,7 @@ func (c *Config) roots() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, errors.New("ca_file: it holds no certificate in PEM")
+		return nil, fmt.Errorf("ca_file: %s contains no certificate in PEM", c.CAFile)
 	}
 	return pool, nil
 }

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// pod is what is read of a pod (core/v1, Pod).
+// pod has the members of a Pod (core/v1) that are used.
 type pod struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -40,7 +40,7 @@ type pod struct {
 	} `json:"status"`
 }
 
-// named is a container, or its status.
+// named is a container or the status of one.
 type named struct {
 	Name    string `json:"name"`
 	ImageID string `json:"imageID"`
@@ -54,7 +54,7 @@ type owner struct {
 	Controller bool   `json:"controller"`
 }
 
-// group is that of apiVersion, "" for core.
+// group returns the API group of apiVersion, "" for core.
 func (o owner) group() string {
 	group, _, found := strings.Cut(o.APIVersion, "/")
 	if !found {
@@ -63,13 +63,13 @@ func (o owner) group() string {
 	return group
 }
 
-// errNoPod means that the API server says that there is no such pod.
-var errNoPod = errors.New("the pod is gone")
+// errNoPod means that the API server answered that the pod does not exist.
+var errNoPod = errors.New("the pod has been removed")
 
 func pods(namespace string) []string { return []string{"api", "v1", "namespaces", namespace, "pods"} }
 
-// news waits until something has happened to a pod since a version of it, or about
-// for long. What has happened is not read: whoever is told looks at the pod.
+// news sends a watch request and returns after the first change of the pod since
+// version, or after about long. It does not parse the change; the caller reads the pod.
 func (a *api) news(ctx context.Context, namespace, name, version string, long time.Duration) error {
 	q := fetch.Request{Below: pods(namespace), Query: url.Values{
 		"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "resourceVersion": {version},
@@ -83,17 +83,17 @@ func (a *api) news(ctx context.Context, namespace, name, version string, long ti
 	return a.place.Await(ctx, q)
 }
 
-// newsGrace is how much longer than asked for a watch may take to end.
+// newsGrace is how much longer than requested a watch may take to end.
 const newsGrace = 5 * time.Second
 
-// pod reads one from etcd's majority, never from an API server's cache, which
-// might be too old to have it.
+// pod reads a pod with a quorum read of etcd, and never from an API server's cache,
+// which could be stale.
 func (a *api) pod(ctx context.Context, namespace, name string) (pod, error) {
 	var p pod
 	err := a.call(ctx, fetch.Request{Below: append(pods(namespace), name)}, nil, &p)
 	if e, ok := errors.AsType[*statusError](err); ok {
-		// A 404 of a proxy, or of a path that the server does not know, is no death:
-		// only the words for this very pod are.
+		// Only a NotFound for this pod means that it has been removed. A 404 can also
+		// come from a proxy, or from a server that does not know the path.
 		if e.Code == http.StatusNotFound && e.Reason == "NotFound" && e.Kind == "pods" && e.Name == name {
 			return pod{}, errNoPod
 		}
@@ -108,7 +108,7 @@ func (a *api) pod(ctx context.Context, namespace, name string) (pod, error) {
 	return p, nil
 }
 
-// How a pod ends.
+// The values of attest.Exit.How.
 const (
 	howDeleted     = "pod_deleted"
 	howReplaced    = "pod_replaced"
@@ -117,9 +117,9 @@ const (
 	howTerminating = "pod_terminating"
 )
 
-var errPhase = errors.New("the phase of the pod is none that says whether it lives")
+var errPhase = errors.New("the phase of the pod does not tell whether it is alive")
 
-// end says how the pod of a UID ended, "" while it lives.
+// end returns how the pod with this UID ended, "" while it is alive.
 func (p pod) end(uid string, untilRemoved bool) (how string, err error) {
 	switch {
 	case p.Metadata.UID != uid:
@@ -133,11 +133,11 @@ func (p pod) end(uid string, untilRemoved bool) (how string, err error) {
 	case p.Status.Phase == "Pending" || p.Status.Phase == "Running":
 		return "", nil
 	}
-	return "", errPhase // Unknown: its node does not answer
+	return "", errPhase // such as Unknown: the node does not respond
 }
 
-// asked is when a pod that is being deleted was asked to end; zero without that.
-// deletionTimestamp is when its time is up.
+// asked returns when the deletion of a pod was requested; zero for a pod that is not
+// being deleted. deletionTimestamp is later by the grace period.
 func (p pod) asked() time.Time {
 	if p.Metadata.Deleted == nil || p.Metadata.GraceSecond < 0 || p.Metadata.GraceSecond > int64(maxGrace/time.Second) {
 		return time.Time{}
@@ -147,7 +147,7 @@ func (p pod) asked() time.Time {
 
 const maxGrace = 365 * 24 * time.Hour
 
-// controller is the one object that manages the pod.
+// controller returns the owner reference of the object that manages the pod.
 func (p pod) controller() (owner, bool) {
 	var found []owner
 	for _, o := range p.Metadata.Owners {
@@ -161,11 +161,12 @@ func (p pod) controller() (owner, bool) {
 	return found[0], true
 }
 
-// A digest of what a registry gives; without the @ it is that of a configuration.
+// imageForm matches the digest of an image in a registry. An imageID without the @ is
+// the digest of an image configuration.
 var imageForm = regexp.MustCompile(`@(sha256:[0-9a-f]{64})$`)
 
-// image is the digest of the only image that runs in the pod, "" where there is
-// more than one, or none is known yet.
+// image returns the digest of the only image in the pod, "" when the pod has several
+// images or the digest is not known yet.
 func (p pod) image() string {
 	if len(p.Spec.Containers) != 1 || len(p.Spec.InitContainers)+len(p.Spec.Ephemeral) > 0 ||
 		len(p.Status.Containers) != 1 || p.Status.Containers[0].Name != p.Spec.Containers[0].Name {
@@ -179,8 +180,8 @@ func (p pod) image() string {
 
 const maxFact = 2048
 
-// describe adds what the pod says to selectors. What is not there, or cannot be
-// shown, is left out: then nothing matches it.
+// describe adds the facts of the pod to the selectors. A fact that is absent or not
+// plain text is left out, so that no registration of it matches.
 func (p pod) describe(selectors map[string]string) {
 	add := func(name, value string) {
 		if value != "" && len(value) <= maxFact && jose.Plain(value) {

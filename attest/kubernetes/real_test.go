@@ -14,14 +14,14 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/kubernetes"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
-// page is docs/attestors/kubernetes.md: the objects and the configurations that
-// operators paste.
+// page returns the objects and the configurations of docs/attestors/kubernetes.md,
+// which operators copy.
 func page(t *testing.T) (objects string, configs []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/attestors/kubernetes.md")
@@ -42,7 +42,7 @@ func page(t *testing.T) (objects string, configs []string) {
 	return objects, configs
 }
 
-// decoded is a configuration of the page as ebb reads it.
+// decoded returns a configuration of the page as ebb decodes it.
 func decoded(t *testing.T, block string) kubernetes.Config {
 	t.Helper()
 	text, err := yaml.YAMLToJSON([]byte(block))
@@ -66,7 +66,7 @@ func decoded(t *testing.T, block string) kubernetes.Config {
 	return c
 }
 
-// The configurations of the page are taken as they stand.
+// TestPage checks that the configurations of the page are valid.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	_, configs := page(t)
@@ -79,7 +79,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// bed is a real cluster with a namespace of a test's own, in which ebb has the rights
+// bed is a real cluster with a namespace for one test, in which ebb has the permissions
 // of the page.
 type bed struct {
 	*kubetest.Cluster
@@ -97,7 +97,7 @@ func realBed(t *testing.T) bed {
 	return b
 }
 
-// config is that of the page, for this cluster, with the page's rights.
+// config returns the configuration of the page for this cluster.
 func (b bed) config() kubernetes.Config {
 	b.t.Helper()
 	_, configs := page(b.t)
@@ -109,7 +109,7 @@ func (b bed) config() kubernetes.Config {
 
 const audience = "https://ebb.example.com"
 
-// sandbox makes a pod that a Sandbox controls, and gives its UID and a token.
+// sandbox makes a pod that a Sandbox controls, and returns its UID and a token.
 func (b bed) sandbox(name string, spec map[string]any) (uid, token string) {
 	b.t.Helper()
 	uid = b.Pod(b.ns, name, "worker", object{"ownerReferences": []any{
@@ -118,7 +118,7 @@ func (b bed) sandbox(name string, spec map[string]any) (uid, token string) {
 	return uid, b.Token(b.ns, "worker", audience, name, uid)
 }
 
-// setStatus is what a kubelet would do.
+// setStatus sets the status of a pod, as a kubelet does.
 func (b bed) setStatus(pod string, status object) {
 	b.t.Helper()
 	b.Do(http.MethodPatch, "/api/v1/namespaces/"+b.ns+"/pods/"+pod+"/status", object{"status": status})
@@ -170,7 +170,7 @@ func TestRealToken(t *testing.T) {
 	}
 }
 
-// The cluster's own key set is enough for mode jwks, and says nothing of a deletion.
+// Mode jwks works with the cluster's own key set, and does not detect a deletion.
 func TestRealSigned(t *testing.T) {
 	t.Parallel()
 	b := realBed(t)
@@ -191,8 +191,9 @@ func TestRealSigned(t *testing.T) {
 	}
 }
 
-// A pod that is deleted: its watcher is told, its token is refused at once although
-// the API server remembers for 10 s that it was good, and then by the API server too.
+// After a pod is deleted, Watch returns, and ebb rejects its token at once, although
+// the API server caches for 10 s that the token was valid. Later the API server refuses
+// it too.
 func TestRealDeletion(t *testing.T) {
 	t.Parallel()
 	b := realBed(t)
@@ -207,9 +208,9 @@ func TestRealDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	type result struct {
-		death attest.Death
-		err   error
-		at    time.Time
+		exit attest.Exit
+		err  error
+		at   time.Time
 	}
 	died := make(chan result, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -218,16 +219,16 @@ func TestRealDeletion(t *testing.T) {
 		d, err := at.Watch(ctx, id)
 		died <- result{d, err, time.Now()}
 	}()
-	if ok, why := b.Review(token, audience); !ok { // in the API server's memory from here on
+	if ok, why := b.Review(token, audience); !ok { // the API server caches the result from here on
 		t.Fatal(why)
 	}
 	start := time.Now()
 	b.DeletePod(b.ns, "tool-1", 0)
-	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("right after: %v", err)
 	}
 	got := <-died
-	if got.err != nil || !ended(got.death.How, "pod_deleted") {
+	if got.err != nil || !ended(got.exit.How, "pod_deleted") {
 		t.Errorf("watching: %+v", got)
 	}
 	t.Logf("Watch saw the death after %s", got.at.Sub(start).Round(10*time.Millisecond))
@@ -235,11 +236,11 @@ func TestRealDeletion(t *testing.T) {
 		if time.Since(start) > 15*time.Second {
 			t.Fatal("the API server still accepts the token")
 		}
-		time.Sleep(100 * time.Millisecond) // what is awaited is a cache of a real server
+		time.Sleep(100 * time.Millisecond) // waits for the cache of a real server to expire
 		ok, _ = b.Review(token, audience)
 	}
 	t.Logf("TokenReview refused the token after %s", time.Since(start).Round(100*time.Millisecond))
-	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("afterwards: %v", err)
 	}
 	if _, err := at.Attest(t.Context(), evidence(t, stays)); err != nil {
@@ -247,18 +248,18 @@ func TestRealDeletion(t *testing.T) {
 	}
 	// Another pod of that name is another sandbox.
 	b.sandbox("tool-1", nil)
-	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("with a pod of the same name: %v", err)
 	}
 }
 
-// ended: a pod without a kubelet is removed right after it was asked to end, and may
-// be read in between.
+// ended compares how a pod ended. A pod without a kubelet is removed right after the
+// deletion request, so a test can observe it in either state.
 func ended(how, want string) bool {
 	return how == want || how == "pod_terminating" && want == "pod_deleted"
 }
 
-// What a kubelet reports, and a deletion that takes its time.
+// The phases that a kubelet reports, and a deletion with a grace period.
 func TestRealEnds(t *testing.T) {
 	t.Parallel()
 	b := realBed(t)
@@ -289,7 +290,7 @@ func TestRealEnds(t *testing.T) {
 		start := time.Now()
 		tt.do(pod)
 		_, err = at.Attest(t.Context(), evidence(t, token))
-		if tt.kept != (err == nil) || !tt.kept && attesttest.Reason(err) != attest.ReasonDead {
+		if tt.kept != (err == nil) || !tt.kept && attesttest.Reason(err) != attest.ReasonExited {
 			t.Errorf("%s: %v", name, err)
 		}
 		if tt.kept {
@@ -303,7 +304,7 @@ func TestRealEnds(t *testing.T) {
 			t.Errorf("%s: it died at %s, deleted at %s", name, d.At, start)
 		}
 	}
-	// A node that does not answer is nobody's death.
+	// A pod on a node that does not respond counts as running.
 	_, token := b.sandbox("lost", object{"nodeName": "node-1"})
 	b.setStatus("lost", object{"phase": "Unknown"})
 	if _, err := open(t, b.config()).Attest(t.Context(), evidence(t, token)); err == nil || attesttest.Reason(err) != "" {
@@ -311,7 +312,8 @@ func TestRealEnds(t *testing.T) {
 	}
 }
 
-// With less than the page's rights ebb cannot judge, and refuses nobody.
+// With fewer permissions than the page lists, ebb returns errors that are not
+// rejections.
 func TestRealRights(t *testing.T) {
 	t.Parallel()
 	b := realBed(t)
@@ -329,8 +331,8 @@ func TestRealRights(t *testing.T) {
 	if _, err := open(t, c).Attest(t.Context(), evidence(t, token)); err == nil || attesttest.Reason(err) != "" || !strings.Contains(err.Error(), "401") {
 		t.Errorf("no login: %v", err)
 	}
-	// A namespace that ebb may not read: its pods cannot be judged. That is what
-	// namespaces is for.
+	// Pods of a namespace that ebb may not read cannot be judged; the setting
+	// namespaces excludes them.
 	other := b
 	other.ns = b.Namespace()
 	_, foreign := other.sandbox("tool-1", nil)
@@ -344,8 +346,8 @@ func TestRealRights(t *testing.T) {
 	}
 }
 
-// With the right to watch a death is seen at once, however long poll is; without it
-// within a poll.
+// With the permission to watch, an exit is detected at once, also with a long poll;
+// without it, within one poll.
 func TestRealWatch(t *testing.T) {
 	t.Parallel()
 	b := realBed(t)

@@ -8,19 +8,20 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// reviewed is the attestor of ModeReview.
+// reviewed is the attestor for ModeReview.
 type reviewed struct {
 	gate
 	api *api
-	// looks bounds how many pods are read for Watch at once: after a start all are, and
-	// an API server turns a flood away (429).
+	// looks limits how many pods Watch reads concurrently. After a start every sandbox
+	// is read, and an API server rejects too many requests at once (429).
 	looks chan struct{}
-	// unwatched is until when no watch is tried, in nanoseconds since 1970.
+	// unwatched is the time until which no watch request is sent, in nanoseconds since
+	// 1970.
 	unwatched atomic.Int64
 }
 
@@ -36,8 +37,8 @@ func newReviewed(g gate) (attest.Attestor, error) {
 	return &reviewed{gate: g, api: a, looks: make(chan struct{}, maxLooks)}, nil
 }
 
-// Attest implements attest.Attestor. What no API server need be asked for is
-// judged first: it must not be one's to bother with garbage.
+// Attest implements attest.Attestor. All checks that need no API server come first, so
+// that invalid tokens cause no requests.
 func (r *reviewed) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, r.failure(err)
@@ -68,8 +69,8 @@ func (r *reviewed) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if t.pod.Name == "" {
 		return id, nil
 	}
-	// After the review, so that the ten seconds for which the API server remembers
-	// a good token cannot hide that the pod is gone.
+	// The pod is read after the review. The API server caches a successful review for
+	// ten seconds, which would otherwise hide that the pod has been deleted.
 	p, err := r.api.pod(ctx, t.namespace, t.pod.Name)
 	if err != nil && !errors.Is(err, errNoPod) {
 		return attest.Identity{}, r.failure(err)
@@ -81,7 +82,7 @@ func (r *reviewed) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		}
 	}
 	if how != "" {
-		return attest.Identity{}, attest.Reject(attest.ReasonDead, "the pod of the token is gone, has ended or is being deleted", errors.New(how))
+		return attest.Identity{}, attest.Reject(attest.ReasonExited, "the pod of the token has been removed, has ended or is being deleted", errors.New(how))
 	}
 	attest.Passed(ctx, "pod", p.Status.Phase)
 	if err := r.fits(ctx, t, p); err != nil {
@@ -91,22 +92,23 @@ func (r *reviewed) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// fits compares a token that was vouched for with its pod.
+// fits returns a rejection unless the pod has the service account, the node and the
+// owner that the token and the configuration name.
 func (r *reviewed) fits(ctx context.Context, t token, p pod) error {
 	if p.Spec.ServiceAccountName != t.account.Name || t.node.Name != "" && p.Spec.NodeName != t.node.Name {
-		return attest.Reject(attest.ReasonClaims, "the pod runs as another service account or on another node than the token says", nil)
+		return attest.Reject(attest.ReasonClaims, "the service account or the node of the pod differs from that in the token", nil)
 	}
 	if r.cfg.Owner == nil {
 		return nil
 	}
 	if o, found := p.controller(); !found || o.group() != r.cfg.Owner.Group || o.Kind != r.cfg.Owner.Kind {
-		return attest.Reject(attest.ReasonClaims, "the pod is not controlled by an object of the kind that is required", nil)
+		return attest.Reject(attest.ReasonClaims, "the pod is not controlled by an object of the configured owner kind", nil)
 	}
 	attest.Passed(ctx, "owner", r.cfg.Owner.Kind)
 	return nil
 }
 
-// tokenReview is authentication.k8s.io/v1, TokenReview.
+// tokenReview is TokenReview of authentication.k8s.io/v1.
 type tokenReview struct {
 	APIVersion string       `json:"apiVersion"`
 	Kind       string       `json:"kind"`
@@ -132,9 +134,10 @@ type reviewStatus struct {
 
 const authentication = "authentication.k8s.io/v1"
 
-// review has the API server judge a token. Authenticated alone says little: the
-// audience is the caller's to compare, and an API server knows more issuers than
-// its own, whose tokens may claim anything under kubernetes.io.
+// review asks the API server to verify a token. Authenticated alone is not sufficient.
+// The caller has to compare the audience. And an API server can accept issuers other
+// than its own, whose tokens may contain any claims under kubernetes.io, so review also
+// compares the user in the response with the claims.
 func (r *reviewed) review(ctx context.Context, document string, t token) error {
 	in := tokenReview{APIVersion: authentication, Kind: "TokenReview", Spec: reviewSpec{document, []string{r.cfg.Audience}}}
 	var out tokenReview
@@ -149,24 +152,25 @@ func (r *reviewed) review(ctx context.Context, document string, t token) error {
 	case !s.Authenticated:
 		return notAuthenticated(s.Error)
 	case s.Error != "":
-		return errors.New("the API server authenticates the token and reports an error with it")
+		return errors.New("the API server reports both that the token is authenticated and an error")
 	case !slices.Contains(s.Audiences, r.cfg.Audience):
 		return attest.Reject(attest.ReasonAudience, "the API server does not confirm that the token is meant for ebb", nil)
 	}
 	if what := s.differs(t); what != "" {
-		return attest.Reject(attest.ReasonClaims, "the API server knows the token for somebody else than it says", errors.New(what))
+		return attest.Reject(attest.ReasonClaims, "the user that the API server reports for the token differs from the claims of the token", errors.New(what))
 	}
 	return nil
 }
 
-// differs names what of a token the API server sees otherwise, "" for nothing.
+// differs returns the name of a fact that differs between the response and the token,
+// "" when none does.
 func (s reviewStatus) differs(t token) string {
 	const of = "authentication.kubernetes.io/"
 	one := func(name, want string) bool {
 		got, found := s.User.Extra[of+name]
 		return !found && want == "" || len(got) == 1 && got[0] == want
 	}
-	id, told := s.User.Extra[of+"credential-id"] // since 1.30
+	id, has := s.User.Extra[of+"credential-id"] // since 1.30
 	switch {
 	case s.User.Username != t.username():
 		return "username"
@@ -176,7 +180,7 @@ func (s reviewStatus) differs(t token) string {
 		return "pod-name"
 	case !one("pod-uid", t.pod.UID):
 		return "pod-uid"
-	case told && !slices.Equal(id, []string{"JTI=" + t.id}):
+	case has && !slices.Equal(id, []string{"JTI=" + t.id}):
 		return "credential-id"
 	case len(s.User.Extra[of+"node-name"]) > 0 && !one("node-name", t.node.Name): // since 1.30
 		return "node-name"
@@ -184,14 +188,14 @@ func (s reviewStatus) differs(t token) string {
 	return ""
 }
 
-// notAuthenticated reads what the API server says of a token that it refuses: only
-// whether something that it was bound to is gone.
+// notAuthenticated returns the rejection for a token that the API server refuses. It
+// distinguishes only whether an object that the token was bound to has been deleted.
 func notAuthenticated(why string) error {
 	gone := func(words string) bool { return strings.Contains(why, words) }
-	if gone("has been invalidated") || gone("has been deleted") || gone("does not match") { // a UID
-		return attest.Reject(attest.ReasonDead, "the API server does not accept the token: what it was bound to is gone", errors.New("review: invalidated"))
+	if gone("has been invalidated") || gone("has been deleted") || gone("does not match") { // the UID
+		return attest.Reject(attest.ReasonExited, "the API server does not accept the token: the pod or another object that it was bound to has been deleted", errors.New("review: invalidated"))
 	}
-	return attest.Reject(attest.ReasonSignature, "the API server does not accept the token: it is not of this cluster, altered, expired, or for another audience", errors.New("review: not authenticated"))
+	return attest.Reject(attest.ReasonSignature, "the API server does not accept the token: it is from another cluster, altered, expired, or for another audience", errors.New("review: not authenticated"))
 }
 
 // SelectorNames implements attest.Selecting.

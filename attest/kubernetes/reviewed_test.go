@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/fetch"
-	"ebb/attest/kubernetes"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
 func attestOne(t *testing.T, a *apiServer, c kubernetes.Config, token string) (attest.Identity, error) {
@@ -66,7 +66,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Tokens that are bound to no pod are accepted only by name, and nobody watches them.
+// Tokens that are not bound to a pod are accepted only with allow_unbound, and cannot
+// be watched.
 func TestUnbound(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -105,7 +106,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestReviewAnswers: what an API server, or who poses as one, says of a good token.
+// TestReviewAnswers checks responses to the review of a valid token, including invalid
+// ones.
 func TestReviewAnswers(t *testing.T) {
 	t.Parallel()
 	st := func(o object) object { return part(o, "status") }
@@ -113,15 +115,15 @@ func TestReviewAnswers(t *testing.T) {
 	const of = "authentication.kubernetes.io/"
 	for name, tt := range map[string]struct {
 		change func(object)
-		reason attest.Reason // "" = could not judge
+		reason attest.Reason // "" for an error that is not a rejection
 	}{
 		"not authenticated":            {func(o object) { o["status"] = object{"user": object{}} }, attest.ReasonSignature},
 		"not authenticated, audiences": {func(o object) { st(o)["authenticated"] = false }, attest.ReasonSignature},
 		"no status":                    {func(o object) { delete(o, "status") }, attest.ReasonSignature},
 		"invalidated": {func(o object) {
 			o["status"] = object{"error": "[invalid bearer token, service account token has been invalidated]"}
-		}, attest.ReasonDead},
-		"account deleted":                {func(o object) { o["status"] = object{"error": "service account agents/worker has been deleted"} }, attest.ReasonDead},
+		}, attest.ReasonExited},
+		"account deleted":                {func(o object) { o["status"] = object{"error": "service account agents/worker has been deleted"} }, attest.ReasonExited},
 		"authenticated with an error":    {func(o object) { st(o)["error"] = "etcd is away" }, ""},
 		"no audiences":                   {func(o object) { delete(st(o), "audiences") }, attest.ReasonAudience},
 		"audiences empty":                {func(o object) { st(o)["audiences"] = []string{} }, attest.ReasonAudience},
@@ -151,7 +153,8 @@ func TestReviewAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newServer(t, attesttest.NewClock())
-			// The answer goes through JSON first, so that changes see what is on the wire.
+			// The response is encoded as JSON and decoded first, so that changes apply
+			// to its wire form.
 			a.reviewed = func(o object) {
 				c := clone(o)
 				tt.change(c)
@@ -176,7 +179,7 @@ func TestReviewAnswers(t *testing.T) {
 	}
 }
 
-// hides: neither ebb's login nor the evidence is in an error.
+// hides checks that an error contains neither ebb's own token nor the evidence.
 func hides(t *testing.T, a *apiServer, err error) {
 	t.Helper()
 	if err == nil {
@@ -187,22 +190,22 @@ func hides(t *testing.T, a *apiServer, err error) {
 	}
 }
 
-// TestPodAnswers: what is said of the pod of a token that was found good.
+// TestPodAnswers checks responses to reading the pod of a valid token.
 func TestPodAnswers(t *testing.T) {
 	t.Parallel()
 	meta := func(o object) object { return part(o, "metadata") }
 	phase := func(to any) func(object) { return func(o object) { part(o, "status")["phase"] = to } }
 	for name, tt := range map[string]struct {
 		change func(object)
-		reason attest.Reason // "" = could not judge, "good" = accepted
+		reason attest.Reason // "" for an error that is not a rejection, "good" = accepted
 	}{
 		"pending":             {phase("Pending"), "good"},
-		"succeeded":           {phase("Succeeded"), attest.ReasonDead},
-		"failed":              {phase("Failed"), attest.ReasonDead},
+		"succeeded":           {phase("Succeeded"), attest.ReasonExited},
+		"failed":              {phase("Failed"), attest.ReasonExited},
 		"unknown":             {phase("Unknown"), ""},
 		"no phase":            {phase(nil), ""},
 		"phase of the future": {phase("Sleeping"), ""},
-		"lying uid":           {func(o object) { meta(o)["uid"] = saUID }, attest.ReasonDead},
+		"lying uid":           {func(o object) { meta(o)["uid"] = saUID }, attest.ReasonExited},
 		"no uid":              {func(o object) { delete(meta(o), "uid") }, ""},
 		"another name":        {func(o object) { meta(o)["name"] = "tool-2" }, ""},
 		"another namespace":   {func(o object) { meta(o)["namespace"] = "kube-system" }, ""},
@@ -211,7 +214,7 @@ func TestPodAnswers(t *testing.T) {
 		"being deleted": {func(o object) {
 			meta(o)["deletionTimestamp"] = "2026-11-21T21:26:41Z"
 			meta(o)["deletionGracePeriodSeconds"] = 30
-		}, attest.ReasonDead},
+		}, attest.ReasonExited},
 		"deleted some day": {func(o object) { meta(o)["deletionTimestamp"] = "soon" }, ""},
 		"another account":  {func(o object) { part(o, "spec")["serviceAccountName"] = "admin" }, attest.ReasonClaims},
 		"another node":     {func(o object) { part(o, "spec")["nodeName"] = "node-2" }, attest.ReasonClaims},
@@ -231,8 +234,7 @@ func TestPodAnswers(t *testing.T) {
 	}
 }
 
-// TestFaults: whatever goes wrong on the way to either answer, nobody is accepted
-// and nobody is refused for it.
+// TestFaults checks that failures of either request neither accept nor reject a token.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]http.HandlerFunc{
@@ -297,12 +299,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A pod that goes between the review and the look at it.
+// A pod can be removed between the review and the read of the pod.
 func TestGoneAfterTheReview(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
 	a.reviewed = func(object) { delete(a.pods, "agents/tool-1") }
-	if _, err := attestOne(t, a, a.config(), a.token(nil)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := attestOne(t, a, a.config(), a.token(nil)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("got %v", err)
 	}
 }
@@ -341,7 +343,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// The digest is said only where it can be of nothing but the tool's container.
+// The image digest is reported only when the pod has one image.
 func TestImageDigest(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -379,7 +381,7 @@ func appendTo(o object, name string, x any) {
 	o[name] = append(list, x)
 }
 
-// ebb's login is read for each call, and is not sent to anybody else.
+// ebb's own token is read for each request and sent only to the API server.
 func TestLoginRotates(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -405,7 +407,7 @@ func TestLoginRotates(t *testing.T) {
 	}
 }
 
-// Over a network, with the cluster's own roots, and to nobody without them.
+// A connection over TLS succeeds with the cluster's own roots and fails without them.
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -426,7 +428,8 @@ func TestOverTLS(t *testing.T) {
 	}
 }
 
-// A server that hangs costs its timeout and no more; a caller that leaves ends it.
+// A server that hangs delays Attest by its timeout only, and cancelling the context
+// ends the request.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -440,7 +443,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// What the page shows of an answer is what was seen of a real server.
+// The responses on the page are those that a real server was observed to give.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -456,8 +459,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The API server is asked only when there is leave, and leave only for what it would
-// be asked.
+// Requests to the API server need the permission of attest.Costly, which is requested
+// only after all cheap checks.
 func TestAsksForLeave(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())

@@ -3,11 +3,11 @@ package kubernetes
 import (
 	"context"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// signed is the attestor of ModeJWKS.
+// signed is the attestor for ModeJWKS.
 type signed struct {
 	gate
 	keys *jose.KeyCache
@@ -46,7 +46,7 @@ func (s *signed) Attest(ctx context.Context, e attest.Evidence) (attest.Identity
 	attest.Passed(ctx, "signature", c.Header.KID)
 	s.tell(ctx, t)
 	id := s.identity(t)
-	id.MadeAt = c.Made() // nobody was asked whether it still holds
+	id.MadeAt = c.Made() // the token may be old, and the pod was not read
 	return id, nil
 }
 

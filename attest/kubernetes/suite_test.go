@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
 type makeEvidence = func(*testing.T) attest.Evidence
 
-// foreign is a token that is right in everything but who signed it.
+// foreign returns a token that is valid except for its signature by another issuer's
+// key.
 func (a *apiServer) foreign(t testing.TB, kid string) string {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -33,7 +34,7 @@ func tokens(a *apiServer) attesttest.Tokens {
 	}
 }
 
-// badTokens are those that both modes must reject.
+// badTokens returns tokens that both modes must reject.
 func badTokens(a *apiServer) map[string]makeEvidence {
 	with := tokens(a).With
 	k8s := func(change object) makeEvidence { return with(attesttest.Claims{"kubernetes.io": bound(change)}) }

@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/kubetest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// A whole ebb and a real cluster: a task that expects one pod is that pod's and no
-// other's, one key's and no other's, and it ends with the pod.
+// TestRealTask runs ebb with a real cluster. A task that expects one pod accepts only
+// that pod and one key, and ends with the pod.
 func TestRealTask(t *testing.T) {
 	t.Parallel()
 	kubetest.Real(t) // before a broker is built for nothing
@@ -59,12 +59,12 @@ func TestRealTask(t *testing.T) {
 		if time.Since(start) > 2*time.Minute {
 			t.Fatal("the credential outlives its pod")
 		}
-		time.Sleep(5 * time.Millisecond) // what is awaited is a real server's
+		time.Sleep(5 * time.Millisecond) // waits for a real server
 	}
 	t.Logf("ebb saw the end of the pod, and its credential was dead after %s", time.Since(start).Round(time.Millisecond))
-	// The ledger is closed first, which is what kills; the journal says so a write later.
+	// The live store is closed first, which is what kills; the database says so a write later.
 	closed := func() bool {
-		ts, err := e.Config.Journal.Tasks(t.Context(), broker.TaskFilter{IDs: []string{task.ID}})
+		ts, err := e.Config.Store.Tasks(t.Context(), broker.TaskFilter{IDs: []string{task.ID}})
 		if err != nil || len(ts) != 1 {
 			t.Fatalf("the task is %+v, %v", ts, err)
 		}

@@ -7,47 +7,47 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 const (
-	// quietPolls is how many polls a watch replaces: one whose connection died in
-	// silence costs that much and no more.
+	// quietPolls is the timeout of a watch request, in polls. A watch whose connection
+	// broke without notice delays the detection of an exit by that much at most.
 	quietPolls = 6
-	// minLook keeps a pod that changes all the time from being read all the time.
+	// minLook is the minimum time between two reads of a pod that changes all the time.
 	minLook = 500 * time.Millisecond
-	// noWatch is how long nobody watches after a watch has failed.
+	// noWatch is how long no watch request is sent after one has failed.
 	noWatch = time.Minute
 )
 
-// Watch implements attest.Watcher. It reads the pod, waits for news of it, and
-// reads it again; where the API server gives no news (ebb may not watch), every
-// Poll, a little less so that not all sandboxes are read at once. What judges is
-// always the pod as it was read. Whatever is not an answer about this very pod is
-// an error and nobody's death.
-func (r *reviewed) Watch(ctx context.Context, id attest.Identity) (attest.Death, error) {
+// Watch implements attest.Watcher. It reads the pod, waits for a change, and reads the
+// pod again. When watch requests fail, for example because ebb has no permission, it
+// reads the pod every Poll, minus a random part so that not all pods are read at once.
+// Only the pod as read decides. Every response that is not about this pod is an error,
+// and the sandbox counts as running.
+func (r *reviewed) Watch(ctx context.Context, id attest.Identity) (attest.Exit, error) {
 	namespace, name, uid := id.Selectors["namespace"], id.Selectors["pod"], id.Selectors["pod_uid"]
 	if id.Attestor != r.cfg.Name || !labelForm.MatchString(namespace) || !(ref{name, uid}).wellFormed() {
-		return attest.Death{}, attest.ErrElsewhere // not of a pod: allow_unbound
+		return attest.Exit{}, attest.ErrElsewhere // the token was not bound to a pod (allow_unbound)
 	}
 	for {
 		start := time.Now()
 		p, err := r.look(ctx, namespace, name)
-		var death attest.Death
+		var exit attest.Exit
 		switch {
 		case errors.Is(err, errNoPod):
-			return attest.Death{How: howDeleted}, nil
+			return attest.Exit{How: howDeleted}, nil
 		case err == nil:
-			death, err = r.death(p, uid)
+			exit, err = r.exit(p, uid)
 		}
 		if ctx.Err() != nil {
-			return attest.Death{}, ctx.Err()
+			return attest.Exit{}, ctx.Err()
 		}
 		if err != nil {
-			return attest.Death{}, fmt.Errorf("attest/kubernetes %q: cannot tell whether the pod lives: %w", r.cfg.Name, err)
+			return attest.Exit{}, fmt.Errorf("attest/kubernetes %q: cannot tell whether the pod is alive: %w", r.cfg.Name, err)
 		}
-		if death.How != "" {
-			return death, nil
+		if exit.How != "" {
+			return exit, nil
 		}
 		pause := r.cfg.Poll - rand.N(r.cfg.Poll/4)
 		if r.news(ctx, p) {
@@ -57,13 +57,13 @@ func (r *reviewed) Watch(ctx context.Context, id attest.Identity) (attest.Death,
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return attest.Death{}, ctx.Err()
+			return attest.Exit{}, ctx.Err()
 		case <-t.C:
 		}
 	}
 }
 
-// look reads a pod when it is its turn.
+// look reads a pod once fewer than cap(looks) reads are in progress.
 func (r *reviewed) look(ctx context.Context, namespace, name string) (pod, error) {
 	select {
 	case r.looks <- struct{}{}:
@@ -74,18 +74,19 @@ func (r *reviewed) look(ctx context.Context, namespace, name string) (pod, error
 	}
 }
 
-// death of a pod as it was read. No How: it lives.
-func (r *reviewed) death(p pod, uid string) (attest.Death, error) {
+// exit returns the Exit of a pod as read. How is "" while the pod is alive.
+func (r *reviewed) exit(p pod, uid string) (attest.Exit, error) {
 	how, err := p.end(uid, r.cfg.UntilRemoved)
-	d := attest.Death{How: how}
+	d := attest.Exit{How: how}
 	if how == howTerminating && !p.asked().After(r.cfg.Now()) {
 		d.At = p.asked()
 	}
 	return d, err
 }
 
-// news waits for some and says whether it could. A watch that failed, for
-// whichever sandbox, is not tried again for a while: polling does.
+// news waits for a change of the pod and reports whether the watch request succeeded.
+// After a failure for any sandbox, no watch request is sent for noWatch, and pods are
+// polled.
 func (r *reviewed) news(ctx context.Context, p pod) bool {
 	if p.Metadata.Version == "" || len(p.Metadata.Version) > maxVersion || time.Now().UnixNano() < r.unwatched.Load() {
 		return false
@@ -101,5 +102,5 @@ func (r *reviewed) news(ctx context.Context, p pod) bool {
 	return true
 }
 
-// maxVersion bounds what of an answer goes into the next request.
+// maxVersion is the maximum length of a resourceVersion that is sent back in a request.
 const maxVersion = 128

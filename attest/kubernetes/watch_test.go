@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/kubernetes"
-	"ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
 )
 
-// podIdentity is what the record has of a sandbox.
+// podIdentity returns the members of an identity that the database keeps.
 func podIdentity() attest.Identity {
 	return attest.Identity{Attestor: "cluster", Subject: "pod:agents/tool-1/" + podUID, Class: attest.ClassSigned,
 		Selectors: map[string]string{"namespace": "agents", "pod": "tool-1", "pod_uid": podUID}}
@@ -33,8 +33,9 @@ func watcher(t *testing.T, c kubernetes.Config) attest.Watcher {
 	return w
 }
 
-// TestWatch: each end of a pod is seen at once where ebb may watch, and within one
-// interval where not; and its death is when it was asked to end, where that is known.
+// TestWatch checks that each end of a pod is detected at once with a watch, and within
+// one interval without, and that At is the time of the deletion request where it is
+// known.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
@@ -81,9 +82,9 @@ func testWatch(t *testing.T, mute bool) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				type result struct {
-					death attest.Death
-					err   error
-					at    time.Time
+					exit attest.Exit
+					err  error
+					at   time.Time
 				}
 				done := make(chan result, 1)
 				go func() {
@@ -106,19 +107,19 @@ func testWatch(t *testing.T, mute bool) {
 					}
 					return
 				}
-				if got.err != nil || got.death.How != tt.how || got.at.Sub(start) > longest {
+				if got.err != nil || got.exit.How != tt.how || got.at.Sub(start) > longest {
 					t.Errorf("got %+v after %s", got, got.at.Sub(start))
 				}
-				if want := a.clock.Now(); tt.asked != got.death.At.Equal(want) {
-					t.Errorf("it died at %s, asked for at %s", got.death.At, want)
+				if want := a.clock.Now(); tt.asked != got.exit.At.Equal(want) {
+					t.Errorf("it died at %s, asked for at %s", got.exit.At, want)
 				}
 			})
 		})
 	}
 }
 
-// How often a pod is read: the interval less up to a quarter, so that sandboxes
-// that were started together are not read together for ever.
+// The interval between reads is reduced by a random part of up to a quarter, so that
+// sandboxes which started together are not always read together.
 func TestWatchJitter(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -153,8 +154,8 @@ func TestWatchJitter(t *testing.T) {
 	}
 }
 
-// A cluster that stops answering while a pod is watched: an error at once, and the
-// pod is nobody's death. Whoever calls again finds out.
+// When the cluster stops responding during Watch, Watch returns an error at once, and
+// the pod counts as running. A later call detects its end.
 func TestWatchThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -174,7 +175,7 @@ func TestWatchThroughAnOutage(t *testing.T) {
 	})
 }
 
-// What is not a pod of this cluster is not looked for.
+// Watch returns ErrElsewhere for an identity that is not a pod of this cluster.
 func TestWatchElsewhere(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())
@@ -198,8 +199,9 @@ func TestWatchElsewhere(t *testing.T) {
 	}
 }
 
-// What watching costs: a quiet pod is read once in six polls, a noisy one twice a
-// second, and where ebb may not watch it asks for that once a minute.
+// The cost of Watch: a pod without changes is read once in six polls, a pod that
+// changes all the time twice a second, and without permission one watch request is sent
+// per minute.
 func TestWatchCost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -249,7 +251,7 @@ func TestWatchCost(t *testing.T) {
 	}
 }
 
-// A watch that fails or lies costs time and nothing else: the pod is read.
+// A watch that fails or sends false events causes only additional reads of the pod.
 func TestWatchThatLies(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(http.ResponseWriter, *http.Request){
@@ -294,7 +296,7 @@ func TestWatchThatLies(t *testing.T) {
 	}
 }
 
-// After a start every sandbox is looked at: never more than eight at once.
+// After a start every sandbox is read, at most eight at once.
 func TestWatchAfterAStart(t *testing.T) {
 	t.Parallel()
 	a := newServer(t, attesttest.NewClock())

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// Cluster is a real API server, seen by its administrator.
+// Cluster is a real API server, used as its administrator.
 type Cluster struct {
 	Server string // its URL
 	CAFile string
@@ -25,7 +25,7 @@ type Cluster struct {
 	client *http.Client
 }
 
-// Real finds the one of EBB_TEST_KUBE: a directory with the files server (its
+// Real returns the cluster of EBB_TEST_KUBE: a directory with the files server (the
 // URL), ca.pem and admin.token, as .ci/beds-slow.sh makes it.
 func Real(t testing.TB) *Cluster {
 	t.Helper()
@@ -48,7 +48,7 @@ func Real(t testing.TB) *Cluster {
 	return c
 }
 
-// For is the same cluster in another test.
+// For returns the same cluster for another test.
 func (c *Cluster) For(t testing.TB) *Cluster {
 	other := *c
 	other.t = t
@@ -83,7 +83,7 @@ func (c *Cluster) As(token, method, path, contentType, body string) (int, map[st
 	return resp.StatusCode, out
 }
 
-// Do is the administrator's, and must succeed.
+// Do sends a request as the administrator and fails the test unless it succeeds.
 func (c *Cluster) Do(method, path string, body any) map[string]any {
 	c.t.Helper()
 	contentType := "application/json"

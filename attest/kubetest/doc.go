@@ -1,7 +1,7 @@
-// Package kubetest is a real API server for the tests of whoever speaks to one, and
-// the words of one for tests that stand in for it.
+// Package kubetest gives tests a real Kubernetes API server, and helpers for tests with
+// a fake one.
 //
-//	cluster.go  Cluster: what its administrator does
-//	objects.go  what tests need in it: namespaces, accounts, roles, pods, tokens
-//	wire.go     how a server reads and answers
+//	cluster.go  Cluster: requests as its administrator
+//	objects.go  makes namespaces, accounts, roles, pods and tokens
+//	wire.go     decodes requests and writes responses as an API server does
 package kubetest

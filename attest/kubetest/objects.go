@@ -13,8 +13,8 @@ import (
 
 var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
 
-// Apply makes the objects of a text, each as it stands. What is there already was
-// made from the same text.
+// Apply makes the objects of a YAML text. Objects that exist already are left
+// unchanged, because they were made from the same text.
 func (c *Cluster) Apply(yaml string) {
 	c.t.Helper()
 	const core, rbac = "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
@@ -42,7 +42,7 @@ func (c *Cluster) Apply(yaml string) {
 	}
 }
 
-// Login is a token of a service account for ebb, as a pod has one.
+// Login returns a token of a service account for the API server, as a pod has one.
 func (c *Cluster) Login(namespace, account string) string {
 	c.t.Helper()
 	return c.token(namespace, account, map[string]any{"expirationSeconds": 3600})
@@ -69,7 +69,8 @@ func (c *Cluster) Review(token string, audiences ...string) (authenticated bool,
 	return authenticated, status
 }
 
-// Used asks the API server who the token is: whoever has it can do that much.
+// Used asks the API server for the user of a token, which every holder of a token may
+// do.
 func (c *Cluster) Used(token string) (who string, status int) {
 	c.t.Helper()
 	status, out := c.As(token, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "application/json",
@@ -85,8 +86,8 @@ func (c *Cluster) Used(token string) (who string, status int) {
 	return s.UserInfo.Username, status
 }
 
-// Namespace makes one of this test's own, with a service account for the broker
-// and one for agents.
+// Namespace makes a namespace for this test, with a service account for the broker and
+// one for agents.
 func (c *Cluster) Namespace() string {
 	c.t.Helper()
 	name := "t-" + strings.ToLower(rand.Text()[:10])
@@ -104,7 +105,8 @@ metadata: {name: worker, namespace: %[1]s}`, name))
 	return name
 }
 
-// Grants lets the broker of a namespace do what rules say, in YAML.
+// Grants gives the broker's service account of a namespace the permissions in rules, in
+// YAML.
 func (c *Cluster) Grants(ns, rules string) {
 	c.t.Helper()
 	c.Apply(fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
@@ -119,8 +121,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: ebb}
 subjects: [{kind: ServiceAccount, name: ebb, namespace: %[1]s}]`, ns, rules))
 }
 
-// Pod makes one that runs nowhere, since there is no kubelet, with more of
-// metadata and spec than a container, and gives its UID.
+// Pod makes a pod with additional metadata and spec, and returns its UID. It never
+// runs, because there is no kubelet.
 func (c *Cluster) Pod(namespace, name, account string, metadata, spec map[string]any) (uid string) {
 	c.t.Helper()
 	meta := map[string]any{"name": name}
@@ -133,14 +135,15 @@ func (c *Cluster) Pod(namespace, name, account string, metadata, spec map[string
 	return uid
 }
 
-// DeletePod deletes one, with so many seconds to end; there is no kubelet to cut
-// these short.
+// DeletePod deletes a pod with a grace period in seconds. Without a kubelet the whole
+// period passes.
 func (c *Cluster) DeletePod(namespace, name string, grace int) {
 	c.t.Helper()
 	c.Do(http.MethodDelete, "/api/v1/namespaces/"+namespace+"/pods/"+name, map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace})
 }
 
-// Token is one of a service account for an audience, bound to a pod unless uid is "".
+// Token returns a token of a service account for an audience, bound to a pod unless uid
+// is "".
 func (c *Cluster) Token(namespace, account, audience, pod, uid string) string {
 	c.t.Helper()
 	spec := map[string]any{"audiences": []string{audience}, "expirationSeconds": 600}

@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// Object is one of the API, decoded.
+// Object is a decoded object of the API.
 type Object = map[string]any
 
-// Answer writes body as an API server does.
+// Answer writes body as a response of an API server.
 func Answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// Says is a handler that answers the same each time.
+// Says returns a handler that always gives the same response.
 func Says(code int, body any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { Answer(w, code, body) }
 }
 
-// Status is the object that tells of a failure. of are the resource and the name of
-// what it is about; none when it is about neither.
+// Status returns the Status object of a failure. of are the resource and the name of
+// the object that it concerns, if any.
 func Status(code int, reason, message string, of ...string) Object {
 	details := Object{}
 	if len(of) == 2 {
@@ -35,13 +35,14 @@ func Status(code int, reason, message string, of ...string) Object {
 	return Object{"kind": "Status", "apiVersion": "v1", "metadata": Object{}, "status": "Failure", "message": message, "reason": reason, "details": details, "code": code}
 }
 
-// NotFound is the answer about an object that is not there.
+// NotFound returns the Status for an object that does not exist.
 func NotFound(resource, name string) Object {
 	return Status(http.StatusNotFound, "NotFound", resource+` "`+name+`" not found`, resource, name)
 }
 
-// Read decodes a body as with fieldValidation=Strict: the test fails on what an API
-// server would not take. It is called from where a fuzz target may not call Helper.
+// Read decodes a body as with fieldValidation=Strict, and fails the test on a body that
+// an API server would refuse. It does not call t.Helper, because fuzz targets call it
+// where they may not.
 func Read(t testing.TB, r *http.Request, into any) {
 	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
 		t.Errorf("%s %s: Content-Type %q", r.Method, r.URL.Path, ct)
@@ -56,7 +57,8 @@ func Read(t testing.TB, r *http.Request, into any) {
 	}
 }
 
-// File holds text, such as a login, for as long as the test runs.
+// File writes text, such as a token, to a file that exists until the test ends, and
+// returns its path.
 func File(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")

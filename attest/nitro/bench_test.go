@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // A good document costs five signatures of P-384; one that answers no challenge of

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // chain is the certificates of a document, leaf first, root last.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // RootG1 is the SHA-256 of the DER of the AWS Nitro Enclaves root certificate G1, of

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/nitro"
+	"github.com/ebb-broker/ebb/attest/nitro"
 )
 
 func TestConfig(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // The limits of the document (verify-root.html), and ours where AWS names none.

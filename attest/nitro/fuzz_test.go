@@ -6,10 +6,10 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/attest/nitro"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/nitro"
 )
 
 // smallest is a payload that can be read: small inputs are fuzzed faster.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/nitro"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/nitro"
 )
 
 // badDocument is one change to a good document, and why it must be refused.

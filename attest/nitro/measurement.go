@@ -10,7 +10,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // profile is what differs between the types of document.

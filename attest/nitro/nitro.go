@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // maxSkew is how far the hypervisor's clock and ebb's may differ. That a document

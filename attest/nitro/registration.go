@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 var _ attest.Registrar = (*Attestor)(nil)

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/nitro"
-	"ebb/web/api/walktest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/nitro"
+	"github.com/ebb-broker/ebb/web/api/walktest"
 )
 
 // Documents of enclaves through a whole ebb.

@@ -3,13 +3,13 @@ package oidc_test
 import (
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/oidc"
 )
 
-// BenchmarkAttest is one request's evidence with the keys at hand.
+// BenchmarkAttest measures one Attest with cached keys.
 func BenchmarkAttest(b *testing.B) {
 	v := newVendor(b, readGolden(b, "github-actions"))
 	b.Run("RS256", func(b *testing.B) { attestAll(b, v.open(nil), v.evidence(nil)) })

@@ -8,26 +8,27 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// path is the names that lead to a claim, outermost first.
+// path is the list of member names that lead to a claim, outermost first.
 type path []string
 
-// shape is how a subject is made of segments between slashes: the words that are
-// there, and names in angle brackets for what becomes a selector. "" is any.
+// shape is a pattern for a subject. Each segment between slashes is either literal
+// text or a selector name in angle brackets that stands for any non-empty segment.
+// The empty shape accepts every subject.
 type shape string
 
 const maxText = 2048
 
 var (
 	errAbsent   = errors.New("the claim is absent")
-	errNoText   = errors.New("the claim is not a text, a boolean or an integer")
-	errShape    = errors.New("the subject is not of the platform's form")
-	errNotPlain = errors.New("the claim has control characters or is too long")
+	errNoText   = errors.New("the claim is not a string, a boolean or an integer")
+	errShape    = errors.New("the subject does not have the form of this platform")
+	errNotPlain = errors.New("the claim has control characters or more than 2048 bytes")
 )
 
-// parsePath reads "a.b" or the JSON pointer "/a.x/b".
+// parsePath parses "a.b" or the JSON pointer "/a.x/b" (RFC 6901).
 func parsePath(s string) (path, error) {
 	var p path
 	if rest, pointer := strings.CutPrefix(s, "/"); pointer {
@@ -40,13 +41,14 @@ func parsePath(s string) (path, error) {
 	}
 	for _, name := range p {
 		if name == "" {
-			return nil, fmt.Errorf("the claim path %q has an empty name; write a.b, or /a.x/b when a name holds a dot", s)
+			return nil, fmt.Errorf("the claim path %q has an empty name; write a.b, or /a.x/b when a name contains a dot", s)
 		}
 	}
 	return p, nil
 }
 
-// text is the claim at a path as the one text that it is compared by.
+// text returns the claim at a path as text for comparison. Each accepted value has
+// exactly one text. The error is errAbsent, errNoText or errNotPlain.
 func (p path) text(c *jose.Claims) (string, error) {
 	raw, found := c.Raw(p[0])
 	v := jsontext.Value(raw)
@@ -76,7 +78,7 @@ func (p path) text(c *jose.Claims) (string, error) {
 	case jsontext.KindTrue, jsontext.KindFalse:
 		return string(v), nil
 	case jsontext.KindNumber:
-		// 1e3 and 1000.0 are the number 1000 too: only one spelling is compared.
+		// 1e3 and 1000.0 are other spellings of 1000; they are rejected.
 		if len(v) > 20 || strings.ContainsAny(string(v), ".eE") || string(v) == "-0" {
 			return "", errNoText
 		}
@@ -85,7 +87,7 @@ func (p path) text(c *jose.Claims) (string, error) {
 	return "", errNoText
 }
 
-// names are those in angle brackets.
+// names returns the names in angle brackets.
 func (s shape) names() []string {
 	var names []string
 	for segment := range strings.SplitSeq(string(s), "/") {
@@ -96,7 +98,8 @@ func (s shape) names() []string {
 	return names
 }
 
-// read adds what the names of the shape stand for in the subject to out.
+// read adds to out the segment of the subject for each name of the shape. It returns
+// errShape when the subject does not match; out is then incomplete.
 func (s shape) read(subject string, out map[string]string) error {
 	want, got := strings.Split(string(s), "/"), strings.Split(subject, "/")
 	if len(want) != len(got) {

@@ -13,82 +13,86 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Config configures one issuer.
 type Config struct {
 	// Name of the instance. Required.
 	Name string `json:"-"`
-	// Issuer is the exact iss. Required.
+	// Issuer is compared with iss byte for byte. Required.
 	Issuer string `json:"issuer"`
-	// Audience that tokens must be meant for: ebb. Required.
+	// Audience is the aud that tokens must have, usually the URL of ebb. Required.
 	Audience string `json:"audience"`
-	// JWKS is a key set in place; JWKSFile and JWKSURL say where one is. Exactly
-	// one is required. A URL is https, or http on a loopback address.
+	// JWKS is a key set; JWKSFile and JWKSURL are the path and the address of one.
+	// Exactly one of the three is required. A URL is https, or http on loopback.
 	JWKS     json.RawMessage `json:"jwks"`
 	JWKSFile string          `json:"jwks_file"`
 	JWKSURL  string          `json:"jwks_url"`
-	// Algs accepted. Default RS256, ES256, EdDSA.
+	// Algs are the accepted signature algorithms. Default RS256, ES256, EdDSA.
 	Algs []jose.Alg `json:"algs"`
-	// Types accepted in typ. Default: JWT or none. Types of other documents, such
-	// as at+jwt, are refused here.
+	// Types are the accepted values of typ. By default typ is JWT or absent. Types of
+	// other kinds of tokens, such as at+jwt, are a configuration error.
 	Types []string `json:"types"`
-	// Required maps claim paths to the texts of which the claim must be one.
+	// Required maps claim paths to the accepted values of the claim.
 	Required map[string][]string `json:"-"`
 	// Selectors maps selector names to claim paths. See the package comment.
 	Selectors map[string]string `json:"selectors"`
 	// Subject is the path of the claim that becomes Identity.Subject. Default sub.
 	Subject string `json:"subject"`
-	// Present are paths of claims that must be there with any text but the empty one.
+	// Present are the paths of claims that must have a value other than "".
 	Present []string `json:"-"`
-	// OtherAudiences are audiences that a token may name beside Audience, each with the
-	// reason: whoever runs one of them can present the token here first. Default none.
+	// OtherAudiences maps audiences that a token may name beside Audience to the reason
+	// for accepting them. The operator of each such service receives the token too and
+	// could present it to ebb first. Default none.
 	OtherAudiences map[string]string `json:"other_audiences"`
-	// Class of the identities. Default attest.ClassSigned; attest.ClassBearer for
-	// tokens that whoever was shown one can show again.
+	// Class is the class of the identities. Default attest.ClassSigned. It is
+	// attest.ClassBearer for tokens that are sent to several services, each of which
+	// could present the token again.
 	Class attest.Class `json:"-"`
-	// MaxLifetime of a token, default 24 h.
+	// MaxLifetime is the maximum time from iat to exp. Default 24 h.
 	MaxLifetime time.Duration `json:"max_lifetime"`
-	// Leeway for clocks. Default 0, with a preset 30 s, which is usual; at most 5 m.
+	// Leeway is the accepted difference between clocks, at most 5 m. Default 0, or 30 s
+	// with a preset.
 	Leeway *time.Duration `json:"leeway"`
 
-	// Fetch says how JWKSURL may be asked.
+	// Fetch configures requests to JWKSURL.
 	Fetch fetch.Config `json:",embed"`
-	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	// Now defaults to time.Now. Logger defaults to discarding.
 	Now    func() time.Time `json:"-"`
 	Logger *slog.Logger     `json:"-"`
 
-	shape  shape                     // of the subject, from a preset
-	unique [][]string                // selectors that together name one sandbox, from a preset
-	shared map[string]*regexp.Regexp // values of them that do not, from a preset
+	// The members below come from a preset.
+	shape  shape                     // pattern of the subject
+	unique [][]string                // sets of selectors that together identify one sandbox
+	shared map[string]*regexp.Regexp // values of these selectors that several sandboxes share
 }
 
-// Documents with a type of their own must not pass for workload tokens
-// (RFC 8725, section 3.12).
-var otherDocuments = []string{"at+jwt", "dpop+jwt", "ebb-task+jwt", "secevent+jwt", "statuslist+jwt",
+// otherTypes are typ values of tokens for other purposes. Accepting them would allow
+// cross-JWT confusion (RFC 8725 section 3.12).
+var otherTypes = []string{"at+jwt", "dpop+jwt", "ebb-task+jwt", "secevent+jwt", "statuslist+jwt",
 	"token-introspection+jwt", "logout+jwt", "client-authentication+jwt", "wit+jwt", "wpt+jwt", "txntoken+jwt"}
 
 const maxLeeway = 5 * time.Minute
 
-// check reports all problems at once and fills in the defaults.
+// check fills in the defaults and returns all problems joined.
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Name == "" {
-		bad("name is empty")
+		bad("name is empty; give the instance a name")
 	}
 	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
-		bad("issuer is not a URL; copy the iss of a token byte for byte")
+		bad("issuer is not a URL: %q; copy the iss of a token byte for byte", c.Issuer)
 	}
 	if c.Audience == "" {
 		bad("audience is empty; set it to the URL of this ebb and have tokens made for it")
 	}
 	for other, reason := range c.OtherAudiences {
 		if other == "" || other == c.Audience || strings.TrimSpace(reason) == "" {
-			bad("other_audiences %q: name another audience than ebb's, and as its value the reason why tokens name it too", other)
+			bad("other_audiences %q: the key must be an audience other than ebb's, and its value the reason why tokens have it too", other)
 		}
 	}
 	if !c.keys().OnePlace() {
@@ -99,22 +103,22 @@ func (c *Config) check() error {
 	}
 	for _, a := range c.Algs {
 		if !a.Valid() {
-			bad("algs: %q is not an algorithm that ebb accepts; RS256, ES256 and EdDSA are usual", a)
+			bad("algs: ebb does not accept algorithm %q; RS256, ES256 and EdDSA are usual", a)
 		}
 	}
 	for _, t := range c.Types {
-		if slices.Contains(otherDocuments, strings.TrimPrefix(strings.ToLower(t), "application/")) || t == "" {
-			bad("types: %q is another kind of document", t)
+		if slices.Contains(otherTypes, strings.TrimPrefix(strings.ToLower(t), "application/")) || t == "" {
+			bad("types: %q is not a type of workload tokens; leave types out to accept JWT", t)
 		}
 	}
 	if c.Leeway == nil {
 		c.Leeway = new(time.Duration)
 	}
 	if *c.Leeway < 0 || *c.Leeway > maxLeeway {
-		bad("leeway is not between 0 and %s; 30s is usual", maxLeeway)
+		bad("leeway is %s, not between 0 and %s; 30s is usual", *c.Leeway, maxLeeway)
 	}
 	if c.MaxLifetime < 0 {
-		bad("max_lifetime is negative")
+		bad("max_lifetime is negative: %s; the default is 24h", c.MaxLifetime)
 	}
 	if c.Subject == "" {
 		c.Subject = "sub"
@@ -123,7 +127,7 @@ func (c *Config) check() error {
 		c.Class = attest.ClassSigned
 	}
 	if c.Class != attest.ClassSigned && c.Class != attest.ClassBearer {
-		bad("class %q is not what a token can be", c.Class)
+		bad("class %q is not a class of tokens; use %s or %s", c.Class, attest.ClassSigned, attest.ClassBearer)
 	}
 	c.checkPaths(bad)
 	if len(errs) > 0 {
@@ -132,7 +136,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// keys says where the issuer's keys are.
+// keys returns the configuration of the issuer's key cache.
 func (c *Config) keys() jose.CacheConfig {
 	return jose.CacheConfig{Set: c.JWKS, File: c.JWKSFile, URL: c.JWKSURL, Fetch: c.Fetch, Now: c.Now, Logger: c.Logger}
 }
@@ -151,15 +155,15 @@ func (c *Config) checkPaths(bad func(string, ...any)) {
 			bad("required: %w", err)
 		}
 		if len(values) == 0 || slices.Contains(values, "") {
-			bad("required %q: name the values that are accepted; none is empty", path)
+			bad("required %q: list the accepted values; an empty value is not allowed", path)
 		}
 	}
 	for name, path := range c.Selectors {
 		if name == "" {
-			bad("selectors: one has no name")
+			bad("selectors: the one for claim %q has no name; name it", path)
 		}
 		if name == "sub" && path != c.Subject {
-			bad("selectors: sub is always the subject; set subject instead")
+			bad("selectors: sub is always the subject; set subject to the path %q instead", path)
 		}
 		if _, err := parsePath(path); err != nil {
 			bad("selectors %q: %w", name, err)
@@ -167,8 +171,8 @@ func (c *Config) checkPaths(bad func(string, ...any)) {
 	}
 }
 
-// fileConfig is what the configuration file may say: Config, or a preset with what
-// narrows it.
+// fileConfig is the form of the configuration file: Config, or a preset with the
+// members that narrow it.
 type fileConfig struct {
 	Config
 	Required map[string]anyOf `json:"required"`
@@ -179,10 +183,10 @@ type fileConfig struct {
 	AcceptBearer bool              `json:"accept_bearer"`
 }
 
-// anyOf is one text or a list of them.
+// anyOf is a list of strings that a single string may stand for.
 type anyOf []string
 
-// UnmarshalJSON accepts both forms.
+// UnmarshalJSON implements json.Unmarshaler. It accepts a string or an array of strings.
 func (a *anyOf) UnmarshalJSON(b []byte) error {
 	var one string
 	if jsonv2.Unmarshal(b, &one) == nil {
@@ -191,15 +195,16 @@ func (a *anyOf) UnmarshalJSON(b []byte) error {
 	}
 	var many []string
 	if jsonv2.Unmarshal(b, &many) != nil {
-		return errors.New("it is neither a text nor a list of texts")
+		return errors.New("it is neither a string nor a list of strings")
 	}
 	*a = many
 	return nil
 }
 
-// Decode reads the part of the configuration file that belongs to one instance: the
-// members of Config, or preset, with parameters, allow, accept_bearer and what of the
-// former may narrow it. The caller sets Name and what is borrowed.
+// Decode decodes the configuration of one instance from the configuration file. It has
+// the members of Config; or preset with parameters, allow, accept_bearer and those
+// members of Config that may narrow the preset. The caller then sets the members
+// without a JSON name: Name, Now, Logger.
 func Decode(raw json.RawMessage) (Config, error) {
 	f, err := attest.Decode[fileConfig]("oidc", raw)
 	if err != nil {
@@ -215,7 +220,7 @@ func Decode(raw json.RawMessage) (Config, error) {
 			return Config{}, err
 		}
 	} else if len(f.Parameters) > 0 || len(f.Allow) > 0 || f.AcceptBearer {
-		return Config{}, errors.New("attest/oidc: configuration: parameters, allow and accept_bearer are for presets; name one with preset")
+		return Config{}, errors.New("attest/oidc: configuration: parameters, allow and accept_bearer are for presets; name a preset in preset, or remove them")
 	}
 	return c, nil
 }

@@ -1,19 +1,20 @@
 // Package oidc attests by a JWT that an OpenID Connect issuer signed: a CI job,
 // a Kubernetes service account, a cloud's workload token, a person's id_token.
 //
-//	config.go  Config, and Decode for the configuration file
-//	oidc.go    Attestor: Verify with the profile of the issuer, then its claims
-//	person.go  ForPeople: what an ID token is, and what it says of the sign-in
-//	claims.go  reading one claim by path, as text; the shape of a subject
-//	preset.go  what a preset is; presets_ci.go, presets_sandbox.go and
-//	           presets_cloud.go are the presets, as data
-//	expand.go  a preset and the configuration that narrows it become a Config
-//	register.go CheckRegistration: which selectors name one sandbox
+//	config.go       Config, and Decode for the configuration file
+//	oidc.go         Attestor: verifies a token against its issuer's profile and claims
+//	id_token.go     ForPeople: accepts ID tokens only, and reads their sign-in claims
+//	claims.go       reads one claim by path, as text; the pattern of a subject
+//	preset.go       the type of a preset; presets_ci.go, presets_sandbox.go and
+//	                presets_cloud.go are the presets, as data
+//	expand.go       turns a preset and the configuration that narrows it into a Config
+//	registration.go CheckRegistration: which selectors identify one sandbox
 //
-// The keys come from one place that configuration pins (jose.KeyCache): no
-// discovery, no redirect, and no claim or header of a token ever leads to a
-// connection. Without keys the attestor cannot judge; with keys, a kid that is
-// not among them after one refresh is rejected.
+// The keys come from the one address that the configuration pins (jose.KeyCache).
+// There is no discovery and no redirect, and no claim or header of a token causes a
+// connection. While no keys have been fetched, the attestor returns an error that does
+// not match attest.ErrRejected. Once it has keys, it rejects a token whose kid is not
+// among them after one refresh.
 //
 // # Selectors
 //
@@ -22,23 +23,23 @@
 // holds a dot, a JSON pointer (RFC 6901: /kubernetes.io/namespace). Strings,
 // booleans and integers become text; an array, an object, a fraction or null at
 // a mapped path is rejected, because there is no one way to compare it. The
-// selector sub is always there.
+// selector sub is always set.
 //
 // # Presets
 //
-// A preset pins what is known of a platform: issuer, place of the keys,
-// algorithms, audiences that are made for others, lifetimes, claims that must be
-// there and which of their values are not dangerous. Configuration names what is
-// its own, such as a team, and may narrow the rest. What widens it has a name in
-// allow. A preset demands the ids of owners, so that a registration that is too
-// wide leads no further than to them, and refuses registrations that no claim
-// narrows to one job, machine or sandbox.
+// A preset pins the known facts about a platform: issuer, address of the keys,
+// algorithms, audiences of other services, lifetimes, required claims and their safe
+// values. The configuration adds its own values, such as a team, and may only narrow
+// the preset. Each exception that widens a preset has a name, which the configuration
+// lists in allow. A preset requires the ids of owners, so that a registration which
+// matches too much still matches only workloads of these owners. It refuses
+// registrations that do not identify one job, machine or sandbox.
 //
 // # Replay
 //
 // Workload tokens are legitimately cached and used again, so a second use is no
-// attack by itself. Identity.ReplayID is the hash of the signing input, not of
-// the token (ECDSA signatures have twins) and not the jti (an issuer that lets a
-// workload choose it would let it name somebody else's): the pipeline binds it to
-// the first key that uses it.
+// attack by itself. The pipeline binds Identity.ReplayID to the first key that uses
+// it. ReplayID is the hash of the signing input. It is not the hash of the token,
+// because every ECDSA signature has a second valid form. It is not the jti, because
+// some issuers let a workload choose the jti, and it could choose another workload's.
 package oidc

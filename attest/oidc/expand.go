@@ -9,17 +9,18 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 const presetLeeway = 30 * time.Second
 
-// Tokens for these are made for somebody else, on every platform.
+// foreignAudiences are audiences of well-known services. Tokens for them are not meant
+// for ebb, on any platform.
 var foreignAudiences = []string{"sts.amazonaws.com", "sts.googleapis.com", "https://sts.googleapis.com", "//iam.googleapis.com",
 	"https://iam.googleapis.com", "api://AzureADTokenExchange", "sigstore", "https://kubernetes.default.svc", "pypi", "vault"}
 
-// expander turns the configuration of one instance into what its preset makes of
-// it, and collects all problems.
+// expander applies a preset to the configuration of one instance and collects all
+// problems.
 type expander struct {
 	preset
 	file   fileConfig
@@ -31,8 +32,8 @@ func (e *expander) bad(format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf(format, args...))
 }
 
-// expand fills in c, which has what the file says, from the file's preset. What
-// the file sets may only narrow the preset.
+// expand completes c, which has the values of the file, from the file's preset. The
+// values of the file may only narrow the preset.
 func (f fileConfig) expand(c *Config) error {
 	at := slices.IndexFunc(presets(), func(p preset) bool { return p.name == f.Preset })
 	if at < 0 {
@@ -51,9 +52,9 @@ func (f fileConfig) expand(c *Config) error {
 	}
 	switch {
 	case e.bearer && !f.AcceptBearer:
-		e.bad("its tokens are worth the same to whoever has seen one, for as long as they live; say accept_bearer: true if that is meant")
+		e.bad("tokens of this platform are bearer tokens: until a token expires, every service that received it can use it at ebb; set accept_bearer: true to accept that")
 	case f.AcceptBearer && !e.bearer:
-		e.bad("accept_bearer is for presets of bearer tokens, and this is none")
+		e.bad("accept_bearer is for presets of bearer tokens; this platform has none, so leave it out")
 	}
 	if len(e.errs) > 0 {
 		return fmt.Errorf("attest/oidc: configuration: preset %s: %w", e.name, errors.Join(e.errs...))
@@ -68,14 +69,15 @@ func (e *expander) checkPinned() {
 	}{{"issuer", e.file.Issuer != ""}, {"jwks", len(e.file.JWKS) > 0}, {"jwks_file", e.file.JWKSFile != ""},
 		{"jwks_url", e.file.JWKSURL != ""}, {"types", len(e.file.Types) > 0}, {"subject", e.file.Subject != ""}, {"other_audiences", len(e.file.OtherAudiences) > 0}} {
 		if pinned.set {
-			e.bad("%s is pinned by the preset and cannot be set; leave it out, or leave out preset and say all of it yourself", pinned.key)
+			e.bad("%s is pinned by the preset and cannot be set; leave it out, or leave out preset and configure all members yourself", pinned.key)
 		}
 	}
 	if e.file.Fetch.Private && !slices.ContainsFunc(e.params, func(p param) bool { return p.host }) {
-		e.bad("allow_private_addresses: the keys of this platform are on the public internet")
+		e.bad("allow_private_addresses: the keys of this platform are on the public internet; leave it out")
 	}
 }
 
+// parameters checks the values of the preset's parameters and keeps them in e.values.
 func (e *expander) parameters() {
 	known := map[string]bool{}
 	for _, p := range e.params {
@@ -87,21 +89,21 @@ func (e *expander) parameters() {
 		case !set && p.optional:
 			continue
 		case !set:
-			e.bad("parameters: %s is missing", p.name)
+			e.bad("parameters: %s is missing; the preset needs it", p.name)
 		}
 		if (set || v != "") && (!p.pattern.MatchString(v) || strings.Contains(v, "..")) {
-			e.bad("parameters: %s is not of the form that the platform uses", p.name)
+			e.bad("parameters: %s: %q does not have the form that the platform uses", p.name, v)
 		}
 		e.values[p.name] = v
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.file.Parameters)) {
 		if !known[name] {
-			e.bad("parameters: there is no %q", name)
+			e.bad("parameters: there is no %q in this preset; leave it out", name)
 		}
 	}
 }
 
-// fill puts the parameters into a text.
+// fill replaces {name} and {/name} in a text with the values of the parameters.
 func (e *expander) fill(text string) string {
 	for _, p := range e.params {
 		segment := ""
@@ -113,13 +115,13 @@ func (e *expander) fill(text string) string {
 	return text
 }
 
-// allowances widens the preset by the dangers that the file names.
+// allowances widens the preset by the exceptions that the file lists in allow.
 func (e *expander) allowances() {
 	e.required = maps.Clone(e.required)
 	for _, name := range e.file.Allow {
 		a, known := e.allow[name]
 		if !known {
-			e.bad("allow: there is no %q; there is %s", name, listed(slices.Sorted(maps.Keys(e.allow))))
+			e.bad("allow: there is no %q; the preset has %s", name, listed(slices.Sorted(maps.Keys(e.allow))))
 			continue
 		}
 		if len(a.values) > 0 {
@@ -131,7 +133,7 @@ func (e *expander) allowances() {
 	}
 }
 
-// claims sets what is required of claims and what becomes a selector.
+// claims sets the required claims and the selectors of c.
 func (e *expander) claims(c *Config) {
 	c.Present, c.shape, c.unique, c.shared = e.present, shape(e.fill(e.shape)), e.unique, e.shared
 	for _, path := range slices.Sorted(maps.Keys(e.required)) {
@@ -145,18 +147,18 @@ func (e *expander) claims(c *Config) {
 		}
 		for _, v := range asked {
 			if !slices.Contains(values, v) {
-				e.bad("required %s: %q is not among what the preset accepts: %s%s", path, v, listed(values), e.allowed(path))
+				e.bad("required %s: the preset does not accept %q; it accepts %s%s", path, v, listed(values), e.allowed(path))
 			}
 		}
 	}
 	for _, o := range e.owners {
 		values := c.Required[o.path]
 		if len(values) == 0 {
-			e.bad("required: name the values of %s, %s", o.path, o.what)
+			e.bad("required: list the accepted values of %s: %s", o.path, o.what)
 		}
 		for _, v := range values {
 			if !o.pattern.MatchString(v) {
-				e.bad("required %s: %q is not what such a claim looks like: %s", o.path, v, o.what)
+				e.bad("required %s: %q does not have the form of this claim; list %s", o.path, v, o.what)
 			}
 		}
 	}
@@ -164,33 +166,35 @@ func (e *expander) claims(c *Config) {
 	maps.Copy(c.Selectors, e.selectors)
 	for _, name := range slices.Sorted(maps.Keys(e.file.Selectors)) {
 		if _, taken := e.selectors[name]; taken || slices.Contains(shape(e.shape).names(), name) {
-			e.bad("selectors %s: the preset has set this one; choose another name", name)
+			e.bad("selectors %s: the preset already defines it; choose another name", name)
 		}
 		c.Selectors[name] = e.file.Selectors[name]
 	}
 }
 
-// allowed says what in allow would widen the requirement of a path.
+// allowed returns a hint about the exception that would widen the requirement of a
+// path, "" when there is none.
 func (e *expander) allowed(path string) string {
 	for _, name := range slices.Sorted(maps.Keys(e.allow)) {
 		if e.allow[name].path == path {
-			return "; see allow: [" + name + "] on the page"
+			return "; docs/attestors/oidc.md describes the exception allow: [" + name + "]"
 		}
 	}
 	return ""
 }
 
+// audiences sets the audience of c. It refuses audiences of services other than ebb.
 func (e *expander) audiences(c *Config) {
 	if e.audience != "" {
 		if c.Audience != "" && c.Audience != e.audience {
-			e.bad("audience: the platform makes tokens for %s alone", e.audience)
+			e.bad("audience: tokens of the platform always have the audience %s; leave audience out", e.audience)
 		}
 		c.Audience = e.audience
 		return
 	}
 	for _, other := range slices.Concat(foreignAudiences, e.refused) {
 		if other = e.fill(other); c.Audience == other || strings.HasPrefix(c.Audience, strings.TrimSuffix(other, "/")+"/") {
-			e.bad("audience: tokens for %s are made for others; have tokens made for the URL of this ebb", other)
+			e.bad("audience: tokens for %s are meant for another service; use the URL of this ebb and request tokens for it", other)
 		}
 	}
 	if c.Audience == "" {
@@ -198,10 +202,11 @@ func (e *expander) audiences(c *Config) {
 	}
 }
 
+// limits sets the algorithms, the lifetime and the leeway of c.
 func (e *expander) limits(c *Config) {
 	for _, a := range c.Algs {
 		if !slices.Contains(e.algs, a) {
-			e.bad("algs: the platform does not sign with %q", a)
+			e.bad("algs: the platform does not sign with %q; leave algs out for those of the preset", a)
 		}
 	}
 	if len(c.Algs) == 0 {
@@ -209,13 +214,13 @@ func (e *expander) limits(c *Config) {
 	}
 	c.MaxLifetime = cmp.Or(c.MaxLifetime, e.maxLifetime)
 	if c.MaxLifetime > e.maxLifetime {
-		e.bad("max_lifetime is more than the %s of the preset", e.maxLifetime)
+		e.bad("max_lifetime is %s, more than the %s of the preset", c.MaxLifetime, e.maxLifetime)
 	}
-	if c.Leeway == nil { // 0 narrows
+	if c.Leeway == nil { // an explicit 0 is stricter than the preset and is kept
 		c.Leeway = new(presetLeeway)
 	}
 	if *c.Leeway > presetLeeway {
-		e.bad("leeway is more than the %s of the preset", presetLeeway)
+		e.bad("leeway is %s, more than the %s of the preset", *c.Leeway, presetLeeway)
 	}
 }
 

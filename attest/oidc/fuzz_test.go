@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/oidc"
 )
 
-// FuzzSubject: a subject that a shape reads is that shape with its names filled
-// in, and nothing more.
+// FuzzSubject checks that a subject which matches a shape equals the shape with its
+// names replaced by the values that were read.
 func FuzzSubject(f *testing.F) {
 	const shape = "spiffe://id.e2b.dev/prj-acme/<sandbox_id>/<execution_id>"
 	for _, s := range []string{"spiffe://id.e2b.dev/prj-acme/s/x", "spiffe://id.e2b.dev/prj-acme//x", "spiffe://id.e2b.dev/prj-acme/<sandbox_id>/<execution_id>", "", "////"} {
@@ -29,8 +29,8 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzRequired: whatever JSON a platform signs at a claim, it is taken for its
-// required value only if it is that text or that boolean.
+// FuzzRequired checks with arbitrary JSON in a required claim that only the required
+// string or boolean is accepted.
 func FuzzRequired(f *testing.F) {
 	for _, s := range []string{`"true"`, `true`, `"TRUE"`, `["true"]`, `1`, `null`, `{"true":true}`, `"true\u0000"`, `" true"`, `"tr\u0075e"`} {
 		f.Add([]byte(s))

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Attestor judges the tokens of one issuer.
@@ -22,25 +22,27 @@ type Attestor struct {
 	present   []named
 	required  []named
 	selectors []named
-	people    bool // ID tokens alone
+	people    bool // accept only ID tokens
 }
 
-// named is a claim, what the configuration calls it, and what a trace says of it.
+// named is a claim: its name in the configuration, its name in a trace, and its path.
 type named struct {
 	name, step string
 	path       path
 }
 
-func nameAll(what string, paths map[string]string) []named {
+// nameAll returns paths as a list sorted by name, with prefix before each trace name.
+func nameAll(prefix string, paths map[string]string) []named {
 	var out []named
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		p, _ := parsePath(paths[name]) // check has parsed it before
-		out = append(out, named{name, what + " " + name, p})
+		out = append(out, named{name, prefix + " " + name, p})
 	}
 	return out
 }
 
-func same(names []string) map[string]string {
+// identityMap returns a map of each name to itself.
+func identityMap(names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
 		out[name] = name
@@ -50,8 +52,8 @@ func same(names []string) map[string]string {
 
 var _ attest.Attestor = (*Attestor)(nil)
 
-// New makes an Attestor. It does not fetch keys, so that ebb starts when an
-// issuer is down; it does read keys that are in place.
+// New returns an Attestor. It does not fetch keys, so that ebb starts while an issuer
+// is down. It does read keys from the configuration or a file.
 func New(c Config) (*Attestor, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -60,7 +62,8 @@ func New(c Config) (*Attestor, error) {
 		c.Now = time.Now
 	}
 	a := &Attestor{
-		cfg: c, present: nameAll("present", same(c.Present)), required: nameAll("required", same(slices.Collect(maps.Keys(c.Required)))),
+		cfg: c, present: nameAll("present", identityMap(c.Present)),
+		required:  nameAll("required", identityMap(slices.Collect(maps.Keys(c.Required)))),
 		selectors: nameAll("selector", c.Selectors),
 	}
 	a.profile = jose.Profile{Types: c.Types, AllowNoType: len(c.Types) == 0, Algs: c.Algs, Issuer: c.Issuer,
@@ -95,17 +98,17 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if err != nil {
 		return attest.Identity{}, a.failure(err)
 	}
-	// The pipeline compares jkt for all kinds; only a certificate has no place
-	// in Identity.
+	// The pipeline compares jkt for all kinds. Identity has no member for the
+	// certificate, so it is compared here.
 	if x5t != "" && x5t != e.Key.X5T {
-		return attest.Identity{}, attest.Reject(attest.ReasonKeyBinding, "the token is bound to another client certificate", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonKeyBinding, "the token is bound to another client certificate; connect with the certificate that the token names in cnf", nil)
 	}
 	id := attest.Identity{
 		Attestor: a.cfg.Name, Class: a.cfg.Class, NotAfter: c.Expiry, MadeAt: c.Made(), Key: jkt,
 		ReplayID: "jwt:" + c.Digest(), ReplayUntil: c.Expiry.Add(*a.cfg.Leeway),
 	}
 	if id.Subject, err = a.subject.text(c); err != nil || id.Subject == "" {
-		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the token does not name its subject", err)
+		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the token has no subject, or one that is not plain text", err)
 	}
 	attest.Passed(ctx, "subject", id.Subject)
 	if err := a.checkClaims(ctx, c); err != nil {
@@ -121,29 +124,32 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// checkClaims is about what must be in the token.
+const missingClaim = "the token lacks a required claim, or a required claim has another value; the operator sees which with ebb attest explain"
+
+// checkClaims returns a rejection unless the token has the present and required claims.
 func (a *Attestor) checkClaims(ctx context.Context, c *jose.Claims) error {
 	for _, n := range a.present {
 		got, err := n.path.text(c)
 		if err != nil || got == "" {
-			return attest.Reject(attest.ReasonClaims, "the token lacks a claim or value that is required of it", fmt.Errorf("%s: %w", n.name, cmp.Or(err, errAbsent)))
+			return attest.Reject(attest.ReasonClaims, missingClaim, fmt.Errorf("%s: %w", n.name, cmp.Or(err, errAbsent)))
 		}
 		attest.Passed(ctx, n.step, got)
 	}
 	for _, n := range a.required {
 		got, err := n.path.text(c)
 		if err == nil && !slices.Contains(a.cfg.Required[n.name], got) {
-			err = errors.New("the claim has another value")
+			err = errors.New("the claim has none of the accepted values")
 		}
 		if err != nil {
-			return attest.Reject(attest.ReasonClaims, "the token lacks a claim or value that is required of it", fmt.Errorf("%s: %w", n.name, err))
+			return attest.Reject(attest.ReasonClaims, missingClaim, fmt.Errorf("%s: %w", n.name, err))
 		}
 		attest.Passed(ctx, n.step, got)
 	}
 	return nil
 }
 
-// selectorsOf leaves out claims that are absent: then nothing matches them.
+// selectorsOf returns the selectors of a token. A selector whose claim is absent is left
+// out, so that no registration of it matches.
 func (a *Attestor) selectorsOf(ctx context.Context, c *jose.Claims, subject string) (map[string]string, error) {
 	out := make(map[string]string, 1+len(a.selectors))
 	out["sub"] = subject
@@ -152,7 +158,7 @@ func (a *Attestor) selectorsOf(ctx context.Context, c *jose.Claims, subject stri
 		switch {
 		case errors.Is(err, errAbsent):
 		case err != nil:
-			return nil, attest.Reject(attest.ReasonClaims, "a claim of the token cannot be compared", fmt.Errorf("selector %s: %w", n.name, err))
+			return nil, attest.Reject(attest.ReasonClaims, "a claim of the token that is mapped to a selector is not a string, a boolean or an integer", fmt.Errorf("selector %s: %w", n.name, err))
 		default:
 			out[n.name] = got
 			attest.Passed(ctx, n.step, got)
@@ -162,11 +168,13 @@ func (a *Attestor) selectorsOf(ctx context.Context, c *jose.Claims, subject stri
 		return out, nil
 	}
 	if err := a.cfg.shape.read(subject, out); err != nil {
-		return nil, attest.Reject(attest.ReasonClaims, "the subject of the token is not one that is accepted", err)
+		return nil, attest.Reject(attest.ReasonClaims, "the subject of the token does not have the form of this platform", err)
 	}
 	return out, nil
 }
 
+// failure converts an error of package jose into a rejection, or adds the instance's
+// name to an error which means that the token could not be judged.
 func (a *Attestor) failure(err error) error {
 	if err = attest.FromToken(err); errors.Is(err, attest.ErrRejected) {
 		return err

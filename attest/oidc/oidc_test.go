@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/oidc"
 )
 
 const aud = "https://ebb.example"
@@ -107,7 +107,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// foreign is a token that is right in everything but who signed it.
+// foreign returns a token that is valid except for its signature by another issuer's key.
 func foreign(t testing.TB, f fixture, kid string) string {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -143,7 +143,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// What is mapped must be comparable in one way only.
+// Values of mapped claims without exactly one text form are rejected.
 func TestIncomparable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -159,7 +159,7 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// A bearer of a certificate-bound token must hold the certificate.
+// A certificate-bound token is accepted only with that client certificate.
 func TestCertificateBound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -195,28 +195,28 @@ func TestConfigProblems(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for want, change := range map[string]func(*oidc.Config){
-		"name is empty":                       func(c *oidc.Config) { c.Name = "" },
-		"issuer is not a URL":                 func(c *oidc.Config) { c.Issuer = "ci" },
-		"audience is empty":                   func(c *oidc.Config) { c.Audience = "" },
-		"exactly one of jwks":                 func(c *oidc.Config) { c.JWKSURL = "" },
-		"exactly one of jwks, jwks_file":      func(c *oidc.Config) { c.JWKSFile = "x" },
-		"not https":                           func(c *oidc.Config) { c.JWKSURL = "http://issuer.example/jwks" },
-		"without user information":            func(c *oidc.Config) { c.JWKSURL = "https://a:b@issuer.example/jwks" },
-		"algs: \"none\"":                      func(c *oidc.Config) { c.Algs = []jose.Alg{"none"} },
-		"algs: \"HS256\"":                     func(c *oidc.Config) { c.Algs = []jose.Alg{"HS256"} },
-		"types: \"at+jwt\"":                   func(c *oidc.Config) { c.Types = []string{"at+jwt"} },
-		"types: \"application/AT+JWT\"":       func(c *oidc.Config) { c.Types = []string{"application/AT+JWT"} },
-		"leeway is not between":               func(c *oidc.Config) { c.Leeway = new(time.Hour) },
-		"max_lifetime is negative":            func(c *oidc.Config) { c.MaxLifetime = -1 },
-		"required \"x\": name the values":     func(c *oidc.Config) { c.Required = map[string][]string{"x": nil} },
-		"required \"y\": name the values":     func(c *oidc.Config) { c.Required = map[string][]string{"y": {""}} },
-		"claim path \"a..b\"":                 func(c *oidc.Config) { c.Selectors = map[string]string{"x": "a..b"} },
-		"claim path \"\"":                     func(c *oidc.Config) { c.Selectors = map[string]string{"x": ""} },
-		"sub is always the subject":           func(c *oidc.Config) { c.Selectors = map[string]string{"sub": "email"} },
-		"no usable key":                       func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`{"keys":[]}`) },
-		"not one strict JSON object":          func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`nope`) },
-		"private or symmetric":                func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`{"keys":[{"kty":"oct","k":"AA"}]}`) },
-		"subject: the claim path \"a.\" has ": func(c *oidc.Config) { c.Subject = "a." },
+		"name is empty":                                 func(c *oidc.Config) { c.Name = "" },
+		"issuer is not a URL":                           func(c *oidc.Config) { c.Issuer = "ci" },
+		"audience is empty":                             func(c *oidc.Config) { c.Audience = "" },
+		"exactly one of jwks":                           func(c *oidc.Config) { c.JWKSURL = "" },
+		"exactly one of jwks, jwks_file":                func(c *oidc.Config) { c.JWKSFile = "x" },
+		"not https":                                     func(c *oidc.Config) { c.JWKSURL = "http://issuer.example/jwks" },
+		"without user information":                      func(c *oidc.Config) { c.JWKSURL = "https://a:b@issuer.example/jwks" },
+		"algs: ebb does not accept algorithm \"none\"":  func(c *oidc.Config) { c.Algs = []jose.Alg{"none"} },
+		"algs: ebb does not accept algorithm \"HS256\"": func(c *oidc.Config) { c.Algs = []jose.Alg{"HS256"} },
+		"types: \"at+jwt\"":                             func(c *oidc.Config) { c.Types = []string{"at+jwt"} },
+		"types: \"application/AT+JWT\"":                 func(c *oidc.Config) { c.Types = []string{"application/AT+JWT"} },
+		"not between 0 and 5m0s":                        func(c *oidc.Config) { c.Leeway = new(time.Hour) },
+		"max_lifetime is negative":                      func(c *oidc.Config) { c.MaxLifetime = -1 },
+		"required \"x\": list the accepted values":      func(c *oidc.Config) { c.Required = map[string][]string{"x": nil} },
+		"required \"y\": list the accepted values":      func(c *oidc.Config) { c.Required = map[string][]string{"y": {""}} },
+		"claim path \"a..b\"":                           func(c *oidc.Config) { c.Selectors = map[string]string{"x": "a..b"} },
+		"claim path \"\"":                               func(c *oidc.Config) { c.Selectors = map[string]string{"x": ""} },
+		"sub is always the subject":                     func(c *oidc.Config) { c.Selectors = map[string]string{"sub": "email"} },
+		"no usable key":                                 func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`{"keys":[]}`) },
+		"not one strict JSON object":                    func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`nope`) },
+		"private or symmetric":                          func(c *oidc.Config) { c.JWKSURL, c.JWKS = "", []byte(`{"keys":[{"kty":"oct","k":"AA"}]}`) },
+		"subject: the claim path \"a.\" has ":           func(c *oidc.Config) { c.Subject = "a." },
 	} {
 		c := f.config()
 		change(&c)
@@ -249,7 +249,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzAttest: whatever is shown is rejected, never judged or a panic.
+// FuzzAttest checks that arbitrary documents are rejected, without a panic and without
+// an error that means "could not judge".
 func FuzzAttest(f *testing.F) {
 	clock := attesttest.NewClock()
 	issuer := attesttest.NewIssuer(f, clock)
@@ -266,8 +267,9 @@ func FuzzAttest(f *testing.F) {
 	})
 }
 
-// TestSeveralAudiences: whoever is named in aud beside ebb can present the token here, so it is
-// refused unless the configuration names that audience and the reason.
+// TestSeveralAudiences checks that a token with another audience beside ebb is refused
+// unless the configuration lists that audience with a reason. Every service in aud
+// receives the token and could present it here.
 func TestSeveralAudiences(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -313,5 +315,29 @@ func TestSeveralAudiences(t *testing.T) {
 	}
 	if _, err := oidc.Decode([]byte(`{"preset":"github-actions","audience":"` + aud + `","required":{"repository_owner_id":"65"},"other_audiences":{"https://sts.example":"why"}}`)); err == nil {
 		t.Error("a preset was widened")
+	}
+}
+
+// TestTrace checks that a trace has the passed checks in order, up to the first failure.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	v := newVendor(t, readGolden(t, "gitlab"))
+	a := v.open(nil)
+	for _, tc := range []struct {
+		change     object
+		want, gone string
+	}{
+		{nil, "subject=project_path:my-group/my-project:ref_type:branch:ref:feature-branch-1 present job_id=302 " +
+			"present pipeline_id=574 present project_id=20 required namespace_id=72 required ref_protected=true selector environment=test-environment2", "\x00"},
+		{object{"ref_protected": "false"}, "required namespace_id=72", "required ref_protected"},
+		{object{"aud": "https://other.example"}, "issuer=https://gitlab.com", "subject"},
+	} {
+		var steps []string
+		ctx := attest.WithTrace(t.Context(), func(s attest.Step) { steps = append(steps, s.Check+"="+s.Found) })
+		_, err := a.Attest(ctx, v.evidence(tc.change))
+		got := strings.Join(steps, " ")
+		if (err == nil) != (tc.change == nil) || !strings.Contains(got, tc.want) || strings.Contains(got, tc.gone) {
+			t.Errorf("%v: got %s, %v", tc.change, got, err)
+		}
 	}
 }

@@ -5,66 +5,68 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// preset is what ebb pins about a platform that gives its workloads tokens. It is
-// data, a file for each sort of platform; the page docs/attestors/oidc.md has the
-// reasons in words.
+// preset is the pinned configuration for one platform that issues tokens to its
+// workloads. Presets are data, in one file for each sort of platform. The page
+// docs/attestors/oidc.md explains the choices.
 type preset struct {
 	name string
-	// params fill in {name}, and {/name} with a slash before it or nothing, in the
-	// texts below.
+	// params are the parameters of the texts below. {name} in a text stands for the
+	// value, {/name} for a slash and the value, or for nothing when the value is empty.
 	params []param
-	// issuer is the iss, keys the jwks_uri of its discovery document.
+	// issuer is the iss of tokens, keys the jwks_uri of the discovery document.
 	issuer, keys string
 	algs         []jose.Alg
-	// audience is the only one that the platform can make; "": the operator's
-	// choice, but none of refused or below it.
+	// audience is set for a platform whose tokens always have this audience. Otherwise
+	// the operator chooses one, but none of refused and no URL below one of them.
 	audience string
 	refused  []string
-	// maxLifetime is the longest that the platform makes.
+	// maxLifetime is the longest lifetime of the platform's tokens.
 	maxLifetime time.Duration
-	// bearer: what the token's holder shows everybody, so that it has to be asked
-	// for by name (accept_bearer).
+	// bearer is true when a workload sends the same token to every service. The
+	// configuration must then have accept_bearer.
 	bearer bool
-	// shape of the subject, see the type.
+	// shape is the pattern of the subject, see type shape.
 	shape string
-	// owners are claims whose values the configuration must name.
+	// owners are claims whose accepted values the configuration must list.
 	owners []owner
-	// required are claims and their accepted values, present those that a token of
-	// this platform has whatever their values.
+	// required maps claims to their accepted values. present are claims that every
+	// token of the platform has, with any value.
 	required map[string][]string
 	present  []string
-	// selectors are names and claim paths. unique are those that together name one
-	// sandbox, as far as the platform's tokens can.
+	// selectors maps selector names to claim paths. Each set in unique identifies one
+	// sandbox, as precisely as the platform's tokens can.
 	selectors map[string]string
 	unique    [][]string
-	// shared are values of such selectors, by name, that many sandboxes have.
+	// shared maps selectors in unique to a pattern of values that many sandboxes have.
 	shared map[string]*regexp.Regexp
-	// allow are the dangers that can be allowed by name.
+	// allow maps the names of exceptions, which weaken the preset, to their effect.
 	allow map[string]allowance
 }
 
-// param is a part of a preset that the operator knows.
+// param is a parameter of a preset, whose value the operator supplies.
 type param struct {
 	name     string
 	pattern  *regexp.Regexp
 	fallback string
 	optional bool
-	// host: the key server is the operator's own and may have a private address.
+	// host is true when the parameter chooses the key server. The server is then the
+	// operator's own and may have a private address.
 	host bool
 }
 
-// owner is a claim that says whose workload it is. Its pattern refuses names
-// where an id belongs: names are given to somebody else some day.
+// owner is a claim that identifies the owner of a workload. Its pattern accepts ids and
+// refuses names, because a platform can later assign a released name to another owner.
 type owner struct {
 	path    string
 	pattern *regexp.Regexp
 	what    string
 }
 
-// allowance widens one requirement: more values, or with none, no requirement.
+// allowance widens the requirement of one claim by more values. Without values it
+// removes the requirement.
 type allowance struct {
 	path   string
 	values []string
@@ -81,7 +83,7 @@ var (
 	urlText    = regexp.MustCompile(`\Ahttps://[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?(?:/[A-Za-z0-9_-]{1,100}){0,4}\z`)
 )
 
-// Ids that say by their looks what they are.
+// Patterns of ids that are specific to one platform.
 var (
 	modalWorkspace = regexp.MustCompile(`\Aac-[A-Za-z0-9]{1,64}\z`)
 	vercelOwner    = regexp.MustCompile(`\A(?:team_)?[A-Za-z0-9]{8,64}\z`)
@@ -91,7 +93,7 @@ var (
 
 func presets() []preset { return slices.Concat(ciPresets(), sandboxPresets(), cloudPresets()) }
 
-// Presets lists the names of the presets, sorted.
+// Presets returns the names of the presets, sorted.
 func Presets() []string {
 	var names []string
 	for _, p := range presets() {

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/oidc"
 )
 
-// TestPresetPinned: what a preset pins cannot be set, on any of them, and the
-// error says so for all keys at once.
+// TestPresetPinned checks for every preset that pinned members cannot be set, and that
+// one error lists all of them.
 func TestPresetPinned(t *testing.T) {
 	t.Parallel()
 	for name, g := range goldens(t) {
@@ -28,7 +28,7 @@ func TestPresetPinned(t *testing.T) {
 	}
 }
 
-// TestPresetNarrows: configuration may narrow a preset and never widen it.
+// TestPresetNarrows checks that configuration cannot widen a preset.
 func TestPresetNarrows(t *testing.T) {
 	t.Parallel()
 	const uuid = "00000000-0000-4000-8000-000000000000"
@@ -40,57 +40,57 @@ func TestPresetNarrows(t *testing.T) {
 		{"github-actions", object{"preset": "github"}, `there is no preset "github"; the presets are azure-v1, azure-v2, buildkite,`},
 		{"github-actions", object{"preset": "GitHub-Actions"}, "there is no preset"},
 		{"github-actions", object{"audience": nil}, "audience is empty"},
-		{"github-actions", object{"audience": "https://github.com/octo-org"}, "tokens for https://github.com/ are made for others"},
-		{"github-actions", object{"audience": "sts.amazonaws.com"}, "tokens for sts.amazonaws.com are made for others"},
-		{"github-actions", object{"required": nil}, "name the values of repository_owner_id"},
-		{"github-actions", object{"required": object{"repository_owner_id": "octo-org"}}, `"octo-org" is not what such a claim looks like`},
-		{"github-actions", object{"required": object{"repository_owner_id": []string{"65", "*"}}}, `"*" is not what such a claim looks like`},
-		{"github-actions", object{"required": object{"repository_owner_id": []string{}}}, "name the values of repository_owner_id"},
-		{"github-actions", object{"required": object{"repository_owner_id": "65", "event_name": []string{"push", "pull_request_target"}}}, `"pull_request_target" is not among what the preset accepts`},
+		{"github-actions", object{"audience": "https://github.com/octo-org"}, "tokens for https://github.com/ are meant for another service"},
+		{"github-actions", object{"audience": "sts.amazonaws.com"}, "tokens for sts.amazonaws.com are meant for another service"},
+		{"github-actions", object{"required": nil}, "list the accepted values of repository_owner_id"},
+		{"github-actions", object{"required": object{"repository_owner_id": "octo-org"}}, `"octo-org" does not have the form of this claim`},
+		{"github-actions", object{"required": object{"repository_owner_id": []string{"65", "*"}}}, `"*" does not have the form of this claim`},
+		{"github-actions", object{"required": object{"repository_owner_id": []string{}}}, "list the accepted values of repository_owner_id"},
+		{"github-actions", object{"required": object{"repository_owner_id": "65", "event_name": []string{"push", "pull_request_target"}}}, `the preset does not accept "pull_request_target"`},
 		{"github-actions", object{"algs": []string{"RS256", "ES256"}}, `the platform does not sign with "ES256"`},
-		{"github-actions", object{"max_lifetime": "16m"}, "max_lifetime is more than the 15m0s"},
+		{"github-actions", object{"max_lifetime": "16m"}, "max_lifetime is 16m0s, more than the 15m0s"},
 		{"github-actions", object{"max_lifetime": "0s"}, "max_lifetime: this is not"},
-		{"github-actions", object{"leeway": "31s"}, "leeway is more than the 30s"},
-		{"github-actions", object{"selectors": object{"repository_id": "repository"}}, "selectors repository_id: the preset has set this one"},
+		{"github-actions", object{"leeway": "31s"}, "leeway is 31s, more than the 30s"},
+		{"github-actions", object{"selectors": object{"repository_id": "repository"}}, "selectors repository_id: the preset already defines it"},
 		{"github-actions", object{"allow_private_addresses": true}, "on the public internet"},
 		{"github-actions", object{"accept_bearer": true}, "accept_bearer is for presets of bearer tokens"},
-		{"github-actions", object{"allow": []string{"everything"}}, `allow: there is no "everything"; there is issue_comment, merge_group, pull_request, pull_request_target, workflow_run`},
-		{"github-actions", object{"parameters": object{"enterprise": "a/../b"}}, "parameters: enterprise is not of the form"},
-		{"github-actions", object{"parameters": object{"enterprise": ""}}, "parameters: enterprise is not of the form"},
+		{"github-actions", object{"allow": []string{"everything"}}, `allow: there is no "everything"; the preset has issue_comment, merge_group, pull_request, pull_request_target, workflow_run`},
+		{"github-actions", object{"parameters": object{"enterprise": "a/../b"}}, "parameters: enterprise: "},
+		{"github-actions", object{"parameters": object{"enterprise": ""}}, "parameters: enterprise: "},
 		{"github-actions", object{"parameters": object{"org": "x"}}, `parameters: there is no "org"`},
-		{"github-ghe", object{"parameters": object{"subdomain": "evil.example/x"}}, "parameters: subdomain is not"},
+		{"github-ghe", object{"parameters": object{"subdomain": "evil.example/x"}}, "parameters: subdomain: "},
 		{"github-ghe", object{"parameters": nil}, "parameters: subdomain is missing"},
-		{"github-server", object{"parameters": object{"host": "a.example/x"}}, "parameters: host is not"},
-		{"github-server", object{"parameters": object{"host": "user@a.example"}}, "parameters: host is not"},
-		{"github-server", object{"audience": "https://git.corp.example/acme"}, "are made for others"},
-		{"gitlab", object{"parameters": object{"url": "http://gitlab.example.com"}}, "parameters: url is not"},
-		{"gitlab", object{"parameters": object{"url": "https://gitlab.example.com/"}}, "parameters: url is not"},
-		{"gitlab", object{"parameters": object{"url": "https://gitlab.example.com?x"}}, "parameters: url is not"},
-		{"gitlab", object{"parameters": object{"url": "https://gitlab..example.com"}}, "parameters: url is not"},
-		{"gitlab", object{"audience": "https://gitlab.com"}, "are made for others"},
-		{"gitlab", object{"required": object{"namespace_id": "my-group"}}, "is not what such a claim looks like"},
-		{"gitlab", object{"required": object{"namespace_id": "72", "ref_protected": []string{"true", "false"}}}, "see allow: [unprotected_refs] on the page"},
-		{"circleci", object{"parameters": object{"org": "acme"}}, "parameters: org is not"},
-		{"circleci", object{"audience": "8268f1d5-9e76-4077-bf49-2c2007b7d71f"}, "are made for others"},
-		{"buildkite", object{"required": object{"organization_id": "acme-inc"}}, "is not what such a claim looks like"},
-		{"fly", object{"audience": "https://fly.io/example-org"}, "are made for others"},
-		{"e2b", object{"parameters": object{"project": "prj/x", "keys": "k"}}, "parameters: project is not"},
-		{"e2b", object{"parameters": object{"project": "prj", "keys": "../k"}}, "parameters: keys is not"},
-		{"e2b", object{"parameters": object{"project": "prj", "keys": "/evil.example/k"}}, "parameters: keys is not"},
-		{"e2b", object{"selectors": object{"sandbox_id": "jti"}}, "selectors sandbox_id: the preset has set this one"},
-		{"modal", object{"accept_bearer": nil}, "say accept_bearer: true"},
-		{"modal", object{"audience": "https://ebb.example"}, "the platform makes tokens for oidc.modal.com alone"},
-		{"modal", object{"max_lifetime": "72h"}, "max_lifetime is more than"},
-		{"modal", object{"required": object{"workspace_id": "acme"}}, "is not what such a claim looks like"},
-		{"vercel", object{"required": object{"owner_id": "acme"}}, "is not what such a claim looks like"},
-		{"vercel", object{"required": object{"owner_id": "team_7Gw5ZMzpQA8h90F832KGp7nwbuh3", "environment": "preview"}}, "see allow: [any_environment] on the page"},
-		{"google-compute", object{"required": object{"google.compute_engine.project_number": "my-project"}}, "is not what such a claim looks like"},
-		{"google-cloud-run", object{"required": object{"email": "tool@my-project.iam.gserviceaccount.com"}}, "name the values of sub"},
-		{"google-gke", object{"parameters": object{"project": "p", "location": "l", "cluster": "c/x"}}, "parameters: cluster is not"},
-		{"google-gke", object{"audience": "https://container.googleapis.com/v1/projects/my-project/locations/europe-west1/clusters/agents"}, "are made for others"},
-		{"azure-v1", object{"parameters": object{"tenant": "common"}}, "parameters: tenant is not"},
-		{"azure-v1", object{"audience": "https://management.azure.com/"}, "are made for others"},
-		{"azure-v1", object{"required": object{"oid": uuid, "tid": uuid}}, "is not among what the preset accepts"},
+		{"github-server", object{"parameters": object{"host": "a.example/x"}}, "parameters: host: "},
+		{"github-server", object{"parameters": object{"host": "user@a.example"}}, "parameters: host: "},
+		{"github-server", object{"audience": "https://git.corp.example/acme"}, "are meant for another service"},
+		{"gitlab", object{"parameters": object{"url": "http://gitlab.example.com"}}, "parameters: url: "},
+		{"gitlab", object{"parameters": object{"url": "https://gitlab.example.com/"}}, "parameters: url: "},
+		{"gitlab", object{"parameters": object{"url": "https://gitlab.example.com?x"}}, "parameters: url: "},
+		{"gitlab", object{"parameters": object{"url": "https://gitlab..example.com"}}, "parameters: url: "},
+		{"gitlab", object{"audience": "https://gitlab.com"}, "are meant for another service"},
+		{"gitlab", object{"required": object{"namespace_id": "my-group"}}, "does not have the form of this claim"},
+		{"gitlab", object{"required": object{"namespace_id": "72", "ref_protected": []string{"true", "false"}}}, "exception allow: [unprotected_refs]"},
+		{"circleci", object{"parameters": object{"org": "acme"}}, "parameters: org: "},
+		{"circleci", object{"audience": "8268f1d5-9e76-4077-bf49-2c2007b7d71f"}, "are meant for another service"},
+		{"buildkite", object{"required": object{"organization_id": "acme-inc"}}, "does not have the form of this claim"},
+		{"fly", object{"audience": "https://fly.io/example-org"}, "are meant for another service"},
+		{"e2b", object{"parameters": object{"project": "prj/x", "keys": "k"}}, "parameters: project: "},
+		{"e2b", object{"parameters": object{"project": "prj", "keys": "../k"}}, "parameters: keys: "},
+		{"e2b", object{"parameters": object{"project": "prj", "keys": "/evil.example/k"}}, "parameters: keys: "},
+		{"e2b", object{"selectors": object{"sandbox_id": "jti"}}, "selectors sandbox_id: the preset already defines it"},
+		{"modal", object{"accept_bearer": nil}, "set accept_bearer: true"},
+		{"modal", object{"audience": "https://ebb.example"}, "always have the audience oidc.modal.com"},
+		{"modal", object{"max_lifetime": "72h"}, "more than the 49h0m0s"},
+		{"modal", object{"required": object{"workspace_id": "acme"}}, "does not have the form of this claim"},
+		{"vercel", object{"required": object{"owner_id": "acme"}}, "does not have the form of this claim"},
+		{"vercel", object{"required": object{"owner_id": "team_7Gw5ZMzpQA8h90F832KGp7nwbuh3", "environment": "preview"}}, "exception allow: [any_environment]"},
+		{"google-compute", object{"required": object{"google.compute_engine.project_number": "my-project"}}, "does not have the form of this claim"},
+		{"google-cloud-run", object{"required": object{"email": "tool@my-project.iam.gserviceaccount.com"}}, "list the accepted values of sub"},
+		{"google-gke", object{"parameters": object{"project": "p", "location": "l", "cluster": "c/x"}}, "parameters: cluster: "},
+		{"google-gke", object{"audience": "https://container.googleapis.com/v1/projects/my-project/locations/europe-west1/clusters/agents"}, "are meant for another service"},
+		{"azure-v1", object{"parameters": object{"tenant": "common"}}, "parameters: tenant: "},
+		{"azure-v1", object{"audience": "https://management.azure.com/"}, "are meant for another service"},
+		{"azure-v1", object{"required": object{"oid": uuid, "tid": uuid}}, "the preset does not accept"},
 	} {
 		if _, err := newVendor(t, readGolden(t, tc.preset)).config(tc.change); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %v: got %v, want %q", tc.preset, tc.change, err, tc.want)
@@ -102,7 +102,7 @@ func TestPresetNarrows(t *testing.T) {
 	}
 }
 
-// TestPresetNarrower: what configuration may say beside a preset.
+// TestPresetNarrower checks the members that configuration may set beside a preset.
 func TestPresetNarrower(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, readGolden(t, "github-actions"))
@@ -145,7 +145,7 @@ func TestPresetNarrower(t *testing.T) {
 	}
 }
 
-// TestWithoutPreset: the keys of presets mean nothing without one.
+// TestWithoutPreset checks that the members for presets are refused without a preset.
 func TestWithoutPreset(t *testing.T) {
 	t.Parallel()
 	for _, more := range []object{{"allow": []string{"pull_request"}}, {"accept_bearer": true}, {"parameters": object{"org": "x"}}} {
@@ -159,8 +159,8 @@ func TestWithoutPreset(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a configuration says beside a preset, the issuer and the
-// place of the keys are the platform's.
+// FuzzDecode checks that no configuration beside a preset changes its issuer or the
+// address of its keys.
 func FuzzDecode(f *testing.F) {
 	for _, g := range goldens(f) {
 		raw, err := json.Marshal(g.Config)

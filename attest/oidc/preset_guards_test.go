@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// Each claim that a preset says is always there: without it the token is of another
-// sort than the page describes.
+// A token without one of the claims that a preset requires is rejected: it is not a
+// token of the kind that the page describes.
 func TestPresetPresent(t *testing.T) {
 	t.Parallel()
 	const circle = "oidc.circleci.com/"
@@ -38,8 +38,8 @@ func TestPresetPresent(t *testing.T) {
 	}
 }
 
-// Tokens for these audiences are made for others, by themselves or every day:
-// whoever else is shown one could come here with it.
+// No preset accepts the audience of another common service. That service receives the
+// tokens and could present them here.
 func TestForeignAudiences(t *testing.T) {
 	t.Parallel()
 	for name, audiences := range map[string][]string{
@@ -58,7 +58,7 @@ func TestForeignAudiences(t *testing.T) {
 	} {
 		v := newVendor(t, readGolden(t, name))
 		for _, audience := range audiences {
-			if _, err := v.config(object{"audience": audience}); err == nil || !strings.Contains(err.Error(), "made for others") {
+			if _, err := v.config(object{"audience": audience}); err == nil || !strings.Contains(err.Error(), "meant for another service") {
 				t.Errorf("%s: %s: %v", name, audience, err)
 			}
 		}
@@ -68,7 +68,8 @@ func TestForeignAudiences(t *testing.T) {
 	}
 }
 
-// A selector is one text that a runner can register and a person can read.
+// A claim that is mapped to a selector must be plain text, which a runner can register
+// and a person can read.
 func TestSelectorTexts(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t, readGolden(t, "github-actions"))
@@ -87,7 +88,7 @@ func TestSelectorTexts(t *testing.T) {
 	}
 }
 
-// A claim that is to be the subject says who it is, or the token is nobody's.
+// A token whose subject claim is absent, empty or not plain text is rejected.
 func TestSubjectClaim(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

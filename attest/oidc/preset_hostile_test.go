@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// TestPresetSuite holds every preset to what holds for every attestor.
+// TestPresetSuite runs the suite of package attesttest with every preset.
 func TestPresetSuite(t *testing.T) {
 	t.Parallel()
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -80,7 +80,8 @@ func TestPresetSuite(t *testing.T) {
 	}
 }
 
-// TestPresetHostile: what each platform's tokens can be that its presets refuse.
+// TestPresetHostile checks that presets refuse validly signed tokens of their platform
+// that belong to others or were issued under unsafe conditions.
 func TestPresetHostile(t *testing.T) {
 	t.Parallel()
 	const x = "oidc.circleci.com/"
@@ -249,7 +250,8 @@ func TestPresetHostile(t *testing.T) {
 	}
 }
 
-// TestPresetAllow: a danger comes in when it is asked for by its name, and alone.
+// TestPresetAllow checks that an exception listed in allow accepts its own case and no
+// other.
 func TestPresetAllow(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -16,17 +16,16 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/oidc"
 )
 
 type object = map[string]any
 
-// golden is a token of the shape that a vendor documents, and what is to come of
-// it.
+// golden is a token as a vendor documents it, with the expected identity.
 type golden struct {
 	Source   string
 	Config   object
@@ -70,11 +69,11 @@ func readGolden(t testing.TB, name string) golden {
 	return g
 }
 
-// vendorKey signs for every platform; making one takes a while.
+// vendorKey signs for every platform. It is shared because generating an RSA key is slow.
 var vendorKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// vendor is a platform in this process: its keys are where the preset says, and
-// nowhere else.
+// vendor is a platform in this process. It serves its keys at the address in the preset
+// and at no other address.
 type vendor struct {
 	t     testing.TB
 	clock *attesttest.Clock
@@ -112,7 +111,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: v.status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(v.jwks)), Request: r}, nil
 }
 
-// config is the golden configuration with members replaced; nil takes one out.
+// config returns the golden configuration with members replaced; nil removes a member.
 func (v *vendor) config(change object) (oidc.Config, error) {
 	v.t.Helper()
 	raw, err := json.Marshal(changed(v.Config, change))
@@ -137,7 +136,7 @@ func (v *vendor) open(change object) *oidc.Attestor {
 	return a
 }
 
-// evidence is the golden token made now, with claims changed.
+// evidence returns the golden token issued now, with claims changed.
 func (v *vendor) evidence(change object) attest.Evidence {
 	return v.evidenceWith(object{"alg": "RS256", "typ": "JWT", "kid": "vendor-1"}, change)
 }
@@ -166,7 +165,8 @@ func number(t testing.TB, v any) int64 {
 	return n
 }
 
-// changed replaces members; nil takes one out, and "a|b|c" reaches into objects.
+// changed returns base with members replaced. nil removes a member, and "a|b|c" names a
+// member of nested objects.
 func changed(base, change object) object {
 	out := maps.Clone(base)
 	for name, value := range change {
@@ -183,8 +183,8 @@ func changed(base, change object) object {
 	return out
 }
 
-// TestPresets: a token as the vendor makes it gives the documented identity, with
-// the keys from the vendor's place.
+// TestPresets checks that a token as the vendor issues it gives the documented identity,
+// with keys from the vendor's address.
 func TestPresets(t *testing.T) {
 	t.Parallel()
 	keys := map[string]string{
@@ -226,7 +226,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// rejected wants a refusal for the claims, with no identity.
+// rejected checks that Attest returns ReasonClaims and no identity.
 func rejected(t *testing.T, name string, a *oidc.Attestor, e attest.Evidence) {
 	t.Helper()
 	id, err := a.Attest(t.Context(), e)

@@ -3,14 +3,15 @@ package oidc
 import (
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// ciPresets are platforms that run jobs.
+// ciPresets returns the presets of continuous integration platforms.
 func ciPresets() []preset {
 	return []preset{
-		// Claims: docs.github.com, "OpenID Connect reference"; an enterprise's own
-		// issuer: "Switching to a unique token URL"; GHE.com: "Substituted values".
+		// Sources on docs.github.com: "OpenID Connect reference" for the claims,
+		// "Switching to a unique token URL" for the issuer of an enterprise,
+		// "Substituted values" for GHE.com.
 		github("github-actions", "https://token.actions.githubusercontent.com{/enterprise}", param{name: "enterprise", pattern: slugText, optional: true}),
 		github("github-ghe", "https://token.actions.{subdomain}.ghe.com", param{name: "subdomain", pattern: slugText}),
 		github("github-server", "https://{host}/_services/token", param{name: "host", pattern: hostText, host: true}),
@@ -20,15 +21,15 @@ func ciPresets() []preset {
 	}
 }
 
-// github: the events are those that run what is on a branch or tag of the
-// repository itself. pull_request and merge_group can carry a fork's code,
-// pull_request_target, workflow_run and issue_comment run with the repository's
-// rights on what a stranger began, and no claim tells a fork.
+// github returns a preset for one issuer of GitHub Actions. It accepts only events that
+// run code from a branch or tag of the repository itself. pull_request and merge_group
+// can run code of a fork. pull_request_target, workflow_run and issue_comment run with
+// the repository's rights after an action of an outsider. No claim identifies a fork.
 func github(name, issuer string, p param) preset {
 	return preset{
 		name: name, params: []param{p}, issuer: issuer, keys: issuer + "/.well-known/jwks",
 		algs: []jose.Alg{jose.RS256}, maxLifetime: 15 * time.Minute,
-		// The default audience is the owner's URL, and so the same for everybody.
+		// The default audience is the owner's URL, which is the same for every service.
 		refused:  []string{"https://github.com/", "http://github.com/", "https://{subdomain}.ghe.com", "https://{host}"},
 		owners:   []owner{{"repository_owner_id", digitsText, "the ids, not the names, of the owners whose repositories may ask: gh api users/OWNER --jq .id"}},
 		required: map[string][]string{"event_name": {"push", "workflow_dispatch", "repository_dispatch", "schedule", "release", "create", "deployment"}},
@@ -51,9 +52,10 @@ func github(name, issuer string, p param) preset {
 	}
 }
 
-// gitlab: docs.gitlab.com/ci/secrets/id_token_authentication, "Token payload".
-// A token lives as long as its job may, an hour by default. In a merge request
-// pipeline of a fork project_id and namespace_id are the fork's.
+// gitlab returns the preset for GitLab. Source:
+// docs.gitlab.com/ci/secrets/id_token_authentication, "Token payload". A token expires
+// with the timeout of its job, an hour by default. In a merge request pipeline of a
+// fork, project_id and namespace_id are those of the fork.
 func gitlab() preset {
 	return preset{
 		name: "gitlab", params: []param{{name: "url", pattern: urlText, fallback: "https://gitlab.com", host: true}},
@@ -74,9 +76,10 @@ func gitlab() preset {
 	}
 }
 
-// buildkite: buildkite.com/docs/agent/cli/reference/oidc. One issuer for all
-// organizations; the ids are there when a job asks for them (--claim). step_key
-// is null where a step has none, so it is no selector.
+// buildkite returns the preset for Buildkite. Source:
+// buildkite.com/docs/agent/cli/reference/oidc. All organizations have the same issuer.
+// A token has the ids only when the job requests them (--claim). step_key is null for a
+// step without a key, so it is not a selector.
 func buildkite() preset {
 	return preset{
 		name: "buildkite", issuer: "https://agent.buildkite.com", keys: "https://agent.buildkite.com/.well-known/jwks",
@@ -93,10 +96,10 @@ func buildkite() preset {
 	}
 }
 
-// circleci: circleci.com/docs/openid-connect-tokens, "Format of the OpenID
-// Connect ID token". The organization of a fork's build is the one that builds,
-// its vcs-origin is the fork. In a job that is run again with SSH a person has a
-// shell.
+// circleci returns the preset for CircleCI. Source:
+// circleci.com/docs/openid-connect-tokens, "Format of the OpenID Connect ID token". A
+// build of a fork has the organization that builds it, and the fork as vcs-origin. In
+// a job that is rerun with SSH, a person has a shell.
 func circleci() preset {
 	claim := func(name string) string { return "/oidc.circleci.com~1" + name }
 	return preset{

@@ -4,16 +4,16 @@ import (
 	"regexp"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// cloudPresets are clouds whose machines and services have tokens.
+// cloudPresets returns the presets of clouds that issue tokens to machines and services.
 func cloudPresets() []preset {
 	return []preset{
 		googleCompute(), googleCloudRun(), googleGKE(),
-		// The issuers of access tokens of version 1 and 2: learn.microsoft.com,
-		// "Access tokens in the Microsoft identity platform". Which one a managed
-		// identity gets is the choice of the app registration that is the audience.
+		// Access tokens of versions 1 and 2 have different issuers. Source:
+		// learn.microsoft.com, "Access tokens in the Microsoft identity platform". The
+		// app registration that is the audience chooses the version.
 		azure("azure-v1", "1.0", "https://sts.windows.net/{tenant}/", "https://login.microsoftonline.com/{tenant}/discovery/keys"),
 		azure("azure-v2", "2.0", "https://login.microsoftonline.com/{tenant}/v2.0", "https://login.microsoftonline.com/{tenant}/discovery/v2.0/keys"),
 	}
@@ -24,9 +24,10 @@ const (
 	googleKeys   = "https://www.googleapis.com/oauth2/v3/certs"
 )
 
-// googleCompute: cloud.google.com/compute/docs/instances/verifying-instance-identity,
-// format=full. Without the instance's claims anybody who may use the service
-// account can have such a token, so they must be there.
+// googleCompute returns the preset for virtual machines of Google Cloud. Source:
+// cloud.google.com/compute/docs/instances/verifying-instance-identity, format=full. The
+// claims of the instance are required: a token without them can be obtained by every
+// user of the service account.
 func googleCompute() preset {
 	vm := func(claim string) string { return "google.compute_engine." + claim }
 	return preset{
@@ -43,8 +44,9 @@ func googleCompute() preset {
 	}
 }
 
-// googleCloudRun: cloud.google.com/run/docs/securing/service-identity. The token is
-// the service account's; nothing in it names a service, revision or instance.
+// googleCloudRun returns the preset for Cloud Run. Source:
+// cloud.google.com/run/docs/securing/service-identity. The token identifies the service
+// account, but no service, revision or instance.
 func googleCloudRun() preset {
 	return preset{
 		name: "google-cloud-run", issuer: googleIssuer, keys: googleKeys,
@@ -56,8 +58,8 @@ func googleCloudRun() preset {
 	}
 }
 
-// googleGKE: a projected service-account token of the cluster, whose issuer and
-// keys are cloud.google.com/kubernetes-engine/docs/reference/rest,
+// googleGKE returns the preset for projected service-account tokens of GKE clusters.
+// Source of issuer and keys: cloud.google.com/kubernetes-engine/docs/reference/rest,
 // projects.locations.clusters.well-known and getJwks.
 func googleGKE() preset {
 	const cluster = "https://container.googleapis.com/v1/projects/{project}/locations/{location}/clusters/{cluster}"
@@ -77,10 +79,12 @@ func googleGKE() preset {
 	}
 }
 
-// azure: managed identities, learn.microsoft.com/entra/identity-platform,
-// "Access token claims reference". xms_mirid is in tokens of managed identities
-// alone: the resource, or the user-assigned identity, which many resources have and
-// whatever is federated with it; xms_az_rid then names the resource. They live a day, of which five minutes lie before their making.
+// azure returns a preset for managed identities. Source:
+// learn.microsoft.com/entra/identity-platform, "Access token claims reference". Only
+// tokens of managed identities have xms_mirid. It names the resource, or a
+// user-assigned identity; many resources, and workloads federated with the identity,
+// can share the latter, and xms_az_rid then names the resource. A token is valid for
+// 24 hours and has an iat five minutes before its issuance.
 func azure(name, version, issuer, keys string) preset {
 	return preset{
 		name: name, issuer: issuer, keys: keys, params: []param{{name: "tenant", pattern: uuidText}},

@@ -3,16 +3,16 @@ package oidc
 import (
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// sandboxPresets are platforms that run sandboxes and functions.
+// sandboxPresets returns the presets of platforms that run sandboxes and functions.
 func sandboxPresets() []preset {
 	return []preset{fly(), e2b(), modal(), vercel()}
 }
 
-// fly: fly.io/docs/security/openid-connect. The API socket /.fly/api makes a
-// token for every process of the machine that asks, for any audience.
+// fly returns the preset for Fly.io. Source: fly.io/docs/security/openid-connect. The
+// API socket /.fly/api issues a token to every process of the machine, for any audience.
 func fly() preset {
 	return preset{
 		name: "fly", params: []param{{name: "org", pattern: slugText}},
@@ -29,10 +29,11 @@ func fly() preset {
 	}
 }
 
-// e2b: Secret.iamToken of the E2B SDK (2.39) and its workload identity page, a
-// private beta: JWT-SVIDs of the issuer https://id.e2b.dev, made per request by
-// the egress proxy of the sandbox. Where the keys are is in the issuer's discovery
-// document; no page says it, so the operator copies the path.
+// e2b returns the preset for E2B. Sources: Secret.iamToken of the E2B SDK (2.39) and its
+// workload identity page, a private beta. The egress proxy of the sandbox requests a
+// JWT-SVID of the issuer https://id.e2b.dev for each request. The address of the keys
+// is documented only in the issuer's discovery document, so the operator copies the
+// path from there.
 func e2b() preset {
 	return preset{
 		name: "e2b", params: []param{{name: "project", pattern: idText}, {name: "keys", pattern: pathText}},
@@ -43,8 +44,9 @@ func e2b() preset {
 	}
 }
 
-// modal: modal.com/docs/guide/oidc-integration. MODAL_IDENTITY_TOKEN is made once,
-// lives two days, and has the same audience for everybody whom it is shown to.
+// modal returns the preset for Modal. Source: modal.com/docs/guide/oidc-integration.
+// MODAL_IDENTITY_TOKEN is made once per container, expires after two days, and has the
+// same audience for every service.
 func modal() preset {
 	return preset{
 		name: "modal", issuer: "https://oidc.modal.com", keys: "https://oidc.modal.com/.well-known/jwks.json",
@@ -60,8 +62,9 @@ func modal() preset {
 	}
 }
 
-// vercel: vercel.com/docs/oidc/reference, team issuer mode; audiences other than
-// https://vercel.com/<team> by its token exchange.
+// vercel returns the preset for Vercel in team issuer mode. Source:
+// vercel.com/docs/oidc/reference. Audiences other than https://vercel.com/<team> are
+// available through Vercel's token exchange.
 func vercel() preset {
 	return preset{
 		name: "vercel", params: []param{{name: "team", pattern: slugText}},

@@ -4,5 +4,5 @@
 //	options.go  Decode
 //	explain.go  what is wrong, in the words of the rest of the file
 //
-// It is pure. docs/decisions/0042-options-are-read-in-one-way.md says why it is strict.
+// It is pure. docs/decisions/0042-strict-options-of-plugin-kinds.md says why it is strict.
 package options

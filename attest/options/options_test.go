@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/options"
+	"github.com/ebb-broker/ebb/attest/options"
 )
 
 type settings struct {

@@ -5,9 +5,9 @@ import (
 	"crypto/rsa"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
 // The bounds with cached bundles: ES256 under 200 us, RS256 under 400 us.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 func keySet(keys ...any) []byte {
@@ -43,7 +44,7 @@ func TestBundles(t *testing.T) {
 			x5c = append(x5c, base64.StdEncoding.EncodeToString(der))
 		}
 		m["x5c"] = x5c
-		// go-jose wants the key and the certificate to agree.
+		// The key and the certificate have to agree.
 		for name, v := range attesttest.PublicJWK(t, f.home.key) {
 			m[name] = v
 		}
@@ -91,6 +92,11 @@ func TestBundles(t *testing.T) {
 			m := cert("x509-svid", f.home.issue(leaf(boxID), f.home.cert, f.home.key, f.home.key).Raw)
 			return m
 		}()), -1, 0},
+		"x509 with another key": {keySet(func() any {
+			m := jwk(t, "use", "x509-svid")
+			m["x5c"] = []string{base64.StdEncoding.EncodeToString(f.home.cert.Raw)}
+			return m
+		}()), -1, 0},
 		"101 keys":         {keySet(many...), -1, 0},
 		"a weak key alone": {keySet(jwk(t, "use", "jwt-svid", "kid", "a"), map[string]any{"kty": "RSA", "n": strings.Repeat("w", 171), "e": "AQAB", "use": "jwt-svid", "kid": "weak"}), 1, 0},
 	} {
@@ -98,6 +104,19 @@ func TestBundles(t *testing.T) {
 		if tc.jwt < 0 && err == nil || tc.jwt >= 0 && (err != nil || jwt != tc.jwt || x509 != tc.x509) {
 			t.Errorf("%s: got %d and %d keys, %v", name, jwt, x509, err)
 		}
+	}
+}
+
+// TestBundlesInFIPSMode: a bundle with certificates is read where there is no SHA-1.
+func TestBundlesInFIPSMode(t *testing.T) {
+	if !counterpart.FIPSOnly(t) {
+		return
+	}
+	a := newAuthority(t, attesttest.NewClock(), home)
+	m := attesttest.PublicJWK(t, a.key)
+	m["use"], m["x5c"] = "x509-svid", []string{base64.StdEncoding.EncodeToString(a.cert.Raw)}
+	if jwt, x509, err := spiffe.Reads(home, keySet(m, jwk(t, "use", "jwt-svid", "kid", "a"))); jwt != 1 || x509 != 1 || err != nil {
+		t.Errorf("got %d and %d keys, %v", jwt, x509, err)
 	}
 }
 

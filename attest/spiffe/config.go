@@ -11,8 +11,8 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // Config configures one attestor.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
 func TestConfigProblems(t *testing.T) {

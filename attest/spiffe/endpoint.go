@@ -12,7 +12,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // webReader asks a bundle endpoint of profile https_web: the web's authorities, or

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // jwtSVID judges a JWT-SVID. What the gate of package jose does not know is here:

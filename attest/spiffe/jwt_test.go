@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
 func TestJWTSuite(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
 func TestNotIDs(t *testing.T) {

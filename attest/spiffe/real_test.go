@@ -11,9 +11,9 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 
-	"ebb/attest"
-	"ebb/attest/spiffe"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 // What a real SPIRE gives this process is accepted, whichever way its bundle came,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // source is one trust domain: which of its IDs are accepted, and its keys, from

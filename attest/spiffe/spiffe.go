@@ -9,8 +9,8 @@ import (
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // The documents, as configuration and the selector svid call them.

@@ -50,7 +50,11 @@ func workloadReader(td spiffeid.TrustDomain, addr string) (reader, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		b, err := newBundle(td, j.JWTAuthorities(), x.X509Authorities())
+		jwt, err := jwtKeys(j.JWTAuthorities())
+		if err != nil {
+			return nil, 0, err
+		}
+		b, err := newBundle(td, jwt, x.X509Authorities())
 		return b, defaultRefresh, err
 	}, nil
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
 // agent is the half of a SPIFFE agent that gives bundles.

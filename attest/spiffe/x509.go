@@ -13,8 +13,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 
-	"ebb/attest"
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // maxChain is how many certificates a caller may show: a leaf and what leads to

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
 // Both steps, for each kind of keys.

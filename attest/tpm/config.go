@@ -1,6 +1,7 @@
 package tpm
 
 import (
+	"crypto/fips140"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 // Config configures one attestor.
@@ -51,6 +52,9 @@ func (c *Config) check() (map[int][][]byte, error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Name == "" {
 		bad("name is empty")
+	}
+	if fips140.Enforced() {
+		bad("kind tpm needs AES in CFB mode (TPM 2.0 Library Part 1, credential protection), which GODEBUG=fips140=only forbids; take this attestor out of the configuration, or run ebb with GODEBUG=fips140=on")
 	}
 	if c.Nonces == nil {
 		bad("nonces are missing: evidence answers a challenge")

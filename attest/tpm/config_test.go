@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 var measured = strings.Repeat("a7", 32)
@@ -79,5 +80,16 @@ func TestRegistration(t *testing.T) {
 		if err := tc.a.CheckRegistration(tc.registered); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFIPSMode: there is no AES-CFB, by which a TPM's credential is protected.
+func TestFIPSMode(t *testing.T) {
+	if !counterpart.FIPSOnly(t) {
+		return
+	}
+	_, err := tpm.New(tpm.Config{Name: "x", Roots: []string{"a.pem"}, Nonces: newNonces(1), PCRs: map[string][]string{"7": {measured}}})
+	if err == nil || !strings.Contains(err.Error(), "AES in CFB mode") || !strings.Contains(err.Error(), "GODEBUG=fips140=only") {
+		t.Errorf("got %v", err)
 	}
 }

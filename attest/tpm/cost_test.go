@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
 // beside makes a certificate of a CA that nobody trusts, for a key.

@@ -31,9 +31,9 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/tpm"
 )
 
 // RSA keys take long to make: each is made once.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/tpm"
 )
 
 // Whatever is shown, there is an identity, a rejection, and no panic; and no

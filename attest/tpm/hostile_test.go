@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
 // with is a box of the fixture's maker after a change.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/tpm"
 )
 
 func certificates(t *testing.T, file string) (out []string) {

@@ -9,7 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // authorities are whom configuration trusts to certify EKs, and what leads to them.

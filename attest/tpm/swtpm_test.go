@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-tpm/tpm2/transport"
 	"github.com/google/go-tpm/tpm2/transport/linuxudstpm"
 
-	"ebb/attest"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 // factory makes swtpms whose EKs are certified by one CA, below a root.

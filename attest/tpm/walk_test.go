@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-tpm/tpm2"
 
-	"ebb/attest"
-	"ebb/attest/tpm"
-	"ebb/web/api/walktest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/tpm"
+	"github.com/ebb-broker/ebb/web/api/walktest"
 )
 
 // walks runs the evidence of TPMs below a root through a whole ebb.

@@ -14,19 +14,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/attest/unixpeer"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// childAgent is a sandbox that has nothing but the socket: it enrols for each task
-// that its standard input names, and asks for a credential.
+// childAgent is a sandbox that has only the socket. It enrols for each task that its
+// standard input names, and requests a credential.
 func childAgent(socket string) error {
 	ctx := context.Background()
 	in := bufio.NewReader(os.Stdin)
@@ -54,15 +53,15 @@ func mint(ctx context.Context, socket, task string) string {
 	if _, err := s.EnrolEvidence(ctx, task, "box", ""); err != nil {
 		return "not enrolled: " + err.Error()
 	}
-	c, err := s.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read")})
+	c, err := s.Token(ctx, client.TokenRequest{Scope: "orders:eu/42:read"})
 	if err != nil {
 		return "no credential: " + err.Error()
 	}
-	return "minted " + c.Scope.String()
+	return "minted " + c.Scope
 }
 
-// The whole walk: a process that knows nothing but the socket and its task gets a
-// credential, another process does not, and the end of the process is seen.
+// The complete flow: a process that has only the socket and the id of its task gets a
+// credential, another process does not, and the exit of the process is detected.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	a := newAttestor(t, unixpeer.Config{})
@@ -76,7 +75,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	surface.Register()
-	path := newDoor(t).path + "2"
+	path := newListener(t).path + "2"
 	l, err := web.ListenUnix(t.Context(), path, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -114,10 +113,10 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("a task for every process of a user: %v", err)
 	}
 	mine, others := open(agent), open(stranger)
-	says(stranger, mine, "not the one that was registered")
+	says(stranger, mine, "differ from those registered")
 	says(agent, mine, "minted orders:eu/42:read")
-	says(agent, others, "not the one that was registered")
-	says(agent, mine, "another key") // a process, a task, a key
+	says(agent, others, "differ from those registered")
+	says(agent, mine, "another key") // a second task, with a second key, is refused
 	says(stranger, others, "minted")
 
 	task, err := env.Broker.Task(t.Context(), env.Principals[brokertest.Runner], mine.ID)
@@ -128,7 +127,7 @@ func TestEndToEnd(t *testing.T) {
 	out := watch(t.Context(), a, id)
 	from := time.Now()
 	agent.kill()
-	soon(t, from, out).is(t, "process_exited")
+	waitFor(t, from, out).is(t, "process_exited")
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		task, err := env.Broker.Task(t.Context(), env.Principals[brokertest.Runner], mine.ID)
 		if err != nil || time.Now().After(end) {
@@ -144,7 +143,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// started is what a runner knows of a process that it started.
+// started returns the selectors that a runner can register for a process it started.
 func started(t *testing.T, pid string) string {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// cgroup is where a process is in the tree of cgroups.
+// cgroup is the position of a process in the tree of cgroups.
 type cgroup struct {
-	path string // "" = at the root, or in several places at once
+	path string // "" for the root, or when the hierarchies of version 1 disagree
 	v2   bool
 }
 
-var errCgroup = errors.New("/proc/PID/cgroup is not as cgroups(7) says")
+var errCgroup = errors.New("/proc/PID/cgroup does not have the format of cgroups(7)")
 
-// parseCgroup reads /proc/PID/cgroup (cgroups(7)): lines of hierarchy:controllers:path.
-// The line of cgroup v2 (0::) decides. Only when it says nothing do those of
-// version 1 count, and only when they agree: they are separate trees.
+// parseCgroup parses /proc/PID/cgroup (cgroups(7)): lines of hierarchy:controllers:path.
+// The path of cgroup v2 (0::) is used unless it is absent or the root. Otherwise the
+// path of the version 1 hierarchies is used, if all of them have the same: they are
+// separate trees.
 func parseCgroup(text string) (cgroup, error) {
 	var old []string
 	second := ""
@@ -50,8 +51,8 @@ func decimal(s string) bool {
 	return s != "" && len(s) < 20 && strings.Trim(s, "0123456789") == ""
 }
 
-// The cgroups of containers, as the runtimes name them below systemd and without
-// it. A whole name is matched: libpod-conmon-... is podman's helper.
+// The names that container runtimes give to cgroups of containers, with systemd and
+// without. The whole name must match: libpod-conmon-... is a helper of Podman.
 var (
 	scopeForm = regexp.MustCompile(`^(?:docker|cri-containerd|crio|libpod|libpod-payload|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
 	idForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -59,10 +60,10 @@ var (
 	nameForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 )
 
-// container is the container in a cgroup's path: its id and its own cgroup. A
-// container that can write to its cgroups makes more of them below, with names of
-// its choice, so a path with several says nothing, or, nested, only what its
-// outermost is.
+// container returns the id of the container in a cgroup's path and the cgroup of that
+// container, both "" for none. A container that can write to its cgroups can make others
+// below them with names of its choice. So a path with several containers is treated as
+// having none, or with Nested as having the outermost.
 func (c *Config) container(path string) (id, dir string) {
 	parts := strings.Split(path, "/") // parts[0] is ""
 	at := -1
@@ -80,7 +81,7 @@ func (c *Config) container(path string) (id, dir string) {
 		return "", ""
 	}
 	below := parts[at+1:]
-	// Podman puts what it runs one further down.
+	// Podman runs the container's processes one level below, in "container".
 	payload := len(below) == 1 && below[0] == "container" && strings.HasPrefix(parts[at], "libpod-")
 	if len(below) > 0 && !payload && !c.Nested {
 		return "", ""
@@ -88,6 +89,7 @@ func (c *Config) container(path string) (id, dir string) {
 	return id, strings.Join(parts[:at+1], "/")
 }
 
+// containerAt returns the id of the container whose cgroup is parts[i], "" for none.
 func (c *Config) containerAt(parts []string, i int) string {
 	if m := scopeForm.FindStringSubmatch(parts[i]); m != nil {
 		return m[1]

@@ -17,12 +17,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/attest"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// The test's own binary is every process of these tests: what it does is in the
-// environment.
+// These tests start their own binary for every process. An environment variable selects
+// what the process does.
 const (
 	modeVar   = "UNIXPEER_MODE"
 	socketVar = "UNIXPEER_SOCKET"
@@ -88,7 +88,7 @@ func childHandOver(socket string) error {
 	return err
 }
 
-// childHold speaks on the descriptor that it inherited, when it is asked to.
+// childHold writes to the descriptor that it inherited, when its input requests it.
 func childHold(string) error {
 	f := os.NewFile(3, "inherited")
 	b := make([]byte, 1)
@@ -145,7 +145,7 @@ func run(t testing.TB, cmd *exec.Cmd, mode, socket string) *child {
 	return c
 }
 
-// says waits for a line of the child.
+// says reads a line of the child and compares it.
 func (c *child) says(want string) {
 	c.t.Helper()
 	line, err := c.out.ReadString('\n')
@@ -159,14 +159,14 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// door is a socket that processes connect to.
-type door struct {
+// listener listens on a unix socket for the child processes.
+type listener struct {
 	t    testing.TB
 	path string
 	l    *net.UnixListener
 }
 
-func newDoor(t testing.TB) *door {
+func newListener(t testing.TB) *listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb")
 	if err != nil {
@@ -183,11 +183,11 @@ func newDoor(t testing.TB) *door {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	return &door{t, path, l}
+	return &listener{t, path, l}
 }
 
-// accept takes the next connection, with what the kernel says of it.
-func (d *door) accept() (*net.UnixConn, *attest.Peer) {
+// accept returns the next connection and the peer that the kernel reports for it.
+func (d *listener) accept() (*net.UnixConn, *attest.Peer) {
 	d.t.Helper()
 	if err := d.l.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		d.t.Fatal(err)
@@ -221,8 +221,8 @@ func peerOf(c *net.UnixConn) (*attest.Peer, error) {
 	return &attest.Peer{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid, PIDFD: pidfd}, err
 }
 
-// evidence is what a new process that connects shows.
-func (d *door) evidence(prefix ...string) (attest.Evidence, *child) {
+// evidence starts a process that connects, and returns its evidence.
+func (d *listener) evidence(prefix ...string) (attest.Evidence, *child) {
 	d.t.Helper()
 	c := start(d.t, "connect", d.path, prefix...)
 	_, p := d.accept()

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
 )
 
 func TestConfig(t *testing.T) {
@@ -17,24 +17,24 @@ func TestConfig(t *testing.T) {
 		{`{"require":["container_id","image_id","label/team"],"runtime_socket":"/run/docker.sock","labels":["team"]}`, ""},
 		{`{"require":["container_id","image_digest","image"],"containerd_socket":"/run/containerd/containerd.sock","containerd_namespaces":["k8s.io","moby"],"labels":["team"]}`, ""},
 		{`{"require":["container_id","containerd_namespace","runtime"],"containerd_socket":"/c","containerd_namespaces":["default"],"cgroup_parents":["/default"]}`, ""},
-		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["default","moby"],"cgroup_parents":["/default"]}`, "name one"},
-		{`{"require":["container_id"],"containerd_socket":"/c"}`, "containerd_namespaces: name 1"},
-		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["a/b"]}`, "containerd_namespaces: name 1"},
+		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["default","moby"],"cgroup_parents":["/default"]}`, "list exactly one"},
+		{`{"require":["container_id"],"containerd_socket":"/c"}`, "containerd_namespaces: list 1"},
+		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["a/b"]}`, "containerd_namespaces: list 1"},
 		{`{"require":["container_id"],"containerd_socket":"c","containerd_namespaces":["a"]}`, "absolute path"},
 		{`{"require":["container_id"],"containerd_namespaces":["a"]}`, "need containerd_socket"},
-		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["a"],"runtime_socket":"/d"}`, "two runtimes"},
+		{`{"require":["container_id"],"containerd_socket":"/c","containerd_namespaces":["a"],"runtime_socket":"/d"}`, "are both set"},
 		{`{"require":["container_id","image_digest"],"runtime_socket":"/d"}`, "image_digest needs containerd_socket"},
 		{`{"require":["container_id","image_id"],"containerd_socket":"/c","containerd_namespaces":["a"]}`, "image_id needs runtime_socket"},
 		{`{"require":["container_id","image"]}`, "image needs runtime_socket or containerd_socket"},
-		{`{}`, "require must name what tells"},
+		{`{}`, "identifies one sandbox"},
 		{`{"require":["uid"]}`, "uid alone fits every process"},
 		{`{"require":["pid"]}`, "or pid and start_time"},
 		{`{"require":["exe_sha256","image_id"]}`, "exe_sha256 needs exe_digest: true\nimage_id needs"},
 		{`{"require":["container"]}`, `no selector "container"`},
-		{`{"require":["container_id","label/x"]}`, "no label that labels names"},
+		{`{"require":["container_id","label/x"]}`, "needs the label"},
 		{`{"require":["netns"],"subject":"container"}`, "subject container needs container_id"},
-		{`{"require":["netns"],"subject":"box"}`, "none of container, netns and process"},
-		{`{"require":["netns"],"liveness":"always"}`, "none of process, namespace, container and none"},
+		{`{"require":["netns"],"subject":"box"}`, "use container, netns or process"},
+		{`{"require":["netns"],"liveness":"always"}`, "use process, namespace, container or none"},
 		{`{"require":["netns"],"cgroup_parents":["/"]}`, "cgroup_parents"},
 		{`{"require":["netns"],"cgroup_parents":["/a/../b"]}`, "cgroup_parents"},
 		{`{"require":["netns"],"runtime_socket":"docker.sock"}`, "absolute path"},

@@ -18,35 +18,35 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// identifierForm is what containerd names containers and namespaces
-// (pkg/identifiers), 76 bytes at most.
+// identifierForm matches the names of containers and namespaces in containerd
+// (pkg/identifiers). They have at most 76 bytes.
 var identifierForm = regexp.MustCompile(`^[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*$`)
 
 func identifier(s string) bool { return len(s) <= 76 && identifierForm.MatchString(s) }
 
-// containerd is containerd behind a unix socket that the configuration names. Each
-// inspection has a connection of its own: one that was broken yesterday, or that is in
-// gRPC's back-off, would answer today's question.
+// containerd is a client of containerd on a configured unix socket. Each inspection
+// opens a new connection. With a shared connection, an earlier failure or gRPC's
+// back-off would make a later inspection fail although containerd is available.
 type containerd struct {
 	path       string
 	namespaces []string
-	turns      chan struct{}
+	slots      chan struct{}
 }
 
-// maxTurns bounds the inspections at one time: for each of them containerd starts a
-// runc that lists the container's processes.
-const maxTurns = 8
+// maxInspections is the maximum number of concurrent inspections. For each of them
+// containerd starts a runc process that lists the container's processes.
+const maxInspections = 8
 
 func newContainerd(path string, namespaces []string) *containerd {
-	return &containerd{path: path, namespaces: namespaces, turns: make(chan struct{}, maxTurns)}
+	return &containerd{path: path, namespaces: namespaces, slots: make(chan struct{}, maxInspections)}
 }
 
-// mayKnow implements runtime: every container has to be one of containerd's.
+// mayKnow implements runtime. Every container must be one of containerd's.
 func (*containerd) mayKnow(string) bool { return true }
 
-// inspect implements runtime. The namespaces are the configured ones, in their order;
-// that a container of the id is in more than one of them leads nobody astray, for the
-// process is in one container.
+// inspect implements runtime. It searches the configured namespaces in their order. The
+// same id may exist in more than one of them, but only one of these containers has the
+// process.
 func (c *containerd) inspect(ctx context.Context, id string, pid int) (description, error) {
 	if !identifier(id) {
 		return description{}, errNoContainer
@@ -54,12 +54,12 @@ func (c *containerd) inspect(ctx context.Context, id string, pid int) (descripti
 	ctx, cancel := context.WithTimeout(ctx, runtimeTime)
 	defer cancel()
 	select {
-	case c.turns <- struct{}{}:
-		defer func() { <-c.turns }()
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
 	case <-ctx.Done():
-		return description{}, fmt.Errorf("containerd is asked about too many containers: %w", ctx.Err())
+		return description{}, fmt.Errorf("containerd has %d inspections in progress, the maximum; none finished in time: %w", maxInspections, ctx.Err())
 	}
-	// The name is not looked up anywhere: the dialer knows one place.
+	// passthrough: no name resolution; the dialer connects to the socket.
 	conn, err := grpc.NewClient("passthrough:///containerd",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", c.path)
@@ -85,7 +85,7 @@ func (c *containerd) inspect(ctx context.Context, id string, pid int) (descripti
 	return description{}, no
 }
 
-// inNamespace asks for a container in one of containerd's namespaces.
+// inNamespace inspects a container in one of containerd's namespaces.
 func inNamespace(ctx context.Context, conn *grpc.ClientConn, ns, id string, pid int) (description, error) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", ns)
 	got, err := containers.NewContainersClient(conn).Get(ctx, &containers.GetContainerRequest{ID: id})
@@ -93,31 +93,31 @@ func inNamespace(ctx context.Context, conn *grpc.ClientConn, ns, id string, pid 
 		return description{}, errNoContainer
 	}
 	if err != nil {
-		return description{}, fmt.Errorf("containerd does not answer for the container: %w", err)
+		return description{}, fmt.Errorf("containerd did not return the container: %w", err)
 	}
-	box := got.GetContainer()
-	if box.GetID() != id {
+	container := got.GetContainer()
+	if container.GetID() != id {
 		return description{}, errInspect
 	}
-	if err := runs(ctx, tasks.NewTasksClient(conn), id, pid); err != nil {
+	if err := checkTask(ctx, tasks.NewTasksClient(conn), id, pid); err != nil {
 		return description{}, err
 	}
-	d := description{image: box.GetImage(), runtime: box.GetRuntime().GetName(), namespace: ns, labels: box.GetLabels()}
-	if d.digest, err = imageDigest(ctx, conn, box); err != nil {
+	d := description{image: container.GetImage(), runtime: container.GetRuntime().GetName(), namespace: ns, labels: container.GetLabels()}
+	if d.digest, err = imageDigest(ctx, conn, container); err != nil {
 		return description{}, err
 	}
 	return d, nil
 }
 
-// runs asks for the task of a container, which must be running with the process in it.
-// That is the word of who made the cgroup, not of its name.
-func runs(ctx context.Context, client tasks.TasksClient, id string, pid int) error {
+// checkTask returns nil when the task of a container is running and has the process. It
+// relies on containerd, which made the cgroup, and not on the name of the cgroup.
+func checkTask(ctx context.Context, client tasks.TasksClient, id string, pid int) error {
 	got, err := client.Get(ctx, &tasks.GetRequest{ContainerID: id})
 	if status.Code(err) == codes.NotFound {
 		return errStopped
 	}
 	if err != nil {
-		return fmt.Errorf("containerd does not answer for the task: %w", err)
+		return fmt.Errorf("containerd did not return the task of the container: %w", err)
 	}
 	task := got.GetProcess()
 	if task.GetID() != id {
@@ -127,15 +127,15 @@ func runs(ctx context.Context, client tasks.TasksClient, id string, pid int) err
 	case tasktypes.Status_RUNNING:
 	case tasktypes.Status_STOPPED:
 		return errStopped
-	default: // paused, for one, is not for ever
-		return fmt.Errorf("containerd says that the task is %s", task.GetStatus())
+	default: // such as paused, from which the task can resume
+		return fmt.Errorf("containerd reports that the task is %s, want RUNNING", task.GetStatus())
 	}
 	inside, err := client.ListPids(ctx, &tasks.ListPidsRequest{ContainerID: id})
 	if status.Code(err) == codes.NotFound {
 		return errStopped
 	}
 	if err != nil {
-		return fmt.Errorf("containerd does not answer for the task's processes: %w", err)
+		return fmt.Errorf("containerd did not return the processes of the task: %w", err)
 	}
 	if !slices.ContainsFunc(inside.GetProcesses(), func(p *tasktypes.ProcessInfo) bool { return int64(p.GetPid()) == int64(pid) }) {
 		return errNotInside

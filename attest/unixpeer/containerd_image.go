@@ -19,14 +19,16 @@ import (
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// maxBlobs bounds the manifests and configurations of one image that are asked about.
+// maxBlobs is the maximum number of manifests and configurations of one image that are
+// requested.
 const maxBlobs = 64
 
-// imageDigest is the digest of what the container's image names, "" when that cannot be
-// told. A name can have been moved since the container was made: what it names now
-// counts only when the container's file system stands on its layers.
-func imageDigest(ctx context.Context, conn *grpc.ClientConn, box *containers.Container) (string, error) {
-	name, key := box.GetImage(), box.GetSnapshotKey()
+// imageDigest returns the digest of the image that the container was made from, "" when
+// it is unknown. The image name may point to another image since the container was
+// made. So the current digest is returned only when the container's snapshot is based
+// on the layers of that image.
+func imageDigest(ctx context.Context, conn *grpc.ClientConn, c *containers.Container) (string, error) {
+	name, key := c.GetImage(), c.GetSnapshotKey()
 	if name == "" || key == "" {
 		return "", nil // made from a directory
 	}
@@ -35,32 +37,32 @@ func imageDigest(ctx context.Context, conn *grpc.ClientConn, box *containers.Con
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("containerd does not answer for the image: %w", err)
+		return "", fmt.Errorf("containerd did not return the image: %w", err)
 	}
 	digest := img.GetImage().GetTarget().GetDigest()
 	if img.GetImage().GetName() != name || !digestForm.MatchString(digest) {
 		return "", errInspect
 	}
-	snap, err := snapshots.NewSnapshotsClient(conn).Stat(ctx, &snapshots.StatSnapshotRequest{Snapshotter: box.GetSnapshotter(), Key: key})
+	snap, err := snapshots.NewSnapshotsClient(conn).Stat(ctx, &snapshots.StatSnapshotRequest{Snapshotter: c.GetSnapshotter(), Key: key})
 	if status.Code(err) == codes.NotFound {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("containerd does not answer for the snapshot: %w", err)
+		return "", fmt.Errorf("containerd did not return the snapshot: %w", err)
 	}
 	if snap.GetInfo().GetName() != key {
 		return "", errInspect
 	}
-	ok, err := unpackedTo(ctx, content.NewContentClient(conn), digest, "containerd.io/gc.ref.snapshot."+box.GetSnapshotter(), snap.GetInfo().GetParent())
+	ok, err := unpackedTo(ctx, content.NewContentClient(conn), digest, "containerd.io/gc.ref.snapshot."+c.GetSnapshotter(), snap.GetInfo().GetParent())
 	if !ok || err != nil {
 		return "", err
 	}
 	return digest, nil
 }
 
-// unpackedTo reports whether an image, or one of an index of them, was unpacked to a
-// snapshot. containerd writes that to the image's configuration, and to each blob what
-// it leads to, as labels that its garbage collector needs.
+// unpackedTo reports whether an image, or one image of an index, was unpacked to a
+// snapshot. containerd records the snapshot as a label of the image's configuration,
+// and the blobs that each blob refers to as labels too, for its garbage collector.
 func unpackedTo(ctx context.Context, client content.ContentClient, digest, label, snapshot string) (bool, error) {
 	if snapshot == "" {
 		return false, nil
@@ -69,10 +71,10 @@ func unpackedTo(ctx context.Context, client content.ContentClient, digest, label
 	for i := 0; i < len(todo) && i < maxBlobs; i++ {
 		got, err := client.Info(ctx, &content.InfoRequest{Digest: todo[i]})
 		if status.Code(err) == codes.NotFound {
-			continue // of another platform
+			continue // an image for another platform, which was not downloaded
 		}
 		if err != nil {
-			return false, fmt.Errorf("containerd does not answer for the image's content: %w", err)
+			return false, fmt.Errorf("containerd did not return the content of the image: %w", err)
 		}
 		if got.GetInfo().GetDigest() != todo[i] {
 			return false, errInspect

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 // realContainerd is a namespace of its own on a real containerd.
@@ -65,8 +65,8 @@ func (r *realContainerd) do(args ...string) string {
 	return string(out)
 }
 
-// load imports an image of one layer, with one file, under a name, and says what its
-// manifest's digest is.
+// load imports an image of one layer, with one file, under a name, and returns the
+// digest of its manifest.
 func (r *realContainerd) load(name, text string) string {
 	r.t.Helper()
 	type object = map[string]any
@@ -118,9 +118,9 @@ func (r *realContainerd) load(name, text string) string {
 	return digest
 }
 
-// box is what ctr's run and create take: the test's own program, and what it is linked
-// with from the machine.
-func (r *realContainerd) box(d *door, image, id string, more ...string) []string {
+// box returns the arguments of ctr's run and create: the test's own program, and mounts
+// of the machine's libraries that it is linked with.
+func (r *realContainerd) box(d *listener, image, id string, more ...string) []string {
 	r.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -135,8 +135,8 @@ func (r *realContainerd) box(d *door, image, id string, more ...string) []string
 	return append(args, image, id, self)
 }
 
-// start runs a container whose process connects, and takes its connection.
-func (r *realContainerd) start(d *door, image, id string, more ...string) *attest.Peer {
+// start runs a container whose process connects, and returns the peer.
+func (r *realContainerd) start(d *listener, image, id string, more ...string) *attest.Peer {
 	r.t.Helper()
 	r.do(append([]string{"run", "--detach", "--null-io"}, r.box(d, image, id, more...)...)...)
 	r.t.Cleanup(func() { r.kill(id) })
@@ -172,7 +172,7 @@ func (r *realContainerd) attestor(c unixpeer.Config) *unixpeer.Attestor {
 
 func TestContainerd(t *testing.T) {
 	t.Parallel()
-	r, d := newRealContainerd(t, "a"), newDoor(t)
+	r, d := newRealContainerd(t, "a"), newListener(t)
 	digest := r.load("ebb.test/agent:1", "one")
 	p := r.start(d, "ebb.test/agent:1", "box-1", "--label", "team=payments", "--label", "other=x")
 	a := r.attestor(unixpeer.Config{})
@@ -195,25 +195,25 @@ func TestContainerd(t *testing.T) {
 			t.Errorf("registered with %s %s: %v", name, value, err)
 		}
 	}
-	// Another container of the same image is another one.
+	// Another container of the same image has another identity.
 	other, err := a.Attest(t.Context(), of(r.start(d, "ebb.test/agent:1", "box-2", "--label", "team=admin")))
 	if err != nil || other.Subject == id.Subject || attest.SelectorMatch(want, other) == nil || other.Selectors["image_digest"] != digest {
 		t.Errorf("got %v, %v", other.Selectors, err)
 	}
-	// The namespace is the configured one, not that which knows the container.
+	// Only the configured namespace is searched, not the one that has the container.
 	if _, err := r.attestor(unixpeer.Config{Namespaces: []string{"moby"}}).Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("of a namespace that is not configured: %v", err)
 	}
 	r.kill("box-1")
-	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("killed: %v", err)
 	}
 }
 
-// A name that was moved says nothing of the containers that were made before.
+// After an image name was moved, its digest is not reported for older containers.
 func TestContainerdMovedName(t *testing.T) {
 	t.Parallel()
-	r, d := newRealContainerd(t, "moved"), newDoor(t)
+	r, d := newRealContainerd(t, "moved"), newListener(t)
 	first := r.load("ebb.test/agent:1", "one")
 	p := r.start(d, "ebb.test/agent:1", "box")
 	second := r.load("ebb.test/agent:1", "two")
@@ -235,10 +235,11 @@ func TestContainerdMovedName(t *testing.T) {
 	}
 }
 
-// Where the name of a cgroup is not containerd's doing, containerd says so.
+// A process in a cgroup that only has the name of a container is rejected, because
+// containerd does not list it.
 func TestContainerdElsewhere(t *testing.T) {
 	t.Parallel()
-	r, d := newRealContainerd(t, "else"), newDoor(t)
+	r, d := newRealContainerd(t, "else"), newListener(t)
 	r.load("ebb.test/agent:1", "one")
 	r.start(d, "ebb.test/agent:1", "runs")
 	r.start(d, "ebb.test/agent:1", "ended")
@@ -246,7 +247,7 @@ func TestContainerdElsewhere(t *testing.T) {
 	r.do(append([]string{"containers", "create"}, r.box(d, "ebb.test/agent:1", "made")...)...)
 	e, c := d.evidence()
 	for name, want := range map[string]attest.Reason{"runs": attest.ReasonMeasurement, "none": attest.ReasonMeasurement, "a__b": attest.ReasonMeasurement,
-		"ended": attest.ReasonDead, "made": attest.ReasonDead} {
+		"ended": attest.ReasonExited, "made": attest.ReasonExited} {
 		proc := procfs(t, map[int]string{os.Getpid(): "0::/ebb\n", c.cmd.Process.Pid: "0::/" + r.ns + "/" + name + "\n"})
 		if id, err := r.attestor(unixpeer.Config{Proc: proc}).Attest(t.Context(), e); attesttest.Reason(err) != want {
 			t.Errorf("%s: got %v, %v, want %q", name, id.Selectors, err, want)

@@ -30,9 +30,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
 )
 
 const (
@@ -40,14 +40,13 @@ const (
 	chain    = "sha256:" + containerID
 )
 
-// script is a containerd that answers what a test wants: by the name of the method,
-// and asked in a namespace that it knows.
+// script is a fake containerd with one namespace and an answer for each method.
 type script struct {
 	namespace string
-	answers   map[string]any // a message, an error, or what is called for it
+	answers   map[string]any // a message, an error, or a function that returns one
 }
 
-// honest is a script of one running container with the processes given.
+// honest returns a script of one running container with these processes.
 func honest(pids ...int) *script {
 	list := &tasks.ListPidsResponse{}
 	for _, pid := range pids {
@@ -78,7 +77,7 @@ func (s *script) with(method string, answer any) *script {
 	})}
 }
 
-// serve is the path of the socket that the script answers on.
+// serve starts the script and returns the path of its socket.
 func (s *script) serve(t *testing.T) string {
 	t.Helper()
 	srv := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
@@ -108,10 +107,10 @@ func (s *script) serve(t *testing.T) string {
 	return path
 }
 
-// listen is a socket for a containerd that is none.
+// listen returns the path and the listener of a socket in the place of containerd.
 func listen(t *testing.T) (string, net.Listener) {
 	t.Helper()
-	path := filepath.Join(filepath.Dir(newDoor(t).path), "containerd.sock")
+	path := filepath.Join(filepath.Dir(newListener(t).path), "containerd.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +119,11 @@ func listen(t *testing.T) (string, net.Listener) {
 	return path, l
 }
 
-// inPod is a process in the container that scripts know, and who judges it by a socket.
-func inPod(t *testing.T) (attest.Evidence, int, func(socket string) *unixpeer.Attestor) {
+// containerProcess starts a process in the container of the scripts. It returns the
+// evidence, the PID, and a function that makes an attestor for the socket of a script.
+func containerProcess(t *testing.T) (attest.Evidence, int, func(socket string) *unixpeer.Attestor) {
 	t.Helper()
-	e, c := newDoor(t).evidence()
+	e, c := newListener(t).evidence()
 	pid := c.cmd.Process.Pid
 	proc := procfs(t, map[int]string{os.Getpid(): "0::/ebb\n", pid: "0::/kubepods.slice/cri-containerd-" + containerID + ".scope\n"})
 	return e, pid, func(socket string) *unixpeer.Attestor {
@@ -134,7 +134,7 @@ func inPod(t *testing.T) (attest.Evidence, int, func(socket string) *unixpeer.At
 
 func TestContainerdAnswers(t *testing.T) {
 	t.Parallel()
-	e, pid, by := inPod(t)
+	e, pid, by := containerProcess(t)
 	id, err := by(honest(1, pid).serve(t)).Attest(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestContainerdAnswers(t *testing.T) {
 			t.Errorf("%s is there: %v", none, id.Selectors)
 		}
 	}
-	// An index leads to the image of this machine's platform over others that are not here.
+	// An index also refers to images of other platforms, which were not downloaded.
 	index := honest(pid)
 	arm, config := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("c", 64)
 	infos := map[string]map[string]string{
@@ -168,10 +168,11 @@ func TestContainerdAnswers(t *testing.T) {
 	}
 }
 
-// What is not of this very container, running with this process in it, vouches for nothing.
+// An answer about another container, a stopped one, or one without the process gives no
+// identity.
 func TestHostileContainerd(t *testing.T) {
 	t.Parallel()
-	e, pid, by := inPod(t)
+	e, pid, by := containerProcess(t)
 	good := honest(pid)
 	box := func(change func(*containers.Container)) *script {
 		c := honest(pid).answers["Containers/Get"].(*containers.GetContainerResponse) //nolint:forcetypeassert // ours
@@ -185,7 +186,7 @@ func TestHostileContainerd(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	type cases map[string]struct {
 		s    *script
-		want attest.Reason // "" = could not judge
+		want attest.Reason // "" for an error that is not a rejection
 	}
 	all := cases{
 		"no such container":     {good.with("Containers/Get", gone), attest.ReasonMeasurement},
@@ -195,17 +196,17 @@ func TestHostileContainerd(t *testing.T) {
 		"an empty answer":       {good.with("Containers/Get", &containers.GetContainerResponse{}), ""},
 		"an answer of no kind":  {good.with("Containers/Get", &tasks.ListPidsResponse{}), ""},
 		"huge":                  {box(func(c *containers.Container) { c.Labels["x"] = strings.Repeat("x", 2<<20) }), ""},
-		"no task":               {good.with("Tasks/Get", gone), attest.ReasonDead},
+		"no task":               {good.with("Tasks/Get", gone), attest.ReasonExited},
 		"another's task":        {task(imageID, tasktypes.Status_RUNNING), ""},
 		"a task of nobody":      {good.with("Tasks/Get", &tasks.GetResponse{}), ""},
-		"stopped":               {task(containerID, tasktypes.Status_STOPPED), attest.ReasonDead},
+		"stopped":               {task(containerID, tasktypes.Status_STOPPED), attest.ReasonExited},
 		"created":               {task(containerID, tasktypes.Status_CREATED), ""},
 		"paused":                {task(containerID, tasktypes.Status_PAUSED), ""},
 		"in no state":           {task(containerID, tasktypes.Status_UNKNOWN), ""},
 		"in a state of its own": {task(containerID, 99), ""},
 		"another process":       {honest(pid + 1), attest.ReasonMeasurement},
 		"no processes":          {honest(), attest.ReasonMeasurement},
-		"ended meanwhile":       {good.with("Tasks/ListPids", gone), attest.ReasonDead},
+		"ended meanwhile":       {good.with("Tasks/ListPids", gone), attest.ReasonExited},
 		"image of another name": {good.with("Images/Get", &images.GetImageResponse{Image: &images.Image{Name: "x", Target: &types.Descriptor{Digest: manifest}}}), ""},
 		"an image of nothing":   {good.with("Images/Get", &images.GetImageResponse{}), ""},
 		"no digest": {good.with("Images/Get", &images.GetImageResponse{Image: &images.Image{Name: "registry.example/agent:1.2",
@@ -232,10 +233,11 @@ func TestHostileContainerd(t *testing.T) {
 	}
 }
 
-// An image that cannot be told for sure is not told; the container is what it is.
+// When the image digest is uncertain, the identity has no image_digest but is otherwise
+// complete.
 func TestContainerdWithoutDigest(t *testing.T) {
 	t.Parallel()
-	e, pid, by := inPod(t)
+	e, pid, by := containerProcess(t)
 	good, gone := honest(pid), status.Error(codes.NotFound, "not found")
 	info := func(labels map[string]string) *script {
 		return good.with("Content/Info", &content.InfoResponse{Info: &content.Info{Digest: manifest, Labels: labels}})
@@ -261,7 +263,7 @@ func TestContainerdWithoutDigest(t *testing.T) {
 			}
 		})
 	}
-	// Labels of content that lead on and on are not followed for ever.
+	// An endless chain of content labels is followed up to the limit.
 	var asked atomic.Int32
 	endless := honest(pid)
 	endless.answers["Content/Info"] = func(digest string) (any, error) {
@@ -274,10 +276,10 @@ func TestContainerdWithoutDigest(t *testing.T) {
 	}
 }
 
-// What listens is no containerd.
+// A socket whose listener does not speak containerd's protocol gives an error.
 func TestNoContainerd(t *testing.T) {
 	t.Parallel()
-	e, _, by := inPod(t)
+	e, _, by := containerProcess(t)
 	for name, speak := range map[string]func(net.Conn){
 		"hangs up": func(c net.Conn) { _ = c.Close() },
 		"silent":   func(net.Conn) {},
@@ -319,7 +321,7 @@ func TestNoContainerd(t *testing.T) {
 	})
 	t.Run("comes back", func(t *testing.T) {
 		t.Parallel()
-		e, pid, by := inPod(t)
+		e, pid, by := containerProcess(t)
 		path, l := listen(t)
 		a := by(path)
 		_ = l.Close()
@@ -336,16 +338,18 @@ func TestNoContainerd(t *testing.T) {
 	})
 }
 
-// However many ask a containerd that hangs, it works for a few, and each has an answer.
+// When containerd hangs, the number of concurrent inspections is bounded, and each
+// attestation still returns after its timeout.
 func TestContainerdInTurns(t *testing.T) {
 	t.Parallel()
-	e, pid, by := inPod(t)
+	e, pid, by := containerProcess(t)
 	s := honest(pid)
 	var mu sync.Mutex
 	var ends []time.Time
 	most := 0
 	s.answers["Tasks/ListPids"] = func(ctx context.Context) error {
-		// Who has more than one of its two seconds left is there still: nobody came in its place.
+		// An inspection with more than one of its two seconds left is still in progress,
+		// so none has taken its slot.
 		mu.Lock()
 		end, _ := ctx.Deadline()
 		ends = slices.DeleteFunc(append(ends, end), func(end time.Time) bool { return time.Until(end) <= time.Second })

@@ -1,60 +1,60 @@
-// Package unixpeer attests by the connection itself: the process at the other end
-// of ebb's unix socket, as the kernel of ebb's own machine knows it. There is no
-// document and no secret that could be stolen. Linux 6.5 or newer.
+// Package unixpeer attests a process by its connection to ebb's unix socket. The kernel
+// of ebb's own machine identifies the process, so there is no document and no secret
+// that could be stolen. It needs Linux 6.5 or newer.
 //
-//	config.go     Config, and Decode for the configuration file
-//	unixpeer.go   Attestor: look, then say who it is
-//	register.go   CheckRegistration: which selectors name one sandbox
-//	cgroup.go     /proc/PID/cgroup, and the container in its path
-//	stat.go       /proc/PID/stat, links of namespaces, mounts
-//	look_linux.go what the kernel says of a process; look_other.go: nothing
-//	first_linux.go the first process of a process namespace, whose end is that of all
-//	exe.go        the digest of the program
-//	runtime.go    what a container runtime says of a container
-//	docker.go     Docker or Podman, over HTTP
-//	containerd.go containerd, over gRPC: also whether the process is in the container
+//	config.go           Config, and Decode for the configuration file
+//	unixpeer.go         Attestor: reads the facts about the process, makes the Identity
+//	selectors.go        names of selectors; CheckRegistration
+//	cgroup.go           parses /proc/PID/cgroup and finds the container in its path
+//	procfs.go           parses /proc/PID/stat and status, namespace links, mounts
+//	process_linux.go    reads the facts about a process from the kernel
+//	init_linux.go       finds the init process of a process namespace
+//	exe.go              the SHA-256 of the program
+//	runtime.go          facts about a container from its container runtime
+//	docker.go           Docker or Podman, over HTTP
+//	containerd.go       containerd, over gRPC; also whether the process is in the container
 //	containerd_image.go the digest of the image that a container was made from
-//	watch.go      Watch: which process or cgroup to look at
-//	watch_linux.go until it is gone; watch_other.go: nothing
+//	watch.go            Watch: selects the process or cgroup to watch
+//	watch_linux.go      waits until a process or cgroup has ended
+//	unsupported.go      systems other than Linux: every judgement fails
 //
-// # What it proves
+// # Guarantees
 //
-// SO_PEERCRED and SO_PEERPIDFD (unix(7)) are fixed when a process connects. The
-// pidfd names that very process, whatever becomes of its number: everything is
-// read from /proc between two looks at the pidfd that find it alive, so nothing
-// that is read is of a successor.
+// SO_PEERCRED and SO_PEERPIDFD (unix(7)) are fixed when a process connects. The pidfd
+// refers to that process even after its PID has been reused. The Attestor checks with
+// the pidfd that the process is alive, reads /proc, and checks again. So no fact that
+// it read belongs to a later process with the same PID.
 //
-// It does not prove who writes: a connected descriptor that was passed on, or kept
-// over a fork or an exec, speaks for whoever connected. A process that gives its
-// connection away has given its identity away, as with any secret; the key that
-// the pipeline proves with each request still has to be the sandbox's one.
+// The connection does not prove which process writes to it. A connected descriptor can
+// be passed to another process or inherited over a fork or an exec, and still identifies
+// the process that connected. A process that gives its connection away gives its
+// identity away, as with any secret. The key that the pipeline verifies with each
+// request must still be the sandbox's.
 //
-// # One piece of evidence
+// # One process, one key
 //
-// The evidence is the process. Identity.ReplayID names it by its start, and the
-// pipeline gives it to the first key that uses it: one process, one key. That keeps
-// a relay, through which many sandboxes would look like one, from being used by
-// more than one of them. What keeps a process out of another's task are the
-// selectors that the runner registered; CheckRegistration refuses those that more
-// than one sandbox would fit.
+// The evidence is the process. Identity.ReplayID consists of its PID and start time, and
+// the pipeline binds it to the first key that uses it. Many sandboxes behind one relay
+// process look like that process; the binding lets only one of them use it. The
+// selectors that the runner registered keep a process out of another process's task.
 //
-// # Traps
+// # Limits
 //
 //   - uid and gid are as ebb's user namespace sees them: root in a container with
-//     user namespaces is not 0, and what is not mapped is 65534. Many sandboxes
-//     have the same: they name no sandbox.
-//   - Numbers of processes and of namespaces are used again after their end: pid
-//     goes with start_time, and a task must end with its sandbox. cgroup_id is not
-//     used again until the machine is.
-//   - Whoever can write to its own cgroup makes cgroups below it with names of its
-//     choice. A path with more than one container in it has none, unless Nested,
-//     which takes the outermost: only the machine's own runtime could make that.
-//   - A privileged container, or one with the machine's cgroups writable, can move
-//     itself: container_id is then worth nothing.
-//   - The digest of the program is that of the container's file, which the container
-//     can run and then not use: it tells mistakes, not attacks.
-//   - The evidence says nothing of its own end. How long a sandbox may go on without
-//     showing itself over the socket again is the attestor's reattest.
-//   - What a process shares with ebb itself, network namespace, cgroup or container,
-//     is no fact of a sandbox and is left out.
+//     user namespaces is not 0, and an unmapped id is 65534. Many sandboxes can have
+//     the same uid, so it does not identify a sandbox.
+//   - The kernel reuses the numbers of processes and namespaces. A pid identifies a
+//     process only together with start_time. cgroup_id is not reused until a reboot.
+//   - A process that can write to its own cgroup can make cgroups below it with names
+//     of its choice. Therefore a path with more than one container is treated as having
+//     none. With Nested it has the outermost, which only the machine's own runtime can
+//     have made.
+//   - A privileged container, or one that can write to the machine's cgroups, can move
+//     itself to another cgroup. container_id proves nothing about it.
+//   - exe_sha256 is the digest of a file of the container. The container can start that
+//     file and then run other code, so the digest detects mistakes but not attacks.
+//   - The evidence has no expiry. The reattest setting of the attestor limits how long a
+//     sandbox may continue without connecting again.
+//   - Selectors leave out a network namespace, cgroup or container that the process
+//     shares with ebb itself, because it does not identify a sandbox.
 package unixpeer

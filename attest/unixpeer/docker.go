@@ -13,14 +13,14 @@ import (
 
 var imageForm = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`)
 
-// docker is Docker or Podman behind a unix socket that the configuration names.
-// Package fetch is for places of the network.
+// docker is a client of Docker or Podman on a configured unix socket. It does not use
+// package fetch, which is for network addresses.
 type docker struct{ http http.Client }
 
 func newDocker(path string) *docker {
 	return &docker{http.Client{
 		Timeout: runtimeTime,
-		// A redirect would lead elsewhere than to the socket's own API.
+		// The API of the socket never redirects.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -31,7 +31,7 @@ func newDocker(path string) *docker {
 	}}
 }
 
-// inspected is what is read of an inspection (Docker Engine API, ContainerInspect).
+// inspected has the members that are read from ContainerInspect of the Docker Engine API.
 type inspected struct {
 	ID    string `json:"Id"`
 	Image string `json:"Image"` // digest of the image's configuration
@@ -39,7 +39,7 @@ type inspected struct {
 		Running bool `json:"Running"`
 	} `json:"State"`
 	Config struct {
-		Image  string            `json:"Image"` // as it was asked for
+		Image  string            `json:"Image"` // the name that the container was created with
 		Labels map[string]string `json:"Labels"`
 	} `json:"Config"`
 }
@@ -47,14 +47,14 @@ type inspected struct {
 // mayKnow implements runtime.
 func (*docker) mayKnow(id string) bool { return idForm.MatchString(id) }
 
-// inspect implements runtime. Docker is not asked for the container's processes: what
-// it says of those is the text of a ps.
+// inspect implements runtime. It does not check that the process is in the container,
+// because Docker lists processes only as the text output of ps.
 func (r *docker) inspect(ctx context.Context, id string, _ int) (description, error) {
 	c, err := r.get(ctx, id)
 	return description{image: c.Config.Image, imageID: c.Image, labels: c.Config.Labels}, err
 }
 
-// get asks about one running container; id is 64 hex digits.
+// get inspects one running container. id is 64 hex digits.
 func (r *docker) get(ctx context.Context, id string) (inspected, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://runtime/containers/"+id+"/json", nil)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *docker) get(ctx context.Context, id string) (inspected, error) {
 	}
 	resp, err := r.http.Do(req)
 	if err != nil {
-		return inspected{}, fmt.Errorf("the container runtime does not answer: %w", err)
+		return inspected{}, fmt.Errorf("the container runtime did not answer: %w", err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing was written
 	switch resp.StatusCode {
@@ -70,17 +70,17 @@ func (r *docker) get(ctx context.Context, id string) (inspected, error) {
 	case http.StatusNotFound:
 		return inspected{}, errNoContainer
 	default:
-		return inspected{}, fmt.Errorf("the container runtime answers %d", resp.StatusCode)
+		return inspected{}, fmt.Errorf("the container runtime answered with status %d, want 200 or 404", resp.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInspect+1))
 	if err != nil {
-		return inspected{}, fmt.Errorf("the container runtime's answer breaks off: %w", err)
+		return inspected{}, fmt.Errorf("the container runtime's response is incomplete: %w", err)
 	}
 	return parseInspect(body, id)
 }
 
-// parseInspect reads the answer about one container. What it does not know it
-// leaves alone; a name that comes twice is an error.
+// parseInspect parses the response for one container. Unknown members are ignored, and
+// a duplicate member name is an error.
 func parseInspect(body []byte, id string) (inspected, error) {
 	var c inspected
 	if len(body) > maxInspect || json.Unmarshal(body, &c) != nil || c.ID != id {

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
 )
 
-// procfs is a /proc that says of a process what the test wants.
+// procfs makes a directory like /proc with the given cgroup of each PID.
 func procfs(t *testing.T, cgroups map[int]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,10 +49,10 @@ func procfs(t *testing.T, cgroups map[int]string) string {
 	return dir
 }
 
-// daemon is a container runtime behind a socket.
+// daemon serves a fake container runtime and returns the path of its socket.
 func daemon(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
-	path := filepath.Join(filepath.Dir(newDoor(t).path), "docker.sock")
+	path := filepath.Join(filepath.Dir(newListener(t).path), "docker.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func daemon(t *testing.T, h http.HandlerFunc) string {
 const (
 	containerID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	imageID     = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
-	// As the Docker Engine API answers, shortened.
+	// A shortened response of the Docker Engine API.
 	inspection = `{"Id":"` + containerID + `","Created":"2026-11-21T20:00:00Z","Path":"sleep","Args":["1000"],` +
 		`"State":{"Status":"running","Running":true,"Paused":false,"Pid":4242},"Image":"sha256:` + imageID + `","Name":"/box",` +
 		`"HostConfig":{"NetworkMode":"none"},"Config":{"Hostname":"0123456789ab","Image":"registry.example/agent:1.2","Labels":{"team":"payments","task":"","other":"x"}}}`
@@ -74,7 +74,7 @@ const (
 
 func boxed(t *testing.T, socket string) (*unixpeer.Attestor, attest.Evidence) {
 	t.Helper()
-	e, c := newDoor(t).evidence()
+	e, c := newListener(t).evidence()
 	proc := procfs(t, map[int]string{os.Getpid(): "0::/ebb\n", c.cmd.Process.Pid: "0::/system.slice/docker-" + containerID + ".scope\n"})
 	return newAttestor(t, unixpeer.Config{Require: []string{"container_id"}, Proc: proc, Runtime: socket, Labels: []string{"team", "task", "absent"}}), e
 }
@@ -104,7 +104,7 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// What is not an inspection of this very container, running, vouches for nothing.
+// A response about another container, or a stopped one, gives no identity.
 func TestHostileRuntime(t *testing.T) {
 	t.Parallel()
 	say := func(status int, body string) http.HandlerFunc {
@@ -113,11 +113,11 @@ func TestHostileRuntime(t *testing.T) {
 	with := func(old, new string) http.HandlerFunc { return say(200, strings.Replace(inspection, old, new, 1)) }
 	for name, tc := range map[string]struct {
 		h    http.HandlerFunc
-		want attest.Reason // "" = could not judge
+		want attest.Reason // "" for an error that is not a rejection
 	}{
 		"no such container":  {say(404, `{"message":"No such container"}`), attest.ReasonMeasurement},
-		"stopped":            {with(`"Running":true`, `"Running":false`), attest.ReasonDead},
-		"no state":           {with(`"Running":true`, `"Ran":true`), attest.ReasonDead},
+		"stopped":            {with(`"Running":true`, `"Running":false`), attest.ReasonExited},
+		"no state":           {with(`"Running":true`, `"Ran":true`), attest.ReasonExited},
 		"500":                {say(500, inspection), ""},
 		"201":                {say(201, inspection), ""},
 		"another container":  {with(containerID, imageID), ""},
@@ -162,7 +162,7 @@ func TestHostileRuntime(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	// A label that no registration could match leaves the rest as it is.
+	// A label whose value is too long to be registered is left out; the rest is kept.
 	t.Run("a control character", func(t *testing.T) {
 		t.Parallel()
 		a, e := boxed(t, daemon(t, with("payments", `pay\nments`)))
@@ -172,10 +172,10 @@ func TestHostileRuntime(t *testing.T) {
 	})
 }
 
-// The trees of cgroup v1 are separate: when they disagree nobody knows better.
+// The hierarchies of cgroup v1 are separate. When they disagree, there is no cgroup.
 func TestCgroupsOfProc(t *testing.T) {
 	t.Parallel()
-	e, c := newDoor(t).evidence()
+	e, c := newListener(t).evidence()
 	for text, want := range map[string]string{
 		"0::/system.slice/docker-" + containerID + ".scope\n1:name=systemd:/docker/" + imageID + "\n": containerID,
 		"0::/\n2:pids:/docker/" + containerID + "\n1:name=systemd:/docker/" + containerID + "\n":      containerID,
@@ -187,7 +187,7 @@ func TestCgroupsOfProc(t *testing.T) {
 			t.Errorf("%q: got %v, %v", text, id.Selectors, err)
 		}
 	}
-	// A sandbox in ebb's own container, or in its own cgroup, is told apart by neither.
+	// A process in ebb's own container or cgroup has no selector for it.
 	own := "0::/system.slice/docker-" + containerID + ".scope\n"
 	a := newAttestor(t, unixpeer.Config{Proc: procfs(t, map[int]string{os.Getpid(): own, c.cmd.Process.Pid: own})})
 	if id, err := a.Attest(t.Context(), e); err != nil || id.Selectors["container_id"] != "" || id.Selectors["cgroup"] != "" {
@@ -201,8 +201,8 @@ func TestCgroupsOfProc(t *testing.T) {
 	}
 }
 
-// Neither the container runtime nor the program is looked at without leave; what the
-// kernel says needs none.
+// Asking the container runtime and reading the program need the permission of
+// attest.Costly. Facts from the kernel do not.
 func TestAsksForLeave(t *testing.T) {
 	t.Parallel()
 	a, e := boxed(t, daemon(t, func(http.ResponseWriter, *http.Request) { t.Error("the runtime was asked") }))
@@ -210,7 +210,7 @@ func TestAsksForLeave(t *testing.T) {
 	if _, err := a.Attest(ctx, e); !errors.Is(err, attesttest.ErrBound) || errors.Is(err, attest.ErrRejected) || *asked != 1 {
 		t.Errorf("inspection: %v, asked %d times", err, *asked)
 	}
-	e, _ = newDoor(t).evidence()
+	e, _ = newListener(t).evidence()
 	if _, err := newAttestor(t, unixpeer.Config{ExeDigest: true}).Attest(ctx, e); !errors.Is(err, attesttest.ErrBound) || *asked != 2 {
 		t.Errorf("the program: %v, asked %d times", err, *asked)
 	}

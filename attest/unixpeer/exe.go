@@ -18,9 +18,10 @@ const (
 	exeTime = 5 * time.Second
 )
 
-// digest is the SHA-256 of the program of a process, in hex. The file is the
-// container's and can be on a file system that never answers, which nothing can
-// interrupt: at most maxExes wait for such a one at a time, and nobody else does.
+// digest returns the SHA-256 of the program of a process in hex. The container can keep
+// the file on a file system that never answers, and a read from it cannot be
+// interrupted. So digest returns after exeTime at the latest, and at most maxExes reads
+// are in progress at a time.
 func (a *Attestor) digest(ctx context.Context, pid int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exeTime)
 	defer cancel()
@@ -54,23 +55,23 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxExe {
-		return "", errors.Join(errors.New("the program is no file of at most 128 MiB"), err)
+		return "", errors.Join(errors.New("the program is not a regular file of at most 128 MiB"), err)
 	}
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(whileAsked{ctx, f}, maxExe+1))
+	n, err := io.Copy(h, io.LimitReader(contextReader{ctx, f}, maxExe+1))
 	if err == nil && n > maxExe {
 		err = errors.New("the program is larger than 128 MiB")
 	}
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// whileAsked stops reading when nobody waits any more.
-type whileAsked struct {
+// contextReader returns the error of ctx once ctx is done.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (r whileAsked) Read(b []byte) (int, error) {
+func (r contextReader) Read(b []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -13,23 +13,24 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/unixpeer"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// TestUnprivileged: an ebb that may not look at the namespaces of another user's
-// process cannot judge by them, and can by what everybody sees.
+// TestUnprivileged checks that an ebb without permission to read the namespaces of
+// another user's process returns an error when they are required, and judges by facts
+// that every user can read.
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		counterpart.Missing(t, "root", "only root starts processes of other users")
 	}
-	dir := filepath.Dir(newDoor(t).path)
+	dir := filepath.Dir(newListener(t).path)
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.ReadFile("/proc/self/exe") // that of go test is in a directory of root's
+	self, err := os.ReadFile("/proc/self/exe") // go test keeps it in a directory that only root can read
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestUnprivileged(t *testing.T) {
 	c.says("process: judged")
 }
 
-// childJudge is an ebb that judges the first process that connects.
+// childJudge runs an attestor that judges the first process which connects.
 func childJudge(socket string) error {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {

@@ -68,7 +68,7 @@ func TestContainer(t *testing.T) {
 		"/system.slice/xdocker-" + hex64 + ".scope":                 "",
 		"/system.slice/docker-" + hex64 + ".scope.d":                "",
 		"/system.slice/docker-" + hex64 + ".scope (deleted)":        "",
-		"/" + hex64:       "", // of nobody that is known
+		"/" + hex64:       "", // the parent is not a known runtime
 		"/evil/" + hex64:  "",
 		"/poddy/" + hex64: "",
 		"/system.slice/docker-" + hex64 + ".scope/init.scope": "", // not at the end
@@ -80,7 +80,7 @@ func TestContainer(t *testing.T) {
 		"/sandboxes/..":            "",
 		"/other/sandboxes/task-42": "",
 		"/sandboxes2/task-42":      "",
-		// A container that can write to its cgroups makes another's name below its own.
+		// A container that can write to its cgroups made one with another container's id.
 		"/system.slice/docker-" + hex64 + ".scope/docker-" + hexB + ".scope": "",
 		"/docker/" + hex64 + "/docker/" + hexB:                               "",
 		"/sandboxes/task-42/docker-" + hexB + ".scope":                       "",
@@ -190,7 +190,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add("1 () ) S 1")
 	f.Fuzz(func(t *testing.T, text string) {
 		_, start, err := parseStat(text)
-		// Whatever a program calls itself, the kernel's fields decide.
+		// The name that a program gives itself does not change the other fields.
 		_, again, err2 := parseStat("1 (" + text + ") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21\n")
 		if err2 != nil || again != 4711 {
 			t.Errorf("%q: named like this it started at %d, %v", text, again, err2)

@@ -15,14 +15,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// TestReuse makes a process of its own process namespace, where the number of a
-// dead one can be given to another.
+// TestReuse runs in a new process namespace, where it can make the kernel reuse the PID
+// of a process that has exited.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -34,7 +34,7 @@ func TestReuse(t *testing.T) {
 	}
 	cmd := exec.Command(self)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
-	c := run(t, cmd, "reuse", newDoor(t).path+"2")
+	c := run(t, cmd, "reuse", newListener(t).path+"2")
 	line, err := c.out.ReadString('\n')
 	switch {
 	case line == "no ns_last_pid\n":
@@ -44,8 +44,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// childReuse is ebb, alone in its process namespace: a process connects and dies,
-// and another gets its number.
+// childReuse is ebb in a process namespace of its own. A process connects and exits, and
+// another process gets its PID.
 func childReuse(socket string) error {
 	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("proc", "/proc", "proc", 0, "")); err != nil {
 		return err
@@ -89,19 +89,19 @@ func childReuse(socket string) error {
 		return err
 	}
 	defer second.Process.Kill() //nolint:errcheck // the namespace ends with this process
-	if _, err := a.Attest(context.Background(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(context.Background(), of(p)); attesttest.Reason(err) != attest.ReasonExited {
 		return fmt.Errorf("the successor of pid %d: %w", p.PID, err)
 	}
-	death, err := a.Watch(context.Background(), onRecord(id))
-	if err != nil || death.How != "process_exited" {
-		return fmt.Errorf("watching the successor: %+v, %w", death, err)
+	exit, err := a.Watch(context.Background(), stored(id))
+	if err != nil || exit.How != "process_exited" {
+		return fmt.Errorf("watching the successor: %+v, %w", exit, err)
 	}
 	fmt.Println("refused")
 	return nil
 }
 
-// successor is a process that got the number of one that started at another time.
-// The runtime's threads take numbers too, so it may need some attempts.
+// successor starts a process that gets the PID of a process with another start time.
+// Threads of the Go runtime take PIDs too, so it may need several attempts.
 func successor(pid int, start string) (*exec.Cmd, error) {
 	for range 10_000 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0o600); err != nil {
@@ -119,7 +119,7 @@ func successor(pid int, start string) (*exec.Cmd, error) {
 		}
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/stat")
 		if err == nil && cmd.Process.Pid == pid && startOf(stat) != start {
-			return cmd, r.Close() // w stays open: the process stays
+			return cmd, r.Close() // w stays open, so the process keeps running
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

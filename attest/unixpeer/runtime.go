@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 const (
@@ -16,41 +16,42 @@ const (
 )
 
 var (
-	errNoContainer = errors.New("no such container")
-	errStopped     = errors.New("the container does not run")
-	errNotInside   = errors.New("the process is none of the container's")
-	errInspect     = errors.New("the container runtime's answer is not that of an inspection")
+	errNoContainer = errors.New("the container runtime has no container with this id")
+	errStopped     = errors.New("the container is not running")
+	errNotInside   = errors.New("the process is not one of the container's")
+	errInspect     = errors.New("the container runtime's response is not a valid description of this container")
 )
 
-// runtime knows the containers of this machine.
+// runtime is a client of a container runtime on this machine.
 type runtime interface {
-	// mayKnow reports whether a container of this id is one to ask about.
+	// mayKnow reports whether id can be the id of a container of this runtime.
 	mayKnow(id string) bool
-	// inspect asks about one running container, and whether a process is in it where
-	// the runtime can tell. errNoContainer, errStopped and errNotInside are answers.
+	// inspect describes one running container and, if the runtime can tell, checks that
+	// the process is in it. errNoContainer, errStopped and errNotInside are reasons to
+	// reject the evidence; other errors mean that the runtime did not answer.
 	inspect(ctx context.Context, id string, pid int) (description, error)
 }
 
-// description is what a runtime says of a container. Empty members are not known.
+// description is what a runtime reports about a container. Empty members are unknown.
 type description struct {
-	image     string // as it was asked for
+	image     string // the image name that the container was created with
 	imageID   string // digest of the image's configuration
 	digest    string // digest of the image's manifest or index
-	runtime   string // what runs the container
-	namespace string // of containerd
+	runtime   string // the OCI runtime, such as io.containerd.runc.v2
+	namespace string // the namespace of containerd
 	labels    map[string]string
 }
 
-// addImage adds what the container runtime says of a container.
+// addImage adds the facts that the container runtime reports to the selectors.
 func (a *Attestor) addImage(ctx context.Context, id string, pid int, sel map[string]string) error {
 	c, err := a.runtime.inspect(ctx, id, pid)
 	switch {
 	case errors.Is(err, errNoContainer):
-		return attest.Reject(attest.ReasonMeasurement, "the container runtime knows no such container", err)
+		return attest.Reject(attest.ReasonMeasurement, "the container runtime has no container with the id of the process's cgroup", err)
 	case errors.Is(err, errNotInside):
-		return attest.Reject(attest.ReasonMeasurement, "the container runtime says that the process is not in the container", err)
+		return attest.Reject(attest.ReasonMeasurement, "the container runtime reports that the process is not in the container", err)
 	case errors.Is(err, errStopped):
-		return attest.Reject(attest.ReasonDead, "the container runtime says that the container does not run", err)
+		return attest.Reject(attest.ReasonExited, "the container runtime reports that the container is not running", err)
 	case err != nil:
 		return a.cannot(err)
 	}

@@ -13,21 +13,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// bwrapInfo is what bwrap --info-fd says to whoever starts a sandbox.
+// bwrapInfo is the output of bwrap --info-fd.
 type bwrapInfo struct {
 	Child uint64 `json:"child-pid"`
 	Net   uint64 `json:"net-namespace"`
 	PID   uint64 `json:"pid-namespace"`
 }
 
-// bubble starts a process that connects in a sandbox of its own.
-func bubble(t *testing.T, d *door, more ...string) (bwrapInfo, *child) {
+// startInBubblewrap starts a process that connects in a sandbox of its own.
+func startInBubblewrap(t *testing.T, d *listener, more ...string) (bwrapInfo, *child) {
 	t.Helper()
 	bwrap := counterpart.Need(t, "EBB_TEST_BWRAP")
 	self, err := os.Executable()
@@ -51,16 +51,16 @@ func bubble(t *testing.T, d *door, more ...string) (bwrapInfo, *child) {
 	return info, c
 }
 
-// TestBubblewrap: the runner knows the network namespace of the sandbox that it
-// starts from --info-fd, before anything runs in it.
+// TestBubblewrap checks that a runner learns the network namespace of its sandbox from
+// --info-fd, before a process runs in it, and can register it.
 func TestBubblewrap(t *testing.T) {
 	t.Parallel()
 	counterpart.Need(t, "EBB_TEST_BWRAP")
-	d := newDoor(t)
+	d := newListener(t)
 	a := newAttestor(t, unixpeer.Config{Require: []string{"netns"}})
-	info, box := bubble(t, d)
+	info, box := startInBubblewrap(t, d)
 	_, p := d.accept()
-	other, _ := bubble(t, d, "--uid", "1000", "--gid", "1000")
+	other, _ := startInBubblewrap(t, d, "--uid", "1000", "--gid", "1000")
 	_, p2 := d.accept()
 	outside, _ := d.evidence()
 
@@ -80,25 +80,26 @@ func TestBubblewrap(t *testing.T) {
 		attest.SelectorMatch(map[string]string{"netns": strconv.FormatUint(other.Net, 10)}, id2) != nil {
 		t.Errorf("another sandbox: %v, %v", id2.Selectors, err)
 	}
-	// Whoever it says it is inside, outside it is who started it.
+	// The process has another uid inside the sandbox. Outside it has the uid of the user
+	// that started the sandbox.
 	if id2.Selectors["uid"] != strconv.Itoa(os.Getuid()) {
 		t.Errorf("user 1000 of a user namespace is %s", id2.Selectors["uid"])
 	}
 	if _, err := a.Attest(t.Context(), outside); attesttest.Reason(err) != attest.ReasonMeasurement {
 		t.Errorf("a process in no sandbox: %v", err)
 	}
-	// Its end is that of its first process, which is bwrap's own and no parent's.
+	// The sandbox ends with its init process, which is bwrap itself.
 	if id.Selectors["init_pid"] != strconv.FormatUint(info.Child, 10) || id.Selectors["init_pid"] == id.Selectors["pid"] {
 		t.Errorf("got %v, want %+v", id.Selectors, info)
 	}
 	if e, err := a.Attest(t.Context(), of(p2)); err != nil || e.Selectors["init_pid"] == id.Selectors["init_pid"] {
 		t.Errorf("another sandbox: %v, %v", e.Selectors, err)
 	}
-	out := watch(t.Context(), a, onRecord(id))
+	out := watch(t.Context(), a, stored(id))
 	from := time.Now()
 	box.kill()
-	soon(t, from, out).is(t, "namespace_ended")
-	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
+	waitFor(t, from, out).is(t, "namespace_ended")
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -106,8 +107,8 @@ func TestBubblewrap(t *testing.T) {
 // runcParent is the cgroup below which the test's containers are.
 const runcParent = "/ebb-test-runc"
 
-// contain starts a process that connects in a container of runc.
-func contain(t *testing.T, d *door, name string, uid int) *child {
+// startInRunc starts a process that connects in a container of runc.
+func startInRunc(t *testing.T, d *listener, name string, uid int) *child {
 	t.Helper()
 	runc := counterpart.Need(t, "EBB_TEST_RUNC")
 	if os.Getuid() != 0 {
@@ -123,7 +124,7 @@ func contain(t *testing.T, d *door, name string, uid int) *child {
 	}
 	type object = map[string]any
 	mounts := []object{{"destination": "/proc", "type": "proc", "source": "proc"}}
-	// What the program is linked with is the machine's.
+	// The program is linked with libraries of the machine.
 	for _, dir := range []string{"/usr", "/lib", "/lib64", "/bin", filepath.Dir(self), filepath.Dir(d.path)} {
 		if _, err := os.Stat(dir); err == nil {
 			mounts = append(mounts, object{"destination": dir, "type": "bind", "source": dir, "options": []string{"rbind", "ro"}})
@@ -155,7 +156,7 @@ func contain(t *testing.T, d *door, name string, uid int) *child {
 		_ = exec.Command(runc, "--root", state, "delete", "--force", name).Run()
 		trees, _ := filepath.Glob("/sys/fs/cgroup/*" + runcParent)
 		for _, tree := range append(trees, "/sys/fs/cgroup"+runcParent) {
-			_ = os.Remove(tree) // another container may still be in it
+			_ = os.Remove(tree) // fails while another container is in it
 		}
 	})
 	return c
@@ -164,10 +165,10 @@ func contain(t *testing.T, d *door, name string, uid int) *child {
 func TestRunc(t *testing.T) {
 	t.Parallel()
 	counterpart.Need(t, "EBB_TEST_RUNC")
-	d := newDoor(t)
+	d := newListener(t)
 	a := newAttestor(t, unixpeer.Config{Require: []string{"container_id", "uid"}, CgroupParents: []string{runcParent}})
 	name := fmt.Sprintf("task-%d", os.Getpid())
-	box := contain(t, d, name, 10001)
+	box := startInRunc(t, d, name, 10001)
 	_, p := d.accept()
 	box.says("connected")
 	id, err := a.Attest(t.Context(), of(p))
@@ -180,23 +181,23 @@ func TestRunc(t *testing.T) {
 	if id.Selectors["netns"] == "" || id.Selectors["pidns"] == "" {
 		t.Errorf("got %v", id.Selectors)
 	}
-	contain(t, d, name+"-b", 10001)
+	startInRunc(t, d, name+"-b", 10001)
 	_, p2 := d.accept()
 	id2, err := a.Attest(t.Context(), of(p2))
 	if err != nil || attest.SelectorMatch(map[string]string{"container_id": name}, id2) == nil || id2.Subject == id.Subject {
 		t.Errorf("another container: %v, %v", id2.Selectors, err)
 	}
 	how, watcher := "container_ended", a
-	if id.Selectors["cgroup_id"] == "" { // cgroup v1 does not say when a container ends
+	if id.Selectors["cgroup_id"] == "" { // cgroup v1 does not report the end of a container
 		how, watcher = "process_exited", newAttestor(t, unixpeer.Config{Require: []string{"container_id"}, CgroupParents: []string{runcParent}, Liveness: unixpeer.LivenessProcess})
 	}
-	out := watch(t.Context(), watcher, onRecord(id))
+	out := watch(t.Context(), watcher, stored(id))
 	from := time.Now()
 	if err := box.in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, from, out).is(t, how)
-	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
+	waitFor(t, from, out).is(t, how)
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("after its end: %v", err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
 )
 
 func newAttestor(t testing.TB, c unixpeer.Config) *unixpeer.Attestor {
@@ -34,7 +34,7 @@ func newAttestor(t testing.TB, c unixpeer.Config) *unixpeer.Attestor {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	d, clock := newDoor(t), attesttest.NewClock()
+	d, clock := newListener(t), attesttest.NewClock()
 	attesttest.Run(t, attesttest.Suite{
 		Attestor: newAttestor(t, unixpeer.Config{Now: clock.Now}), Clock: clock,
 		Good: func(t *testing.T) attest.Evidence { e, _ := d.evidence(); e.Key = attesttest.NewKey(t); return e },
@@ -79,7 +79,7 @@ func TestSuite(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t)
+	d := newListener(t)
 	a := newAttestor(t, unixpeer.Config{ExeDigest: true})
 	e, c := d.evidence()
 	var steps []string
@@ -94,7 +94,7 @@ func TestIdentity(t *testing.T) {
 	if len(id.Selectors["exe_sha256"]) != 64 || id.Selectors["pidns"] == "" || id.Selectors["userns"] == "" {
 		t.Errorf("got %v", id.Selectors)
 	}
-	// The child is in the network namespace of this process, which tells nothing apart.
+	// The child shares the network namespace of this process, so it has no selector netns.
 	if id.Selectors["netns"] != "" || id.Selectors["cgroup"] != "" {
 		t.Errorf("what ebb has too is taken for a sandbox's: %v", id.Selectors)
 	}
@@ -114,7 +114,7 @@ func TestIdentity(t *testing.T) {
 
 func TestCannotJudge(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t)
+	d := newListener(t)
 	e, _ := d.evidence()
 	for name, change := range map[string]func(p *attest.Peer){
 		"no pidfd":         func(p *attest.Peer) { p.PIDFD = -1 },
@@ -127,7 +127,7 @@ func TestCannotJudge(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What is required and not there is the caller's fault: it is in no sandbox.
+	// A process without a required selector is rejected: it is not in a sandbox.
 	for _, name := range []string{"container_id", "netns"} {
 		_, err := newAttestor(t, unixpeer.Config{Require: []string{name}}).Attest(t.Context(), e)
 		if attesttest.Reason(err) != attest.ReasonMeasurement {
@@ -136,11 +136,11 @@ func TestCannotJudge(t *testing.T) {
 	}
 }
 
-// A connection that is passed on keeps speaking for whoever connected, and for
-// nobody when that one has ended.
+// A connection that is passed to another process identifies the process that connected.
+// After that process has exited, the evidence is rejected.
 func TestPassedOn(t *testing.T) {
 	t.Parallel()
-	d, a := newDoor(t), newAttestor(t, unixpeer.Config{})
+	d, a := newListener(t), newAttestor(t, unixpeer.Config{})
 	c := start(t, "hand over", d.path)
 	conn, p := d.accept()
 	c.says("connected")
@@ -159,16 +159,16 @@ func TestPassedOn(t *testing.T) {
 	if _, err := conn.Read(b); err != nil {
 		t.Fatalf("the heir does not speak: %v", err)
 	}
-	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonDead {
+	if _, err := a.Attest(t.Context(), of(p)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("the heir of a dead process: %v", err)
 	}
 }
 
-// A zombie has ended, though signals still reach it.
+// A zombie counts as exited, although kill(2) still succeeds for it.
 func TestZombie(t *testing.T) {
 	t.Parallel()
-	d, a := newDoor(t), newAttestor(t, unixpeer.Config{})
-	// The shell replaces itself by one that does not wait for its child.
+	d, a := newListener(t), newAttestor(t, unixpeer.Config{})
+	// The shell executes a program that does not wait for its child.
 	start(t, "stay", d.path, "sh", "-c", `"$0" & exec sleep 1000`)
 	_, p := d.accept()
 	if _, err := a.Attest(t.Context(), of(p)); err != nil {
@@ -183,7 +183,7 @@ func TestZombie(t *testing.T) {
 			break
 		}
 	}
-	if attesttest.Reason(err) != attest.ReasonDead {
+	if attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("a zombie: %v", err)
 	}
 	if _, err := os.Stat("/proc/" + strconv.Itoa(p.PID)); err != nil {

@@ -7,24 +7,24 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Attestor judges the processes that connect to ebb's unix socket.
 type Attestor struct {
 	cfg     Config
-	self    facts  // ebb's own, to be left out of others'
-	inside  string // the container that ebb itself is in, "" = none
-	cgroups string // where cgroup v2 is mounted, "" = nowhere
-	host    string // this boot of this machine, as ebb's process namespace sees it
-	exes    chan struct{}
-	runtime runtime // nil = ask nobody
+	self    facts         // facts about ebb's own process, which selectors leave out
+	inside  string        // id of the container that ebb itself runs in, "" for none
+	cgroups string        // mount point of cgroup v2, "" for none
+	host    string        // identifies this boot of this machine and ebb's process namespace
+	exes    chan struct{} // limits concurrent digests to maxExes
+	runtime runtime       // nil for none
 }
 
 var _ attest.Watcher = (*Attestor)(nil)
 
-// New makes an Attestor. It connects to nothing.
+// New returns an Attestor. It makes no connections.
 func New(c Config) (*Attestor, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -42,22 +42,22 @@ func New(c Config) (*Attestor, error) {
 	case c.Containerd != "":
 		a.runtime = newContainerd(c.Containerd, c.Namespaces)
 	}
-	// Where these are missing, Attest says so: it could not judge.
-	a.self, a.host, a.cgroups = self(c.Proc)
+	// When these cannot be read, Attest returns an error.
+	a.self, a.host, a.cgroups = ownFacts(c.Proc)
 	a.inside, _ = c.container(a.self.cgroup.path)
 	return a, nil
 }
 
-// facts are what the kernel says of one process. Zero members are not known.
+// facts are what the kernel reports about one process. Zero members are unknown.
 type facts struct {
 	start                uint64 // ticks since boot
 	cgroup               cgroup
 	netns, pidns, userns uint64 // inodes
-	unreadable           error  // why a namespace is not known
+	unreadable           error  // why a namespace is unknown
 }
 
-// replayLife is how long a process stays its first key's after it was last used: as
-// long as a task lives when nobody says otherwise.
+// replayLife is how long a process stays bound to its first key after its last use. It
+// equals the default lifetime of a task.
 const replayLife = 24 * time.Hour
 
 // Attest implements attest.Attestor.
@@ -65,7 +65,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, a.cannot(err)
 	}
-	p, err := a.peer(ctx, e)
+	p, err := a.checkPeer(ctx, e)
 	if err != nil {
 		return attest.Identity{}, err
 	}
@@ -78,10 +78,10 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 			continue
 		}
 		if f.unreadable != nil {
-			return attest.Identity{}, a.cannot(fmt.Errorf("%s cannot be read; ebb needs the user of the sandbox or CAP_SYS_PTRACE for it: %w", name, f.unreadable))
+			return attest.Identity{}, a.cannot(fmt.Errorf("%s cannot be read; run ebb as the user of the sandbox or with CAP_SYS_PTRACE: %w", name, f.unreadable))
 		}
 		return attest.Identity{}, attest.Reject(attest.ReasonMeasurement,
-			"the process is not in a sandbox of the kind that this attestor is for", fmt.Errorf("it has no %s", name))
+			"the process lacks a selector that this attestor requires, so it is not in a sandbox of the expected kind", fmt.Errorf("it has no %s", name))
 	}
 	attest.Passed(ctx, "required selectors", fmt.Sprint(a.cfg.Require))
 	process := "process/" + sel["pid"] + "/" + sel["start_time"]
@@ -96,35 +96,36 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// peer is the process to judge, when the evidence is that and nothing else.
-func (a *Attestor) peer(ctx context.Context, e attest.Evidence) (*attest.Peer, error) {
+// checkPeer returns the connected process, or an error when the evidence is not only a
+// process or when the kernel or procfs cannot identify it.
+func (a *Attestor) checkPeer(ctx context.Context, e attest.Evidence) (*attest.Peer, error) {
 	p := e.Channel.Peer
 	switch {
 	case len(e.Document) > attest.MaxDocument:
-		return nil, attest.Reject(attest.ReasonOversized, "the document is too large, and this attestor takes none", nil)
+		return nil, attest.Reject(attest.ReasonOversized, "the document is too large, and this attestor accepts no document; send none", nil)
 	case len(e.Document) > 0:
-		return nil, attest.Reject(attest.ReasonMalformed, "this attestor judges the connection and takes no document; send none", nil)
+		return nil, attest.Reject(attest.ReasonMalformed, "this attestor judges the connection and accepts no document; send none", nil)
 	case p == nil:
-		return nil, attest.Reject(attest.ReasonType, "this attestor judges processes that connect to the unix socket of ebb; use that", nil)
+		return nil, attest.Reject(attest.ReasonType, "this attestor judges processes that connect to the unix socket of ebb; connect to that socket", nil)
 	case p.PIDFD < 0:
-		return nil, a.cannot(errors.New("the kernel gives no pidfd of a peer: Linux 6.5 or newer is needed"))
+		return nil, a.cannot(errors.New("the kernel provides no pidfd of the peer; use Linux 6.5 or newer"))
 	case p.PID <= 0:
-		return nil, a.cannot(errors.New("the process is in no process namespace that ebb sees; run ebb in the machine's own"))
+		return nil, a.cannot(errors.New("the process is outside ebb's process namespace; run ebb in the process namespace of the machine"))
 	case a.host == "":
-		return nil, a.cannot(errors.New("procfs does not say which machine this is; mount it where ebb runs"))
+		return nil, a.cannot(errors.New("boot_id or ebb's own namespace cannot be read from procfs; mount procfs where ebb runs"))
 	}
 	attest.Passed(ctx, "connection", "a process on the unix socket")
 	return p, nil
 }
 
-// examine reads all there is to know of a process between two looks that find it
-// alive: then all of it is of that process.
+// examine reads the facts about a process and its selectors. It checks before and after
+// that the process is alive, which proves that all facts are of that process.
 func (a *Attestor) examine(ctx context.Context, p attest.Peer) (facts, map[string]string, error) {
 	if err := a.alive(p); err != nil {
 		return facts{}, nil, err
 	}
 	f, sel, err := a.read(ctx, p)
-	// A process that has ended meanwhile explains every failure to read.
+	// When the process exited meanwhile, that is the reason for any read error.
 	if dead := a.alive(p); dead != nil {
 		return facts{}, nil, dead
 	}
@@ -135,20 +136,21 @@ func (a *Attestor) examine(ctx context.Context, p attest.Peer) (facts, map[strin
 	return f, sel, nil
 }
 
-// alive is nil for a process that runs.
+// alive returns nil while the process runs, and a rejection after it has exited.
 func (a *Attestor) alive(p attest.Peer) error {
 	dead, err := exited(p.PIDFD)
 	if err != nil {
 		return a.cannot(err)
 	}
 	if dead {
-		return attest.Reject(attest.ReasonDead, "the process that connected has ended", nil)
+		return attest.Reject(attest.ReasonExited, "the process that connected has exited; connect from a running process", nil)
 	}
 	return nil
 }
 
+// read reads the facts about a process and makes its selectors.
 func (a *Attestor) read(ctx context.Context, p attest.Peer) (facts, map[string]string, error) {
-	f, err := look(a.cfg.Proc, p.PID, p.PIDFD)
+	f, err := readFacts(a.cfg.Proc, p.PID, p.PIDFD)
 	if err != nil {
 		return f, nil, a.cannot(err)
 	}
@@ -179,7 +181,7 @@ func (a *Attestor) read(ctx context.Context, p attest.Peer) (facts, map[string]s
 		attest.Passed(ctx, "container", id)
 	}
 	if a.cfg.Liveness == LivenessNamespace && f.pidns != 0 && f.pidns != a.self.pidns {
-		if first, start, err := a.first(p.PID, f.pidns); err == nil {
+		if first, start, err := a.initProcess(p.PID, f.pidns); err == nil {
 			sel["init_pid"], sel["init_start_time"] = strconv.Itoa(first), strconv.FormatUint(start, 10)
 		}
 	}
@@ -206,11 +208,12 @@ func (a *Attestor) read(ctx context.Context, p attest.Peer) (facts, map[string]s
 	return f, sel, nil
 }
 
-// maxPath keeps a selector within what can be registered.
+// maxPath is the maximum length of a selector's value that can be registered.
 const maxPath = 2048
 
 const labelPrefix = "label/"
 
+// cannot wraps an error which means that the process could not be judged.
 func (a *Attestor) cannot(err error) error {
 	return fmt.Errorf("attest/unixpeer %q: cannot judge: %w", a.cfg.Name, err)
 }

@@ -6,24 +6,24 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// How a sandbox ended.
+// The values of attest.Exit.How.
 const (
 	processExited  = "process_exited"
 	namespaceEnded = "namespace_ended"
 	containerEnded = "container_ended"
 )
 
-// Watch implements attest.Watcher. A process or a cgroup of another boot, another
-// machine or another process namespace than ebb's is seen by nobody here.
-func (a *Attestor) Watch(ctx context.Context, id attest.Identity) (attest.Death, error) {
+// Watch implements attest.Watcher. It returns attest.ErrElsewhere for a process or a
+// cgroup of another machine, an earlier boot, or a process namespace other than ebb's.
+func (a *Attestor) Watch(ctx context.Context, id attest.Identity) (attest.Exit, error) {
 	if err := ctx.Err(); err != nil {
-		return attest.Death{}, err
+		return attest.Exit{}, err
 	}
 	if a.host == "" || id.Attestor != a.cfg.Name || id.Selectors["host"] != a.host {
-		return attest.Death{}, attest.ErrElsewhere
+		return attest.Exit{}, attest.ErrElsewhere
 	}
 	switch a.cfg.Liveness {
 	case LivenessProcess:
@@ -37,18 +37,19 @@ func (a *Attestor) Watch(ctx context.Context, id attest.Identity) (attest.Death,
 		}
 		number, err := strconv.ParseUint(id.Selectors["cgroup_id"], 10, 64)
 		if err != nil || a.cgroups == "" || !strings.HasPrefix(dir, "/") || strings.Contains(dir+"/", "/../") {
-			return attest.Death{}, attest.ErrElsewhere // cgroup v1 tells nobody
+			return attest.Exit{}, attest.ErrElsewhere // cgroup v1 reports no events
 		}
 		return a.watchCgroup(ctx, dir, number)
 	}
-	return attest.Death{}, attest.ErrElsewhere
+	return attest.Exit{}, attest.ErrElsewhere
 }
 
-func (a *Attestor) watchNumber(ctx context.Context, number, started, how string) (attest.Death, error) {
+// watchNumber waits for the exit of the process whose selectors are number and started.
+func (a *Attestor) watchNumber(ctx context.Context, number, started, how string) (attest.Exit, error) {
 	pid, err := strconv.Atoi(number)
 	start, err2 := strconv.ParseUint(started, 10, 64)
 	if err != nil || err2 != nil || pid <= 0 {
-		return attest.Death{}, attest.ErrElsewhere
+		return attest.Exit{}, attest.ErrElsewhere
 	}
 	d, err := a.watchProcess(ctx, pid, start)
 	if err == nil {
@@ -57,9 +58,10 @@ func (a *Attestor) watchNumber(ctx context.Context, number, started, how string)
 	return d, err
 }
 
-var errEvents = errors.New("cgroup.events is not as cgroup v2 says")
+var errEvents = errors.New("cgroup.events has no line populated, which cgroup v2 defines")
 
-// populated reads cgroup.events: whether any process is left, here or below.
+// populated parses cgroup.events and reports whether the cgroup, or one below it, has a
+// process.
 func populated(text string) (bool, error) {
 	for line := range strings.Lines(text) {
 		switch strings.TrimSuffix(line, "\n") {

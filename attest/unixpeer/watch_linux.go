@@ -11,50 +11,50 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// watchProcess waits for the end of the process that had a number and a start. No
-// thread waits: a pidfd is readable when its process has ended.
-func (a *Attestor) watchProcess(ctx context.Context, pid int, start uint64) (attest.Death, error) {
+// watchProcess waits until the process with this PID and start time has exited. It
+// blocks no thread: a pidfd becomes readable when its process exits.
+func (a *Attestor) watchProcess(ctx context.Context, pid int, start uint64) (attest.Exit, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
-		return attest.Death{}, nil
+		return attest.Exit{}, nil
 	}
 	if err != nil {
-		return attest.Death{}, fmt.Errorf("attest/unixpeer: pidfd_open: %w", err)
+		return attest.Exit{}, fmt.Errorf("attest/unixpeer: pidfd_open: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
 	defer f.Close() //nolint:errcheck // nothing was written
 	_, now, err := a.stat(pid)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now != start {
-		return attest.Death{}, nil // the number is another's by now, or nobody's
+		return attest.Exit{}, nil // the process has exited; its PID is free or reused
 	}
 	if err != nil {
-		return attest.Death{}, fmt.Errorf("attest/unixpeer: %w", err)
+		return attest.Exit{}, fmt.Errorf("attest/unixpeer: %w", err)
 	}
 	if dead, err := exited(fd); dead || err != nil {
-		return attest.Death{}, err
+		return attest.Exit{}, err
 	}
 	err = wait(ctx, f, func(fd int) (bool, error) { return exited(fd) })
 	if err != nil {
-		return attest.Death{}, err
+		return attest.Exit{}, err
 	}
-	return attest.Death{At: a.cfg.Now()}, nil
+	return attest.Exit{At: a.cfg.Now()}, nil
 }
 
-// watchCgroup waits until no process is left in a cgroup and below.
-func (a *Attestor) watchCgroup(ctx context.Context, dir string, number uint64) (attest.Death, error) {
-	gone := attest.Death{How: containerEnded}
+// watchCgroup waits until the cgroup and those below it have no processes.
+func (a *Attestor) watchCgroup(ctx context.Context, dir string, number uint64) (attest.Exit, error) {
+	gone := attest.Exit{How: containerEnded}
 	f, err := os.Open(filepath.Join(a.cgroups, dir, "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return gone, nil
 	}
 	if err != nil {
-		return attest.Death{}, fmt.Errorf("attest/unixpeer: %w", err)
+		return attest.Exit{}, fmt.Errorf("attest/unixpeer: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	// Another cgroup may have the name by now.
+	// A new cgroup may have the same name.
 	if a.cgroupID(cgroup{path: dir, v2: true}, dir) != number {
 		return gone, nil
 	}
@@ -68,15 +68,15 @@ func (a *Attestor) watchCgroup(ctx context.Context, dir string, number uint64) (
 		return empty, err
 	})
 	if err != nil {
-		return attest.Death{}, err
+		return attest.Exit{}, err
 	}
 	if first {
 		return gone, nil
 	}
-	return attest.Death{At: a.cfg.Now(), How: containerEnded}, nil
+	return attest.Exit{At: a.cfg.Now(), How: containerEnded}, nil
 }
 
-// emptied reads cgroup.events anew. A cgroup that was removed has no processes.
+// emptied reads cgroup.events again. It returns true for a removed cgroup.
 func emptied(fd int) (bool, error) {
 	b := make([]byte, 256)
 	n, err := unix.Pread(fd, b, 0)
@@ -90,11 +90,11 @@ func emptied(fd int) (bool, error) {
 	return err == nil && !left, err
 }
 
-// wait calls over whenever the kernel says that something about f has changed,
-// until it says true. The runtime's poller waits for all files in one thread.
+// wait calls over after each change that the kernel reports for f, until over returns
+// true or an error. The poller of the Go runtime waits for all files in one thread.
 func wait(ctx context.Context, f *os.File, over func(fd int) (bool, error)) error {
 	if err := f.SetReadDeadline(time.Time{}); err != nil {
-		return fmt.Errorf("attest/unixpeer: the kernel cannot wait for %s: %w", f.Name(), err)
+		return fmt.Errorf("attest/unixpeer: the kernel cannot report changes of %s: %w", f.Name(), err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

@@ -15,21 +15,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/unixpeer"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/unixpeer"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// onRecord is what the record has of an identity.
-func onRecord(id attest.Identity) attest.Identity {
+// stored returns the members of an identity that the database keeps.
+func stored(id attest.Identity) attest.Identity {
 	return attest.Identity{Attestor: id.Attestor, Subject: id.Subject, Class: id.Class, Selectors: id.Selectors}
 }
 
-// watching starts Watch and says how it ended.
+// ended is the result of Watch.
 type ended struct {
-	death attest.Death
-	err   error
+	exit attest.Exit
+	err  error
 }
 
 func watch(ctx context.Context, a *unixpeer.Attestor, id attest.Identity) <-chan ended {
@@ -43,14 +43,14 @@ func watch(ctx context.Context, a *unixpeer.Attestor, id attest.Identity) <-chan
 
 func (e ended) is(t *testing.T, how string) {
 	t.Helper()
-	if e.err != nil || e.death.How != how {
-		t.Errorf("got %+v, %v; want %s", e.death, e.err, how)
+	if e.err != nil || e.exit.How != how {
+		t.Errorf("got %+v, %v; want %s", e.exit, e.err, how)
 	}
 }
 
-// soon waits for the end of a watch and fails when it comes late. The limit is far
-// above what the kernel needs: it is a deadline, no measurement.
-func soon(t *testing.T, from time.Time, out <-chan ended) ended {
+// waitFor waits for the result of a watch, for at most two minutes. The kernel needs far
+// less; the limit only keeps a failing test from hanging.
+func waitFor(t *testing.T, from time.Time, out <-chan ended) ended {
 	t.Helper()
 	select {
 	case e := <-out:
@@ -64,19 +64,19 @@ func soon(t *testing.T, from time.Time, out <-chan ended) ended {
 
 func TestWatchProcess(t *testing.T) {
 	t.Parallel()
-	d, a := newDoor(t), newAttestor(t, unixpeer.Config{})
+	d, a := newListener(t), newAttestor(t, unixpeer.Config{})
 	e, c := d.evidence()
 	id, err := a.Attest(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id = onRecord(id)
+	id = stored(id)
 	ctx, cancel := context.WithCancel(t.Context())
 	tired := watch(ctx, a, id)
 	out := watch(t.Context(), a, id)
 	restarted := watch(t.Context(), newAttestor(t, unixpeer.Config{}), id)
 	cancel()
-	if e := soon(t, time.Now(), tired); !errors.Is(e.err, context.Canceled) || e.death != (attest.Death{}) {
+	if e := waitFor(t, time.Now(), tired); !errors.Is(e.err, context.Canceled) || e.exit != (attest.Exit{}) {
 		t.Errorf("cancelled: %+v", e)
 	}
 	select {
@@ -89,33 +89,33 @@ func TestWatchProcess(t *testing.T) {
 	from := time.Now()
 	c.kill()
 	for _, w := range []<-chan ended{out, restarted} {
-		end := soon(t, from, w)
+		end := waitFor(t, from, w)
 		end.is(t, "process_exited")
 	}
-	found := soon(t, time.Now(), watch(t.Context(), a, id))
+	found := waitFor(t, time.Now(), watch(t.Context(), a, id))
 	found.is(t, "process_exited")
-	if !found.death.At.IsZero() {
-		t.Errorf("found dead, and died at %v", found.death.At)
+	if !found.exit.At.IsZero() {
+		t.Errorf("found dead, and died at %v", found.exit.At)
 	}
 }
 
-// A pid is somebody else's when its process started at another time.
+// A process with the registered pid but another start time is another process.
 func TestWatchElsewhere(t *testing.T) {
 	t.Parallel()
-	d, a := newDoor(t), newAttestor(t, unixpeer.Config{})
+	d, a := newListener(t), newAttestor(t, unixpeer.Config{})
 	e, _ := d.evidence()
 	id, err := a.Attest(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	with := func(name, value string) attest.Identity {
-		other := onRecord(id)
+		other := stored(id)
 		other.Selectors = maps.Clone(id.Selectors)
 		other.Selectors[name] = value
 		return other
 	}
 	before, _ := strconv.Atoi(id.Selectors["start_time"])
-	soon(t, time.Now(), watch(t.Context(), a, with("start_time", strconv.Itoa(before-1)))).is(t, "process_exited")
+	waitFor(t, time.Now(), watch(t.Context(), a, with("start_time", strconv.Itoa(before-1)))).is(t, "process_exited")
 	boot, pidns, _ := strings.Cut(id.Selectors["host"], "/")
 	for name, other := range map[string]attest.Identity{
 		"another boot":   with("host", "00000000-0000-0000-0000-000000000000/"+pidns),
@@ -137,7 +137,7 @@ func TestWatchElsewhere(t *testing.T) {
 	}
 }
 
-// cgroup2 makes a cgroup of the test's own.
+// cgroup2 makes a cgroup for the test.
 func cgroup2(t *testing.T) (dir, path string) {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -159,7 +159,8 @@ func cgroup2(t *testing.T) (dir, path string) {
 	return "", ""
 }
 
-// removeCgroups waits for the kernel to let go of processes that are dead already.
+// removeCgroups removes cgroups. It retries while the kernel still counts processes that
+// have exited.
 func removeCgroups(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -182,14 +183,14 @@ func join(t *testing.T, dir string, pid int) {
 	}
 }
 
-// A container ends when the last of its processes does, not when the one that
-// enrolled does; and one of the same name that comes later is another.
+// A container ends with its last process, not with the process that enrolled. A later
+// container with the same name is another one.
 func TestWatchContainer(t *testing.T) {
 	t.Parallel()
 	dir, path := cgroup2(t)
 	id64 := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	scope := "docker-" + id64 + ".scope"
-	d := newDoor(t)
+	d := newListener(t)
 	a := newAttestor(t, unixpeer.Config{Require: []string{"container_id", "cgroup_id"}})
 	first, second := start(t, "connect", d.path), start(t, "connect", d.path)
 	join(t, filepath.Join(dir, scope), first.cmd.Process.Pid)
@@ -204,13 +205,13 @@ func TestWatchContainer(t *testing.T) {
 		!strings.HasSuffix(id.Subject, "/container/"+id64) {
 		t.Errorf("got %q %v", id.Subject, id.Selectors)
 	}
-	id = onRecord(id)
+	id = stored(id)
 	out := watch(t.Context(), a, id)
 	ctx, cancel := context.WithCancel(t.Context())
 	tired := watch(ctx, a, id)
 	first.kill()
 	cancel()
-	if e := soon(t, time.Now(), tired); !errors.Is(e.err, context.Canceled) {
+	if e := waitFor(t, time.Now(), tired); !errors.Is(e.err, context.Canceled) {
 		t.Errorf("cancelled: %+v", e)
 	}
 	select {
@@ -220,28 +221,28 @@ func TestWatchContainer(t *testing.T) {
 	}
 	from := time.Now()
 	second.kill()
-	soon(t, from, out).is(t, "container_ended")
-	soon(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
+	waitFor(t, from, out).is(t, "container_ended")
+	waitFor(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
 	removeCgroups(filepath.Join(dir, scope))
-	soon(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
+	waitFor(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
 
-	// The name is taken again.
+	// Another cgroup has the same name.
 	third := start(t, "connect", d.path)
 	join(t, filepath.Join(dir, scope), third.cmd.Process.Pid)
 	_, p = d.accept()
-	soon(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
+	waitFor(t, time.Now(), watch(t.Context(), a, id)).is(t, "container_ended")
 	again, err := a.Attest(t.Context(), of(p))
 	if err != nil || again.Selectors["cgroup_id"] == id.Selectors["cgroup_id"] {
 		t.Errorf("got %v, %v", again.Selectors, err)
 	}
 }
 
-// A container that can write to its cgroups cannot become another one.
+// A container that can write to its cgroups cannot take the identity of another one.
 func TestForgedCgroup(t *testing.T) {
 	t.Parallel()
 	dir, _ := cgroup2(t)
 	own, victim := strings.Repeat("a", 64), strings.Repeat("b", 64)
-	d := newDoor(t)
+	d := newListener(t)
 	c := start(t, "connect", d.path)
 	_, p := d.accept()
 	join(t, filepath.Join(dir, "docker-"+own+".scope", "docker-"+victim+".scope"), c.cmd.Process.Pid)

@@ -2,8 +2,8 @@ package agenttext
 
 import "unicode"
 
-// drawable reports whether r may stand for itself. It is a list of what is
-// allowed: a code point this Unicode version does not know is not on it.
+// drawable reports whether r is shown as itself. It is an allowlist: a code point that this
+// Unicode version does not define is not drawable.
 func drawable(r rune) bool {
 	switch {
 	case r < 0x7f:
@@ -20,8 +20,8 @@ func drawable(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.Sm, unicode.Sc, unicode.Sk)
 }
 
-// hidden tells apart, among what is not drawable, what a reader could not have
-// seen from what is only a symbol.
+// hidden reports whether r, which is not drawable, is invisible to a reader. Other characters that
+// are not drawable are symbols.
 func hidden(r rune) bool {
 	return !unicode.In(r, unicode.So, unicode.Sm, unicode.Sk, unicode.Me) || r == 0x2800 || r >= 0xFFFC && r <= 0xFFFD
 }

@@ -13,5 +13,5 @@
 //  5. notes.go      what a reader should know about it: hidden characters, runs,
 //     mixed scripts, claims of approval (claims.go lists the words).
 //  6. name.go       Name draws a name, which is not an agent's, by the same classes.
-//  7. csv.go        CSVCell keeps a spreadsheet from running it.
+//  7. name.go       CSVCell keeps a spreadsheet from running it.
 package agenttext

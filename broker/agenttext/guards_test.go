@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 func TestDrawsWhatPassesForAnotherAsItsCode(t *testing.T) {

@@ -124,9 +124,9 @@ func unit(b []byte, i int) (rune, error) {
 	return rune(v), nil
 }
 
-// ASCIIJSON escapes in a JSON text what is not ASCII, and DEL: a terminal shows the escape
-// of a character instead of obeying it, and a reader of JSON gets the same text. In JSON
-// such characters occur in strings only, so that the escape is always allowed.
+// ASCIIJSON escapes all characters of a JSON text that are not ASCII, and DEL. A terminal then
+// shows the escape and does not obey the character, and a JSON parser reads the same text. Such
+// characters occur in JSON strings only, where an escape is always allowed (RFC 8259 section 7).
 func ASCIIJSON(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Name draws a name that the broker took from somebody it knows: in one line, with
-// everything that hides, reorders or is a picture as its code, and nothing else
-// changed. Unlike ShowLine it counts no runs and cuts nothing: ids and amounts have
-// runs, and a name that is not whole is another name.
+// Name returns a name from a known party in one line. Characters that are invisible, reorder text
+// or are pictures become their codes; all others stay. Unlike ShowLine it neither counts
+// repetitions nor truncates: ids and amounts contain repetitions, and a truncated name is a
+// different name.
 func Name(name string) string {
 	if plain(name) {
 		return name
@@ -44,4 +44,15 @@ func plain(s string) bool {
 		}
 	}
 	return true
+}
+
+// CSVCell keeps a spreadsheet from taking cell for a formula: one that starts,
+// after spaces, with = + - @ (or their full-width forms), TAB, CR or LF gets an
+// apostrophe in front. It does not quote; encoding/csv does.
+func CSVCell(cell string) string {
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(cell, " "))
+	if strings.ContainsRune("=+-@\t\r\n\uFF1D\uFF0B\uFF0D\uFF20", first) {
+		return "'" + cell
+	}
+	return cell
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 func TestName(t *testing.T) {

@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Show draws u as plain text of at most max code points of the original (max <= 0:
-// all of it), and says in notes what a reader should know. Nothing invisible,
-// reordering or picture-like comes out: such characters are drawn as their
-// codes, "[U+202E]", with a count when they repeat, "[U+200B x300]"; bytes that
-// are not UTF-8 as "[\xFF]"; the fourth equal non-letter in a row and the third
-// newline are not drawn but counted, "!!![x300]"; what was cut is counted,
-// "[+1400]". The only control character that comes out is the newline, and never
-// three in a row. It is still text by an agent: put it under a heading of ours,
-// in an isolated left-to-right box, unparsed.
+// Show returns u as plain text of at most max code points of the original (max <= 0: all of it).
+// notes lists the findings that a reader should know. Invisible, reordering and picture-like
+// characters become their codes, "[U+202E]", with a count when they repeat, "[U+200B x300]". Bytes
+// that are not UTF-8 become "[\xFF]". From the fourth equal non-letter in a row and the third
+// newline on, characters are counted, "!![x300]", and a truncated rest is counted, "[+1400]". The
+// only control character in the result is the newline, at most two in a row. The text still comes
+// from an agent: show it under a heading of ebb's own, in an isolated left-to-right box, without
+// parsing it.
 func Show(u Untrusted, max int) (text string, notes []Note) {
 	return draw(u.Raw(), max, false)
 }
@@ -93,8 +92,8 @@ func (d *drawing) next(s string) int {
 	return length
 }
 
-// mark draws up to two marks on a letter. One that stands on nothing would
-// otherwise change what is drawn before the text.
+// mark draws up to two combining marks on a letter. A mark without a letter would change the text
+// before it.
 func (d *drawing) mark(r rune, size int) int {
 	if d.marks++; d.base && d.marks <= 2 {
 		d.out.WriteRune(r)

@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ebb/broker/agenttext"
-	"ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
 )
 
 func hostile(tb testing.TB) map[string][]byte {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 const canary = "s3cr3t-agent-words"

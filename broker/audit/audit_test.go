@@ -18,8 +18,8 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"ebb/attest/jose"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; stored encodings never change, so only for new ones")
@@ -142,8 +142,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The table and the constants are the same: a kind that is missing from Kinds
-// could not be recorded.
+// Kinds contains exactly the constants: a kind that is missing from it could not be recorded.
 func TestKindsAreAllConstants(t *testing.T) {
 	t.Parallel()
 	src, err := os.ReadFile("kind.go")
@@ -382,7 +381,7 @@ func FuzzCanonicalData(f *testing.F) {
 		}
 		want, err := jcs.Transform(raw)
 		if err != nil {
-			t.Fatalf("drafted what is not JSON: %q: %v", raw, err)
+			t.Fatalf("Draft accepted data that is not JSON: %q: %v", raw, err)
 		}
 		if !bytes.Equal(e.Data, want) {
 			t.Fatalf("got %q, want %q", e.Data, want)

@@ -45,8 +45,8 @@ func (w *writer) optional(n, value string) {
 	}
 }
 
-// text refuses control characters: no name in the record has one, and without
-// them no escape but two is ever needed.
+// text refuses control characters. No name in the audit log contains one, and without them only two
+// characters need an escape.
 func (w *writer) text(s string) {
 	if len(s) > MaxName || !utf8.ValidString(s) {
 		w.err = errText
@@ -116,8 +116,8 @@ func canonicalObject(raw []byte) ([]byte, error) {
 	return canon, nil
 }
 
-// losslessNumbers refuses numbers that RFC 8785 would round: a change of the
-// digits that are lost would not change the hash.
+// losslessNumbers refuses numbers that RFC 8785 would round: a change of the lost digits would not
+// change the hash.
 func losslessNumbers(raw []byte) error {
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Sum is the lower-case hex SHA-256 over the RFC 8785 canonical JSON of e
-// without the member hash. An entry that has no canonical form (see Entry) has
-// the sum "", which is no valid Hash.
+// Sum returns the lower-case hex SHA-256 over the RFC 8785 canonical JSON of e without the member
+// hash. For an entry without a canonical form (see Entry) it returns "", which is not a valid Hash.
 func Sum(e Entry) string {
 	var buf [1024]byte
 	out, err := appendEntry(buf[:0], &e, false)
@@ -27,9 +26,8 @@ func hexSum(b []byte) string {
 	return string(text[:])
 }
 
-// Chain is where one writer's chain stands. The zero Chain has no writer and
-// links nothing. It is not safe for concurrent use; copy it to try something
-// that may be rolled back.
+// Chain is the state of one writer's chain. The zero Chain has no writer and links no entry. It is
+// not safe for concurrent use; copy it before a change that may be rolled back.
 type Chain struct {
 	writer string
 	last   Head
@@ -52,7 +50,7 @@ func writerOf(id string) writer {
 	return w
 }
 
-// ResumeChain continues after last, which must be consistent in itself.
+// ResumeChain continues after last, whose hash must be correct.
 func ResumeChain(last Entry) (*Chain, error) {
 	if last.Seq < 1 || last.Hash == "" || Sum(last) != last.Hash {
 		return nil, fmt.Errorf("the last entry of writer %q does not have the hash it claims: the stored record was altered", last.Writer)
@@ -65,19 +63,19 @@ func ResumeChain(last Entry) (*Chain, error) {
 	return c, nil
 }
 
-// Writer is whose chain it is.
+// Writer returns the id of the writer.
 func (c *Chain) Writer() string { return c.writer }
 
-// Head is the last linked entry; the zero Head before the first.
+// Head returns the last linked entry; the zero Head before the first.
 func (c *Chain) Head() Head { return c.last }
 
-// Mark and Reset undo links: what was linked after Mark never happened.
+// Mark and Reset undo links: Reset removes every entry that was linked after Mark.
 func (c *Chain) Mark() Chain   { return Chain{writer: c.writer, last: c.last, at: c.at} }
 func (c *Chain) Reset(m Chain) { c.last, c.at = m.last, m.at }
 
-// Draft checks what the caller filled and brings it into the form that Link
-// keeps, Data canonical and At in milliseconds UTC, so that a bad entry is told
-// to its author before anybody else's work depends on it.
+// Draft checks the caller's members and converts them to the form that Link uses: Data canonical,
+// At in milliseconds UTC. A bad entry is thereby refused to its caller, before other callers'
+// entries depend on it.
 func Draft(e Entry) (Entry, error) {
 	if !Known(e.Kind) {
 		return Entry{}, fmt.Errorf("unknown kind of audit entry %q", e.Kind)
@@ -101,11 +99,10 @@ func Draft(e Entry) (Entry, error) {
 	return e, w.err
 }
 
-// Link makes e the next entry: it fills Writer, Seq, Prev and Hash, brings Data
-// into canonical form and At to milliseconds. Within a chain At never runs
-// backwards: an entry that was overtaken on its way, or a clock that was set
-// back, takes the time of the entry before, so that the order of time and the
-// order of the chain are one.
+// Link makes e the next entry: it fills Writer, Seq, Prev and Hash, and converts Data to canonical
+// form and At to milliseconds. Within a chain At never decreases: an entry that was overtaken, or
+// that was made after the clock was set back, gets the time of its predecessor. The order of times
+// and the order of the chain are then the same.
 func (c *Chain) Link(e *Entry) error {
 	if c.writer == "" {
 		return errors.New("a chain without a writer links nothing")

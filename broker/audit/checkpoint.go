@@ -10,11 +10,11 @@ import (
 
 	"github.com/gowebpki/jcs"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Checkpoint is a signed statement of where every chain stood: whoever holds
-// one can tell later whether entries before it were changed or removed.
+// Checkpoint is a signed statement of the head of every chain. With a checkpoint, a verifier
+// detects changed or removed entries before those heads.
 type Checkpoint struct {
 	At    time.Time       `json:"at"`
 	Heads map[string]Head `json:"heads"` // by writer
@@ -30,8 +30,8 @@ type Head struct {
 // CheckpointType is the typ of a checkpoint's JWS (RFC 8725 section 3.11).
 const CheckpointType = "ebb-checkpoint+jwt"
 
-// maxCheckpoint bounds the JWS of one checkpoint, which is about 200 bytes for
-// each process run that ever wrote.
+// maxCheckpoint is the maximum size of a checkpoint's JWS, which has about 200 bytes for each
+// process run.
 const maxCheckpoint = 4 << 20
 
 var (
@@ -39,7 +39,7 @@ var (
 	errHead       = errors.New("a head needs a writer, a seq of at least 1 and a hash of 64 lower-case hex digits")
 )
 
-// SignCheckpoint signs heads as they stood at at. Heads must not be empty.
+// SignCheckpoint signs heads, which must not be empty, as of the time at.
 func SignCheckpoint(signer jose.Signer, kid string, at time.Time, heads map[string]Head) (Checkpoint, error) {
 	if kid == "" || len(heads) == 0 {
 		return Checkpoint{}, errors.New("a checkpoint needs a key id and at least one head")
@@ -56,8 +56,8 @@ func SignCheckpoint(signer jose.Signer, kid string, at time.Time, heads map[stri
 	return c, nil
 }
 
-// Verify checks that the JWS is by one of keys and says exactly At and Heads.
-// An error that does not match jose.ErrToken still means that c proves nothing.
+// Verify checks that the JWS is signed by one of keys over exactly At and Heads. With any error,
+// also one that does not match jose.ErrToken, c proves nothing.
 func (c Checkpoint) Verify(keys jose.KeySet) error { return c.verify(keys.Key) }
 
 func (c Checkpoint) verify(keys jose.KeySource) error {
@@ -86,7 +86,7 @@ func (c Checkpoint) verify(keys jose.KeySource) error {
 	return nil
 }
 
-// claims is what the JWS says: canonical JSON of At and Heads.
+// claims returns the payload of the JWS: canonical JSON of At and Heads.
 func (c Checkpoint) claims() ([]byte, error) {
 	raw, err := c.encode()
 	if err != nil {

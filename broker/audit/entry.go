@@ -10,19 +10,18 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// Entry is one line of the record. The caller fills the first block; the
-// store that appends it fills Writer, Seq, Prev and Hash, and thereby links it
-// to the entry that the same writer appended before.
+// Entry is one line of the audit log. The caller fills the first block. The store that appends the
+// entry fills Writer, Seq, Prev and Hash, which link it to the previous entry of the same writer.
 //
-// Its JSON form is RFC 8785 canonical JSON, with At in RFC 3339 UTC and always
-// three decimals, so that decoding and encoding restores the same bytes.
+// Its JSON form is RFC 8785 canonical JSON, with At in RFC 3339 UTC and always three decimals, so
+// that decoding and encoding restores the same bytes.
 type Entry struct {
 	At        time.Time       `json:"at"`                   // when it happened, UTC, millisecond precision
 	Kind      string          `json:"kind"`                 // one of the Kind constants, e.g. "lease.issued"
 	Actor     string          `json:"actor"`                // principal or sandbox id that caused it; "ebb" for the broker itself
 	TaskID    string          `json:"task_id,omitempty"`    // task it belongs to
 	LeaseID   string          `json:"lease_id,omitempty"`   // credential it is about (= jti of an own token)
-	RequestID string          `json:"request_id,omitempty"` // escalation it is about
+	RequestID string          `json:"request_id,omitempty"` // approval request that it is about
 	Data      json.RawMessage `json:"data,omitempty"`       // facts, one JSON object; never a secret
 
 	Writer string `json:"writer"` // id of the process run that appended it
@@ -45,9 +44,9 @@ var errNotEntry = errors.New("not an audit entry in canonical form")
 // MarshalJSON writes the canonical form, Hash included.
 func (e Entry) MarshalJSON() ([]byte, error) { return appendEntry(nil, &e, true) }
 
-// UnmarshalJSON reads what MarshalJSON wrote, re-indented or not. Unknown,
-// duplicate and differently cased members, and times of another form, are
-// refused: two readers must never see two different entries in one line.
+// UnmarshalJSON reads the output of MarshalJSON, re-indented or not. It refuses unknown, duplicate
+// and differently cased members, and times of another form: two readers must never read different
+// entries from one line.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	type plain Entry
 	var p plain

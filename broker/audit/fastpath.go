@@ -2,10 +2,9 @@ package audit
 
 import "unicode/utf8"
 
-// isCanonical reports whether raw is certainly in RFC 8785 form already. It
-// may say no to what is; it never says yes to what is not, which a fuzz test
-// holds against jcs. encoding/json writes maps in this form, so that the mint
-// path seldom parses its data a second time.
+// isCanonical reports whether raw is in RFC 8785 form. It may return false for canonical input. It
+// never returns true for other input; a fuzz test compares it with jcs. encoding/json writes maps
+// in this form, so that the mint path rarely parses its data twice.
 func isCanonical(raw []byte) bool {
 	s := scan{b: raw}
 	return s.value(0) && s.i == len(raw)
@@ -58,7 +57,7 @@ func (s *scan) word(w string) bool {
 	return true
 }
 
-// integer accepts what every double keeps and prints without an exponent.
+// integer accepts integers that a double represents exactly and prints without an exponent.
 func (s *scan) integer() bool {
 	minus := s.take('-')
 	start := s.i
@@ -72,7 +71,7 @@ func (s *scan) integer() bool {
 	return s.i == len(s.b) || s.b[s.i] != '.' && s.b[s.i] != 'e' && s.b[s.i] != 'E'
 }
 
-// text accepts strings without any escape and returns what is inside.
+// text accepts a string without escapes and returns its content.
 func (s *scan) text() ([]byte, bool) {
 	if !s.take('"') {
 		return nil, false
@@ -93,8 +92,8 @@ func (s *scan) text() ([]byte, bool) {
 	return nil, false
 }
 
-// object wants names in ASCII, where the order of bytes is the order of UTF-16
-// code units that RFC 8785 section 3.2.3 asks for, and strictly ascending.
+// object requires ASCII names in strictly ascending order: for these, the order of bytes is the
+// order of UTF-16 code units that RFC 8785 section 3.2.3 requires.
 func (s *scan) object(depth int) bool {
 	s.i++
 	if s.take('}') {

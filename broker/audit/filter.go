@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Filter is what an export was narrowed by, other than by time. An export that leaves entries out says so
-// in its first line, {"filter":{...}}.
+// Filter holds the conditions of an export, other than time. The first line of a filtered export is
+// {"filter":{...}}.
 type Filter struct {
 	TaskID    string `json:"task_id,omitempty"`
 	LeaseID   string `json:"lease_id,omitempty"`
@@ -18,7 +18,7 @@ type Filter struct {
 	Actor     string `json:"actor,omitempty"`
 }
 
-// Line is the first line of an export made with f; nil when f leaves nothing out.
+// Line returns the first line of an export made with f; nil for the empty filter.
 func (f Filter) Line() any {
 	if f == (Filter{}) {
 		return nil
@@ -26,7 +26,7 @@ func (f Filter) Line() any {
 	return map[string]Filter{"filter": f}
 }
 
-// String is for people: kind=lease. task_id=tsk_1.
+// String returns the conditions for people: kind=lease. task_id=tsk_1.
 func (f Filter) String() string {
 	var parts []string
 	for _, p := range [...][2]string{{"task_id", f.TaskID}, {"lease_id", f.LeaseID}, {"request_id", f.RequestID}, {"kind", f.Kind}, {"actor", f.Actor}} {
@@ -37,12 +37,12 @@ func (f Filter) String() string {
 	return strings.Join(parts, " ")
 }
 
-// FilteredError says that an export leaves entries out, which cannot be told from entries that
-// were removed.
+// FilteredError says that an export was filtered. Left-out entries cannot be told from removed
+// ones.
 type FilteredError struct {
 	Filter  Filter
 	Entries int // each has the hash that it claims
-	Signed  int // of these, those that a checkpoint names
+	Signed  int // of these, the ones that a checkpoint names
 }
 
 // Error implements error.
@@ -51,7 +51,7 @@ func (e *FilteredError) Error() string {
 		e.Filter, e.Entries, e.Signed)
 }
 
-// part is a filtered export: places of entries and what checkpoints say of places.
+// part is a filtered export: the hashes of its entries, and those in checkpoints.
 type part struct {
 	hashes map[place]string
 	heads  map[place]string
@@ -82,7 +82,7 @@ func (p *part) signed() (n int) {
 	return n
 }
 
-// filtered reads the line that says what an export was narrowed by. It comes first.
+// filtered reads the first line of a filtered export.
 func (v *verifier) filtered(line []byte) error {
 	var wrap struct {
 		Filter Filter `json:"filter"`

@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// resum gives an entry the hash of what it says now.
+// resum sets the hash of an entry's current content.
 func resum(e audit.Entry) audit.Entry {
 	e.Hash = audit.Sum(e)
 	return e
 }
 
-// An entry may have the hash that it claims, and still no place in a chain.
+// An entry may have the hash that it claims and still not fit into a chain.
 func TestVerifyPlaces(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -86,7 +86,8 @@ func TestCheckpointsOfNothing(t *testing.T) {
 	}
 }
 
-// What does not fit its canonical form is refused, though it fitted as it was written.
+// An entry beyond the limits of the canonical form is refused, also when its source form is within
+// them.
 func TestEntryThatGrows(t *testing.T) {
 	t.Parallel()
 	e := link(t, "a", 1)[0]

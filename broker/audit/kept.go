@@ -9,24 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// Kept is what is kept beside the record with somebody's answer to a request. The record of
-// the answer has the SHA-256 of both texts.
+// Kept is the pair of texts that is stored beside the log for a person's answer to a request. The
+// entry of the answer has the SHA-256 of both.
 type Kept struct {
 	RequestID string `json:"request_id"`
 	By        string `json:"by"`
-	Seen      string `json:"seen,omitempty"`  // what the page said: JSON, agent text and all
-	Proof     string `json:"proof,omitempty"` // what a passkey made of it: JSON
+	Seen      string `json:"seen,omitempty"`  // what the page showed, as JSON, with the agent's text
+	Proof     string `json:"proof,omitempty"` // the passkey's signature, as JSON
 }
 
-// MarshalJSON writes ASCII, so that nothing in it draws otherwise than it is.
+// MarshalJSON writes ASCII, so that every character shows as it is.
 func (k Kept) MarshalJSON() ([]byte, error) {
 	type plain Kept
 	b, err := json.Marshal(plain(k))
 	return ASCII(b), err
 }
 
-// Brief is the entry of an answer, or of the beginning of a break-glass, with no more than
-// what tells what was kept of it.
+// Brief returns the entry of an answer, or of the start of a break-glass, reduced to the members
+// that identify the stored texts.
 func Brief(e Entry) Entry {
 	out := Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor, Data: e.Data}
 	var v struct {
@@ -39,7 +39,7 @@ func Brief(e Entry) Entry {
 	return out
 }
 
-// ASCII is the same JSON in ASCII.
+// ASCII returns the same JSON in ASCII.
 func ASCII(b []byte) []byte {
 	out := make([]byte, 0, len(b)+1)
 	for i := 0; i < len(b); {
@@ -63,23 +63,22 @@ func appendUnit(out []byte, u rune) []byte {
 	return append(out, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
 }
 
-// Signature is what the record says that somebody signed with a passkey, and what they
-// made of it. Whoever judges it needs nothing else.
+// Signature is a passkey's signature over an answer, with everything that is needed to verify it.
 type Signature struct {
 	RequestID, Choice, Digest string
-	Scope                     string // that the record says was granted
-	TTL                       int64  // and for how many seconds
+	Scope                     string // the scope that was granted according to the log
+	TTL                       int64  // for how many seconds
 	By                        string
 	Passkey                   string // its id in hex
-	KeyHash                   string // hex SHA-256 of the public key (COSE) that it was registered with; "" = that is not among the entries
+	KeyHash                   string // hex SHA-256 of the registered public key (COSE); "" = its registration is not among the entries
 	Registered                time.Time
 	Proof                     string
 }
 
-// Answers collects what entries say of answers and of the passkeys that signed them. The
-// zero value has read nothing.
+// Answers collects the entries about answers and about the passkeys that signed them. The zero
+// value is ready to use.
 type Answers struct {
-	votes map[[2]string][]*answer // by request and person: one who answers again has several
+	votes map[[2]string][]*answer // by request and person: a person with two answers has two
 	keys  map[string][]registration
 }
 
@@ -91,20 +90,20 @@ type answer struct {
 	Passkey string `json:"passkey"`
 	Seen    string `json:"seen_sha256"`
 	Proof   string `json:"proof_sha256"`
-	// BreakGlass is, of one that began, its id: what was signed is that it begins.
+	// BreakGlass is the id of a break-glass whose start was signed; empty for answers.
 	BreakGlass string `json:"break_glass"`
 	at         time.Time
 	kept       bool
 }
 
-// registration is a passkey as long as it was somebody's.
+// registration is the period in which a passkey belonged to a person.
 type registration struct {
 	by          string
 	key         string
-	from, until time.Time // zero until = it still is
+	from, until time.Time // zero until = still registered
 }
 
-// Read notes what an entry says. Entries come in the order of time.
+// Read records the content of an entry. Entries come in the order of time.
 func (a *Answers) Read(e Entry) error {
 	switch e.Kind {
 	case RequestVoted, BreakGlassBegun:
@@ -148,8 +147,8 @@ func (a *Answers) Read(e Entry) error {
 	return nil
 }
 
-// Judge holds what was kept against the answer that was read. signed has what a passkey
-// signed; nil = nothing did.
+// Judge checks the stored texts against the entry of their answer. signed is the passkey's
+// signature, or nil if the answer was not signed.
 func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 	v, err := a.answerOf(k)
 	if err != nil {
@@ -161,7 +160,7 @@ func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 	}
 	s := &Signature{RequestID: k.RequestID, Choice: v.Choice, Digest: v.Digest, Scope: v.Scope, TTL: v.TTL, By: k.By, Passkey: v.Passkey, Proof: k.Proof}
 	if v.Choice == "" || v.Passkey == "" {
-		return nil, errors.New("the record does not say what was signed, and by which passkey")
+		return nil, errors.New("the entry of the answer does not name the choice and the passkey")
 	}
 	s.KeyHash, s.Registered, err = a.Registered(v.Passkey, k.By, v.at)
 	if err != nil {
@@ -170,20 +169,20 @@ func (a *Answers) Judge(k Kept) (signed *Signature, err error) {
 	return s, nil
 }
 
-// answerOf is the answer that something was kept of: the one that has the hashes of it.
+// answerOf returns the answer whose entry has the hashes of the stored texts.
 func (a *Answers) answerOf(k Kept) (*answer, error) {
 	list := a.votes[[2]string{k.RequestID, k.By}]
 	if len(list) == 0 {
-		return nil, errors.New("no answer before it on the record is the one that this was kept of")
+		return nil, errors.New("the export has no earlier answer of this person to this request")
 	}
-	why := errors.New("what the person saw was changed: it does not have the hash that the record of the answer has")
+	why := errors.New("the text shown to the person was changed: its SHA-256 is not the one in the entry of the answer")
 	for _, v := range list {
 		switch {
 		case v.Seen != hashOf(k.Seen):
 		case v.Proof != hashOf(k.Proof):
-			why = errors.New("what proves the answer was changed: it does not have the hash that the record of the answer has")
+			why = errors.New("the stored proof was changed: its SHA-256 is not the one in the entry of the answer")
 		case v.kept:
-			why = errors.New("what was kept of this answer comes twice")
+			why = errors.New("the stored texts of this answer come a second time")
 		default:
 			return v, nil
 		}
@@ -191,17 +190,17 @@ func (a *Answers) answerOf(k Kept) (*answer, error) {
 	return nil, why
 }
 
-// Registered is the public key, by its SHA-256, with which a passkey was registered that
-// was a person's at a moment, and since when; "" when no entry that was read names the passkey.
+// Registered returns the SHA-256 of the public key with which a person's passkey was registered at
+// a time, and since when. It returns "" when no entry names the passkey.
 func (a *Answers) Registered(passkey, by string, at time.Time) (keyHash string, since time.Time, err error) {
 	for _, r := range a.keys[passkey] {
 		switch {
 		case r.by != by:
-			err = errors.New("the passkey was registered by somebody else")
+			err = errors.New("the passkey was registered by another person")
 		case !r.until.IsZero() && r.until.Before(at.Add(-skew)):
-			err = errors.New("the passkey had been removed before")
+			err = errors.New("the passkey was removed before the answer")
 		case r.from.After(at.Add(skew)):
-			err = errors.New("the passkey was registered later")
+			err = errors.New("the passkey was registered after the answer")
 		default:
 			return r.key, r.from, nil
 		}
@@ -209,10 +208,10 @@ func (a *Answers) Registered(passkey, by string, at time.Time) (keyHash string, 
 	return "", time.Time{}, err
 }
 
-// skew is how far the clocks of replicas may be apart.
+// skew is the tolerated difference between the clocks of replicas.
 const skew = time.Minute
 
-// unkept is how many answers have something that was kept of them and has not been read.
+// unkept returns the number of answers with stored texts that were not read.
 func (a *Answers) unkept() (n int) {
 	for _, list := range a.votes {
 		for _, v := range list {
@@ -239,10 +238,10 @@ func readKept(line []byte) (Kept, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&wrap); err != nil {
-		return Kept{}, errors.New("not what was kept of an answer")
+		return Kept{}, errors.New("the line is not a valid {\"kept\":{...}} object")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Kept{}, errors.New("something stands after what was kept of an answer")
+		return Kept{}, errors.New("the line has text after the {\"kept\":{...}} object")
 	}
 	return wrap.Kept, nil
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// vote and key are entries of an answer and of a passkey, as the broker writes them.
+// vote and key return entries of an answer and of a passkey, as the broker writes them.
 func vote(seen, proof string) audit.Entry {
 	data := map[string]any{"approve": true, "digest": "d", "choice": "narrow", "passkey": "aa"}
 	for name, text := range map[string]string{"seen_sha256": seen, "proof_sha256": proof} {
@@ -39,8 +39,8 @@ func sha(text string) string {
 
 func kept(t testing.TB, k audit.Kept) string { return line(t, map[string]audit.Kept{"kept": k}) }
 
-// TestVerifyKept: what was kept is held against the record, to the byte, and who judges
-// signatures is given what the record says.
+// TestVerifyKept: the stored texts are compared with the log byte by byte, and the signature check
+// gets the facts from the log.
 func TestVerifyKept(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -63,20 +63,20 @@ func TestVerifyKept(t *testing.T) {
 		"nothing kept":          {[]audit.Entry{vote("", "")}, nil, holds, "", audit.Report{}},
 		"removed later":         {[]audit.Entry{added, vote(seen, proof), key(audit.PasskeyRemoved, "ann", 2*time.Hour)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Signed: 1}},
 		"removed and added":     {[]audit.Entry{added, key(audit.PasskeyRemoved, "ann", time.Minute), key(audit.PasskeyAdded, "ann", 2*time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Signed: 1}},
-		"bad signature":         {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all}, func(audit.Signature) error { return errors.New("broken") }, "does not prove it: broken", audit.Report{}},
-		"another proof":         {[]audit.Entry{added, vote(seen, proof+" ")}, []audit.Kept{all}, holds, "what proves the answer was changed", audit.Report{}},
-		"another page":          {[]audit.Entry{added, vote(seen+" ", proof)}, []audit.Kept{all}, holds, "what the person saw was changed", audit.Report{}},
-		"the proof was dropped": {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "ann", Seen: seen}}, holds, "what proves the answer was changed", audit.Report{}},
-		"a proof was added":     {[]audit.Entry{added, vote(seen, "")}, []audit.Kept{all}, holds, "what proves the answer was changed", audit.Report{}},
-		"of nobody":             {[]audit.Entry{added}, []audit.Kept{all}, holds, "no answer before it", audit.Report{}},
-		"another's":             {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "bob", Seen: seen, Proof: proof}}, holds, "no answer before it", audit.Report{}},
-		"of another request":    {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_2", By: "ann", Seen: seen, Proof: proof}}, holds, "no answer before it", audit.Report{}},
-		"twice":                 {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all, all}, holds, "comes twice", audit.Report{}},
-		"somebody else's key":   {[]audit.Entry{key(audit.PasskeyAdded, "bob", 0), vote(seen, proof)}, []audit.Kept{all}, holds, "registered by somebody else", audit.Report{}},
-		"removed before":        {[]audit.Entry{added, key(audit.PasskeyRemoved, "ann", time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "had been removed", audit.Report{}},
+		"bad signature":         {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all}, func(audit.Signature) error { return errors.New("broken") }, "do not prove it: broken", audit.Report{}},
+		"another proof":         {[]audit.Entry{added, vote(seen, proof+" ")}, []audit.Kept{all}, holds, "the stored proof was changed", audit.Report{}},
+		"another page":          {[]audit.Entry{added, vote(seen+" ", proof)}, []audit.Kept{all}, holds, "the text shown to the person was changed", audit.Report{}},
+		"the proof was dropped": {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "ann", Seen: seen}}, holds, "the stored proof was changed", audit.Report{}},
+		"a proof was added":     {[]audit.Entry{added, vote(seen, "")}, []audit.Kept{all}, holds, "the stored proof was changed", audit.Report{}},
+		"of nobody":             {[]audit.Entry{added}, []audit.Kept{all}, holds, "no earlier answer of this person", audit.Report{}},
+		"another's":             {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "bob", Seen: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
+		"of another request":    {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_2", By: "ann", Seen: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
+		"twice":                 {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all, all}, holds, "come a second time", audit.Report{}},
+		"somebody else's key":   {[]audit.Entry{key(audit.PasskeyAdded, "bob", 0), vote(seen, proof)}, []audit.Kept{all}, holds, "registered by another person", audit.Report{}},
+		"removed before":        {[]audit.Entry{added, key(audit.PasskeyRemoved, "ann", time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "was removed before the answer", audit.Report{}},
 		"another cannot remove": {[]audit.Entry{added, key(audit.PasskeyRemoved, "bob", time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Signed: 1}},
-		"registered later":      {[]audit.Entry{vote(seen, proof), key(audit.PasskeyAdded, "ann", 2*time.Hour)}, []audit.Kept{all}, holds, "registered later", audit.Report{}},
-		"choice not said":       {[]audit.Entry{added, about(audit.RequestVoted, "ann", "req_1", map[string]any{"seen_sha256": sha(seen), "proof_sha256": sha(proof)}, time.Hour)}, []audit.Kept{all}, holds, "does not say what was signed", audit.Report{}},
+		"registered later":      {[]audit.Entry{vote(seen, proof), key(audit.PasskeyAdded, "ann", 2*time.Hour)}, []audit.Kept{all}, holds, "registered after the answer", audit.Report{}},
+		"choice not said":       {[]audit.Entry{added, about(audit.RequestVoted, "ann", "req_1", map[string]any{"seen_sha256": sha(seen), "proof_sha256": sha(proof)}, time.Hour)}, []audit.Kept{all}, holds, "does not name the choice and the passkey", audit.Report{}},
 		"a key that is none":    {[]audit.Entry{about(audit.PasskeyAdded, "ann", "", map[string]any{"passkey": "aa", "public_key_sha256": 1}, 0)}, nil, holds, "passkey cannot be read", audit.Report{}},
 		"an answer of no form":  {[]audit.Entry{about(audit.RequestVoted, "ann", "req_1", map[string]any{"digest": 1}, 0)}, nil, holds, "cannot be read", audit.Report{}},
 	} {
@@ -117,7 +117,7 @@ func TestVerifyKept(t *testing.T) {
 	}
 }
 
-// TestKeptLines: they are ASCII that restores the text, and nothing else passes as one.
+// TestKeptLines: these lines are ASCII and restore the text; an invalid line is refused.
 func TestKeptLines(t *testing.T) {
 	t.Parallel()
 	in := audit.Kept{RequestID: "req_1", By: "ann", Seen: "a\u202e\u0085✅\U000e0041\x7f\"\\\n</script>", Proof: "{}"}
@@ -139,7 +139,7 @@ func TestKeptLines(t *testing.T) {
 	}
 }
 
-// FuzzKept: a line that passes is of an answer on the record, and has its hashes.
+// FuzzKept: an accepted line belongs to an answer in the log, and has its hashes.
 func FuzzKept(f *testing.F) {
 	k := newKeyring(f)
 	chain, err := audit.NewChain("a")

@@ -2,103 +2,103 @@ package audit
 
 import "slices"
 
-// Kinds of entries. The set is closed: Chain refuses any other, so that whoever
-// reads the record can know every word in it. A stored kind is never renamed.
+// Kinds of entries. The set is closed: Chain refuses any other kind, so that a reader of the log
+// can know all of them. A stored kind is never renamed.
 const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
-	BrokerStopped = "broker.stopped" // it ended in good order
+	BrokerStopped = "broker.stopped" // it stopped in good order
 
-	BoxOpened     = "box.opened"     // a runner got a way out for a tool of a task
-	BoxRegistered = "box.registered" // which network namespace it is for
-	BoxClosed     = "box.closed"     // everything of it is cut
-	BoxStranger   = "box.stranger"   // somebody who is not of a box came to its socket; at most once a minute for each task
+	BoxOpened     = "box.opened"     // a runner got an egress endpoint for a tool of a task
+	BoxRegistered = "box.registered" // its network namespace
+	BoxClosed     = "box.closed"     // all of its connections are closed
+	BoxStranger   = "box.stranger"   // a process outside of the sandbox connected to its egress endpoint; at most once a minute for each task
 
 	EgressAllowed   = "egress.allowed"   // a credential is about to be added to a request
-	EgressCompleted = "egress.completed" // how that request ended
-	EgressDenied    = "egress.denied"    // a request did not leave; a flood of one task is counted in the next entry
+	EgressCompleted = "egress.completed" // the result of that request
+	EgressDenied    = "egress.denied"    // a request was refused; further ones in a flood of one task are counted in the next entry
 
-	PolicyReloaded = "policy.reloaded" // a new policy set decides from now on
-	PolicyRejected = "policy.rejected" // a new policy set was broken; the last good one stays
+	PolicyReloaded = "policy.reloaded" // a new policy set is in force
+	PolicyRejected = "policy.rejected" // a new policy set was invalid; the last valid one stays
 
-	PolicyDrafted   = "policy.drafted"   // somebody proposed a policy set, or changed what they had proposed
-	PolicyDropped   = "policy.dropped"   // a proposed set was given up
+	PolicyDrafted   = "policy.drafted"   // a person proposed a policy set, or changed their proposal
+	PolicyDropped   = "policy.dropped"   // a proposed set was dropped
 	PolicyPublished = "policy.published" // a second person put a proposed set in force
 
 	KeyAdded   = "key.added"   // a signing key is used from now on: its public half
-	KeyRevoked = "key.revoked" // an operator gave one up that may be known to others; from when on its signatures do not count
+	KeyRevoked = "key.revoked" // an operator revoked a signing key that may have leaked; the time from which its signatures do not count
 
-	LedgerRefilled = "ledger.refilled" // the ledger was filled from the journal
-	LedgerLost     = "ledger.lost"     // the ledger lost data; nothing mints until it is refilled
+	LiveStoreRefilled = "livestore.refilled" // the LiveStore was refilled from the database
+	LiveStoreLost     = "livestore.lost"     // the LiveStore lost data; no credential is issued until it is refilled
 
-	LossAccepted = "loss.accepted" // an operator went on although the database lacks entries: which; all that is older is refused
+	LossAccepted = "loss.accepted" // an operator accepted that the database lacks entries; everything issued before is refused
 
 	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
 	PrincipalRefused       = "principal.refused"       // it did not
 
 	SessionBegan = "session.began" // a person signed in to the console
-	SessionEnded = "session.ended" // and out, in one or more browsers
+	SessionEnded = "session.ended" // a person signed out, in one or more browsers
 
-	PasskeyAdded   = "passkey.added"   // a person has another passkey
-	PasskeyRemoved = "passkey.removed" // and has one no more
-	PasskeyRenamed = "passkey.renamed" // and calls one otherwise
+	PasskeyAdded   = "passkey.added"   // a person registered a passkey
+	PasskeyRemoved = "passkey.removed" // a person's passkey was removed
+	PasskeyRenamed = "passkey.renamed" // a person renamed a passkey
 
 	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why
-	BreakGlassUsed     = "breakglass.used"     // and approved this alone
-	BreakGlassEnded    = "breakglass.ended"    // by time, or by a person before it
-	BreakGlassReviewed = "breakglass.reviewed" // an auditor has looked at what was done under it
+	BreakGlassUsed     = "breakglass.used"     // a request was approved alone under it
+	BreakGlassEnded    = "breakglass.ended"    // it expired, or a person ended it
+	BreakGlassReviewed = "breakglass.reviewed" // an auditor reviewed it
 
-	TranscriptRead = "transcript.read" // an auditor read what was written down of a request through egress
+	TranscriptRead = "transcript.read" // an auditor read a transcript of a request through egress
 
-	RecordExported = "record.exported" // a person took a list out as a file: with which filter, and how much of it
+	RecordExported = "record.exported" // a person exported a list as a file: its filter, and its size
 
 	TaskOpened    = "task.opened"
 	TaskTicket    = "task.ticket"    // an enrolment ticket was issued
-	TaskTainted   = "task.tainted"   // it has read what others can write
-	TaskPaused    = "task.paused"    // nothing mints
+	TaskTainted   = "task.tainted"   // it has read untrusted data
+	TaskPaused    = "task.paused"    // no credential is issued for it
 	TaskResumed   = "task.resumed"   //
-	TaskDelegated = "task.delegated" // its sandbox gave a part of it to another one, in a task of its own
-	TaskClosed    = "task.closed"    // every token of it is dead
+	TaskDelegated = "task.delegated" // its sandbox delegated a part of it, as a new task
+	TaskClosed    = "task.closed"    // all its credentials are revoked
 
 	SandboxEnrolled = "sandbox.enrolled" // its evidence was accepted
 	SandboxRejected = "sandbox.rejected" // its evidence was refused
 	SandboxToken    = "sandbox.token"    // it got a task token
-	SandboxAttested = "sandbox.attested" // it showed fresh evidence with a request; where a lapse ends its task
-	SandboxHeld     = "sandbox.held"     // it holds a control connection, whose end is its own
-	SandboxDied     = "sandbox.died"     // its attestor saw its end, or its control connection did
+	SandboxAttested = "sandbox.attested" // it attested again with a request, in a task whose re-attestation deadline ends it
+	SandboxHeld     = "sandbox.held"     // it opened a control connection, whose end counts as its exit
+	SandboxExited   = "sandbox.exited"   // its attestor, or the end of its control connection, reported its exit
 
-	RequestCreated   = "request.created"   // a person was asked
-	RequestRepeated  = "request.repeated"  // the same was asked again while it waited; once for each request
-	RequestHeld      = "request.held"      // a person would have been asked, but people were asked enough
-	RequestVoted     = "request.voted"     // one person answered
-	RequestApproved  = "request.approved"  // the quorum said yes
-	RequestDenied    = "request.denied"    // a person said no
-	RequestExpired   = "request.expired"   // nobody answered in time
-	RequestWithdrawn = "request.withdrawn" // the client or the end of its task took it back
+	RequestCreated   = "request.created"   // approval by a person was requested
+	RequestRepeated  = "request.repeated"  // the same was requested again while it waited; once for each request
+	RequestHeld      = "request.held"      // approval was needed, but people have been asked too often
+	RequestVoted     = "request.voted"     // one person voted
+	RequestApproved  = "request.approved"  // the quorum approved
+	RequestDenied    = "request.denied"    // a person denied
+	RequestExpired   = "request.expired"   // no decision in time
+	RequestWithdrawn = "request.withdrawn" // withdrawn by the client, or by the close of its task
 
-	SecretStored  = "secret.stored"  // an operator put a secret into the safe
-	SecretRemoved = "secret.removed" // or took it out
+	SecretStored  = "secret.stored"  // an operator stored a secret
+	SecretRemoved = "secret.removed" // an operator removed a secret
 
-	TokenAsk      = "token.ask"      // a person would have to be asked, and the caller could not wait; at most once a minute for each task
-	TokenDenied   = "token.denied"   // policy, a cap or a check said no
-	TokenLimited  = "token.limited"  // asked too often; at most once a minute for each task
-	TokenReplayed = "token.replayed" // a proof, ticket or assertion came twice
+	TokenAsk      = "token.ask"      // approval was needed, and the caller could not wait; at most once a minute for each task
+	TokenDenied   = "token.denied"   // denied by policy, a limit or a check
+	TokenLimited  = "token.limited"  // rate limit reached; at most once a minute for each task
+	TokenReplayed = "token.replayed" // a proof, ticket or assertion was used twice
 
 	LeaseIssued      = "lease.issued"      // a credential was minted
-	LeaseRevoked     = "lease.revoked"     // refused here from now on
-	LeaseUndelivered = "lease.undelivered" // minted, but it never left
+	LeaseRevoked     = "lease.revoked"     // refused by ebb from now on
+	LeaseUndelivered = "lease.undelivered" // minted, but not returned to the caller
 
-	// Of credentials at third parties alone.
-	LeaseIntended    = "lease.intended"    // the provider is about to be asked
-	LeaseAccepted    = "lease.accepted"    // the provider took the revocation; it is refused there later
-	LeaseDead        = "lease.dead"        // dead at the provider, and how that is known
+	// For credentials at third parties only.
+	LeaseIntended    = "lease.intended"    // before the request to the provider
+	LeaseAccepted    = "lease.accepted"    // the provider accepted the revocation, which takes effect there later
+	LeaseDead        = "lease.dead"        // revoked or expired at the provider, with the proof
 	LeaseUnconfirmed = "lease.unconfirmed" // the provider never confirmed; its own expiry has passed
-	LeaseForced      = "lease.forced"      // a person said that nothing is owed any more
-	LeaseRetried     = "lease.retried"     // a person wanted the next attempt now
-	LeaseStuck       = "lease.stuck"       // an attempt to take it back failed: the first, and each tenth after it
-	OrphanRevoked    = "orphan.revoked"    // found at the provider and on no record as alive, taken back
+	LeaseForced      = "lease.forced"      // a person ended its pending revocation
+	LeaseRetried     = "lease.retried"     // a person requested the next attempt now
+	LeaseStuck       = "lease.stuck"       // an attempt to revoke it failed: the first, and every tenth after it
+	OrphanRevoked    = "orphan.revoked"    // a credential at the provider without a live lease was revoked
 )
 
-// kinds is the whole table, sorted.
+// kinds is the complete table, sorted.
 var kinds = []string{
 	BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
 	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
@@ -106,7 +106,7 @@ var kinds = []string{
 	EgressAllowed, EgressCompleted, EgressDenied,
 	KeyAdded, KeyRevoked,
 	LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
-	LedgerLost, LedgerRefilled,
+	LiveStoreLost, LiveStoreRefilled,
 	LossAccepted,
 	OrphanRevoked,
 	PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
@@ -114,7 +114,7 @@ var kinds = []string{
 	PrincipalAuthenticated, PrincipalRefused,
 	RecordExported,
 	RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,
-	SandboxAttested, SandboxDied, SandboxEnrolled, SandboxHeld, SandboxRejected, SandboxToken,
+	SandboxAttested, SandboxEnrolled, SandboxExited, SandboxHeld, SandboxRejected, SandboxToken,
 	SecretRemoved, SecretStored,
 	SessionBegan, SessionEnded,
 	TaskClosed, TaskDelegated, TaskOpened, TaskPaused, TaskResumed, TaskTainted, TaskTicket,
@@ -122,7 +122,7 @@ var kinds = []string{
 	TranscriptRead,
 }
 
-// Kinds is the whole table, sorted.
+// Kinds returns the complete table, sorted.
 func Kinds() []string { return slices.Clone(kinds) }
 
 // Known reports whether kind is in the table.

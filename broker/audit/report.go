@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// Report is what Verify proved.
+// Report is the result of Verify.
 type Report struct {
 	Entries     int    `json:"entries"`
-	Checkpoints int    `json:"checkpoints"` // whose signature and heads hold
+	Checkpoints int    `json:"checkpoints"` // with a valid signature and matching heads
 	Writers     []Span `json:"writers"`     // in order of first appearance
 
-	// Partial: some writer's first entries are not in the export. What is there
-	// holds together, but nobody can say what came before.
+	// Partial is set if the first entries of a writer are missing from the export. The entries
+	// that are present are linked, but the export does not prove anything about earlier ones.
 	Partial bool `json:"partial"`
-	// Missing are writers that a checkpoint names and a partial export has not.
+	// Missing are the writers that a checkpoint names and that are missing from a partial export.
 	Missing []string `json:"missing,omitempty"`
 	Keys    []string `json:"keys,omitempty"` // ids of the keys whose checkpoints count
 	Revoked int      `json:"revoked"`        // checkpoints that do not count: their key was revoked before
 	Losses  int      `json:"losses"`         // times that an operator accepted that entries are gone
-	// Unsealed is how many entries no checkpoint covers: they are linked, but
-	// whoever can write to the store could have rewritten or cut them off.
+	// Unsealed is the number of entries that no checkpoint covers. They are linked, but a party
+	// with write access to the database could have rewritten or removed them.
 	Unsealed int `json:"unsealed"`
 
-	Kept         int `json:"kept"`         // answers of which the export has what was kept, as it was
-	Signed       int `json:"signed"`       // of these, those whose passkey's signature holds, by a key that the record registered
-	Unregistered int `json:"unregistered"` // and those whose signature holds by a key of which the export does not say whose it is
-	Unkept       int `json:"unkept"`       // answers of which something was kept that is not in the export
+	Kept         int `json:"kept"`         // answers whose stored texts are in the export and match
+	Signed       int `json:"signed"`       // of these, the ones with a valid signature by a passkey that the log registered
+	Unregistered int `json:"unregistered"` // of these, the ones with a valid signature by a passkey without a registration in the export
+	Unkept       int `json:"unkept"`       // answers whose stored texts are not in the export
 }
 
-// Whole reports whether the export starts at the beginning of every chain and
-// at least one checkpoint vouches for it.
+// Whole reports whether the export starts at the beginning of every chain and at least one
+// checkpoint signs it.
 func (r Report) Whole() bool { return r.Entries > 0 && r.Checkpoints > 0 && !r.Partial }
 
 // Span is the part of one chain that an export holds.
@@ -44,8 +44,8 @@ type Span struct {
 	To     time.Time `json:"to"`
 }
 
-// Fault says where an export stops being true, and why. It means that the record
-// was altered, or that the export is not one.
+// Fault names the first line of an export that could not be proved, and why: the audit log was
+// altered, or the input is not an export.
 type Fault struct {
 	Line   int    // of the export, from 1
 	Writer string // "" when the line could not be read

@@ -8,21 +8,21 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// KeyFact is the data of key.added and key.revoked: which signing key, and for a revoked one from
-// when on its signatures do not count.
+// KeyFact is the data of key.added and key.revoked: the signing key, and for a revoked key the time
+// from which its signatures do not count.
 type KeyFact struct {
 	KID    string          `json:"kid"`
-	Number int             `json:"number"`          // of its file, never used twice
+	Number int             `json:"number"`          // of its file, never reused
 	JWK    json.RawMessage `json:"jwk,omitempty"`   // the public key
 	Since  time.Time       `json:"since,omitzero"`  // of a revoked key
 	Reason string          `json:"reason,omitzero"` // of a revoked key
 }
 
-// signers knows which keys may sign checkpoints: those that the caller trusts, and those that the audit
-// log itself names, once a checkpoint of a trusted key covers the entry that names them.
+// signers holds the keys that may sign checkpoints: keys that the caller trusts, and keys that the
+// audit log itself names, once a checkpoint of a trusted key covers the entry that names them.
 type signers struct {
 	given    jose.KeySet
 	recorded map[string]*recordedKey
@@ -38,7 +38,7 @@ type recordedKey struct {
 	at     place
 }
 
-// read notes what an entry says of signing keys.
+// read records the content of an entry about signing keys.
 func (s *signers) read(e Entry) error {
 	if e.Kind != KeyAdded && e.Kind != KeyRevoked {
 		return nil
@@ -72,8 +72,8 @@ func (s *signers) read(e Entry) error {
 	return nil
 }
 
-// verify checks the signature of c and returns the id of its key. counts is false for a key that was
-// revoked before c was made: it says nothing.
+// verify checks the signature of c and returns the id of its key. counts is false for a key that
+// was revoked before c was made: such a checkpoint proves nothing.
 func (s *signers) verify(c Checkpoint) (kid string, counts bool, err error) {
 	gone := false
 	err = c.verify(func(h jose.Header) (jose.Key, error) {
@@ -112,7 +112,7 @@ func (s *signers) has(kid string) bool {
 	return slices.ContainsFunc(s.given.Keys(), func(k jose.Key) bool { return k.KID == kid })
 }
 
-// seals notes that a checkpoint of kid covers a chain up to seq.
+// seals records that a checkpoint of kid covers a chain up to seq.
 func (s *signers) seals(kid, writer string, seq int64) {
 	if s.sealed == nil {
 		s.sealed = map[string]map[string]int64{}
@@ -123,7 +123,7 @@ func (s *signers) seals(kid, writer string, seq int64) {
 	s.sealed[kid][writer] = max(s.sealed[kid][writer], seq)
 }
 
-// untrusted names the keys whose checkpoints counted and that no trusted key vouches for.
+// untrusted returns the keys whose checkpoints counted and that no trusted key covers.
 func (s *signers) untrusted() []string {
 	trusted := map[string]bool{}
 	for _, k := range s.given.Keys() {
@@ -147,7 +147,7 @@ func (s *signers) untrusted() []string {
 	}
 	var out []string
 	for kid := range s.counted {
-		if !trusted[kid] && s.recorded[kid] != nil { // a key that is given is trusted, whatever it is called
+		if !trusted[kid] && s.recorded[kid] != nil { // a given key is trusted under any id
 			out = append(out, fmt.Sprintf("key %d (%s)", s.recorded[kid].number, kid))
 		}
 	}
@@ -155,7 +155,7 @@ func (s *signers) untrusted() []string {
 	return out
 }
 
-// fault says that the given keys do not reach the keys that signed.
+// fault returns an error if the given keys do not cover all keys that signed.
 func (s *signers) fault() error {
 	names := s.untrusted()
 	if len(names) == 0 {
@@ -164,7 +164,7 @@ func (s *signers) fault() error {
 	return fmt.Errorf("%s signed checkpoints and is named by this audit log alone: no checkpoint of a key in --keys covers the entry that names it; give its public key with --keys", strings.Join(names, ", "))
 }
 
-// used are the ids of the keys whose checkpoints counted.
+// used returns the ids of the keys whose checkpoints counted.
 func (s *signers) used() []string {
 	var out []string
 	for kid := range s.counted {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 // numbered is a signing key with the entry that names it.
@@ -84,7 +84,8 @@ func chained(t *testing.T, facts ...any) []audit.Entry {
 	return out
 }
 
-// A key that was lost proves on, once a key that is given vouches for the entry that names it.
+// Checkpoints of a lost key stay valid if a given key's checkpoint covers the entry that names the
+// lost key.
 func TestVerifyKeysOfTheRecord(t *testing.T) {
 	t.Parallel()
 	one, two, three := newNumbered(t, 1), newNumbered(t, 2), newNumbered(t, 3)
@@ -99,12 +100,12 @@ func TestVerifyKeysOfTheRecord(t *testing.T) {
 	stranger := newNumbered(t, 9)
 	wantFault(t, "none is given", export(t, a, first, second, third), stranger.set, 9, "key 1 ("+one.public.KID+")")
 	wantFault(t, "a key that no entry names", export(t, a, first, stranger.seal(t, epoch.Add(time.Hour), a[5])), one.set, 8, "key "+stranger.public.KID+" is missing")
-	// A rewritten record that names a key of its own is vouched for by nothing that the auditor has.
+	// A rewritten log that names a key of its own has no checkpoint of a key that the auditor has.
 	forged := chained(t, one.fact, stranger.fact, nil)
 	wantFault(t, "a forger's key", export(t, forged, stranger.seal(t, epoch.Add(time.Hour), forged[2])), one.set, 4, "is named by this audit log alone")
 }
 
-// What a leaked key signed since does not count, whoever made it.
+// Checkpoints by a leaked key from after its revocation do not count.
 func TestVerifyRevokedKeys(t *testing.T) {
 	t.Parallel()
 	one, two := newNumbered(t, 1), newNumbered(t, 2)
@@ -118,7 +119,7 @@ func TestVerifyRevokedKeys(t *testing.T) {
 	}
 	r, err := audit.Verify(join(export(t, a, before, after)), both)
 	if err != nil || r.Checkpoints != 1 || r.Revoked != 1 || r.Unsealed != 3 {
-		t.Errorf("got %+v %v, want what it signed before alone", r, err)
+		t.Errorf("got %+v %v, want only the earlier checkpoints", r, err)
 	}
 	other := a[4]
 	other.Hash = strings.Repeat("0", 64)
@@ -130,7 +131,7 @@ func TestVerifyRevokedKeys(t *testing.T) {
 	wantFault(t, "checkpoint before the entry", export(t, a[:2], one.seal(t, epoch.Add(2*time.Hour), a[1]), a[2:]), both, 4, "stand before this entry")
 }
 
-// An export goes on from what was held before, or it proves nothing.
+// An export continues from the heads that were held before, or it proves nothing.
 func TestVerifyAgainst(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -152,9 +153,9 @@ func TestVerifyAgainst(t *testing.T) {
 		why   string
 	}{
 		"another entry":   {whole, other, "was another one"},
-		"an older record": {export(t, a[:3], k.seal(t, a[2])), a[4], "does not go on from what was held before"},
-		"another chain":   {whole, link(t, "b", 1)[0], "does not go on from what was held before"},
-		"only the end":    {export(t, a[3:], k.seal(t, a[4])), a[2], "does not go on from what was held before"},
+		"an older record": {export(t, a[:3], k.seal(t, a[2])), a[4], "does not continue the earlier state"},
+		"another chain":   {whole, link(t, "b", 1)[0], "does not continue the earlier state"},
+		"only the end":    {export(t, a[3:], k.seal(t, a[4])), a[2], "does not continue the earlier state"},
 	} {
 		_, err := audit.VerifyAgainst(join(c.lines), k.set, nil, held(c.held))
 		if f, is := errors.AsType[*audit.Fault](err); !is || !strings.Contains(f.Why, c.why) {
@@ -163,7 +164,7 @@ func TestVerifyAgainst(t *testing.T) {
 	}
 }
 
-// An export that leaves entries out proves no chain, and says why.
+// A filtered export proves no chain, and the error says why.
 func TestVerifyFiltered(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)

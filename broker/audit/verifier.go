@@ -12,17 +12,17 @@ import (
 )
 
 type verifier struct {
-	keys   signers
-	before map[place]string // what the caller held before: hashes by place
-	filter *Filter          // that the export says it was made with; nil = none
-	part   part             // of a filtered export
-	signed func(Signature) error
-	kept   Answers
-	line   int
-	chains map[string]*span
-	order  []*span
-	owed   map[place]claim // heads whose entry has not been read yet
-	counts Report
+	keys    signers
+	before  map[place]string // hashes by place that the caller held before
+	filter  *Filter          // the filter in the export's first line; nil = none
+	part    part             // of a filtered export
+	signed  func(Signature) error
+	kept    Answers
+	line    int
+	chains  map[string]*span
+	order   []*span
+	awaited map[place]claim // heads whose entry has not been read yet
+	counts  Report
 }
 
 type place struct {
@@ -30,14 +30,14 @@ type place struct {
 	seq    int64
 }
 
-// claim is what a checkpoint says of one place.
+// claim is the statement of a checkpoint about one place.
 type claim struct {
 	hash string
 	line int
 	kid  string // of the checkpoint's key
 }
 
-// Beginnings of the lines of an export that are no entries.
+// Prefixes of the lines of an export that are not entries.
 const (
 	checkpointLine = `{"checkpoint"`
 	keptLine       = `{"kept"`
@@ -48,8 +48,8 @@ func begins(line []byte, with string) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte(with))
 }
 
-// IsEntry reports whether a line of an export is for an entry: the others are checkpoints,
-// and what was kept of answers.
+// IsEntry reports whether a line of an export is an entry. Other lines are checkpoints and stored
+// texts of answers.
 func IsEntry(line []byte) bool {
 	return !begins(line, checkpointLine) && !begins(line, keptLine) && !begins(line, filterLine)
 }
@@ -85,7 +85,7 @@ func (v *verifier) read(line []byte) error {
 	return nil
 }
 
-// keeps judges a line of what was kept of an answer.
+// keeps checks a line with the stored texts of an answer.
 func (v *verifier) keeps(line []byte) error {
 	k, err := readKept(line)
 	if err != nil {
@@ -100,7 +100,7 @@ func (v *verifier) keeps(line []byte) error {
 		return nil
 	}
 	if err := v.signed(*s); err != nil {
-		return v.fault("what was kept of this answer does not prove it: " + err.Error())
+		return v.fault("the stored texts of this answer do not prove it: " + err.Error())
 	}
 	if s.KeyHash == "" {
 		v.counts.Unregistered++
@@ -144,11 +144,11 @@ func (v *verifier) entry(e Entry) string {
 	s.hashes = append(s.hashes, sum)
 	s.Last, s.Hash, s.To = e.Seq, e.Hash, e.At
 	at := place{e.Writer, e.Seq}
-	if c, ok := v.owed[at]; ok {
+	if c, ok := v.awaited[at]; ok {
 		if c.hash != e.Hash {
 			return fmt.Sprintf("the checkpoint of line %d proves that this entry was another one", c.line)
 		}
-		delete(v.owed, at)
+		delete(v.awaited, at)
 		s.Sealed = max(s.Sealed, e.Seq)
 		v.keys.seals(c.kid, e.Writer, e.Seq)
 	}
@@ -192,16 +192,15 @@ func (v *verifier) checkpoint(line []byte) error {
 	return nil
 }
 
-// head holds one head of a checkpoint against the chain, now or once the chain
-// has got there.
+// head compares one head of a checkpoint with the chain, now or when the chain has reached it.
 func (v *verifier) head(writer string, h Head, kid string) string {
 	at := place{writer, h.Seq}
 	s := v.chains[writer]
 	if s == nil || h.Seq > s.Last {
-		if c, ok := v.owed[at]; ok && c.hash != h.Hash {
-			return fmt.Sprintf("the checkpoint of line %d says otherwise", c.line)
+		if c, ok := v.awaited[at]; ok && c.hash != h.Hash {
+			return fmt.Sprintf("the checkpoint of line %d names another hash", c.line)
 		}
-		v.owed[at] = claim{h.Hash, v.line, kid}
+		v.awaited[at] = claim{h.Hash, v.line, kid}
 		return ""
 	}
 	if h.Seq >= s.First {
@@ -214,11 +213,11 @@ func (v *verifier) head(writer string, h Head, kid string) string {
 	return ""
 }
 
-// settle judges the heads that no entry answered to.
+// settle reports the heads whose entries are missing.
 func (v *verifier) settle() error {
 	partial := slices.ContainsFunc(v.order, func(s *span) bool { return s.First > 1 })
 	var faults []*Fault
-	for at, c := range v.owed {
+	for at, c := range v.awaited {
 		s := v.chains[at.writer]
 		switch {
 		case s == nil && partial:
@@ -246,14 +245,14 @@ func (v *verifier) settle() error {
 	return faults[0]
 }
 
-// reaches judges what the caller brought: keys, and what they held before.
+// reaches checks the caller's keys and the heads that the caller had before.
 func (v *verifier) reaches() error {
 	if v.filter != nil {
 		return &FilteredError{Filter: *v.filter, Entries: v.counts.Entries, Signed: v.part.signed()}
 	}
 	var gone []*Fault
 	for at := range v.before {
-		gone = append(gone, &Fault{Line: v.line, Writer: at.writer, Seq: at.seq, Why: "the export does not go on from what was held before: this entry is not in it"})
+		gone = append(gone, &Fault{Line: v.line, Writer: at.writer, Seq: at.seq, Why: "the export does not continue the earlier state: this entry is missing"})
 	}
 	if len(gone) > 0 {
 		return slices.MinFunc(gone, func(a, b *Fault) int { return strings.Compare(a.Writer, b.Writer) })
@@ -275,4 +274,33 @@ func (v *verifier) report() Report {
 	r.Partial = r.Partial || len(r.Missing) > 0
 	r.Unkept = v.kept.unkept()
 	return r
+}
+
+// span is a chain as far as it was read.
+type span struct {
+	Span
+	hashes [][32]byte // of First, First+1, ...
+}
+
+func (s *span) follows(e Entry) string {
+	switch {
+	case e.Seq < s.First:
+		return fmt.Sprintf("the order was changed: the export already starts at seq %d", s.First)
+	case e.Seq <= s.Last && s.hash(e.Seq) == e.Hash:
+		return "the entry is here twice"
+	case e.Seq <= s.Last:
+		return "the chain was forked: another entry has the same place"
+	case e.Seq != s.Last+1:
+		return fmt.Sprintf("entries are missing: the one before it is seq %d", s.Last)
+	case e.Prev != s.Hash:
+		return "the entry before it was changed: it does not have the hash that this one links to"
+	case e.At.Before(s.To):
+		return "the time runs backwards"
+	}
+	return ""
+}
+
+func (s *span) hash(seq int64) string {
+	h := s.hashes[seq-s.First]
+	return hex.EncodeToString(h[:])
 }

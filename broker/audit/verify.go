@@ -7,34 +7,33 @@ import (
 	"fmt"
 	"io"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// maxLine bounds one line of an export.
+// maxLine is the maximum length of a line of an export.
 const maxLine = 2 * maxCheckpoint
 
-// Verify is VerifyKept by hashes alone.
+// Verify is VerifyKept without a check of passkey signatures.
 func Verify(r io.Reader, keys jose.KeySet) (Report, error) { return VerifyKept(r, keys, nil) }
 
-// VerifyKept proves an export: JSON lines, each an Entry, {"checkpoint":{...}} or, after the
-// answer that it is of, {"kept":{...}}. signed judges what a passkey signed; nil = nobody does.
-// Entries of one writer come in the order of Seq; writers may interleave, and
-// checkpoints may come anywhere. Every line is proved or the error is a *Fault
-// that names it; any other error means that r could not be read. The Report
-// covers what was read until then. It keeps 32 bytes in memory per entry, and some hundred
-// per answer of which something was kept.
+// VerifyKept proves an export: JSON lines, each an Entry, {"checkpoint":{...}} or, after its
+// answer, {"kept":{...}}. signed verifies passkey signatures; nil skips that. Entries of one
+// writer come in the order of Seq. Writers may interleave, and checkpoints may come anywhere. The
+// error is a *Fault that names the first line that could not be proved; any other error means that
+// r could not be read. The Report covers the lines up to there. Memory: 32 bytes for each entry,
+// and some hundred bytes for each answer with stored texts.
 func VerifyKept(r io.Reader, keys jose.KeySet, signed func(Signature) error) (Report, error) {
 	return VerifyAgainst(r, keys, signed, nil)
 }
 
-// VerifyAgainst is VerifyKept, and proves that the export goes on from what was held before: at each place
-// of heads, by writer, it has the entry with that hash.
+// VerifyAgainst is VerifyKept, and also proves that the export continues an earlier state: for
+// each writer in heads, it contains the entry with that number and hash.
 func VerifyAgainst(r io.Reader, keys jose.KeySet, signed func(Signature) error, heads map[string]Head) (Report, error) {
 	before := map[place]string{}
 	for writer, h := range heads {
 		before[place{writer, h.Seq}] = h.Hash
 	}
-	v := verifier{keys: signers{given: keys}, before: before, signed: signed, chains: map[string]*span{}, owed: map[place]claim{}}
+	v := verifier{keys: signers{given: keys}, before: before, signed: signed, chains: map[string]*span{}, awaited: map[place]claim{}}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := readLine(in)

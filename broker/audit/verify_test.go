@@ -14,8 +14,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"ebb/attest/jose"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 func wantFault(t *testing.T, name string, lines []string, keys jose.KeySet, at int, why string) {
@@ -50,7 +50,7 @@ func TestVerifyWhole(t *testing.T) {
 	if r, err := audit.Verify(join(export(t, k.seal(t, a[4]), mixed, k.seal(t, b[0]))), k.set); err != nil || r.Unsealed != 2 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	// Without a checkpoint nothing vouches for it.
+	// Without a checkpoint, the export is not proved.
 	if r, err := audit.Verify(join(export(t, mixed)), k.set); err != nil || r.Whole() || r.Unsealed != 8 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -75,7 +75,7 @@ func TestVerifyPartial(t *testing.T) {
 	if r.Whole() || !r.Partial || !slices.Equal(r.Missing, []string{"old"}) || r.Writers[0].First != 4 || r.Unsealed != 1 {
 		t.Errorf("got %+v", r)
 	}
-	// The same writer missing from an export that claims to be whole was removed.
+	// The same writer is missing from an export that claims to be complete.
 	wantFault(t, "writer removed", export(t, a, seals[1]), k.set, 7, "the whole writer was removed")
 }
 
@@ -103,7 +103,7 @@ func TestVerifyFlippedMembers(t *testing.T) {
 		if name == "hash" {
 			continue
 		}
-		// With its own hash put right, the next link or the head tells.
+		// If its own hash is recomputed, the next link or the head shows the change.
 		a[2].Hash = audit.Sum(a[2])
 		if _, err := audit.Verify(join(export(t, a, seal)), k.set); err == nil {
 			t.Errorf("%s with a new hash: accepted", name)
@@ -152,7 +152,7 @@ func TestVerifyForksAndRewrites(t *testing.T) {
 	a, b := link(t, "a", 5), link(t, "b", 2)
 	seal := k.seal(t, a[4], b[1])
 
-	// Somebody who can write to the store, but cannot sign, links everything anew.
+	// An attacker with write access to the store but without a key recomputes the whole chain.
 	c, _ := audit.NewChain("a")
 	forged := slices.Clone(a)
 	forged[1].Actor = "nobody"
@@ -166,11 +166,12 @@ func TestVerifyForksAndRewrites(t *testing.T) {
 	wantFault(t, "rewritten, shorter", export(t, forged[:4], b, seal), k.set, 7, "cut off")
 	wantFault(t, "fork", export(t, a, forged[2:3], b, seal), k.set, 6, "forked")
 	wantFault(t, "inserted", export(t, a[:3], forged[3:], b, seal), k.set, 4, "entry before it was changed")
-	// A rewrite of what no checkpoint covers is linked but unsealed, and the report says so.
+	// A rewrite of entries that no checkpoint covers is linked but unsealed, and the report says
+	// so.
 	if r, err := audit.Verify(join(export(t, forged, b, k.seal(t, b[1]))), k.set); err != nil || r.Unsealed != 5 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	wantFault(t, "two checkpoints that differ", export(t, k.seal(t, a[3]), k.seal(t, forged[3]), a), k.set, 2, "says otherwise")
+	wantFault(t, "two checkpoints that differ", export(t, k.seal(t, a[3]), k.seal(t, forged[3]), a), k.set, 2, "names another hash")
 }
 
 func TestVerifyCheckpoints(t *testing.T) {
@@ -208,7 +209,7 @@ func TestVerifyCheckpoints(t *testing.T) {
 	} {
 		wantFault(t, name, lines, k.set, 3, unsigned)
 	}
-	// A token of another kind by the same key is no checkpoint, whatever it says.
+	// A token of another type by the same key is no checkpoint, with any content.
 	claims, _ := json.Marshal(map[string]any{"at": good.At, "heads": good.Heads})
 	at, err := jose.Sign(k.signer, jose.SignHeader{Type: "at+jwt", KID: "k1"}, json.RawMessage(claims))
 	if err != nil {
@@ -258,7 +259,7 @@ func TestVerifyRotatedKeys(t *testing.T) {
 	}
 }
 
-// Failing to read is not a verdict.
+// A read error is not a Fault.
 func TestVerifyReadError(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -298,7 +299,7 @@ func FuzzVerify(f *testing.F) {
 		if r, err := audit.Verify(bytes.NewReader(raw), k.set); err == nil && r.Entries == 0 && r.Whole() {
 			t.Fatalf("whole without entries: %q", raw)
 		}
-		// Behind a checkpoint over it, no other content passes as writer a.
+		// Behind a checkpoint that covers it, other content is not accepted for writer a.
 		r, err := audit.Verify(io.MultiReader(strings.NewReader(sealed+"\n"), bytes.NewReader(raw)), k.set)
 		if err == nil && r.Whole() && r.Unsealed == 0 && len(r.Writers) == 1 {
 			var got []string

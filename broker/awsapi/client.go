@@ -1,11 +1,16 @@
 package awsapi
 
 import (
+	"bytes"
 	"context"
+	"crypto/fips140"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -14,12 +19,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/smithy-go"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 const (
-	// attempts of one call. More than one: in one of 300 answers of a real gateway
-	// the body ended early. Whoever calls makes only calls that can be repeated.
+	// attempts is the number of attempts of one call. In one of 300 responses of a real gateway
+	// the body ended early. All callers make idempotent calls only.
 	attempts = 3
 	// maxAnswer is far above any answer that is asked for.
 	maxAnswer = 1 << 20
@@ -42,6 +47,9 @@ func (c Config) SDK() (sdk.Config, error) {
 	if err != nil {
 		return sdk.Config{}, err
 	}
+	if fips140.Enforced() {
+		own = longSecrets{own}
+	}
 	transport := provider.HTTP{Roots: c.Roots, Timeout: c.Timeout, MaxAnswer: maxAnswer}.Client()
 	transport.Transport = named{transport.Transport}
 	cfg := sdk.Config{Region: c.Region, Credentials: own, HTTPClient: transport, Retryer: func() sdk.Retryer { return Retryer(c.Timeout) }}
@@ -55,8 +63,8 @@ func (c Config) SDK() (sdk.Config, error) {
 // an endpoint in the environment, say, would be where credentials come from.
 func (c Config) credentials() (sdk.CredentialsProvider, error) {
 	if c.AccessKeyFile == "" {
-		// It reads files and environment; whatever needs the network waits for the
-		// first call.
+		// LoadDefaultConfig reads files and the environment. Credentials from the network are
+		// fetched by the first call.
 		cfg, err := awsconfig.LoadDefaultConfig(context.Background(), awsconfig.WithRegion(c.Region))
 		return cfg.Credentials, err
 	}
@@ -71,7 +79,21 @@ func (c Config) credentials() (sdk.CredentialsProvider, error) {
 	return credentials.NewStaticCredentialsProvider(id.Reveal(), key.Reveal(), ""), nil
 }
 
-// backoff is at most what is waited between two attempts.
+// longSecrets refuses a secret that would make the SDK panic under GODEBUG=fips140=only: the
+// first HMAC key of Signature Version 4 is AWS4 and the secret, and the mode has no keys of less
+// than 112 bits.
+type longSecrets struct{ sdk.CredentialsProvider }
+
+// Retrieve implements aws.CredentialsProvider.
+func (l longSecrets) Retrieve(ctx context.Context) (sdk.Credentials, error) {
+	c, err := l.CredentialsProvider.Retrieve(ctx)
+	if err == nil && len("AWS4"+c.SecretAccessKey) < 112/8 {
+		return sdk.Credentials{}, errors.New("the secret access key is shorter than 10 characters, which GODEBUG=fips140=only forbids; make a longer one, or run ebb with GODEBUG=fips140=on")
+	}
+	return c, err
+}
+
+// backoff returns the longest wait between two attempts.
 func backoff(timeout time.Duration) time.Duration { return timeout / 4 }
 
 // CallTime bounds one call with all its attempts.
@@ -105,4 +127,29 @@ func SafeEndpoint(text string) bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// named gives refusals of Ceph RGW the form of AWS's query protocol, whose error has
+// one element more around it: the SDK finds no code in them otherwise, and a status
+// alone says nothing of who sent it.
+type named struct{ http.RoundTripper }
+
+// bare is RGW's error; before it there can be what the gateway wrote first.
+var bare = regexp.MustCompile(`<Error><Code>([A-Za-z0-9.]{1,64})</Code>[^\x00]*</Error>\s*$`)
+
+// RoundTrip implements http.RoundTripper.
+func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := n.RoundTripper.RoundTrip(r)
+	if err != nil || resp.StatusCode < http.StatusBadRequest {
+		return resp, err
+	}
+	body, err := provider.ReadBody(resp, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	if m := bare.FindSubmatch(body); m != nil && !bytes.Contains(body, []byte("<ErrorResponse")) {
+		body = []byte("<ErrorResponse><Error><Code>" + string(m[1]) + "</Code></Error></ErrorResponse>")
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
 }

@@ -1,8 +1,8 @@
-// Package awsapi is how ebb calls AWS as itself: it gives up in time, tries again
-// what ended early, reads no answer without an end, and takes nothing from the
-// SDK's configuration but credentials.
+// Package awsapi makes the SDK configuration for calls to AWS with ebb's own credentials. Calls
+// have a timeout and retries, response bodies have a size limit, and only credentials come from
+// the SDK's configuration.
 //
-//	client.go     Config and the SDK's configuration made of it
-//	transport.go  refusals of Ceph RGW get a code
-//	reply.go      what an error of AWS says
+//	client.go     Config, and the SDK configuration from it; adds error codes to responses of Ceph
+//	              RGW
+//	reply.go      classifies errors of AWS
 package awsapi

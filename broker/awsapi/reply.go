@@ -45,8 +45,8 @@ func (r Reply) OwnFault() bool { return slices.Contains(ownFault, r.Code) }
 // Named reports whether the answer has a code: it is the service's own.
 func (r Reply) Named() bool { return r.Code != "" && r.Code != "UnknownError" }
 
-// Judged reports whether the service has understood a call and refused it. A time
-// that was over (408) says nothing about what was done.
+// Judged reports whether the service understood a call and refused it. After a timeout (408) the
+// effect of the call is unknown.
 func Judged(err error) bool {
 	r, ok := ReplyOf(err)
 	return ok && (r.Throttled() || r.Named() && r.Status >= 400 && r.Status < 500 && r.Status != http.StatusRequestTimeout)

@@ -15,11 +15,10 @@ import (
 	"strings"
 )
 
-// Hides looks for a secret in data, in the forms in which one leaks: as it is,
+// Hides looks for a secret in data, in the forms in which secrets leak: as it is,
 // backwards, in base64 of both alphabets at any offset, in hexadecimal, as a list of
-// bytes, escaped for URLs, JSON, Go and HTML, as UTF-16, and all of these inside
-// gzip. It names the first form that it finds; "" = none. A secret is at least 16
-// bytes long.
+// bytes, escaped for URLs, JSON, Go and HTML, as UTF-16, and all of these inside gzip. It
+// returns the name of the first form found, or "". A secret has at least 16 bytes.
 func Hides(data []byte, secret string) string {
 	if form := hidesPlainly(data, secret); form != "" {
 		return form
@@ -31,7 +30,7 @@ func Hides(data []byte, secret string) string {
 		}
 		rest = rest[i:]
 		if z, err := gzip.NewReader(bytes.NewReader(rest)); err == nil {
-			inner, _ := io.ReadAll(io.LimitReader(z, 64<<20)) // what can be read of it, though it may end early
+			inner, _ := io.ReadAll(io.LimitReader(z, 64<<20)) // the readable part: it may end early
 			if form := hidesPlainly(inner, secret); form != "" {
 				return "gzip, " + form
 			}
@@ -72,7 +71,7 @@ func formsOf(secret string) map[string][]string {
 		"Go":    {quoted[1 : len(quoted)-1], fmt.Sprintf("% x", secret)},
 		"HTML":  {html.EscapeString(secret)},
 	}
-	for offset := range 3 { // three bytes become four letters: what stands before shifts them
+	for offset := range 3 { // three bytes become four letters, so the text before shifts them
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := e.EncodeToString(append(make([]byte, offset), raw...))
 			// The first and the last letters depend on the neighbours.

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// A finder of secrets that finds none would prove nothing.
+// If Hides found no secret, tests that use it would prove nothing.
 func TestHides(t *testing.T) {
 	t.Parallel()
 	const secret = `cAn4ry <"&'%> /+=~ 0123456789`

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Clock is a clock that tests turn.
+// Clock is a clock that tests set.
 type Clock struct {
 	mu    sync.Mutex
 	now   time.Time
 	real  bool
-	ahead time.Duration // of a real one
-	off   time.Duration // how far it jumped
-	most  time.Duration // what Steady said last
+	ahead time.Duration // how far a real one is ahead
+	off   time.Duration // sum of its jumps
+	most  time.Duration // the last result of Steady
 }
 
-// RealClock is the machine's clock, and goes ahead of it.
+// RealClock returns the machine's clock plus ahead.
 func RealClock(ahead time.Duration) *Clock { return &Clock{real: true, ahead: ahead} }
 
-// Now is the time.
+// Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Jump sets the clock; no time passes.
+// Jump sets the clock; the monotonic time stays.
 func (c *Clock) Jump(d time.Duration) {
 	c.Steady()
 	c.mu.Lock()
@@ -36,7 +36,7 @@ func (c *Clock) Jump(d time.Duration) {
 	c.now, c.ahead, c.off = c.now.Add(d), c.ahead+d, c.off+d
 }
 
-// Steady is a clock that nobody sets: Add turns it forwards, and Jump does not.
+// Steady is the monotonic clock: Add advances it, and Jump does not.
 func (c *Clock) Steady() time.Duration {
 	now := c.Now()
 	c.mu.Lock()
@@ -45,7 +45,7 @@ func (c *Clock) Steady() time.Duration {
 	return c.most
 }
 
-// Add turns the clock.
+// Add advances both clocks.
 func (c *Clock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

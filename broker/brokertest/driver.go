@@ -10,22 +10,22 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Party is a driver for an Upstream, with what a test wants it to be able to do.
+// Party configures a driver for an Upstream.
 type Party struct {
 	URL      string
 	Traits   provider.Traits
-	ByHandle bool          // a credential is found again by a handle alone, which the upstream chooses
+	ByHandle bool          // a credential is found again only by a handle, which the upstream chooses
 	Probes   bool          // it can probe
 	Lists    bool          // it can list
 	Timeout  time.Duration // of one call; 0 = 10 s
 	Shape    func(*provider.Credential)
 }
 
-// Driver makes the driver.
+// Driver returns the driver.
 func (p Party) Driver() provider.Driver {
 	if p.Traits.Revocability.Class == "" {
 		p.Traits.Revocability.Class = provider.ClassInstant
@@ -111,12 +111,12 @@ func (d *driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return c, nil
 }
 
-// which names a credential for the upstream.
+// which returns the message that identifies a credential for the upstream.
 func (d *driver) which(t provider.Target) (in message, known bool) {
 	in.Name = provider.Name(t.Instance, t.LeaseID)
 	if d.ByHandle {
 		in.Handle = t.Handle.Reveal()
-		return in, in.Handle != "" // without one nothing was reserved
+		return in, in.Handle != "" // without a handle no credential was reserved
 	}
 	return in, true
 }
@@ -181,7 +181,7 @@ func (d *driver) call(ctx context.Context, op string, in message) (out message, 
 	case http.StatusForbidden:
 		return out, provider.Refused("The upstream does not do this.", nil)
 	case http.StatusNotImplemented:
-		return out, fmt.Errorf("nobody can tell: %w", errors.ErrUnsupported)
+		return out, fmt.Errorf("the upstream does not know the state: %w", errors.ErrUnsupported)
 	default:
 		return out, fmt.Errorf("the upstream answered %d: %s", resp.StatusCode, body)
 	}

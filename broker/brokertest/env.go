@@ -5,6 +5,22 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/enroll"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/identity"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/jwt"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/transcript"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -14,20 +30,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"ebb/attest"
-	"ebb/attest/dpop"
-	"ebb/attest/enroll"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/keys"
-	"ebb/broker/memstore"
-	"ebb/broker/policysource"
-	"ebb/broker/provider"
-	"ebb/broker/provider/jwt"
-	"ebb/broker/sqlstore"
-	"ebb/broker/sqlstore/sqlstoretest"
-	"ebb/broker/transcript"
 )
 
 // Names that every Env has.
@@ -46,51 +48,51 @@ const (
 	Viewer    = "vic"                  // viewer
 )
 
-// Config changes what New builds. The zero value is a whole broker.
+// Config changes the broker that New builds. The zero value gives a complete broker.
 type Config struct {
-	Ledger      broker.Ledger  // nil = memstore
-	Journal     broker.Journal // nil = SQLite in a temporary directory; set both or none
-	Desk        broker.Desk
-	Policies    map[string][]byte // Cedar files; nil = the starter policy
-	Published   bool              // policies are what is published, Policies until something is
-	Attestors   map[string]attest.Attestor
-	Liveness    map[string]broker.Liveness
-	Headers     map[string]string          // evidence headers, by the attestor's name
-	Providers   map[string]broker.Provider // besides orders and mail
-	Words       provider.Words             // of the provider orders
-	Sealer      broker.Sealer              // nil = a key of its own
-	Limits      broker.Limits              // HighRiskQuorum: 0 = 1; what is counted against fatigue: 0 = 1000
-	Logger      *slog.Logger               // nil = silent
-	Issuer      string                     // "" = Issuer
-	Egress      bool                       // what is only injected may be asked for
-	Transcripts *transcript.Store          // of requests through egress; nil = there are none
-	PendingEnds string                     // file for ends that no store has taken; "" = none
-	Nonces      bool                       // nonce mode
-	Start       time.Time
-	Run         bool // run the janitor too
-	RealTime    bool // the clock is the machine's
-	Alg         jose.Alg
-	Clock       *Clock // nil = one of its own
-	BreakGlass  broker.BreakGlassConfig
-	People      []broker.Principal // besides those that every Env has
-	Marks       map[string]broker.MarkStore
-	Keys        string // directory of the signing keys; "" = a temporary one
+	LiveStore     broker.LiveStore // nil = memstore
+	Store         broker.Store     // nil = SQLite in a temporary directory; set both or none
+	ApprovalStore broker.ApprovalStore
+	Policies      map[string][]byte // Cedar files; nil = the starter policy
+	Published     bool              // policies come from published releases; Policies apply until the first one
+	Attestors     map[string]attest.Attestor
+	Liveness      map[string]broker.Liveness
+	Headers       map[string]string          // evidence headers, by the attestor's name
+	Providers     map[string]broker.Provider // besides orders and mail
+	Words         provider.Words             // of the provider orders
+	Sealer        broker.Sealer              // nil = a key of its own
+	Limits        broker.Limits              // HighRiskQuorum: 0 = 1; limits of requests for approval: 0 = 1000
+	Logger        *slog.Logger               // nil = silent
+	Issuer        string                     // "" = Issuer
+	Egress        bool                       // requests for inject-only credentials are allowed
+	Transcripts   *transcript.Store          // of requests through egress; nil = none
+	PendingEnds   string                     // file for closes and revocations that no store has accepted; "" = none
+	Nonces        bool                       // nonce mode
+	Start         time.Time
+	Run           bool // run the janitor too
+	RealTime      bool // the clock is the machine's
+	Alg           jose.Alg
+	Clock         *Clock // nil = one of its own
+	BreakGlass    approval.BreakGlassConfig
+	People        []broker.Principal // besides those that every Env has
+	Marks         map[string]broker.MarkStore
+	Keys          string // directory of the signing keys; "" = a temporary one
 }
 
-// Env is a broker and everybody who uses it.
+// Env is a broker with its stores and principals.
 type Env struct {
-	Broker     *broker.Broker
-	Config     broker.Config
+	Broker     *core.Broker
+	Config     core.Config
 	Clock      *Clock
 	Keys       map[string]jose.Signer // of principals, by id
 	Registry   *prometheus.Registry
 	Ring       *keys.Ring
-	Store      *sqlstore.Store // nil when Journal was given
+	Store      *sqlstore.Store // nil when Store was given
 	Issuer     string
 	Principals map[string]broker.Principal
 }
 
-// NewKey makes a P-256 key.
+// NewKey returns a new P-256 key.
 func NewKey(t testing.TB) jose.Signer {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -114,15 +116,15 @@ func New(t testing.TB, c Config) *Env {
 		e.Issuer = Issuer
 	}
 	e.Ring = ring(t, c.Keys, c.Alg, e.Clock.Now())
-	if c.Ledger == nil {
-		c.Ledger = memstore.New(memstore.Config{Now: e.Clock.Now, Steady: e.Clock.Steady})
+	if c.LiveStore == nil {
+		c.LiveStore = memstore.New(memstore.Config{Now: e.Clock.Now, Steady: e.Clock.Steady})
 	}
-	if c.Journal == nil {
+	if c.Store == nil {
 		e.Store = OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), e.Clock.Now)
-		c.Journal, c.Desk = e.Store, e.Store
+		c.Store, c.ApprovalStore = e.Store, e.Store
 	}
 	if c.Limits.HighRiskQuorum == 0 {
-		c.Limits.HighRiskQuorum = 1 // tests say what they want of it
+		c.Limits.HighRiskQuorum = 1 // tests set the quorum that they need
 	}
 	for _, n := range []*int{&c.Limits.OwnerRequests, &c.Limits.DenialsInRow, &c.Limits.Denials, &c.Limits.Asks} {
 		if *n == 0 {
@@ -130,7 +132,7 @@ func New(t testing.TB, c Config) *Env {
 		}
 	}
 	e.Config = e.config(t, c)
-	b, err := broker.New(t.Context(), e.Config)
+	b, err := core.New(t.Context(), e.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,7 @@ func New(t testing.TB, c Config) *Env {
 	return e
 }
 
-// OpenStore opens an embedded journal and desk.
+// OpenStore opens an embedded database store.
 func OpenStore(t testing.TB, path string, now func() time.Time) *sqlstore.Store {
 	t.Helper()
 	sqlstoretest.Schema(t, path)
@@ -168,9 +170,9 @@ func ring(t testing.TB, dir string, alg jose.Alg, now time.Time) *keys.Ring {
 	return d.Ring()
 }
 
-func (e *Env) config(t testing.TB, c Config) broker.Config {
+func (e *Env) config(t testing.TB, c Config) core.Config {
 	t.Helper()
-	source := policysource.Config{Journal: c.Journal, Log: slog.New(slog.DiscardHandler), Now: e.Clock.Now}
+	source := policysource.Config{Store: c.Store, Log: slog.New(slog.DiscardHandler), Now: e.Clock.Now}
 	if c.Policies != nil {
 		dir := fstest.MapFS{}
 		for name, text := range c.Policies {
@@ -178,9 +180,9 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 		}
 		source.Dir = dir
 	}
-	desk, _ := c.Journal.(broker.PolicyDesk)
+	releases, _ := c.Store.(broker.PolicyStore)
 	if c.Published {
-		source.Releases = desk
+		source.Releases = releases
 	}
 	policies, err := policysource.Open(t.Context(), source)
 	if err != nil {
@@ -192,15 +194,15 @@ func (e *Env) config(t testing.TB, c Config) broker.Config {
 	}
 	enr, err := enroll.New(enroll.Config{
 		Name: "enroll", Issuer: e.Issuer, Keys: func(h jose.Header) (jose.Key, error) { return e.Ring.KeySource(e.Clock.Now())(h) },
-		Tickets: broker.Tickets{Gate: c.Ledger}, Now: e.Clock.Now,
+		Tickets: identity.Tickets{Gate: c.LiveStore}, Now: e.Clock.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	attestors := map[string]attest.Attestor{"enroll": enr}
 	maps.Copy(attestors, c.Attestors)
-	cfg := broker.Config{
-		Issuer: e.Issuer, Ledger: c.Ledger, Journal: c.Journal, Desk: c.Desk, Policy: policies.Live(), PolicySource: policies, Policies: desk, Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
+	cfg := core.Config{
+		Issuer: e.Issuer, LiveStore: c.LiveStore, Store: c.Store, ApprovalStore: c.ApprovalStore, Policy: policies.Live(), PolicySource: policies, Policies: releases, Attestors: attestors, Liveness: c.Liveness, EvidenceHeaders: c.Headers,
 		Providers: map[string]broker.Provider{
 			"orders": {Driver: driver, Kind: "jwt", Resource: Orders, Words: c.Words},
 			"mail":   {Driver: driver, Kind: "jwt", Resource: Mail, MaxTTL: 5 * time.Minute},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// RoleTable reads from a page of the documentation the table whose first column has this
-// head: by route and role, what the role may.
+// RoleTable reads the table with this first column head from a documentation page. It
+// returns, by route and role, whether the role may call the route.
 func RoleTable(t testing.TB, file, head string) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(file)

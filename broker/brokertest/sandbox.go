@@ -2,18 +2,18 @@ package brokertest
 
 import (
 	"crypto/rand"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/scopes"
 	"testing"
 	"time"
-
-	"ebb/attest"
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes"
 )
 
-// Sandbox is a sandbox that enrolled for a task with a key of its own.
+// Sandbox is a sandbox that has enrolled for a task with its own key.
 type Sandbox struct {
 	Env       *Env
 	Key       jose.Signer
@@ -21,7 +21,7 @@ type Sandbox struct {
 	TaskToken string
 }
 
-// Spec is a task that may do most things at provider orders.
+// Spec returns a task that may do most actions at provider orders.
 func Spec() broker.TaskSpec {
 	return broker.TaskSpec{
 		Name: "fix login", Kind: "bugfix", Owner: "bo@example.com", TTL: 3600, Ticket: true,
@@ -52,7 +52,7 @@ func (e *Env) Enrol(t testing.TB, task broker.Task, ticket *broker.Ticket) *Sand
 	return s
 }
 
-// Delegate hands a part of the sandbox's task to a new one, which enrols.
+// Delegate delegates part of the sandbox's task to a new sandbox, which enrols.
 func (s *Sandbox) Delegate(t testing.TB, spec broker.DelegationSpec) *Sandbox {
 	t.Helper()
 	task, ticket, err := s.AskDelegate(t, spec)
@@ -62,20 +62,20 @@ func (s *Sandbox) Delegate(t testing.TB, spec broker.DelegationSpec) *Sandbox {
 	return s.Env.Enrol(t, task, ticket)
 }
 
-// AskDelegate asks to hand a part of the sandbox's task on.
+// AskDelegate asks to delegate part of the sandbox's task.
 func (s *Sandbox) AskDelegate(t testing.TB, spec broker.DelegationSpec) (broker.Task, *broker.Ticket, error) {
 	t.Helper()
 	r := s.Request(t, spec.Ceiling.String())
 	return s.Env.Broker.Delegate(t.Context(), r.Subject, r.Possession, spec)
 }
 
-// Prove makes a fresh proof of a key for the token endpoint, as web would hand
-// it on.
+// Prove returns a fresh proof of a key for the token endpoint, in the form in which web
+// passes it to the broker. Its nonce is valid at every replica of the LiveStore.
 func (e *Env) Prove(t testing.TB, key jose.Signer) broker.Possession {
 	t.Helper()
 	url := e.Issuer + "/oauth2/token"
 	now := e.Clock.Now()
-	proof, err := dpop.NewProof(key, "POST", url, "", "", now)
+	proof, err := dpop.NewProof(key, "POST", url, "", e.Config.LiveStore.Memory(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func (e *Env) Prove(t testing.TB, key jose.Signer) broker.Possession {
 	return broker.Possession{Proof: &p, Key: attest.Key{JKT: p.JKT, Public: p.Public}}
 }
 
-// Request is a token request of the sandbox with its task token and a new proof.
+// Request returns a token request of the sandbox with its task token and a new proof.
 func (s *Sandbox) Request(t testing.TB, scope string) broker.TokenRequest {
 	t.Helper()
 	return broker.TokenRequest{
@@ -103,7 +103,7 @@ func (s *Sandbox) Ask(t testing.TB, scope string) (broker.Token, error) {
 	return s.Env.Broker.Token(t.Context(), s.Request(t, scope))
 }
 
-// AskDeferred requests a token and can wait for a person.
+// AskDeferred requests a token and accepts a deferral.
 func (s *Sandbox) AskDeferred(t testing.TB, scope string) (broker.Token, error) {
 	t.Helper()
 	r := s.Request(t, scope)
@@ -114,7 +114,7 @@ func (s *Sandbox) AskDeferred(t testing.TB, scope string) (broker.Token, error) 
 // Poll redeems a deferral code with a new proof.
 func (s *Sandbox) Poll(t testing.TB, code string) (broker.Token, error) {
 	t.Helper()
-	return s.Env.Broker.Poll(t.Context(), broker.PollRequest{Code: code, Possession: s.Env.Prove(t, s.Key)})
+	return s.Env.Broker.Poll(t.Context(), approval.PollRequest{Code: code, Possession: s.Env.Prove(t, s.Key)})
 }
 
 // Active introspects a token as an operator.

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
 )
 
-// Sealer makes a ring whose wrapping key is in a new file, and whose data keys are
-// in store; nil keeps them in memory.
+// Sealer returns a ring whose wrapping key is in a new file and whose data keys are in
+// store; with nil they are kept in memory.
 func Sealer(t testing.TB, store seal.Store, now func() time.Time) broker.Sealer {
 	t.Helper()
 	w, err := file.New(file.Config{Path: filepath.Join(t.TempDir(), "sealing.pem")})
@@ -33,7 +33,7 @@ func Sealer(t testing.TB, store seal.Store, now func() time.Time) broker.Sealer 
 	return r
 }
 
-// sealKeys keeps data keys where no database is.
+// sealKeys keeps data keys in memory.
 type sealKeys struct {
 	mu   sync.Mutex
 	keys []seal.Key

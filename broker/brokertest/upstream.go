@@ -10,38 +10,38 @@ import (
 
 // Operations of an Upstream.
 const (
-	OpReserve = "reserve" // an id for a credential to come
+	OpReserve = "reserve" // an id for a later credential
 	OpMint    = "mint"
 	OpRevoke  = "revoke"
 	OpProbe   = "probe"
 	OpList    = "list"
 )
 
-// Fault is what an Upstream does instead of answering well.
+// Fault is a failure mode of an Upstream.
 type Fault string
 
-// Faults. The last three do what was asked.
+// Faults. The last three carry out the operation.
 const (
 	Hang      Fault = "hang"    // no answer until the caller gives up
 	Garbage   Fault = "garbage" // 200 and no JSON
 	Error500  Fault = "500"     //
 	Busy      Fault = "busy"    // 429 with Retry-After 7
 	Refuse    Fault = "refuse"  // 403
-	Unsure    Fault = "unsure"  // 501: it cannot tell now
+	Unsure    Fault = "unsure"  // 501: the state is not known
 	DoneError Fault = "done-500"
 	DoneCut   Fault = "done-cut" // the connection ends in the middle of the answer
 	DoneHang  Fault = "done-hang"
 )
 
-// Upstream is a third party over HTTP with a state of its own: what it knows is
-// what counts, whatever a broker believes. It does as it is told.
+// Upstream is a third party over HTTP with a state of its own, which decides whether a
+// credential is alive. It fails as the test sets it.
 type Upstream struct {
 	URL   string
 	Now   func() time.Time
 	Delay time.Duration // of each answer
-	Lag   time.Duration // from a revocation to its effect
-	Deaf  bool          // a revocation is accepted and does nothing
-	Life  time.Duration // of every credential; 0 = as asked
+	Lag   time.Duration // from a revocation until it takes effect
+	Deaf  bool          // a revocation is accepted and has no effect
+	Life  time.Duration // of every credential; 0 = as requested
 
 	mu     sync.Mutex
 	before func(op, name string)
@@ -57,10 +57,10 @@ type item struct {
 	Dies                time.Time // zero = never
 	Minted              bool
 	RevokedAt           time.Time
-	Revocations         int // that found it alive
+	Revocations         int // number of revocations while it was alive
 }
 
-// NewUpstream starts one.
+// NewUpstream starts an Upstream.
 func NewUpstream(t testing.TB, now func() time.Time) *Upstream {
 	t.Helper()
 	if now == nil {
@@ -77,32 +77,32 @@ func NewUpstream(t testing.TB, now func() time.Time) *Upstream {
 	return u
 }
 
-// Before has f called before each operation.
+// Before makes f run before each operation.
 func (u *Upstream) Before(f func(op, name string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.before = f
 }
 
-// On makes an operation fail from now on; "" heals it.
+// On sets the fault of an operation; "" removes it.
 func (u *Upstream) On(op string, f Fault) { u.OnCall(op, func(int) Fault { return f }) }
 
-// OnCall makes each call of an operation fail as f says, which is told how many
-// there were before.
+// OnCall sets the fault for each call of an operation; f gets the number of earlier
+// calls.
 func (u *Upstream) OnCall(op string, f func(n int) Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.faults[op], u.calls[op] = f, 0
 }
 
-// Calls counts the calls of an operation since its last On.
+// Calls returns the number of calls of an operation since its last On.
 func (u *Upstream) Calls(op string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.calls[op]
 }
 
-// Alive lists the names of the credentials that are accepted.
+// Alive returns the names of the accepted credentials.
 func (u *Upstream) Alive() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -116,7 +116,7 @@ func (u *Upstream) Alive() []string {
 	return out
 }
 
-// Minted is how many credentials ever came into being.
+// Minted returns how many credentials were ever minted.
 func (u *Upstream) Minted() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -129,7 +129,8 @@ func (u *Upstream) Minted() int {
 	return n
 }
 
-// Revocations is how often a living credential was ended, of those with a name.
+// Revocations returns how often credentials with this name were revoked while they were
+// alive.
 func (u *Upstream) Revocations(name string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -142,7 +143,7 @@ func (u *Upstream) Revocations(name string) int {
 	return n
 }
 
-// Accepts uses a token.
+// Accepts reports whether a token is accepted.
 func (u *Upstream) Accepts(token string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -154,7 +155,7 @@ func (u *Upstream) Accepts(token string) bool {
 	return false
 }
 
-// Plant puts a credential there that no broker asked for.
+// Plant adds a credential that no broker requested.
 func (u *Upstream) Plant(name string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

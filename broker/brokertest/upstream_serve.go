@@ -6,15 +6,15 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// message is every body, there and back.
+// message is the body of every request and answer.
 type message struct {
 	Name   string    `json:"name,omitempty"`
 	Handle string    `json:"handle,omitempty"`
 	Token  string    `json:"token,omitempty"`
-	TTL    int       `json:"ttl,omitempty"` // seconds; 0 = for ever
+	TTL    int       `json:"ttl,omitempty"` // seconds; 0 = no expiry
 	Dies   time.Time `json:"dies,omitzero"`
 	Alive  bool      `json:"alive,omitempty"`
 	Names  []string  `json:"names,omitempty"`
@@ -101,7 +101,7 @@ func (u *Upstream) do(op string, in message) (out message) {
 		u.items[out.Handle] = &item{Name: in.Name, Handle: out.Handle}
 	case OpMint:
 		it := u.items[in.Handle]
-		if it == nil { // the name is all there is
+		if it == nil { // the request has only a name
 			it = &item{Name: in.Name, Handle: in.Name}
 			u.items[in.Name] = it
 		}
@@ -134,7 +134,7 @@ func (u *Upstream) do(op string, in message) (out message) {
 	return out
 }
 
-// find looks a credential up by its handle, or by its name where there is none.
+// find returns a credential by its handle, or without a handle by its name.
 func (u *Upstream) find(in message) *item {
 	if in.Handle != "" {
 		return u.items[in.Handle]
@@ -142,5 +142,6 @@ func (u *Upstream) find(in message) *item {
 	return u.items[in.Name]
 }
 
-// token is random and recognisable: no log, no record and no store may hold it.
+// token returns a random, recognisable token: it must not appear in a log, the audit log
+// or a store.
 func token() string { return "canary" + provider.NewSecret(randomText()).Hash()[:24] }

@@ -1,9 +1,9 @@
-// Package clientcert reads client certificates: what a client shows in TLS (RFC 8446 section
-// 4.4.2), chain and private key in one text of PEM.
+// Package clientcert parses TLS client certificates (RFC 8446 section 4.4.2): a certificate chain
+// and its private key in one PEM text.
 //
-//	parse.go        Parse: what is taken, and why all else is not
-//	certificate.go  Certificate: what to show, and what nobody may see
+//	parse.go        Parse and its checks
+//	certificate.go  Certificate: the chain for TLS, with the private key kept out of logs
 //
-// It knows no store and no network. What cannot be shown is an error here, not later at a
-// server that says nothing but no.
+// The package uses no store and no network. It reports every certificate that TLS could not use,
+// because servers only answer with a failed handshake.
 package clientcert

@@ -24,8 +24,8 @@ const (
 	maxChain = 8
 )
 
-// Bounds of an RSA key, in bits: what is shorter servers refuse, and a longer one takes each
-// handshake too long.
+// The accepted sizes of RSA keys in bits. Servers refuse shorter keys, and longer keys make each
+// handshake too slow.
 const minRSA, maxRSA = 2048, 4096
 
 // ErrUnusable is wrapped when a text is no certificate that can be shown. Its text holds
@@ -85,12 +85,13 @@ func Parse(text string, now time.Time) (*Certificate, error) {
 	return c, nil
 }
 
-// fits looks at what belongs together, and at what it is for.
+// fits checks that the key matches the leaf, that the chain is in order, and that the leaf may be
+// used for client authentication.
 func fits(chain []*x509.Certificate, signer crypto.Signer) error {
 	leaf := chain[0]
 	public, is := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !is || !public.Equal(leaf.PublicKey) {
-		return unusable("the private key is not that of the first certificate")
+		return unusable("the private key does not match the first certificate")
 	}
 	for i, c := range chain[1:] {
 		if !bytes.Equal(chain[i].RawIssuer, c.RawSubject) {
@@ -109,8 +110,8 @@ func fits(chain []*x509.Certificate, signer crypto.Signer) error {
 	return nil
 }
 
-// split takes a text of PEM blocks and nothing else: what a decoder would skip is perhaps what
-// somebody meant.
+// split returns the PEM blocks of text. It refuses any other text, which a decoder would skip,
+// because a skipped part can be one that the operator needs.
 func split(text string) (blocks []*pem.Block, err error) {
 	rest := bytes.TrimSpace([]byte(text))
 	for len(rest) > 0 {

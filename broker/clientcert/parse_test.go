@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
 )
 
 func rsaKey(t testing.TB, bits int) *rsa.PrivateKey {
@@ -87,7 +87,7 @@ func TestParseRefuses(t *testing.T) {
 		"no PEM":              {"sk_live_0123456789", "whole PEM blocks"},
 		"no key":              {strings.Replace(good, keyText, "", 1), "needs a certificate"},
 		"no certificate":      {keyText, "needs a certificate"},
-		"another's key":       {strings.Replace(good, keyText, clientcerttest.KeyPEM(t, clientcerttest.Key(t)), 1), "not that of the first"},
+		"another's key":       {strings.Replace(good, keyText, clientcerttest.KeyPEM(t, clientcerttest.Key(t)), 1), "does not match the first"},
 		"two keys":            {good + keyText, "more than one private key"},
 		"encrypted, PKCS #8":  {strings.ReplaceAll(good, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), "is encrypted"},
 		"encrypted, RFC 1421": {strings.Replace(good, keyText, block("EC PRIVATE KEY", []byte("x"), "Proc-Type", "4,ENCRYPTED"), 1), "is encrypted"},
@@ -100,7 +100,7 @@ func TestParseRefuses(t *testing.T) {
 		"a request":           {block("CERTIFICATE REQUEST", leaf.Bytes) + keyText, "neither CERTIFICATE nor PRIVATE KEY"},
 		"no DER":              {block("CERTIFICATE", []byte("x")) + keyText, "cannot be read"},
 		"no key's DER":        {strings.Replace(good, keyText, block("PRIVATE KEY", []byte("x")), 1), "private key cannot be read"},
-		"out of order":        {clientcerttest.PEM(a.Intermediate) + string(pem.EncodeToMemory(leaf)) + keyText, "not that of the first"},
+		"out of order":        {clientcerttest.PEM(a.Intermediate) + string(pem.EncodeToMemory(leaf)) + keyText, "does not match the first"},
 		"somebody's chain":    {string(pem.EncodeToMemory(leaf)) + clientcerttest.PEM(a.Root) + keyText, "not the issuer"},
 		"a long chain":        {good + strings.Repeat(clientcerttest.PEM(a.Root), 7), "one too many"},
 		"a long file":         {good + strings.Repeat("\n", 32<<10), "more than 32768 bytes"},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzReadAnswer: an answer that is read is an object to every parser, what is found is the value of the
-// member, and nothing of it, nor its name with another value, is in what goes back.
+// FuzzReadAnswer: every parser reads an accepted response as an object and finds the same values.
+// Neither a credential, nor its member name with another value, is in the text for the sandbox.
 func FuzzReadAnswer(f *testing.F) {
 	for _, s := range []string{
 		`{"access_token":"at_0123456789","expires_in":3600,"scope":"a b"}`, `{"\u0061ccess_token":"at_\u00301234567"}`, `{"a":{"access_token":"x"}}`,
@@ -22,7 +22,7 @@ func FuzzReadAnswer(f *testing.F) {
 		}
 		var was, is map[string]any
 		if err := json.Unmarshal(body, &was); err != nil {
-			t.Fatalf("%q is read, and is no JSON object: %v", body, err)
+			t.Fatalf("%q was accepted, but is not a JSON object: %v", body, err)
 		}
 		value, found := a.values["access_token"]
 		if has, there := was["access_token"]; there != found || found && has != value {

@@ -2,6 +2,8 @@ package egress_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,12 +12,13 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// E92: an upstream that answers what is no HTTP, and repeats in it what it got, has that
-// neither in the log nor in what goes back: errors of net/http quote what they cannot read.
+// E92: errors of net/http quote what they cannot parse. If an upstream sends a response that is not
+// HTTP and repeats the request in it, neither the log nor the response to the sandbox has the
+// quote.
 func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{
@@ -36,7 +39,7 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 		_, _ = fmt.Fprintf(conn, answers[r.URL.Path], strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 		_ = conn.Close()
 	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, false)
 	for path := range answers {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
@@ -46,7 +49,7 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+p)
 		res, err := c.Do(r)
 		if err != nil {
-			continue // cut
+			continue // disconnected
 		}
 		body, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
@@ -59,12 +62,12 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 	}
 }
 
-// E78: a placeholder in a query is one however it is escaped: none goes to the upstream beside
-// the credential.
+// E78: a placeholder in a query is found however it is escaped, and none reaches the upstream
+// beside the credential.
 func TestEscapedPlaceholdersStay(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, false)
 	escaped := "%65bb" + p[len("ebb"):]
 	for _, query := range []string{"api_key=" + p, "api_key=" + escaped, "api%5Fkey=" + escaped, "a=1&api_key=" + escaped + "&b=2"} {
@@ -75,8 +78,8 @@ func TestEscapedPlaceholdersStay(t *testing.T) {
 	}
 }
 
-// Trailers are headers that come late: those of a request stay here, and of those of an
-// answer what would not come back as a header. Alt-Svc, which leads to another way (E26), comes in neither.
+// Trailers are headers that arrive late. Trailers of a request are dropped, and those of a response
+// are cleaned as headers are. Alt-Svc, which leads clients around the proxy (E26), is in neither.
 func TestTrailersAreNoWayRound(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -94,7 +97,7 @@ func TestTrailersAreNoWayRound(t *testing.T) {
 		w.Header().Set("X-Last", "1")
 		w.Header().Set(http.TrailerPrefix+"Alt-Svc", `h3=":443"`)
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	for _, h2 := range []bool{false, true} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+b.host+"/v1/charges", io.MultiReader(strings.NewReader("amount=1")))
@@ -122,13 +125,45 @@ func TestTrailersAreNoWayRound(t *testing.T) {
 	}
 }
 
-// E101: whatever races, a task whose end was acknowledged before a request was sent uses nothing:
-// the pool of connections, the record that is remembered and the cuts are of no help to it.
+// A secret is not in the name of a header or trailer either, although names arrive in another case.
+func TestEchoesInNames(t *testing.T) {
+	t.Parallel()
+	forms := map[string]string{
+		"as it is": canary, "base64": base64.RawURLEncoding.EncodeToString([]byte("user:" + canary + ":tail")), "hex": hex.EncodeToString([]byte(canary)), "percent": strings.ReplaceAll(canary, "_", "%5F"),
+	}
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, form := range forms {
+			w.Header()["X-"+form] = []string{"1"}
+		}
+		_, _ = io.WriteString(w, "hi")
+		for _, form := range forms {
+			w.Header()[http.TrailerPrefix+"Y-"+form] = []string{"1"}
+		}
+		w.Header()[http.TrailerPrefix+"Y-Other"] = []string{"1"}
+	})
+	x := b.sandbox(t)
+	p := x.placeholder(t, "stripe:charges:read")
+	for _, h2 := range []bool{false, true} {
+		res, _ := send(t, x.client(t, h2), "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+p)
+		all := strings.ToLower(fmt.Sprint(res.Header, res.Trailer))
+		for name, form := range forms {
+			if strings.Contains(all, strings.ToLower(form)[8:]) {
+				t.Errorf("h2 %t: it is in a name, %s: %s", h2, name, all)
+			}
+		}
+		if res.Trailer.Get("Y-Other") != "1" {
+			t.Errorf("h2 %t: another trailer is gone: %s", h2, all)
+		}
+	}
+}
+
+// E101: no task sends a request after its end was acknowledged, whatever the order of events:
+// neither pooled connections, nor cached entries, nor disconnections make a difference.
 func TestUseAgainstEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	for round := range 6 {
-		x := b.box(t)
+		x := b.sandbox(t)
 		p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, round%2 == 0)
 		ask := func(path string) int {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)

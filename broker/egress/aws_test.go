@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestSignedRequests: (E95) a client of AWS names the placeholder as the id of its key. Its
-// signature reaches nobody: whoever injects replaces it, and what is left over does not leave.
+// TestSignedRequests (E95): an AWS client uses the placeholder as its access key id. Its signature
+// never reaches the upstream: the injector replaces it, and a request with an unreplaced one is
+// refused.
 func TestSignedRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	c := x.client(t, false)
 	const rest = "/20261122/eu-central-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=0123456789abcdef"

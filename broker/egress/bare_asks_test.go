@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// asking counts what the broker is asked. With hang, it answers when the question is taken
-// back, as a journal does that hangs.
+// asking counts the queries to the broker. With hang, a query returns only when its context ends,
+// as with a database that hangs.
 type asking struct {
 	egress.Leases
 	bare, now atomic.Int64
 	hang      atomic.Bool
 	uses      atomic.Int64
-	hold      chan struct{} // what is used waits for its end; nil = it does not
+	hold      chan struct{} // Use waits until it is closed; nil = Use does not wait
 }
 
 // Use implements egress.Leases.
@@ -46,8 +46,8 @@ func (a *asking) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, er
 	return a.Leases.Bare(ctx, c)
 }
 
-// listing is a box whose questions are counted, of a proxy whose clock stands still: at moves it.
-func listing(t *testing.T, change func(*egress.Config)) (b *bed, x *box, asks *asking, at *atomic.Int64, host string) {
+// listing returns a sandbox whose queries are counted, behind a proxy whose clock only at advances.
+func listing(t *testing.T, change func(*egress.Config)) (b *bed, x *sandbox, asks *asking, at *atomic.Int64, host string) {
 	t.Helper()
 	b, _, host = public(t)
 	asks, at = &asking{Leases: b.Broker}, new(atomic.Int64)
@@ -61,9 +61,9 @@ func listing(t *testing.T, change func(*egress.Config)) (b *bed, x *box, asks *a
 	return b, b.boxOf(t, b.Open(t, spec)), asks, at, host
 }
 
-// Requests without a placeholder cost few questions: one a second while there is a lease for
-// them, and so many of a box and no more where there is none. What is issued meanwhile is
-// seen, and who knocks where nothing is for it keeps nobody else's requests here.
+// Requests without a placeholder cause few queries: one a second if a lease covers them, and a
+// limited number per sandbox if none does. New leases are found, and requests without a lease do
+// not block the requests of others.
 func TestBareRequestsAskSeldom(t *testing.T) {
 	t.Parallel()
 	b, x, asks, at, host := listing(t, func(*egress.Config) {})
@@ -99,12 +99,12 @@ func TestBareRequestsAskSeldom(t *testing.T) {
 	}
 	at.Add(int64(2 * time.Second))
 	if res, body := send(t, c, "GET", host+"/docs/a", ""); res.StatusCode != http.StatusOK {
-		t.Errorf("what it has a lease for: %d %s", res.StatusCode, body)
+		t.Errorf("with a lease: %d %s", res.StatusCode, body)
 	}
 }
 
-// A lease that has ended since the list was read keeps no request here that another is for,
-// and the request ends with that one.
+// If a lease has ended since the list was read, another lease that covers the request is used, and
+// the request depends on that one.
 func TestBareLeaseThatHasJustEnded(t *testing.T) {
 	t.Parallel()
 	b, x, _, _, host := listing(t, func(*egress.Config) {})
@@ -130,7 +130,7 @@ func TestBareLeaseThatHasJustEnded(t *testing.T) {
 		return b.proxy.End(id)
 	}
 	reads("by one of them", http.StatusOK)
-	end(one) // it goes by either of them: one ends while it is the one
+	end(one) // both leases cover the request, so one of them ends at a time
 	reads("by the second", http.StatusOK)
 	three := ask()
 	end(two)
@@ -150,8 +150,8 @@ func TestBareLeaseThatHasJustEnded(t *testing.T) {
 	reads("by none", http.StatusUnauthorized)
 }
 
-// E100: a question without an answer keeps one place of a box, also of those that wait for it, and
-// a cut reaches them all.
+// E100: a query that gets no answer occupies one slot of a sandbox, as do the requests that wait
+// for it, and a disconnection ends them all.
 func TestCutWhileLeasesAreListed(t *testing.T) {
 	t.Parallel()
 	b, x, asks, _, host := listing(t, func(*egress.Config) {})
@@ -162,17 +162,17 @@ func TestCutWhileLeasesAreListed(t *testing.T) {
 		go func() {
 			defer left.Add(1)
 			if res, err := c.Get(host + "/docs/a"); err == nil {
-				t.Errorf("it is told %s", res.Status)
+				t.Errorf("it gets %s", res.Status)
 				_ = res.Body.Close()
 			}
 		}()
 	}
 	until(t, "the question is asked", func() bool { return asks.now.Load() == 1 })
-	until(t, "all are cut", func() bool { b.proxy.Pause(x.s.Task.ID); return left.Load() == 3 }) // they come one by one
-	until(t, "nobody asks", func() bool { return asks.now.Load() == 0 })
+	until(t, "all are disconnected", func() bool { b.proxy.Pause(x.s.Task.ID); return left.Load() == 3 }) // they arrive one by one
+	until(t, "no query is running", func() bool { return asks.now.Load() == 0 })
 }
 
-// Who has no place for a request asks nothing for it.
+// A request without a slot causes no query.
 func TestBareWaitsForItsPlace(t *testing.T) {
 	t.Parallel()
 	b, x, asks, _, host := listing(t, func(p *egress.Config) { p.Requests = 1 })
@@ -183,9 +183,9 @@ func TestBareWaitsForItsPlace(t *testing.T) {
 	var all sync.WaitGroup
 	one, other := x.client(t, false), x.client(t, false)
 	all.Go(func() { send(t, one, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p) })
-	until(t, "it is under way", func() bool { return asks.uses.Load() == 1 })
+	until(t, "it is running", func() bool { return asks.uses.Load() == 1 })
 	all.Go(func() { send(t, other, "GET", host+"/docs/a", "") })
-	time.Sleep(100 * time.Millisecond) // in which nothing must come: a slow machine can only miss an error
+	time.Sleep(100 * time.Millisecond) // in which nothing must arrive: a slow machine can only miss an error
 	if n := asks.bare.Load(); n != 0 {
 		t.Errorf("%d questions for a request that waits", n)
 	}

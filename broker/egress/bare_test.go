@@ -1,22 +1,23 @@
 package egress_test
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/egress"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	web "ebb/broker/provider/http"
-	"ebb/scopes"
+	web "github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// public is a bed with a second provider, whose requests need no credential.
-func public(t *testing.T) (*bed, *box, string) {
+// public returns a bed with a second provider, whose requests need no credential.
+func public(t *testing.T) (*bed, *sandbox, string) {
 	t.Helper()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/docs/events" {
@@ -35,7 +36,7 @@ func public(t *testing.T) (*bed, *box, string) {
 	}
 	c := b.Config
 	c.Registerer, c.Providers = nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: "http", Resource: "https://web.test/"}}
-	if b.Broker, err = broker.New(t.Context(), c); err != nil {
+	if b.Broker, err = core.New(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	b.with(t, func(p *egress.Config) { p.Leases, p.Record = b.Broker, b.Broker })
@@ -45,8 +46,8 @@ func public(t *testing.T) (*bed, *box, string) {
 	return b, x, "https://" + b.host
 }
 
-// TestBareRequests: (E46, E75, E76) a request without a placeholder leaves when a lease that adds nothing is
-// for it, and for no other reason.
+// TestBareRequests (E46, E75, E76): a request without a placeholder is sent only if a
+// credential-less lease covers it.
 func TestBareRequests(t *testing.T) {
 	t.Parallel()
 	b, x, host := public(t)
@@ -81,7 +82,7 @@ func TestBareRequests(t *testing.T) {
 		}
 	}
 	if !strings.Contains(kinds, audit.EgressAllowed) {
-		t.Errorf("on the record: %q", kinds)
+		t.Errorf("in the audit log: %q", kinds)
 	}
 	if res, body := send(t, c, "GET", host+"/docs/a", "what the box knows"); res.StatusCode != http.StatusUnauthorized || len(b.arrived()) != 1 {
 		t.Errorf("a read with a body: %d %s", res.StatusCode, body)
@@ -100,14 +101,14 @@ func TestBareRequests(t *testing.T) {
 	refused("when it is over", "GET", host+"/docs/a")
 }
 
-// A lease of one box lets nothing out of another.
+// A lease of one sandbox does not cover requests of another.
 func TestBareIsOfOneTask(t *testing.T) {
 	t.Parallel()
 	b, x, host := public(t)
 	if _, err := x.s.Ask(t, "web:api.example.com/docs/**:read"); err != nil {
 		t.Fatal(err)
 	}
-	other := b.box(t)
+	other := b.sandbox(t)
 	if res, body := send(t, other.client(t, false), "GET", host+"/docs/a", ""); res.StatusCode != http.StatusUnauthorized || len(b.arrived()) != 0 {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}

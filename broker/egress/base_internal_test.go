@@ -2,7 +2,8 @@ package egress
 
 import "testing"
 
-// TestOwnName: what a page of a browser says whose name is rebound to loopback is none of a way out's.
+// TestOwnName: the Host that a browser page sends after its name was rebound to loopback is not one
+// of the endpoint.
 func TestOwnName(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// A tool that takes a base URL and no proxy gets out under the same rules: the host is
-// read exactly, and what goes there is what its credential is for.
+// A tool that takes a base URL and no proxy is subject to the same rules: the host is parsed
+// strictly, and the lease must cover the request.
 func TestBaseURL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	get := func(target string, more ...string) string {
 		return raw(t, x, "GET "+target+" HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nConnection: close\r\nAuthorization: Bearer "+p+"\r\n"+strings.Join(more, "")+"\r\n")
@@ -53,7 +53,7 @@ func TestBaseURL(t *testing.T) {
 	if n := len(b.arrived()); n != 1 {
 		t.Errorf("%d requests arrived", n)
 	}
-	// A client that sends what is for the endpoint itself through the proxy is served.
+	// A client that sends requests for the endpoint itself through the proxy is served.
 	for _, own := range []string{"http://127.0.0.1:3128", "http://localhost:3128"} {
 		if out := get(own + "/to/" + b.host + "/v1/x?a=%20b"); !strings.HasPrefix(out, "HTTP/1.1 200") {
 			t.Errorf("%s: %q", own, out)
@@ -64,7 +64,7 @@ func TestBaseURL(t *testing.T) {
 	}
 }
 
-// gRPC asks for trailers and gets them, announced or not, read like headers.
+// gRPC requests trailers and gets them, announced or not, cleaned as headers are.
 func TestTrailersOfGRPC(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestTrailersOfGRPC(t *testing.T) {
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 		w.Header().Set(http.TrailerPrefix+"Grpc-Message", "for "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	res, body := send(t, x.client(t, true), "POST", "https://"+b.host+"/v1/charges", "frame", "Authorization", "Bearer "+p, "Te", "trailers", "Content-Type", "application/grpc")
 	if res.StatusCode != 200 || body != "message" || res.Trailer.Get("Grpc-Status") != "0" || res.Trailer.Get("Grpc-Message") != "for [redacted]" {
@@ -87,12 +87,12 @@ func TestTrailersOfGRPC(t *testing.T) {
 	}
 }
 
-// TestBaseUnderAnotherName: a page whose name is rebound to where a way out is reached reads nothing there,
-// and one of another site has nothing done there, as a form of it would by a POST.
+// TestBaseUnderAnotherName: a page whose name was rebound to the address of an endpoint can read
+// nothing there. A page of another site can cause nothing, for example by a POST of a form.
 func TestBaseUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	for _, path := range []string{"/box", "/to/" + b.host + "/v1/x"} {
 		for says, want := range map[string]bool{
 			"evil.example:3128": false,

@@ -15,49 +15,50 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
-	"ebb/broker/safe"
-	"ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// canary is what no box, log or answer may hold.
+// canary is the secret that no sandbox, log or response may contain.
 const canary = "sk_canary_0123456789abcdef"
 
-// bed is a broker with one provider that only injects, an upstream, and a proxy between.
+// bed is a broker with one injecting provider, an upstream, and a proxy between them.
 type bed struct {
 	*brokertest.Env
-	cfg      egress.Config // of proxy
-	proxy    *egress.Proxy
-	boxes    *egress.Boxes
-	upstream *httptest.Server
-	host     string // name and port of the upstream
-	secrets  *safe.Safe
-	names    *names
-	log      *attesttest.Log
+	cfg       egress.Config // of the proxy
+	proxy     *egress.Proxy
+	sandboxes *egress.Endpoints
+	upstream  *httptest.Server
+	host      string // name and port of the upstream
+	secrets   *secretstore.Store
+	names     *names
+	log       *attesttest.Log
 
 	mu   sync.Mutex
 	seen []*http.Request
 }
 
-// newBed starts all; handle is the upstream, which is changed before it starts.
+// newBed starts a bed. handle is the handler of the upstream; change adjusts the upstream before it
+// starts.
 func newBed(t *testing.T, handle http.HandlerFunc, change ...func(*httptest.Server)) *bed {
 	t.Helper()
 	return newBedOn(t, handle, func(*brokertest.Config) {}, change...)
 }
 
-// newBedOn does so with a broker that is changed before it starts, too.
+// newBedOn is newBed with a broker that onto adjusts before it starts.
 func newBedOn(t *testing.T, handle http.HandlerFunc, onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
 	t.Helper()
 	return newBedOf(t, handle, func(*bed, *static.Config) {}, onto, change...)
 }
 
-// newBedOf does so with another configuration of the provider, too.
+// newBedOf is newBedOn with a provider whose configuration of adjusts.
 func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Config), onto func(*brokertest.Config), change ...func(*httptest.Server)) *bed {
 	t.Helper()
 	b := &bed{log: &attesttest.Log{}}
@@ -79,13 +80,13 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	}
 	b.host = "api.example.com:" + strconv.Itoa(int(at.Port()))
 	store := sqlstoretest.Open(t)
-	b.secrets = safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	b.secrets = secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)
 	}
 	config := static.Config{
 		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]exact.Rule{"charges": {
+		Grants: map[string]map[string]stricturl.Rule{"charges": {
 			"read":   {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
 			"listen": {Methods: []string{"GET"}, Paths: []string{"/ws/*"}, WebSocket: true},
 			"write":  {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
@@ -113,8 +114,8 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.boxes = b.openBoxes(t, broker.BoxBySocket)
-	b.Broker.Cut(b.boxes)
+	b.sandboxes = b.openBoxes(t, broker.BoxBySocket)
+	b.Broker.Cut(b.sandboxes)
 	t.Cleanup(func() {
 		if strings.Contains(b.log.String(), "canary") {
 			t.Error("the log holds the secret")
@@ -123,19 +124,19 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	return b
 }
 
-// openBoxes makes what opens boxes, with its sockets at a short path.
-func (b *bed) openBoxes(t *testing.T, by broker.BoxIdentity) *egress.Boxes {
+// openBoxes returns the Endpoints of a bed, with sockets at a short path.
+func (b *bed) openBoxes(t *testing.T, by broker.BoxIdentity) *egress.Endpoints {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb-boxes-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: by, PerTask: 8})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: by, PerTask: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := boxes.Close(); err != nil {
+		if err := sandboxes.Close(); err != nil {
 			t.Error(err)
 		}
 		left, _ := filepath.Glob(filepath.Join(dir, "*"))
@@ -144,10 +145,10 @@ func (b *bed) openBoxes(t *testing.T, by broker.BoxIdentity) *egress.Boxes {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	return boxes
+	return sandboxes
 }
 
-// arrived are the requests that the upstream has seen.
+// arrived returns the requests that the upstream has received.
 func (b *bed) arrived() []*http.Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -11,35 +12,36 @@ import (
 	"time"
 )
 
-// bodyChunk is how much of a body has to come in each Config.BodyTime.
+// bodyChunk is how many bytes of a request body must arrive in each Config.BodyTime.
 const bodyChunk = 4 << 10
 
-// metered is the body of a request on its way out. What is too much is not sent, and what
-// comes too slowly is cut, until the upstream answers: then the two of them may take turns.
-type metered struct {
+// meteredBody is the body of a request to an upstream. Reading fails beyond Config.RequestBytes or
+// Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
+// begins to respond: from then on both sides may take turns.
+type meteredBody struct {
 	io.ReadCloser
-	s    *sending
+	s    *outbound
 	task *atomic.Int64
 
-	left  time.Duration // to wait for what is missing of the chunk
-	fresh int           // bytes of the chunk that are there
+	left  time.Duration // remaining time for the missing part of the chunk
+	fresh int           // bytes of the chunk that have arrived
 	slow  *time.Timer
 }
 
-// meter bounds the body of a request before any of it is read.
-func (s *sending) meter(r *http.Request) error {
+// meter checks the limits and wraps the body of a request before any of it is read.
+func (s *outbound) meter(r *http.Request) error {
 	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.Root())
 	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
 		return deny(TooMuch, nil)
 	}
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &metered{ReadCloser: r.Body, s: s, task: task, left: cfg.BodyTime}
+		r.Body = &meteredBody{ReadCloser: r.Body, s: s, task: task, left: cfg.BodyTime}
 	}
 	return nil
 }
 
 // Read implements io.Reader.
-func (m *metered) Read(p []byte) (int, error) {
+func (m *meteredBody) Read(p []byte) (int, error) {
 	n, err := m.read(p)
 	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
 		m.s.unread.Store(true)
@@ -51,16 +53,16 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read waits for the box no longer than it may. Only the time in which the box keeps it
-// waiting counts: an upstream that is slow to take is no fault of its.
-func (m *metered) read(p []byte) (int, error) {
+// read limits how long the sandbox may take. Only the time spent waiting for the sandbox counts,
+// not the time in which the upstream is slow to accept data.
+func (m *meteredBody) read(p []byte) (int, error) {
 	if m.s.answered.Load() {
 		return m.ReadCloser.Read(p)
 	}
 	if m.slow == nil {
 		m.slow = time.AfterFunc(m.left, func() {
 			if !m.s.answered.Load() {
-				m.s.cut(errSlow)
+				m.s.disconnect(errSlow)
 			}
 		})
 	} else {
@@ -76,9 +78,9 @@ func (m *metered) read(p []byte) (int, error) {
 	return n, err
 }
 
-// unblock ends the wait for the rest of a body when ctx is done. over is called before the
-// handler of w returns, after which nothing of w may be used. A connection of HTTP/1 is
-// closed: its server would still read what is left of the body, whatever deadline it has.
+// unblock ends the wait for the rest of a request body when ctx is done. The caller calls over
+// before the handler of w returns, because w must not be used afterwards. An HTTP/1 connection is
+// closed: its server would read the rest of the body in spite of a read deadline.
 func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over func()) {
 	var mu sync.Mutex
 	returned := false
@@ -87,7 +89,7 @@ func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over 
 		defer mu.Unlock()
 		conn, is := r.Context().Value(connKey{}).(net.Conn)
 		switch {
-		case returned || ctx.Err() == nil || stopping(ctx): // what ebb stops is answered, see drain
+		case returned || ctx.Err() == nil || stopping(ctx): // when ebb stops, requests are answered: see drain
 		case is && r.ProtoMajor == 1:
 			_ = conn.Close()
 		default:
@@ -102,4 +104,78 @@ func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over 
 		defer mu.Unlock()
 		returned = true
 	}
+}
+
+// flushTime is how long a part of a response with a Content-Length waits for the next part, so that
+// many small writes become one. Responses without a length and event streams are flushed at once
+// (httputil.ReverseProxy.FlushInterval).
+const flushTime = 5 * time.Millisecond
+
+// copyBytes is the size in bytes of the buffers that responses are copied through.
+const copyBytes = 32 << 10
+
+// buffers is the pool of the buffers that responses are copied through.
+type buffers struct{}
+
+var answerBuffers = sync.Pool{New: func() any { return new([copyBytes]byte) }}
+
+// Get implements httputil.BufferPool.
+func (buffers) Get() []byte { return answerBuffers.Get().(*[copyBytes]byte)[:] }
+
+// Put implements httputil.BufferPool. It clears the buffer, because another response uses it next.
+func (buffers) Put(b []byte) {
+	clear(b)
+	answerBuffers.Put((*[copyBytes]byte)(b))
+}
+
+// longAnswer is the Content-Length in bytes from which on the parts of a response are buffered
+// before they are written. Parts arrive as TLS records, and each write causes several writes in the
+// layers below.
+const longAnswer = 64 << 10
+
+// gathered is a ResponseWriter that buffers long responses. Buffered data is written by Flush,
+// which ReverseProxy calls after flushTime, and by end.
+type gathered struct {
+	http.ResponseWriter
+	long func() bool // reports whether the response head announces a long response; called at the first write
+	buf  *bufio.Writer
+}
+
+var gatherers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, longAnswer) }}
+
+// Write implements io.Writer.
+func (g *gathered) Write(p []byte) (int, error) {
+	if g.buf == nil && g.long() {
+		g.buf = gatherers.Get().(*bufio.Writer)
+		g.buf.Reset(g.ResponseWriter)
+	}
+	if g.buf == nil {
+		return g.ResponseWriter.Write(p)
+	}
+	return g.buf.Write(p)
+}
+
+// FlushError is Flush for http.ResponseController.
+func (g *gathered) FlushError() error {
+	if g.buf != nil {
+		if err := g.buf.Flush(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(g.ResponseWriter).Flush()
+}
+
+// Unwrap lets http.ResponseController reach the ResponseWriter below.
+func (g *gathered) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// end writes the rest of the buffer. It is not called after a panic that aborts the response, so
+// that nothing more is sent then.
+func (g *gathered) end() {
+	if g.buf == nil {
+		return
+	}
+	_ = g.buf.Flush() // an error means that the client has gone
+	g.buf.Reset(nil)
+	gatherers.Put(g.buf)
+	g.buf = nil
 }

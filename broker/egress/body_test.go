@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// upload begins a request with a body of two bytes, of which one is sent.
-func (x *box) upload(t *testing.T, placeholder string) io.ReadWriter {
+// upload begins a request with a body of two bytes and sends one of them.
+func (x *sandbox) upload(t *testing.T, placeholder string) io.ReadWriter {
 	t.Helper()
 	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
 	if err != nil {
@@ -31,25 +31,26 @@ func whole(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "got %q", body)
 }
 
-// E50 and E100: who stops in the middle of a body keeps neither its connection nor the
-// upstream's, by itself or when its task is paused; who goes on is answered.
+// E50 and E100: a client that stops in the middle of a body keeps neither its connection nor that
+// to the upstream, whether by a timeout or by a pause of its task. A client that continues gets its
+// response.
 func TestUploadsThatStop(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, whole)
 	b.with(t, func(c *egress.Config) { c.BodyTime = 300 * time.Millisecond })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	if out, err := io.ReadAll(x.upload(t, p)); strings.Contains(string(out), "200") || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("half a body: %q, %v", out, err)
 	}
-	until(t, "it is on the record as cut", func() bool {
+	until(t, "the audit log has it as disconnected", func() bool {
 		es := b.uses(t, x.s.Task.ID)
 		return len(es) > 1 && es[len(es)-1].Kind == audit.EgressCompleted && strings.Contains(string(es[len(es)-1].Data), `"cut":true`)
 	})
 	b.with(t, func(c *egress.Config) { c.BodyTime = time.Hour })
-	y := b.box(t)
-	boxes := b.openBoxes(t, "socket")
-	b.Broker.Cut(boxes)
+	y := b.sandbox(t)
+	sandboxes := b.openBoxes(t, "socket")
+	b.Broker.Cut(sandboxes)
 	p = y.placeholder(t, "stripe:charges:write")
 	c := y.upload(t, p)
 	_, _ = io.WriteString(c, "b")
@@ -58,7 +59,7 @@ func TestUploadsThatStop(t *testing.T) {
 		t.Errorf("a whole body: %q, %v", answer, err)
 	}
 	c = y.upload(t, p)
-	until(t, "it is under way", func() bool { return len(b.uses(t, y.s.Task.ID)) > 2 })
+	until(t, "it is running", func() bool { return len(b.uses(t, y.s.Task.ID)) > 2 })
 	if _, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Operator], y.s.Task.ID, "look"); err != nil {
 		t.Fatal(err)
 	}

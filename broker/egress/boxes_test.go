@@ -4,19 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/egress"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
 )
 
-// kinds are the entries about boxes of a task, in order.
+// kinds returns the audit log entries about the endpoints of a task, in order.
 func (b *bed) kinds(t *testing.T, task string) (out []string) {
 	t.Helper()
 	es, err := b.Broker.Entries(t.Context(), b.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: task, Kind: "box."})
@@ -34,7 +34,7 @@ func (b *bed) kinds(t *testing.T, task string) (out []string) {
 	return out
 }
 
-// until waits for what another goroutine does.
+// until waits for the effect of another goroutine.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(2 * time.Millisecond) {
@@ -44,16 +44,16 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A box is open from its opening to the end of its task, knows what it is, and lets
-// out what its task has credentials for.
+// An endpoint is open until the end of its task, describes itself, and forwards requests that
+// leases of the task cover.
 func TestBoxLives(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
-	x, box := b.opened(t, "")
-	if box.State != broker.BoxOpen || box.TaskID != x.s.Task.ID || !strings.HasPrefix(box.ID, "box_") {
-		t.Errorf("opened: %+v", box)
+	x, sandbox := b.opened(t, "")
+	if sandbox.State != broker.BoxOpen || sandbox.TaskID != x.s.Task.ID || !strings.HasPrefix(sandbox.ID, "box_") {
+		t.Errorf("opened: %+v", sandbox)
 	}
-	for path, want := range map[string]os.FileMode{box.Socket: 0o666, filepath.Dir(box.Socket): 0o711, filepath.Dir(filepath.Dir(box.Socket)): 0o700} {
+	for path, want := range map[string]os.FileMode{sandbox.Socket: 0o666, filepath.Dir(sandbox.Socket): 0o711, filepath.Dir(filepath.Dir(sandbox.Socket)): 0o700} {
 		if at, err := os.Stat(path); err != nil || at.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %o", path, at, err, want)
 		}
@@ -69,7 +69,7 @@ func TestBoxLives(t *testing.T) {
 	}
 	out := raw(t, x, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 	_, body, _ := strings.Cut(out, "\r\n\r\n")
-	if err := json.Unmarshal([]byte(body), &said); err != nil || said.TaskID != x.s.Task.ID || said.CA != box.CA || len(said.Credentials) != 1 ||
+	if err := json.Unmarshal([]byte(body), &said); err != nil || said.TaskID != x.s.Task.ID || said.CA != sandbox.CA || len(said.Credentials) != 1 ||
 		said.Credentials[0].Placeholder != p || said.Credentials[0].Scopes[0] != "stripe:charges:read" {
 		t.Errorf("/box: %v %q", err, out)
 	}
@@ -80,32 +80,39 @@ func TestBoxLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut(t, "completed", events)
-	until(t, "its socket is gone", func() bool { _, err := os.Lstat(filepath.Dir(box.Socket)); return errors.Is(err, os.ErrNotExist) })
-	until(t, "it is on the record", func() bool { return fmt.Sprint(b.kinds(t, x.s.Task.ID)) == "[box.opened box.closed task]" })
+	until(t, "its socket is gone", func() bool { _, err := os.Lstat(filepath.Dir(sandbox.Socket)); return errors.Is(err, os.ErrNotExist) })
+	until(t, "it is in the audit log", func() bool { return fmt.Sprint(b.kinds(t, x.s.Task.ID)) == "[box.opened box.closed task]" })
 	if line, err := theirs.ReadString('\n'); err != nil {
 		t.Errorf("another task's stream: %q, %v", line, err)
 	}
-	if _, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
-		t.Errorf("a box of a task that is complete: %v", err)
+	if _, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
+		t.Errorf("an endpoint of a completed task: %v", err)
 	}
 }
 
-// Whose box it is says who opened the task; tools keep to their own credentials.
+// Only the runner that opened the task may use its endpoints, and each tool may use only its own
+// leases.
 func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x, box := b.opened(t, "git")
+	x, sandbox := b.opened(t, "git")
 	mine, other := b.Principals[brokertest.Runner], b.Principals[brokertest.Runner2]
 	for name, try := range map[string]func() error{
-		"opens":     func() error { _, err := b.boxes.Open(t.Context(), other, x.s.Task.ID, broker.BoxSpec{}); return err },
-		"registers": func() error { _, err := b.boxes.Register(t.Context(), other, x.s.Task.ID, box.ID, 7); return err },
-		"closes":    func() error { _, err := b.boxes.Shut(t.Context(), other, x.s.Task.ID, box.ID); return err },
+		"opens": func() error {
+			_, err := b.sandboxes.Open(t.Context(), other, x.s.Task.ID, broker.BoxSpec{})
+			return err
+		},
+		"registers": func() error {
+			_, err := b.sandboxes.Register(t.Context(), other, x.s.Task.ID, sandbox.ID, 7)
+			return err
+		},
+		"closes": func() error { _, err := b.sandboxes.Shut(t.Context(), other, x.s.Task.ID, sandbox.ID); return err },
 	} {
 		if err := try(); broker.AsError(err).Kind != broker.NotFound {
 			t.Errorf("another runner %s: %v", name, err)
 		}
 	}
-	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{Tool: "no tool"}); broker.AsError(err).Kind != broker.Invalid {
+	if _, err := b.sandboxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{Tool: "no tool"}); broker.AsError(err).Kind != broker.Invalid {
 		t.Errorf("a tool with a space: %v", err)
 	}
 	r := x.s.Request(t, "stripe:charges:read")
@@ -121,23 +128,23 @@ func TestBoxIsOfItsRunnerAndTool(t *testing.T) {
 		t.Errorf("any tool's: %s", res.Status)
 	}
 	for range 7 {
-		if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); err != nil {
+		if _, err := b.sandboxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.boxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
+	if _, err := b.sandboxes.Open(t.Context(), mine, x.s.Task.ID, broker.BoxSpec{}); broker.AsError(err).Kind != broker.Conflict {
 		t.Errorf("a ninth: %v", err)
 	}
-	if got, err := b.boxes.Shut(t.Context(), mine, x.s.Task.ID, box.ID); err != nil || got.State != broker.BoxClosed {
+	if got, err := b.sandboxes.Shut(t.Context(), mine, x.s.Task.ID, sandbox.ID); err != nil || got.State != broker.BoxClosed {
 		t.Errorf("closed: %+v, %v", got, err)
 	}
 	if c, err := x.dial(); err == nil {
 		_ = c.Close()
-		t.Error("a closed box has a socket")
+		t.Error("a closed endpoint has a socket")
 	}
 }
 
-// Boxes that open while their task ends are all gone when both are done.
+// Endpoints that are opened while their task ends are all closed when both are done.
 func TestBoxesRaceTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -147,8 +154,8 @@ func TestBoxesRaceTheEnd(t *testing.T) {
 		sockets := make(chan string, 16)
 		for range 4 {
 			wg.Go(func() {
-				if box, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{}); err == nil {
-					sockets <- box.Socket
+				if sandbox, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{}); err == nil {
+					sockets <- sandbox.Socket
 				}
 			})
 		}
@@ -165,9 +172,9 @@ func TestBoxesRaceTheEnd(t *testing.T) {
 	}
 }
 
-// endsThen is a broker of which a task ends just after it has said that it is not over.
+// endsThen is a broker whose task ends just after TaskOver has returned false.
 type endsThen struct {
-	*broker.Broker
+	*core.Broker
 	end func(lineage []string)
 }
 
@@ -178,15 +185,15 @@ func (e endsThen) TaskOver(taskID string, above ...string) bool {
 	return over
 }
 
-// A box whose task, or one above it, ends while the box opens is ended as any other: it is
-// found from before it is asked whether its task is over.
+// An endpoint whose task, or a task above it, ends while the endpoint is opened is closed like any
+// other: End finds it even before TaskOver is called.
 func TestBoxWhoseTaskEndsAsItOpens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	_, delegate := b.delegating(t)
 	for name, of := range map[string]struct {
 		task string
-		end  int // of its lineage
+		end  int // index in its lineage
 	}{"its own": {b.task(t).Task.ID, 0}, "a delegate's": {delegate.s.Task.ID, 0}, "one above": {delegate.s.Task.ID, 1}} {
 		dir, err := os.MkdirTemp("", "ebb-boxes-")
 		if err != nil {
@@ -194,15 +201,15 @@ func TestBoxWhoseTaskEndsAsItOpens(t *testing.T) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		runners := endsThen{b.Broker, func(lineage []string) { b.proxy.End(lineage[of.end]) }}
-		boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: runners, Dir: dir, Identity: broker.BoxBySocket})
+		sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: runners, Dir: dir, Identity: broker.BoxBySocket})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = boxes.Close() }()
-		box, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], of.task, broker.BoxSpec{})
+		defer func() { _ = sandboxes.Close() }()
+		sandbox, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], of.task, broker.BoxSpec{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		until(t, "the socket is gone: "+name, func() bool { _, err := os.Lstat(filepath.Dir(box.Socket)); return errors.Is(err, os.ErrNotExist) })
+		until(t, "the socket is gone: "+name, func() bool { _, err := os.Lstat(filepath.Dir(sandbox.Socket)); return errors.Is(err, os.ErrNotExist) })
 	}
 }

@@ -18,19 +18,19 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// maxLeaves is how many names one task's certificates are kept for.
+// maxLeaves is how many leaf certificates are cached for one sandbox.
 const maxLeaves = 256
 
-// CA is the certificate authority of one sandbox. Its keys are in this process's memory, and are kept
-// nowhere: the key of a sandbox that Boxes opens is derived from ebb's secret (derivedCA). Its
-// certificate is trusted in that sandbox alone, and both are worthless after the task.
+// CA is the certificate authority of one sandbox. Its keys exist only in the memory of this
+// process. For a sandbox that Endpoints opens, the key is derived from the secret of ebb
+// (derivedCA). Only that sandbox trusts the certificate, and the certificate expires with the task.
 type CA struct {
 	cert     *x509.Certificate
 	key      *ecdsa.PrivateKey
-	leafKey  *ecdsa.PrivateKey // of every leaf: a key says nothing of a name
+	leafKey  *ecdsa.PrivateKey // of all leaves: the key does not depend on the name
 	notAfter time.Time
 	now      func() time.Time
 
@@ -38,25 +38,25 @@ type CA struct {
 	leaves *simplelru.LRU[string, *tls.Certificate]
 }
 
-// NewCA makes the CA of a task until its deadline; taskID is what people see who look
-// at a certificate. names, if there are any, are all that it can certify (RFC 5280
-// section 4.2.1.10). now may be nil.
+// NewCA makes a CA that is valid until notAfter. The subject of its certificate contains taskID.
+// names, if there are any, are the only names that the CA can certify (RFC 5280 section 4.2.1.10).
+// now may be nil: time.Now.
 func NewCA(taskID string, notAfter time.Time, names []string, now func() time.Time) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+		return nil, fmt.Errorf("egress: cannot make the CA for %s: %w", taskID, err)
 	}
 	return newCA(key, taskID, notAfter, names, now)
 }
 
-// derivedCA is the CA of one sandbox. The same secret, task and sandbox give the same key and the same
-// name, so that a sandbox goes on trusting its CA after a restart of ebb: what verifies a certificate is
-// the name and the key of its issuer (RFC 5280 section 6.1).
+// derivedCA returns the CA of one sandbox. The same secret, task and sandbox give the same key and
+// name. So the sandbox still trusts its CA after a restart of ebb: clients verify a certificate by
+// the name and key of its issuer (RFC 5280 section 6.1).
 func derivedCA(secret []byte, x broker.Box, now func() time.Time) (*CA, error) {
-	for n := 0; ; n++ { // a value that is no key is drawn once in 2^32
+	for n := 0; ; n++ { // a value is not a valid key once in 2^32
 		raw, err := hkdf.Key(sha256.New, secret, nil, fmt.Sprintf("%s %s %d", x.TaskID, x.ID, n), 32)
 		if err != nil {
-			return nil, fmt.Errorf("egress: a CA for %s: %w", x.TaskID, err)
+			return nil, fmt.Errorf("egress: cannot make the CA for %s: %w", x.TaskID, err)
 		}
 		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw); err == nil {
 			return newCA(key, x.TaskID, x.ExpiresAt, nil, now)
@@ -73,7 +73,7 @@ func newCA(key *ecdsa.PrivateKey, taskID string, notAfter time.Time, names []str
 	c.leafKey, err1 = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	c.leaves, err2 = simplelru.NewLRU[string, *tls.Certificate](maxLeaves, nil)
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+		return nil, fmt.Errorf("egress: cannot make the CA for %s: %w", taskID, err)
 	}
 	serial, err := newSerial()
 	if err != nil {
@@ -86,24 +86,25 @@ func newCA(key *ecdsa.PrivateKey, taskID string, notAfter time.Time, names []str
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, c.key.Public(), c.key)
 	if err != nil {
-		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+		return nil, fmt.Errorf("egress: cannot make the CA for %s: %w", taskID, err)
 	}
 	if c.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("egress: a CA for %s: %w", taskID, err)
+		return nil, fmt.Errorf("egress: cannot make the CA for %s: %w", taskID, err)
 	}
 	return c, nil
 }
 
-// clockSkew is how far the clock of a box, which is this machine's or a microVM's, is off.
+// clockSkew is the clock difference between ebb and a sandbox that certificates allow for. The
+// sandbox runs on this machine or in a microVM.
 const clockSkew = 5 * time.Minute
 
-// PEM is the certificate of the CA, which is no secret.
+// PEM returns the certificate of the CA, which is not secret.
 func (c *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.cert.Raw})
 }
 
-// Leaf is a certificate for exactly one name: a client that reuses connections by what
-// a certificate covers (RFC 9113 section 9.1.1) does so for no other.
+// Leaf returns a certificate for exactly one name. Clients reuse a connection for every name of its
+// certificate (RFC 9113 section 9.1.1), so a second name would mix hosts in one tunnel.
 func (c *CA) Leaf(name string) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,21 +121,23 @@ func (c *CA) Leaf(name string) (*tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, c.cert, c.leafKey.Public(), c.key)
 	if err != nil {
-		return nil, fmt.Errorf("egress: a certificate: %w", err)
+		return nil, fmt.Errorf("egress: cannot sign a certificate: %w", err)
 	}
 	l := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: c.leafKey}
 	c.leaves.Add(name, l)
 	return l, nil
 }
 
-// config is that of all tunnels of a box. There are no tickets: a session that is resumed shows no
-// certificate, and one tunnel's would be good in another to another host.
+// config returns the TLS configuration of all tunnels of a sandbox. Session tickets are disabled: a
+// resumed session shows no certificate, so a ticket of one tunnel would be valid in a tunnel to
+// another host.
 func (c *CA) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			t, is := hello.Conn.(*tunnel)
-			// No name is an older client; another name is somebody who means another host.
+			// Older clients send no server name. Any other name than the tunnel's is for another
+			// host.
 			if !is || hello.ServerName != "" && hello.ServerName != t.host.Name {
 				return nil, deny(Misdirected, nil)
 			}
@@ -143,7 +146,7 @@ func (c *CA) config() *tls.Config {
 	}
 }
 
-// known reports whether there is a certificate for a name: one that is not costs a signature.
+// known reports whether a certificate for name is cached. Making one costs a signature.
 func (c *CA) known(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +156,7 @@ func (c *CA) known(name string) bool {
 func newSerial() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("egress: a serial number: %w", err)
+		return nil, fmt.Errorf("egress: cannot draw a serial number: %w", err)
 	}
 	return n.Add(n, big.NewInt(1)), nil
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// doorway is a listener of a Carrier's whose connections a test makes, in a synctest bubble.
+// doorway is the listener of a Forwarder whose connections a test makes, in a synctest bubble.
 type doorway struct {
 	conns chan net.Conn
 	fails chan error
@@ -21,8 +21,8 @@ type doorway struct {
 	once  sync.Once
 }
 
-// carrying has c serve a doorway until the test is over.
-func carrying(t *testing.T, c egress.Carrier) (d *doorway, end func()) {
+// carrying has c serve a doorway until the test ends.
+func carrying(t *testing.T, c egress.Forwarder) (d *doorway, end func()) {
 	d = &doorway{conns: make(chan net.Conn), fails: make(chan error), gone: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -37,7 +37,7 @@ func carrying(t *testing.T, c egress.Carrier) (d *doorway, end func()) {
 	return d, end
 }
 
-// connect is the box's end of a new connection.
+// connect returns the sandbox's side of a new connection.
 func (d *doorway) connect() net.Conn {
 	here, there := net.Pipe()
 	d.conns <- there
@@ -62,7 +62,7 @@ func (d *doorway) Close() error {
 
 func (d *doorway) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "doorway"} }
 
-// greeter is an ebb that says hello and hangs up.
+// greeter returns a connection to an ebb that sends a greeting and hangs up.
 func greeter() io.ReadWriteCloser {
 	here, there := net.Pipe()
 	go func() {
@@ -74,7 +74,7 @@ func greeter() io.ReadWriteCloser {
 
 var errBusyNow = fmt.Errorf("just now: %w", egress.ErrBusy)
 
-// said is all that a connection of the box hears, and how long that took.
+// said returns all data that a connection of the sandbox receives, and how long that took.
 func said(c net.Conn) (string, time.Duration) {
 	began := time.Now()
 	all, _ := io.ReadAll(c)

@@ -12,15 +12,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestCarrierTriesAgain: an ebb that is busy is asked again, in pauses that grow to a second.
+// TestCarrierTriesAgain: a call that returns ErrBusy is repeated, with pauses that grow to a
+// second.
 func TestCarrierTriesAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
-		d, _ := carrying(t, egress.Carrier{
+		d, _ := carrying(t, egress.Forwarder{
 			Dial: func(context.Context) (io.ReadWriteCloser, error) {
 				if dials.Add(1) <= 8 {
 					return nil, errBusyNow
@@ -36,8 +37,8 @@ func TestCarrierTriesAgain(t *testing.T) {
 	})
 }
 
-// TestCarrierGivesUp: a connection that is not handed on in 30 s is told so, whatever it has waited for,
-// and those that come later are handed on.
+// TestCarrierGivesUp: a connection that is not forwarded within 30 s gets a refusal, whatever it
+// waited for, and later connections are forwarded.
 func TestCarrierGivesUp(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) (io.ReadWriteCloser, error) {
@@ -56,7 +57,7 @@ func TestCarrierGivesUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var back atomic.Bool
 				var failed []error
-				d, end := carrying(t, egress.Carrier{
+				d, end := carrying(t, egress.Forwarder{
 					Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 						if back.Load() {
 							return greeter(), nil
@@ -89,18 +90,19 @@ func TestCarrierGivesUp(t *testing.T) {
 	}
 }
 
-// TestCarrierTurnIsLate: nor does one wait longer whose turn does not come, first or again.
+// TestCarrierTurnIsLate: the same limit applies to a connection that waits for its turn, the first
+// or a later one.
 func TestCarrierTurnIsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		var failed []error
-		d, end := carrying(t, egress.Carrier{
+		d, end := carrying(t, egress.Forwarder{
 			Dial: func(context.Context) (io.ReadWriteCloser, error) {
 				if dials.Add(1) == 1 {
 					return nil, errBusyNow
 				}
-				time.Sleep(time.Minute) // whatever its context says
+				time.Sleep(time.Minute) // regardless of its context
 				return nil, errors.New("ebb is not there")
 			},
 			Failed: func(err error) { failed = append(failed, err) },
@@ -111,7 +113,7 @@ func TestCarrierTurnIsLate(t *testing.T) {
 			_ = d.connect()
 		}
 		synctest.Wait()
-		time.Sleep(time.Millisecond) // so that the one before is the first to fail
+		time.Sleep(time.Millisecond) // so that the connection before fails first
 		began, first := time.Now(), d.connect()
 		for _, c := range []net.Conn{again, first} {
 			if out, _ := said(c); !strings.HasPrefix(out, "HTTP/1.1 503 ") {
@@ -128,13 +130,13 @@ func TestCarrierTurnIsLate(t *testing.T) {
 	})
 }
 
-// TestCarrierEndsMeanwhile: of the end of the Carrier nobody is told anything, in a pause, in Dial or in
-// the wait for a turn.
+// TestCarrierEndsMeanwhile: when the Forwarder ends, in a pause, in Dial or in the wait for a turn,
+// no connection gets a refusal.
 func TestCarrierEndsMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
-		d, end := carrying(t, egress.Carrier{
+		d, end := carrying(t, egress.Forwarder{
 			Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 				if dials.Add(1) == 1 {
 					return nil, errBusyNow

@@ -12,25 +12,25 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestDoor: (E105) on the machine of its runner, too, a box is known by its network namespace. Nobody is
-// let in before it is said which that is, and then nobody else.
+// TestDoor (E105): the kernel identifies a sandbox by its network namespace on the machine of the
+// runner, too. No peer is admitted before Register, and afterwards only peers in that namespace.
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	x := broker.Box{ID: "box_0123456789abcdef0123456789abcdef"}
 	var strangers, dials atomic.Int32
-	door, err := egress.NewDoor(t.TempDir(), x, broker.BoxByKernel, func(uint64, error) { strangers.Add(1) })
+	door, err := egress.NewListener(t.TempDir(), x, broker.BoxByKernel, func(uint64, error) { strangers.Add(1) })
 	if err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+		done <- egress.Forwarder{Dial: func(context.Context) (io.ReadWriteCloser, error) {
 			dials.Add(1)
 			return nil, errors.New("ebb is not there")
 		}}.Serve(ctx, door)
@@ -50,18 +50,18 @@ func TestDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := in.answer(t); got != "HTTP/1.1 503 Service Unavailable" {
-		t.Errorf("the box: %q", got)
+		t.Errorf("the sandbox: %q", got)
 	}
 	other.ask()
 	if got := other.answer(t); got != "" {
-		t.Errorf("another box: %q", got)
+		t.Errorf("another sandbox: %q", got)
 	}
 	if got := asked(door.Socket()); got != "" {
-		t.Errorf("somebody outside: %q", got)
+		t.Errorf("a process outside: %q", got)
 	}
-	until(t, "its runner is told of both", func() bool { return strangers.Load() == 2 })
+	until(t, "its runner is notified of both", func() bool { return strangers.Load() == 2 })
 	if n := dials.Load(); n != 1 {
-		t.Errorf("%d connections were handed on", n)
+		t.Errorf("%d connections were forwarded", n)
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -72,17 +72,18 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// TestDoorBelievesLittle: what ebb calls a box becomes a path here, and a door asks somebody.
+// TestDoorBelievesLittle: the id of an endpoint becomes a path here, and is checked; without an
+// identity no listener is made.
 func TestDoorBelievesLittle(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "box_", "0123456789abcde/", "box_/../../../../../" + strings.Repeat("x", 16), "box_0123456789ABCDEF"} {
-		if d, err := egress.NewDoor(t.TempDir(), broker.Box{ID: id}, broker.BoxBySocket, nil); err == nil {
+		if d, err := egress.NewListener(t.TempDir(), broker.Box{ID: id}, broker.BoxBySocket, nil); err == nil {
 			_ = d.Close()
 			t.Errorf("a socket for %q", id)
 		}
 	}
 	for _, by := range []broker.BoxIdentity{"", broker.BoxByRunner} {
-		if d, err := egress.NewDoor(t.TempDir(), broker.Box{ID: "box_0123456789abcdef"}, by, nil); err == nil {
+		if d, err := egress.NewListener(t.TempDir(), broker.Box{ID: "box_0123456789abcdef"}, by, nil); err == nil {
 			_ = d.Close()
 			t.Errorf("known by %q", by)
 		}

@@ -10,16 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestCarrierTurns: Dial is under way four times at one time, and who pauses is none of them.
+// TestCarrierTurns: at most four calls of Dial run at one time, and a call in a pause does not
+// count.
 func TestCarrierTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		answer := make(chan error)
-		d, _ := carrying(t, egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+		d, _ := carrying(t, egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 			dials.Add(1)
 			select {
 			case err := <-answer:
@@ -31,7 +32,7 @@ func TestCarrierTurns(t *testing.T) {
 		for range 9 {
 			_ = d.connect()
 		}
-		for _, want := range []int32{4, 8} { // those that were busy pause, and no time has passed
+		for _, want := range []int32{4, 8} { // the busy ones pause, and no time has passed
 			if synctest.Wait(); dials.Load() != want {
 				t.Fatalf("called %d times, want %d", dials.Load(), want)
 			}
@@ -45,13 +46,13 @@ func TestCarrierTurns(t *testing.T) {
 	})
 }
 
-// TestCarrierPace: as many connections as there may be do not call Dial more often than a box may
-// connect, when all of them are told to come again.
+// TestCarrierPace: the maximum number of connections, all of them told to try again, does not call
+// Dial more often than a sandbox may connect.
 func TestCarrierPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
-		d, _ := carrying(t, egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) {
+		d, _ := carrying(t, egress.Forwarder{Dial: func(context.Context) (io.ReadWriteCloser, error) {
 			dials.Add(1)
 			return nil, errBusyNow
 		}})
@@ -71,18 +72,19 @@ func TestCarrierPace(t *testing.T) {
 	})
 }
 
-// TestCarrierAcceptFails: it goes on when a connection could not be taken, and says so once a second.
+// TestCarrierAcceptFails: Serve continues after a failed Accept, and reports the failure once a
+// second.
 func TestCarrierAcceptFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		noRoom := errors.New("too many open files")
 		var failed []error
-		d, end := carrying(t, egress.Carrier{
+		d, end := carrying(t, egress.Forwarder{
 			Dial:   func(context.Context) (io.ReadWriteCloser, error) { return greeter(), nil },
 			Failed: func(err error) { failed = append(failed, err) },
 		})
 		began := time.Now()
-		for range 70 { // more than there may be connections
+		for range 70 { // more than the maximum number of connections
 			d.fails <- noRoom
 		}
 		if out, _ := said(d.connect()); out != "hello" {
@@ -96,8 +98,8 @@ func TestCarrierAcceptFails(t *testing.T) {
 			t.Errorf("told %d times: %v", len(failed), failed)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // nobody is told
-		d, _ := carrying(t, egress.Carrier{Dial: func(context.Context) (io.ReadWriteCloser, error) { return greeter(), nil }})
+	synctest.Test(t, func(t *testing.T) { // without Failed
+		d, _ := carrying(t, egress.Forwarder{Dial: func(context.Context) (io.ReadWriteCloser, error) { return greeter(), nil }})
 		d.fails <- errors.New("too many open files")
 		if out, _ := said(d.connect()); out != "hello" {
 			t.Errorf("%q", out)

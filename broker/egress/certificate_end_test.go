@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/egress"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// put has another certificate take the place of the one there is.
+// put replaces the client certificate of the provider.
 func (b *bank) put(t *testing.T, text string) {
 	t.Helper()
 	if err := b.secrets.Put(t.Context(), "mtls", provider.NewSecret(text)); err != nil {
@@ -31,8 +31,8 @@ func (b *bank) put(t *testing.T, text string) {
 	}
 }
 
-// A new certificate holds for the next request. What is under way goes on, and its connection is
-// closed when that is over; one that nobody uses is closed at once.
+// A new certificate applies to the next request. A running request continues, and its connection is
+// closed when it ends. An unused connection is closed at once.
 func TestClientCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []bool{false, true} {
@@ -46,16 +46,16 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 			}
 		}, clientOf(t, "old"), false)
 		t.Cleanup(over) // before the upstream is closed, which waits for it
-		x := b.box(t)
+		x := b.sandbox(t)
 		c, auth := x.client(t, false), "Bearer "+x.placeholder(t, "stripe:charges:read")
 		var wg sync.WaitGroup
 		if busy {
 			wg.Go(func() {
 				if res, body, err := try(t, c, "GET", "https://"+b.host+"/v1/long", "", "Authorization", auth); err != nil || res.StatusCode != http.StatusOK || !strings.HasPrefix(body, "old ") {
-					t.Errorf("what was under way: %q, %v", body, err)
+					t.Errorf("the running request: %q, %v", body, err)
 				}
 			})
-			until(t, "it is under way", func() bool { return len(b.arrived()) == 1 })
+			until(t, "it is running", func() bool { return len(b.arrived()) == 1 })
 		} else if _, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth); !strings.HasPrefix(body, "old ") {
 			t.Error(body)
 		}
@@ -66,7 +66,7 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 			}
 		}
 		if n := b.open.Load(); busy && n != 2 {
-			t.Errorf("%d connections while one is under way", n)
+			t.Errorf("%d connections while one request is running", n)
 		}
 		over()
 		wg.Wait()
@@ -74,18 +74,18 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 	}
 }
 
-// What cannot be shown is said in one word to the box and in a sentence to the operator, and lets
-// no request out, also by a connection that is there.
+// If a client certificate is unusable, the operator gets the reason, and the sandbox only the fact.
+// No request is sent, not even over an existing connection.
 func TestClientCertificateThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, who, clientOf(t, "ebb"), true)
-	x := b.box(t)
+	x := b.sandbox(t)
 	c, auth := x.client(t, true), "Bearer "+x.placeholder(t, "stripe:charges:read")
 	send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth)
 	expired := b.Client(t, "ebb", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 	for text, says := range map[string]string{expired: "has expired on", "garbage": "whole PEM blocks", b.Client(t, "x", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }): "clientAuth"} {
 		b.put(t, text)
-		if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth); res.StatusCode != http.StatusBadGateway || body != `{"error":"egress_denied","reason":"client_certificate"}`+"\n" {
+		if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth); res.StatusCode != http.StatusBadGateway || refused(t, body).Reason != "client_certificate" || strings.Contains(body, says) {
 			t.Errorf("%s: %s %s", says, res.Status, body)
 		}
 		if !strings.Contains(b.log.String(), says) {
@@ -100,8 +100,8 @@ func TestClientCertificateThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// An upstream that takes no connection without a certificate, or not with this one, says so in one
-// word: nothing else would tell it from one that is down.
+// If an upstream accepts no connection without a certificate, or rejects this certificate, the
+// reason code says so. Otherwise it would look as if the upstream were down.
 func TestClientCertificateThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	stranger := clientcerttest.New(t)
@@ -114,7 +114,7 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 		"none":      newBedOn(t, who, func(*brokertest.Config) {}, requires(stranger, as)),
 	}
 	for what, b := range beds {
-		x := b.box(t)
+		x := b.sandbox(t)
 		auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
 		for _, version := range []uint16{tls.VersionTLS13, tls.VersionTLS12} {
 			for _, proto := range []string{"h2", "http/1.1"} {
@@ -130,8 +130,8 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// E83: the key is nowhere in what a box gets or ebb writes, in whatever form an upstream that has it
-// would show it; the certificate is no secret.
+// E83: the key is in no data that a sandbox gets or ebb writes, in whatever form an upstream that
+// has it would send it. The certificate is not secret.
 func TestClientCertificateThatComesBack(t *testing.T) {
 	t.Parallel()
 	key := clientcerttest.Key(t)
@@ -146,7 +146,7 @@ func TestClientCertificateThatComesBack(t *testing.T) {
 			"/v1/url": base64.RawURLEncoding.EncodeToString(append([]byte("x"), block.Bytes...)),
 		}[r.URL.Path])
 	}, func(a *clientcerttest.Authority) string { return a.ClientOf(t, "ebb", key) }, false)
-	x := b.box(t)
+	x := b.sandbox(t)
 	auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
 	scalar, err := key.Bytes()
 	if err != nil {
@@ -169,8 +169,8 @@ func TestClientCertificateThatComesBack(t *testing.T) {
 	}
 }
 
-// E101: whoever ends a lease while it is used: when that has returned and what was under way is over,
-// there is no connection with its certificate, no key in memory, and nothing more arrives.
+// E101: a lease ends while it is used. After that, when running requests have ended, no connection
+// with its certificate exists, no key is in memory, and no request arrives.
 func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, who, clientOf(t, "ebb"), false)
@@ -182,7 +182,7 @@ func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			x := b.box(t)
+			x := b.sandbox(t)
 			p := x.placeholder(t, "stripe:charges:read")
 			lease := strings.TrimPrefix(p, egress.Prefix)
 			var wg sync.WaitGroup
@@ -204,7 +204,7 @@ func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 			}
 			end(x.s.Task.ID, lease)
 			wg.Wait()
-			end(x.s.Task.ID, lease) // what came between is over by now, and its connections idle
+			end(x.s.Task.ID, lease) // requests that arrived in between have ended, and their connections are idle
 			until(t, "no connection is left", func() bool { return b.open.Load() == 0 })
 			if n := b.proxy.Shown(); n != 0 {
 				t.Errorf("%d keys are in memory", n)
@@ -213,13 +213,13 @@ func TestClientCertificateIsRevokedWhileUsed(t *testing.T) {
 	}
 }
 
-// An alert of an upstream that asks for no certificate is about something else.
+// An alert of an upstream that requests no certificate has another cause.
 func TestAlertsThatAreAboutNoCertificate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, who, func(s *httptest.Server) {
-		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return new(tls.Config), nil }} // it knows no name
+		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return new(tls.Config), nil }} // the upstream knows no server name
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, `"upstream_unreachable"`) || !strings.Contains(b.log.String(), "remote error") {
 		t.Errorf("%s %s", res.Status, body)

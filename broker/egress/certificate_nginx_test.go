@@ -12,14 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
 )
 
-// inNginx lets those in whom an authority knows, and says who they are.
+// inNginx configures nginx to admit clients with a certificate of an authority, and to return the
+// subject.
 const inNginx = `daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/log;
 events {}
 http {
@@ -34,7 +35,7 @@ http {
 }
 `
 
-// startNginx serves under the name of a bed's upstream, with its certificate.
+// startNginx serves under the name of a bed's upstream, with the upstream's certificate.
 func startNginx(t *testing.T, a *clientcerttest.Authority, b *bed, protocols string) (address string) {
 	t.Helper()
 	program, dir := counterpart.Program(t, "nginx"), t.TempDir()
@@ -69,7 +70,8 @@ func startNginx(t *testing.T, a *clientcerttest.Authority, b *bed, protocols str
 	return address
 }
 
-// nginx lets in who is known to its authority, and says no by an answer: that is the box's.
+// nginx admits clients with a certificate of its authority, and rejects others by a response, which
+// the sandbox gets.
 func TestClientCertificateAtNginx(t *testing.T) {
 	t.Parallel()
 	a := clientcerttest.New(t)
@@ -83,7 +85,7 @@ func TestClientCertificateAtNginx(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, func(*brokertest.Config) {})
-		x := b.box(t)
+		x := b.sandbox(t)
 		auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
 		if res, body := send(t, x.client(t, true), "GET", "https://"+host+"/v1/x", "", "Authorization", auth); res.StatusCode != http.StatusOK || body != want {
 			t.Errorf("%s: %s %q", protocols, res.Status, body)

@@ -13,22 +13,22 @@ import (
 
 	"golang.org/x/net/websocket"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/egress"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
 )
 
-// bank is a bed whose upstream lets nobody in without a certificate of its authority.
+// bank is a bed whose upstream requires a client certificate of its authority.
 type bank struct {
 	*bed
 	*clientcerttest.Authority
 	open atomic.Int32 // connections to the upstream
 }
 
-// newBank puts text in the place of the client certificate of the provider, which adds a
-// header, too, where header says so.
+// newBank makes text the client certificate of the provider, which also adds a header if header is
+// true.
 func newBank(t *testing.T, handle http.HandlerFunc, text func(*clientcerttest.Authority) string, header bool, change ...func(*tls.Config)) *bank {
 	t.Helper()
 	b := &bank{Authority: clientcerttest.New(t)}
@@ -52,7 +52,7 @@ func newBank(t *testing.T, handle http.HandlerFunc, text func(*clientcerttest.Au
 	return b
 }
 
-// requires has a server let nobody in without a certificate of an authority.
+// requires makes a server require a client certificate of an authority.
 func requires(a *clientcerttest.Authority, change ...func(*tls.Config)) func(*httptest.Server) {
 	return func(s *httptest.Server) {
 		s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool()}
@@ -63,7 +63,7 @@ func requires(a *clientcerttest.Authority, change ...func(*tls.Config)) func(*ht
 	}
 }
 
-// shown is who the upstream has seen in a connection, and whose key that was.
+// shown returns the common name of the certificate that the upstream has received.
 func shown(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return "nobody"
@@ -75,7 +75,7 @@ func who(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, shown(r)+" "+r.Proto+" "+r.TLS.ServerName)
 }
 
-// clientOf is a certificate for a name, as the safe holds it.
+// clientOf returns a client certificate for a name, as the secret store holds it.
 func clientOf(t *testing.T, name string) func(*clientcerttest.Authority) string {
 	return func(a *clientcerttest.Authority) string { return strings.TrimSuffix(a.Client(t, name), "\n") }
 }
@@ -91,7 +91,7 @@ func TestClientCertificate(t *testing.T) {
 		"TLS 1.2, HTTP/2":   {func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, "HTTP/2.0"},
 	} {
 		b := newBank(t, who, clientOf(t, "ebb"), true, tt.change)
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:read")
 		c := x.client(t, true)
 		for range 2 {
@@ -99,7 +99,7 @@ func TestClientCertificate(t *testing.T) {
 				t.Errorf("%s: %s %q", name, res.Status, body)
 			}
 		}
-		until(t, "no key is in memory when nobody uses it", func() bool { return b.proxy.Shown() == 0 })
+		until(t, "no key is in memory without a running request", func() bool { return b.proxy.Shown() == 0 })
 		seen := b.arrived()
 		if len(seen) != 2 || seen[0].RemoteAddr != seen[1].RemoteAddr || seen[0].Header.Get("Authorization") != "Bearer "+canary {
 			t.Errorf("%s: it arrived as %v", name, seen)
@@ -110,12 +110,12 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// A WebSocket goes over such a connection, too; and a lease that is for nothing but that needs no
+// A WebSocket uses the client certificate, too, and a lease with only a client certificate needs no
 // other secret.
 func TestClientCertificateOfAWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, sockets, clientOf(t, "ebb"), false)
-	x := b.box(t)
+	x := b.sandbox(t)
 	ws, err := x.socketTo(t, "/ws/echo", "Bearer "+x.placeholder(t, "stripe:charges:listen"))
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +129,12 @@ func TestClientCertificateOfAWebSocket(t *testing.T) {
 	}
 }
 
-// Connections are of one lease: what an upstream knows of one by its certificate reaches no
-// other.
+// Connections belong to one lease: state that an upstream keeps for a connection by its certificate
+// reaches no other lease.
 func TestClientCertificateOfALease(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, who, clientOf(t, "ebb"), false)
-	x := b.box(t)
+	x := b.sandbox(t)
 	c := x.client(t, true)
 	for range 2 {
 		send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
@@ -147,34 +147,34 @@ func TestClientCertificateOfALease(t *testing.T) {
 			t.Errorf("%q: %s %s", p, res.Status, body)
 		}
 	}
-	other := b.box(t)
+	other := b.sandbox(t)
 	p := "Bearer " + x.placeholder(t, "stripe:charges:read")
 	if res, body := send(t, other.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", p); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("another box: %s %s", res.Status, body)
+		t.Errorf("another sandbox: %s %s", res.Status, body)
 	}
 	if n := len(b.arrived()); n != 2 {
 		t.Errorf("%d arrived", n)
 	}
 }
 
-// E81: certificates go to the hosts of their lease that prove to be those, and to nobody else: not
-// where a redirect leads, not to who has the name without a certificate for it, not to another
-// name or Host of the same place.
+// E81: client certificates go only to hosts of their lease that prove their identity. They do not
+// go to the target of a redirect, to a server without a certificate for the name, or to another
+// name or Host at the same address.
 func TestClientCertificateGoesNowhereElse(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32 // handshakes with somebody else who asks for a certificate
+	var asked atomic.Int32 // handshakes with another server that requests a certificate
 	thief := httptest.NewUnstartedServer(http.HandlerFunc(who))
 	thief.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		asked.Add(1)
 		return nil, nil
 	}}
-	thief.StartTLS() // for *.example.com, as the upstream
+	thief.StartTLS() // for *.example.com, like the upstream
 	defer thief.Close()
 	_, port, _ := net.SplitHostPort(thief.Listener.Addr().String())
 	b := newBank(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://www.example.com:"+port+"/v1/x", http.StatusTemporaryRedirect)
 	}, clientOf(t, "ebb"), true)
-	x := b.box(t)
+	x := b.sandbox(t)
 	auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
 	res, _ := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", auth)
 	if res.StatusCode != http.StatusTemporaryRedirect || asked.Load() != 0 {
@@ -194,7 +194,7 @@ func TestClientCertificateGoesNowhereElse(t *testing.T) {
 	}
 }
 
-// Who cannot prove to be the host of the lease is asked for nothing more, and shown nothing.
+// A server that cannot prove that it is the host of the lease gets no request and no certificate.
 func TestClientCertificateIsShownToTheHostAlone(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]uint16{"TLS 1.3": tls.VersionTLS13, "TLS 1.2": tls.VersionTLS12} {
@@ -204,7 +204,7 @@ func TestClientCertificateIsShownToTheHostAlone(t *testing.T) {
 			c.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error { got.Add(int32(len(raw))); return nil }
 		})
 		b.with(t, func(c *egress.Config) { c.Roots = x509.NewCertPool() })
-		x := b.box(t)
+		x := b.sandbox(t)
 		res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
 		if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_unreachable") || got.Load() != 0 || len(b.arrived()) != 0 {
 			t.Errorf("%s: %s %s, %d certificates were shown", name, res.Status, body, got.Load())

@@ -13,36 +13,36 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// box is a task with a way out.
-type box struct {
+// sandbox is a task with an egress endpoint.
+type sandbox struct {
 	b      *bed
 	s      *brokertest.Sandbox
 	pem    string // of its CA
 	socket string
-	ended  chan error // of one that Serve serves
+	ended  chan error // for endpoints that Serve serves
 }
 
-func (b *bed) box(t *testing.T) *box {
+func (b *bed) sandbox(t *testing.T) *sandbox {
 	t.Helper()
 	return b.boxOf(t, b.task(t))
 }
 
-// boxOf is another way out of a task.
-func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *box {
+// boxOf opens another endpoint of a task.
+func (b *bed) boxOf(t *testing.T, s *brokertest.Sandbox) *sandbox {
 	t.Helper()
 	return b.boxOfTool(t, s, "")
 }
 
-// boxOfTool is one for one tool of it; "" = any.
-func (b *bed) boxOfTool(t *testing.T, s *brokertest.Sandbox, tool string) *box {
+// boxOfTool opens an endpoint for one tool of a task; "" = any tool.
+func (b *bed) boxOfTool(t *testing.T, s *brokertest.Sandbox, tool string) *sandbox {
 	t.Helper()
-	x := &box{b: b, s: s, socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
+	x := &sandbox{b: b, s: s, socket: filepath.Join(t.TempDir(), "out"), ended: make(chan error, 1)}
 	ca, err := egress.NewCA(x.s.Task.ID, time.Now().Add(time.Hour), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,13 +53,13 @@ func (b *bed) boxOfTool(t *testing.T, s *brokertest.Sandbox, tool string) *box {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	proxy := b.proxy // with makes another
+	proxy := b.proxy // with replaces b.proxy
 	go func() { x.ended <- proxy.Serve(ctx, l, broker.Caller{TaskID: x.s.Task.ID, Tool: tool}, ca) }()
 	t.Cleanup(cancel)
 	return x
 }
 
-// task opens one that may have everything here.
+// task opens a task that may request every scope of these tests.
 func (b *bed) task(t *testing.T) *brokertest.Sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
@@ -67,33 +67,33 @@ func (b *bed) task(t *testing.T) *brokertest.Sandbox {
 	return b.Open(t, spec)
 }
 
-// opened is a box as a runner opens it.
-func (b *bed) opened(t *testing.T, tool string) (*box, broker.Box) {
+// opened opens an endpoint as a runner does.
+func (b *bed) opened(t *testing.T, tool string) (*sandbox, broker.Box) {
 	t.Helper()
 	s := b.task(t)
-	got, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: tool})
+	got, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &box{b: b, s: s, pem: got.CA, socket: got.Socket}, got
+	return &sandbox{b: b, s: s, pem: got.CA, socket: got.Socket}, got
 }
 
-// placeholder asks for a credential.
-func (x *box) placeholder(t *testing.T, scope string) string {
+// placeholder requests a credential.
+func (x *sandbox) placeholder(t *testing.T, scope string) string {
 	t.Helper()
 	tok, err := x.s.Ask(t, scope)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(tok.Token.Reveal(), egress.Prefix) {
-		t.Fatalf("handed out %q", tok.Token.Reveal())
+		t.Fatalf("the sandbox got %q, not a placeholder", tok.Token.Reveal())
 	}
 	return tok.Token.Reveal()
 }
 
-// brief asks for a credential of a few seconds that is used while it lives, which on a busy
-// machine is one of more: one that is over before it is there was not minted.
-func (x *box) brief(t *testing.T, scope string, use func(broker.Token) error) {
+// brief requests a credential of a few seconds and uses it. On a busy machine it tries several
+// times, because a credential that would expire before it is ready is not issued.
+func (x *sandbox) brief(t *testing.T, scope string, use func(broker.Token) error) {
 	t.Helper()
 	for ttl := 2 * time.Second; ; ttl *= 2 {
 		r := x.s.Request(t, scope)
@@ -111,10 +111,10 @@ func (x *box) brief(t *testing.T, scope string, use func(broker.Token) error) {
 	}
 }
 
-func (x *box) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
+func (x *sandbox) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
 
-// client is a client in the box.
-func (x *box) client(t *testing.T, h2 bool) *http.Client {
+// client returns an HTTP client in the sandbox.
+func (x *sandbox) client(t *testing.T, h2 bool) *http.Client {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(x.pem))
@@ -137,7 +137,7 @@ func send(t *testing.T, c *http.Client, method, url, body string, headers ...str
 	return res, text
 }
 
-// try does so with one that may be cut.
+// try is send for a request that may be disconnected.
 func try(t *testing.T, c *http.Client, method, url, body string, headers ...string) (*http.Response, string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

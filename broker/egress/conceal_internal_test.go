@@ -11,12 +11,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ebb/broker/egress/redact"
-	"ebb/broker/exact"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
-// open is a member that is called as credentials are and does not hold the mark, "" = there is none.
+// openMember returns a member that has the name of a credential and no mark as its value; "" =
+// there is none.
 func openMember(v any) string {
 	switch v := v.(type) {
 	case []any:
@@ -38,8 +39,8 @@ func openMember(v any) string {
 	return ""
 }
 
-// concealing is a request that a rule wants written down.
-func concealing(t testing.TB) *sending {
+// concealing is a request that a rule requires a transcript of.
+func concealing(t testing.TB) *outbound {
 	t.Helper()
 	store, err := transcript.Open(transcript.Config{Dir: filepath.Join(t.TempDir(), "transcripts"), Bytes: 1 << 20, Keep: time.Hour})
 	if err != nil {
@@ -50,11 +51,11 @@ func concealing(t testing.TB) *sending {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sending{b: &box{p: &Proxy{transcripts: all}}}
+	return &outbound{b: &endpoint{p: &Proxy{transcripts: all}}}
 }
 
-// FuzzConceal: JSON stays JSON and keeps no value of a member that is called so; of a query no
-// parameter does; and what is cut is cut between characters.
+// FuzzConceal: JSON stays JSON, no member and no query parameter with the name of a credential
+// keeps its value, and text is cut between characters.
 func FuzzConceal(f *testing.F) {
 	for _, text := range []string{
 		``, `{}`, `{"password":"x"}`, `{"a":[{"api_key" : {"b":[1,2]}}],"c":"d"}`, `{"pass\u0077ord":1}`, `{"token":"a`, `[{"token":`, "\xa6\xff", "{\"a\":1}\n{\"token\":2}\n", `{"token"`, `nul`, `{"a":"b" "token":"c"}`,
@@ -64,7 +65,7 @@ func FuzzConceal(f *testing.F) {
 	}
 	s := concealing(f)
 	f.Fuzz(func(t *testing.T, text string, most int) {
-		b := s.bodyOf(http.Header{"Content-Type": {"text/plain"}}, heard{text: []byte(text), bytes: int64(len(text))}, 4096)
+		b := s.bodyOf(http.Header{"Content-Type": {"text/plain"}}, captured{text: []byte(text), bytes: int64(len(text))}, 4096)
 		if !utf8.ValidString(b.Text) || len(b.Text) > 4096 || (b.Text == "") != (text == "" || b.Withheld != "") || b.Withheld != "" && !strings.Contains(text, "\x00") {
 			t.Errorf("%q is written as %+v", text, b)
 		}
@@ -98,7 +99,7 @@ func FuzzConceal(f *testing.F) {
 	})
 }
 
-// Whatever a box says, a transcript that does not hold all of it says so.
+// A transcript states when it is incomplete, whatever the sandbox sends.
 func TestNothingIsLeftOutUnsaid(t *testing.T) {
 	t.Parallel()
 	s := concealing(t)
@@ -106,23 +107,23 @@ func TestNothingIsLeftOutUnsaid(t *testing.T) {
 		`{"note":"\ud800","to":"somebody"}`, "\ufeff" + `{"to":"somebody"}`, `{"a":1}{,"to":"somebody"}`, `{"a":1,/**/"to":"somebody"}`, `{'to':'somebody'}`, `{"token":NaN,"to":"somebody"}`,
 		"{" + strings.Repeat(`"token":1,`, 350) + `"to":"somebody"}`,
 	} {
-		b := s.bodyOf(http.Header{"Content-Type": {"application/json"}}, heard{text: []byte(body), bytes: int64(len(body))}, 4096)
+		b := s.bodyOf(http.Header{"Content-Type": {"application/json"}}, captured{text: []byte(body), bytes: int64(len(body))}, 4096)
 		if !strings.Contains(b.Text, "somebody") && b.LeftOut == 0 && b.Withheld == "" {
 			t.Errorf("%.60q is written as %+v", body, b)
 		}
 	}
-	if b := s.bodyOf(http.Header{"Content-Type": {"application/json"}}, heard{text: []byte(`{"a":"\ud800","b":1}`), bytes: 20}, 4096); b.Text != `{"a":"\ud800","b":1}` || b.LeftOut != 0 {
+	if b := s.bodyOf(http.Header{"Content-Type": {"application/json"}}, captured{text: []byte(`{"a":"\ud800","b":1}`), bytes: 20}, 4096); b.Text != `{"a":"\ud800","b":1}` || b.LeftOut != 0 {
 		t.Errorf("half a surrogate ends it: %+v", b)
 	}
 }
 
-// BenchmarkListen is what a request costs that is of no rule: without any, with some of its host, and
-// with as many as there can be of others.
+// BenchmarkListen measures a request that matches no rule: without rules, with some for its host,
+// and with the maximum number for other hosts.
 func BenchmarkListen(b *testing.B) {
 	rules := func(n int, host string) (all []transcriptRule) {
 		for i := range n {
 			r := TranscriptRule{Name: fmt.Sprint("r", i), Methods: []string{"GET"}, Paths: []string{"/v2/**"}}
-			all = append(all, transcriptRule{TranscriptRule: r, hosts: []exact.Host{{Name: host, Port: 443}}, exact: r.requests()})
+			all = append(all, transcriptRule{TranscriptRule: r, hosts: []stricturl.Host{{Name: host, Port: 443}}, exact: r.requests()})
 		}
 		return all
 	}
@@ -130,15 +131,15 @@ func BenchmarkListen(b *testing.B) {
 		"none": nil, "4 of its host": {rules: rules(4, "api.example.com")}, "64 of others": {rules: rules(MaxTranscriptRules, "www.example.com")},
 	} {
 		b.Run(name, func(b *testing.B) {
-			x := &box{p: &Proxy{transcripts: t}}
+			x := &endpoint{p: &Proxy{transcripts: t}}
 			r, err := http.NewRequest(http.MethodGet, "https://api.example.com/v1/charges/ch_1", nil)
 			if err != nil {
 				b.Fatal(err)
 			}
-			h := exact.Host{Name: "api.example.com", Port: 443}
+			h := stricturl.Host{Name: "api.example.com", Port: 443}
 			b.ReportAllocs()
 			for b.Loop() {
-				if x.listen(r, h) != nil {
+				if x.newRecorder(r, h) != nil {
 					b.Fatal("it is of a rule")
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// connects sends CONNECT and goes away, and says whether there would have been a tunnel.
-func (x *box) connects(t *testing.T, host string) bool {
+// connects sends CONNECT and hangs up. It returns whether a tunnel was opened.
+func (x *sandbox) connects(t *testing.T, host string) bool {
 	t.Helper()
 	c, err := x.dial()
 	if err != nil {
@@ -30,7 +30,7 @@ func (x *box) connects(t *testing.T, host string) bool {
 	return strings.HasSuffix(string(line), " 200")
 }
 
-// refusedAfter is how often something goes before it is refused.
+// refusedAfter returns how many times try succeeds before it is refused.
 func refusedAfter(t *testing.T, try func(i int) bool) int {
 	t.Helper()
 	for i := range 5000 {
@@ -42,15 +42,15 @@ func refusedAfter(t *testing.T, try func(i int) bool) int {
 	return 0
 }
 
-// TestTunnelsWithoutRequests: (E110) tunnels that a box opens for nothing are bounded. What goes on
-// in those it has goes on, and other boxes are not concerned.
+// TestTunnelsWithoutRequests (E110): the tunnels that a sandbox opens without sending a request are
+// limited. Its used tunnels continue, and other sandboxes are not affected.
 func TestTunnelsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
-	x, y := b.box(t), b.box(t)
+	x, y := b.sandbox(t), b.sandbox(t)
 	c := x.client(t, false)
 	auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
-	for range 200 { // each in a tunnel of its own, and none of them for nothing
+	for range 200 { // each in its own tunnel, in which a request is sent
 		once := x.client(t, false)
 		if res, body := send(t, once, "GET", "https://"+b.host+"/v1/charges", "", "Authorization", auth); res.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", res.StatusCode, body)
@@ -67,16 +67,16 @@ func TestTunnelsWithoutRequests(t *testing.T) {
 		t.Error(res.Status)
 	}
 	if !y.connects(t, b.host) {
-		t.Error("another box is refused")
+		t.Error("another sandbox is refused")
 	}
 }
 
-// TestTunnelsToManyNames: nor does it get certificates for as many names as it likes. To the
-// name that it is at it has tunnels still.
+// TestTunnelsToManyNames: a sandbox gets certificates for a limited number of names. It can still
+// open tunnels to the name that it uses.
 func TestTunnelsToManyNames(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
-	x := b.box(t)
+	x := b.sandbox(t)
 	if s, err := x.tunnelTo(t, b.host, "api.example.com"); err != nil {
 		t.Fatal(err)
 	} else {
@@ -90,11 +90,12 @@ func TestTunnelsToManyNames(t *testing.T) {
 	}
 }
 
-// TestTunnelsAreNotResumed: a session of one tunnel opens no other, to the same host or to another.
+// TestTunnelsAreNotResumed: a TLS session of one tunnel cannot be resumed in another, to the same
+// host or to another host.
 func TestTunnelsAreNotResumed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
-	x := b.box(t)
+	x := b.sandbox(t)
 	_, port, _ := strings.Cut(b.host, ":")
 	cfg := &tls.Config{ServerName: "api.example.com", ClientSessionCache: tls.NewLRUClientSessionCache(4)}
 	for i, host := range []string{b.host, b.host, "www.example.com:" + port} {
@@ -108,7 +109,7 @@ func TestTunnelsAreNotResumed(t *testing.T) {
 			t.Errorf("tunnel %d goes on with the session of another", i)
 		}
 		_, _ = io.WriteString(s, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-		if _, err := io.ReadFull(s, make([]byte, 1)); err != nil { // with it a ticket would have come
+		if _, err := io.ReadFull(s, make([]byte, 1)); err != nil { // a ticket would have arrived with this byte
 			t.Fatal(err)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// ends are all that cut what a lease of a task has under way.
+// ends returns all actions that disconnect the requests of a lease.
 func (b *bed) ends(t *testing.T) map[string]func(task, lease string) error {
 	ops := b.Principals[brokertest.Operator]
 	return map[string]func(task, lease string) error{
@@ -25,8 +25,8 @@ func (b *bed) ends(t *testing.T) map[string]func(task, lease string) error {
 	}
 }
 
-// cutEarly sends a request, ends what it lives by as soon as it is where begun says, and waits for its end:
-// for the box, and on the record.
+// cutEarly sends a request, disconnects it when begun returns, and waits for its end in the sandbox
+// and in the audit log.
 func (b *bed) cutEarly(t *testing.T, how string, begun func()) {
 	t.Helper()
 	x, _ := b.opened(t, "")
@@ -47,11 +47,11 @@ func (b *bed) cutEarly(t *testing.T, how string, begun func()) {
 		t.Errorf("%s: it is answered", how)
 	}
 	if end := b.over(t, x.s.Task.ID); !end.Cut || end.Status != 0 {
-		t.Errorf("%s: on the record is %+v", how, end)
+		t.Errorf("%s: the audit log has %+v", how, end)
 	}
 }
 
-// shy is a listener whose connections are handed to a test, and to nobody who would answer.
+// shy is a listener whose connections a test gets, and no server answers.
 type shy struct {
 	net.Listener
 	to chan net.Conn
@@ -67,8 +67,8 @@ func (l *shy) Accept() (net.Conn, error) {
 	}
 }
 
-// E100: a cut waits for no upstream that is in the middle of its handshake: the connection is closed, and
-// nothing but the beginning of TLS has come by it.
+// E100: a disconnection does not wait for an upstream in the middle of its handshake: the
+// connection is closed, and only the beginning of TLS was sent.
 func TestCutInAHandshake(t *testing.T) {
 	t.Parallel()
 	came := make(chan net.Conn, 1)
@@ -77,11 +77,11 @@ func TestCutInAHandshake(t *testing.T) {
 		var c net.Conn
 		b.cutEarly(t, how, func() {
 			c = <-came
-			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // of the ClientHello
+			if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // the first byte of the ClientHello
 				t.Error(err)
 			}
 		})
-		// Its own time for a handshake is 10 seconds, and nobody waits for less than this here.
+		// The handshake itself times out after 10 seconds; the disconnection must be faster.
 		_ = c.SetReadDeadline(time.Now().Add(8 * time.Second))
 		var late net.Error
 		if rest, err := io.ReadAll(c); errors.As(err, &late) && late.Timeout() {
@@ -94,7 +94,8 @@ func TestCutInAHandshake(t *testing.T) {
 	}
 }
 
-// E100: nor does it wait for who is asked where a name leads: that is over with it, and nothing is dialled.
+// E100: a disconnection does not wait for a resolver either: the lookup ends, and nothing is
+// dialled.
 func TestCutInALookup(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

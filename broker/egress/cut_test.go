@@ -6,20 +6,21 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/redisstore/redistest"
 )
 
-// ticks is an upstream whose answers go on.
+// ticks is an upstream whose responses do not end.
 func ticks(w http.ResponseWriter, r *http.Request) {
 	for r.Context().Err() == nil {
 		_, _ = io.WriteString(w, "data: tick\n\n")
@@ -28,14 +29,14 @@ func ticks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream opens an answer that goes on, and has read its first line.
-func (x *box) stream(t *testing.T, placeholder string) *bufio.Reader {
+// stream opens an endless response and reads its first line.
+func (x *sandbox) stream(t *testing.T, placeholder string) *bufio.Reader {
 	t.Helper()
 	return x.streamBy(t, x.client(t, false), placeholder)
 }
 
-// streamBy does so with a client.
-func (x *box) streamBy(t *testing.T, c *http.Client, placeholder string) *bufio.Reader {
+// streamBy is stream with a given client.
+func (x *sandbox) streamBy(t *testing.T, c *http.Client, placeholder string) *bufio.Reader {
 	t.Helper()
 	lines, err := x.begin(t, c, placeholder)
 	if err != nil {
@@ -44,8 +45,8 @@ func (x *box) streamBy(t *testing.T, c *http.Client, placeholder string) *bufio.
 	return lines
 }
 
-// begin does so with a credential that may be over.
-func (x *box) begin(t *testing.T, c *http.Client, placeholder string) (*bufio.Reader, error) {
+// begin is streamBy with a credential that may have expired.
+func (x *sandbox) begin(t *testing.T, c *http.Client, placeholder string) (*bufio.Reader, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+x.b.host+"/v1/events", nil)
 	if err != nil {
@@ -64,7 +65,7 @@ func (x *box) begin(t *testing.T, c *http.Client, placeholder string) (*bufio.Re
 	return lines, nil
 }
 
-// cut waits for the end of a stream, which must be one that nobody takes for whole.
+// cut waits for the end of a stream, which must not look complete.
 func cut(t *testing.T, what string, r io.Reader) {
 	t.Helper()
 	if _, err := io.Copy(io.Discard, r); err == nil {
@@ -72,8 +73,8 @@ func cut(t *testing.T, what string, r io.Reader) {
 	}
 }
 
-// E100: what is revoked, paused or over is cut; a paused task's box is there when it is
-// resumed.
+// E100: revocation, pause and the end of a task disconnect their requests. The endpoint of a paused
+// task is there when the task is resumed.
 func TestCutMidStream(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
@@ -101,7 +102,7 @@ func TestCutMidStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.stream(t, p)
-	// A credential that has its whole time is cut then, too (I4).
+	// The expiry of a credential disconnects as well (I4).
 	x.brief(t, "stripe:charges:read", func(tok broker.Token) (err error) {
 		events, err = x.begin(t, x.client(t, false), tok.Token.Reveal())
 		return err
@@ -109,9 +110,9 @@ func TestCutMidStream(t *testing.T) {
 	cut(t, "expired", events)
 }
 
-// streamDespiteDoubts is stream at a broker that listens to its ledger: where a busy machine
-// keeps it from that, it cuts what has just begun.
-func (x *box) streamDespiteDoubts(t *testing.T, placeholder string) (lines *bufio.Reader) {
+// streamDespiteDoubts is stream at a broker that listens to its Redis. On a busy machine the broker
+// may lose its subscription and disconnect a stream that has just begun.
+func (x *sandbox) streamDespiteDoubts(t *testing.T, placeholder string) (lines *bufio.Reader) {
 	t.Helper()
 	until(t, "an answer begins", func() (begun bool) {
 		var err error
@@ -121,16 +122,16 @@ func (x *box) streamDespiteDoubts(t *testing.T, placeholder string) (lines *bufi
 	return lines
 }
 
-// E100 and E102: two replicas share a real Redis: what ends or pauses at one cuts what goes on at the
-// other, and when Redis is gone nothing goes on.
+// E100 and E102: two replicas share a real Redis. An end or pause at one disconnects the requests
+// at the other, and when Redis is gone all requests are disconnected.
 func TestCutFromAnotherReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Run(t)
 	prefix := "egress-" + rand.Text()
-	b := newBedOn(t, ticks, func(c *brokertest.Config) { c.Ledger, c.Run = ledger(t, server.Addr, prefix), true })
+	b := newBedOn(t, ticks, func(c *brokertest.Config) { c.LiveStore, c.Run = liveStore(t, server.Addr, prefix), true })
 	there := b.Config
-	there.Ledger, there.Registerer = ledger(t, server.Addr, prefix), nil
-	replica, err := broker.New(t.Context(), there)
+	there.LiveStore, there.Registerer = liveStore(t, server.Addr, prefix), nil
+	replica, err := core.New(t.Context(), there)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +165,13 @@ func TestCutFromAnotherReplica(t *testing.T) {
 	cut(t, "without Redis", events)
 }
 
-// sure is who cuts what it is told of, and nothing for the doubts of a broker that a busy
-// machine keeps from listening.
-type sure struct{ broker.Cutter }
+// sure forwards all disconnections except Doubt, which a busy machine can cause.
+type sure struct{ kernel.RevocationListener }
 
 func (sure) Doubt() {}
 
-// A pause that was lifted before somebody hears of it cuts nothing: the feed tells old
-// ones to who begins anew.
+// A pause that was lifted before a replica hears of it disconnects nothing: the feed repeats old
+// pauses to new subscribers.
 func TestOldPauses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
@@ -195,10 +195,10 @@ func TestOldPauses(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := other.stream(t, tok.Token.Reveal())
-	if _, err := b.Config.Ledger.EndLease(t.Context(), broker.LiveLease{ID: tok.LeaseID, TaskID: other.s.Task.ID, ExpiresAt: time.Now().Add(time.Minute)}, time.Now()); err != nil {
+	if _, err := b.Config.LiveStore.EndLease(t.Context(), broker.LiveLease{ID: tok.LeaseID, TaskID: other.s.Task.ID, ExpiresAt: time.Now().Add(time.Minute)}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	b.Broker.Cut(sure{b.boxes})
+	b.Broker.Cut(sure{b.sandboxes})
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.Broker.Run(ctx) })
@@ -211,19 +211,19 @@ func TestOldPauses(t *testing.T) {
 	}
 }
 
-// The end of a task cuts what goes on, and nothing of it comes through afterwards; who
-// is not of the task notices nothing.
+// The end of a task disconnects its streams, and no more data arrives. Other tasks are not
+// affected.
 func TestEndCutsStreams(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
 	for _, h2 := range []bool{false, true} {
-		x, other := b.box(t), b.box(t)
-		open := func(x *box) *bufio.Reader {
+		x, other := b.sandbox(t), b.sandbox(t)
+		open := func(x *sandbox) *bufio.Reader {
 			return x.streamBy(t, x.client(t, h2), x.placeholder(t, "stripe:charges:read"))
 		}
 		mine, theirs := open(x), open(other)
 		if n := b.proxy.End(x.s.Task.ID); n == 0 {
-			t.Error("nothing was cut")
+			t.Error("nothing was disconnected")
 		}
 		if _, err := io.Copy(io.Discard, mine); err == nil {
 			t.Error("the stream ended as if all had come")
@@ -233,21 +233,21 @@ func TestEndCutsStreams(t *testing.T) {
 		}
 		if c, err := x.dial(); err == nil {
 			_ = c.Close()
-			t.Error("the box still has a way out")
+			t.Error("the endpoint is still open")
 		}
 		for range 10 {
 			if _, err := theirs.ReadString('\n'); err != nil {
-				t.Fatalf("somebody else's stream: %v", err)
+				t.Fatalf("the stream of another task: %v", err)
 			}
 		}
 	}
 }
 
-// E77: a lease that ends is refused with the next request, and its streams are cut.
+// E77: after the end of a lease, the next request is refused, and its streams are disconnected.
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	tok, err := x.s.Ask(t, "stripe:charges:read")
 	if err != nil {
 		t.Fatal(err)
@@ -267,6 +267,6 @@ func TestLeaseEnds(t *testing.T) {
 	}
 	if c, err := x.dial(); err == nil {
 		_ = c.Close()
-		t.Error("the box of a task that is complete has a way out")
+		t.Error("the endpoint of a completed task is open")
 	}
 }

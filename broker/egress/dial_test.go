@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// names is a resolver whose answers change as it is told.
+// names is a resolver whose answers a test sets.
 type names struct {
-	answers map[string][][]string // by name, one for each time it is asked; the last for all later ones
+	answers map[string][][]string // by name, one for each query; the last for all later ones
 	asked   atomic.Int32
-	before  func(context.Context) // an answer comes; nil = at once
+	before  func(context.Context) // called before an answer; nil = answer at once
 }
 
 func (n *names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
@@ -37,22 +37,25 @@ func (n *names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, 
 	return out, nil
 }
 
-func host(name string, port uint16) exact.Host { return exact.Host{Name: name, Port: port} }
+func host(name string, port uint16) stricturl.Host { return stricturl.Host{Name: name, Port: port} }
 
-func reason(err error) exact.Reason {
+func reason(err error) stricturl.Reason {
 	if d := (*egress.Denial)(nil); errors.As(err, &d) {
 		return d.Reason
+	}
+	if e := (*stricturl.Error)(nil); errors.As(err, &e) {
+		return e.Reason
 	}
 	return ""
 }
 
 func noInterfaces() ([]net.Addr, error) { return nil, nil }
 
-// E2, E4, E5, E6, E7 and E8: whatever a name leads to that is no host of the public internet is not
-// dialled, alone or beside addresses that are.
+// E2, E4, E5, E6, E7 and E8: an address outside the public internet is not dialled, neither alone
+// nor together with public addresses.
 func TestAddressesThatAreNotDialled(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]exact.Reason{
+	for address, want := range map[string]stricturl.Reason{
 		"169.254.169.254": egress.Metadata, "169.254.170.2": egress.Metadata, "169.254.170.23": egress.Metadata, "fd00:ec2::254": egress.Metadata, "fd00:ec2::23": egress.Metadata,
 		"100.100.100.200": egress.Metadata, "192.0.0.192": egress.Metadata, "168.63.129.16": egress.Metadata, "169.254.169.253": egress.Metadata, "::ffff:169.254.169.254": egress.Metadata,
 		"fe80::1": egress.Metadata, "fe80::1%eth0": egress.Private, "fd20:ce::254": egress.Metadata,
@@ -72,8 +75,8 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 	}
 }
 
-// E5, E6, E7 and E28: a host that is configured to be private is dialled where it was said to be, and
-// nowhere else: at no cloud's own services, and at this machine only by its whole address.
+// E5, E6, E7 and E28: a private host is dialled only in its configured prefixes. It is never
+// dialled at a metadata service, and on this machine only if the full address is configured.
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -86,8 +89,8 @@ func TestPrivateHosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		to      string
 		allowed []string
-		own     string       // where ebb listens
-		want    exact.Reason // "" = connected, or nobody is there
+		own     string           // the address on which ebb listens
+		want    stricturl.Reason // "" = connected, or connection refused
 	}{
 		"whole address":      {"127.0.0.1", []string{"127.0.0.1/32"}, "", ""},
 		"this machine":       {"127.0.0.1", []string{"127.0.0.0/8"}, "", egress.Self},
@@ -125,11 +128,12 @@ func TestPrivateHosts(t *testing.T) {
 		Interfaces: func() ([]net.Addr, error) { return nil, errors.New("out of descriptors") },
 	}
 	if _, err := broken.Dial(t.Context(), host("git.example.com", 443)); reason(err) != egress.Self {
-		t.Errorf("nobody knows our addresses: %v", err)
+		t.Errorf("without a list of own addresses: %v", err)
 	}
 }
 
-// E8: one connection asks for a name once: a second answer that leads elsewhere is never seen.
+// E8: a connection resolves its name once, so that a second answer with another address is never
+// used.
 func TestNamesThatTurn(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -150,13 +154,13 @@ func TestNamesThatTurn(t *testing.T) {
 	}
 }
 
-// E5 and E9: names are whole: no search list makes another host of them; those of clouds' own
-// services are not even asked for.
+// E5 and E9: names are absolute, so that no search list changes the host. Names of metadata
+// services are not resolved.
 func TestNamesAreWhole(t *testing.T) {
 	t.Parallel()
 	r := &names{answers: map[string][][]string{"api.example.com.corp.": {{"8.8.8.8"}}, "metadata.google.internal.": {{"8.8.8.8"}}, "x.metadata.google.internal.": {{"8.8.8.8"}}}}
 	d := &egress.Dialer{Resolver: r, Interfaces: noInterfaces}
-	for name, want := range map[string]exact.Reason{"api.example.com": egress.Unresolved, "metadata.google.internal": egress.Metadata, "x.metadata.google.internal": egress.Metadata} {
+	for name, want := range map[string]stricturl.Reason{"api.example.com": egress.Unresolved, "metadata.google.internal": egress.Metadata, "x.metadata.google.internal": egress.Metadata} {
 		if _, err := d.Dial(t.Context(), host(name, 443)); reason(err) != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
@@ -166,14 +170,14 @@ func TestNamesAreWhole(t *testing.T) {
 	}
 }
 
-// Nobody there is one word to the sandbox; which address it was stays here.
+// A sandbox gets one reason code for an unreachable host, without the address.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	port := uint16(counterpart.FreePort(t))
 	d := &egress.Dialer{Resolver: &names{answers: map[string][][]string{"git.example.com.": {{"127.0.0.1"}}}}, Private: map[string][]netip.Prefix{"git.example.com": {netip.MustParsePrefix("127.0.0.1/32")}}}
 	_, err := d.Dial(t.Context(), host("git.example.com", port))
 	if reason(err) != egress.Unreachable || strings.Contains(string(reason(err)), "127") {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("connection refused: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -182,16 +186,16 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// E7: which addresses are this machine's is asked for each time: also for one that it has got since, and
-// between the look and the call.
+// E7: the addresses of this machine are read each time, so that a new address counts, even between
+// the check and the connect call.
 func TestAddressesThatAppear(t *testing.T) {
 	t.Parallel()
-	gone, cancel := context.WithCancel(t.Context()) // nothing leaves this machine here
+	gone, cancel := context.WithCancel(t.Context()) // no packet leaves this machine
 	cancel()
 	for name, c := range map[string]struct {
 		ctx  context.Context
-		from int32 // the look at which it is there
-		want exact.Reason
+		from int32 // the number of the check from which on the address exists
+		want stricturl.Reason
 	}{"never": {gone, 9, egress.Unreachable}, "since then": {gone, 0, egress.Self}, "between the two": {t.Context(), 1, egress.Self}} {
 		var looks atomic.Int32
 		d := &egress.Dialer{Resolver: &names{answers: map[string][][]string{"api.example.com.": {{"8.8.8.8"}}}}, Interfaces: func() ([]net.Addr, error) {

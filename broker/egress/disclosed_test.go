@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
-// TestAnswersThatMakeCredentials (E89): a token endpoint, a session, a signed URL. What
-// works by itself, from any machine and after the end of the task, does not reach the box;
-// what stands beside it does, and the record counts it.
+// TestAnswersThatMakeCredentials (E89): responses of a token endpoint, with a session, or with a
+// signed URL. A value that works by itself, from any machine and after the end of the task, does
+// not reach the sandbox. The rest of the response does, and the audit log counts the secrets.
 func TestAnswersThatMakeCredentials(t *testing.T) {
 	t.Parallel()
 	const made = "made_0123456789"
@@ -27,13 +27,13 @@ func TestAnswersThatMakeCredentials(t *testing.T) {
 		w.Header().Set("Set-Cookie", "session="+made)
 		w.Header().Set("Location", "https://files.example.com/a?sig="+made+"&x=1")
 		text := fmt.Sprintf(bodies[r.URL.Path], made)
-		for _, c := range text { // in as many pieces as it has characters
+		for _, c := range text { // one write for each character
 			_, _ = fmt.Fprint(w, string(c))
 			_ = http.NewResponseController(w).Flush()
 		}
 		w.Header().Set("X-Last", "https://files.example.com/a?access_token="+made)
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	c := x.client(t, false)
 	for path, body := range bodies {
 		res, got := send(t, c, "GET", "https://"+b.host+path, "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))

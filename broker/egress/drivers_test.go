@@ -14,26 +14,27 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/awsapi/awstest"
-	"ebb/broker/brokertest"
-	"ebb/broker/exact"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
-	"ebb/broker/provider/oauth"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// boxFor is a box of a task that may everything of a provider.
-func (b *bed) boxFor(t *testing.T, ceiling string) *box {
+// boxFor returns a sandbox whose task may request everything from a provider.
+func (b *bed) boxFor(t *testing.T, ceiling string) *sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet(ceiling)
 	return b.boxOf(t, b.Open(t, spec))
 }
 
-// over completes the task of a box, and has its credentials ended at their provider.
-func (x *box) over(t *testing.T) {
+// over completes the task of a sandbox, and waits until its credentials are revoked at the
+// provider.
+func (x *sandbox) over(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -44,9 +45,9 @@ func (x *box) over(t *testing.T) {
 	}
 }
 
-// A token of GitHub's is minted when the box asks, goes with its requests of the REST API and git,
-// of its repository and permissions, and is dead at GitHub when the task is over. What arrives is
-// what GitHub's published description says.
+// A GitHub token is issued when the sandbox requests it. It is sent with requests of the REST API
+// and git, for its repository and permissions, and is revoked at GitHub when the task has ended.
+// The requests follow GitHub's published description.
 func TestGitHub(t *testing.T) {
 	t.Parallel()
 	hub := githubtest.New(t, githubtest.Config{Now: time.Now, Prefix: "/api/v3"})
@@ -83,6 +84,9 @@ func TestGitHub(t *testing.T) {
 			}
 		}
 	}
+	if _, body := send(t, c, "GET", at+"/acme/web.git/info/refs?service=git-receive-pack&access_token="+p, ""); !strings.Contains(refused(t, body).Detail, "The scope gh:acme/web/contents:write covers it. ") {
+		t.Errorf("a push: %s", body)
+	}
 	if n := hub.Living(); n != 1 {
 		t.Errorf("%d tokens live for one lease", n)
 	}
@@ -102,7 +106,7 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// authority is an authorization server (RFC 6749) and what its tokens are for.
+// authority is an authorization server (RFC 6749) and the API that accepts its tokens.
 type authority struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -110,7 +114,7 @@ type authority struct {
 	minted, revoked []string
 }
 
-// token is its token endpoint: client credentials (section 4.4), by client_secret_basic.
+// token is the token endpoint: client credentials (section 4.4), by client_secret_basic.
 func (a *authority) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, _ := r.BasicAuth()
 	if r.Method != "POST" || id != "ebb" || secret != "canary-of-the-client" || r.FormValue("grant_type") != "client_credentials" || r.FormValue("scope") != "files.read" || r.URL.RawQuery != "" {
@@ -124,7 +128,7 @@ func (a *authority) token(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": text, "token_type": "Bearer", "expires_in": 600, "scope": "files.read"})
 }
 
-// revoke is its revocation endpoint (RFC 7009).
+// revoke is the revocation endpoint (RFC 7009).
 func (a *authority) revoke(_ http.ResponseWriter, r *http.Request) {
 	id, secret, _ := r.BasicAuth()
 	a.mu.Lock()
@@ -136,7 +140,7 @@ func (a *authority) revoke(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// use is what its tokens are for: it says which it was used with.
+// use is the API: it responds with the token of the request.
 func (a *authority) use(w http.ResponseWriter, r *http.Request) {
 	text, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	a.mu.Lock()
@@ -155,8 +159,8 @@ func (a *authority) counts() (minted, revoked int) {
 	return len(a.minted), len(a.revoked)
 }
 
-// A token of an authorization server is minted for a lease, once; goes with each of its requests; is
-// marked where it comes back; and is revoked with the task.
+// A token of an authorization server is issued once for a lease, sent with each request of the
+// lease, marked in responses, and revoked with the task.
 func TestOAuth(t *testing.T) {
 	t.Parallel()
 	a := &authority{t: t}
@@ -171,7 +175,7 @@ func TestOAuth(t *testing.T) {
 			TokenEndpoint: server.URL + "/token", RevocationEndpoint: server.URL + "/revoke",
 			Client: oauth.Client{ID: "ebb", Auth: "client_secret_basic", SecretFile: awstest.SecretFile(t, "canary-of-the-client")},
 			Grants: map[string]oauth.Grant{"drive": {Actions: map[string]string{"read": "files.read"}, Requests: &oauth.Requests{
-				Hosts: []string{host}, Actions: map[string]exact.Rule{"read": {Methods: []string{"GET"}, Paths: []string{"/v1/files/*"}}},
+				Hosts: []string{host}, Actions: map[string]stricturl.Rule{"read": {Methods: []string{"GET"}, Paths: []string{"/v1/files/*"}}},
 			}}},
 		}, nil, nil)
 		if err != nil {
@@ -201,7 +205,7 @@ func TestOAuth(t *testing.T) {
 	until(t, "both are revoked", func() bool { minted, revoked := a.counts(); return minted == 2 && revoked == 2 })
 }
 
-// portOf is the port of a server that has not started.
+// portOf returns the port of a server that has not started.
 func portOf(s *httptest.Server) string {
 	at := s.Listener.Addr().String()
 	return at[strings.LastIndexByte(at, ':')+1:]

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// hidesBehind is the list of one configuration for Encrypted Client Hello (RFC 9849 section 4) of a
-// server of somebody else's, which a client shows as that name and hides the one that it wants.
+// hidesBehind returns the list of one configuration for Encrypted Client Hello (RFC 9849 section
+// 4). A client with it shows the name public and encrypts the name that it wants.
 func hidesBehind(t *testing.T, public string) []byte {
 	t.Helper()
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
@@ -20,28 +20,28 @@ func hidesBehind(t *testing.T, public string) []byte {
 		t.Fatal(err)
 	}
 	const x25519, hkdfSHA256, aes128GCM = 0x0020, 0x0001, 0x0001
-	b := []byte{7} // the number of the configuration
+	b := []byte{7} // config_id
 	b = binary.BigEndian.AppendUint16(b, x25519)
 	b = append(binary.BigEndian.AppendUint16(b, uint16(len(key.PublicKey().Bytes()))), key.PublicKey().Bytes()...)
 	b = binary.BigEndian.AppendUint16(b, 4)
 	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, hkdfSHA256), aes128GCM)
 	b = append(append(b, 0, byte(len(public))), public...)
-	b = append(b, 0, 0) // no extensions
+	b = append(b, 0, 0) // without extensions
 	b = append(binary.BigEndian.AppendUint16([]byte{0xfe, 0x0d}, uint16(len(b))), b...)
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
 }
 
-// E25: of a client that hides a name behind another the one counts that everybody reads: where it is not
-// the tunnel's there is no tunnel, and what is hidden is never the name of one.
+// E25: if a client encrypts the server name, only the public name counts. If that is not the
+// tunnel's name, there is no tunnel, and an encrypted name is never used.
 func TestHiddenNames(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(x.pem))
 	for name, c := range map[string]struct {
 		public, hidden string
-		answered       bool // as the public name, without what is hidden
+		answered       bool // under the public name, without the encrypted one
 	}{
 		"the tunnel's behind another": {"www.example.com", "api.example.com", false},
 		"another behind the tunnel's": {"api.example.com", "www.example.com", true},
@@ -60,7 +60,7 @@ func TestHiddenNames(t *testing.T) {
 	} else {
 		_ = s.Close()
 	}
-	until(t, "those that were refused are on the record", func() bool {
+	until(t, "the refusals are in the audit log", func() bool {
 		n := 0
 		for _, e := range b.uses(t, x.s.Task.ID) {
 			if strings.Contains(string(e.Data), `"misdirected"`) {

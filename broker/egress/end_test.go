@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// The end of a lease cuts what lives by it, and nothing else of the box.
+// The end of a lease disconnects everything that depends on it, and nothing else in the sandbox.
 func TestEndOfALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +23,7 @@ func TestEndOfALease(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	open := func() (id string, stream io.Reader) {
 		p := x.placeholder(t, "stripe:charges:read")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+"/v1/events", nil)
@@ -54,15 +54,15 @@ func TestEndOfALease(t *testing.T) {
 			t.Error("it ended as if all had come")
 		}
 	case <-time.After(patience):
-		t.Fatal("it was not cut")
+		t.Fatal("it was not disconnected")
 	}
 	if _, err := io.ReadFull(second, make([]byte, 1000)); err != nil {
-		t.Errorf("another one of the box: %v", err)
+		t.Errorf("another lease of the sandbox: %v", err)
 	}
 }
 
-// E100: connections that wait for the next request with a credential are closed with it: what
-// an upstream knows of a connection does not outlive the task.
+// E100: idle connections with a credential are closed with it: state that an upstream keeps for a
+// connection does not outlive the task.
 func TestEndClosesIdleConnections(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
@@ -76,7 +76,7 @@ func TestEndClosesIdleConnections(t *testing.T) {
 			}
 		}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	if res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != http.StatusOK || open.Load() != 1 {
 		t.Fatal(res.Status, body, open.Load())

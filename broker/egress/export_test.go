@@ -6,17 +6,18 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Serve serves a box that none of Boxes has opened.
+// Serve serves an endpoint that Endpoints has not opened.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
 	ctx, done := p.begin(ctx, who)
 	defer done()
 	return p.serve(ctx, l, who, ca)
 }
 
-// Redactors are how many p has, how many requests use one, and how many bytes they count as.
+// Redactors returns the number of redactors of p, of the requests that use one, and of the bytes
+// that they count as.
 func (p *Proxy) Redactors() (n, uses, bytes int) {
 	p.redactors.mu.Lock()
 	defer p.redactors.mu.Unlock()
@@ -26,10 +27,10 @@ func (p *Proxy) Redactors() (n, uses, bytes int) {
 	return len(p.redactors.all), uses, p.redactors.held.n
 }
 
-// AcceptOf is for tests.
+// AcceptOf exports acceptOf.
 var AcceptOf = acceptOf
 
-// Shown are how many pools have the key of a client certificate now.
+// Shown returns how many pools hold the key of a client certificate.
 func (p *Proxy) Shown() (n int) {
 	p.pools.mu.Lock()
 	defer p.pools.mu.Unlock()
@@ -41,17 +42,17 @@ func (p *Proxy) Shown() (n int) {
 	return n
 }
 
-// Pace has a box of another machine go by another pace from now on, and returns the one before.
-func (b *Boxes) Pace(taskID, id string, l *rate.Limiter) (before *rate.Limiter) {
+// Pace sets the rate limit of a sandbox on another machine, and returns the one before.
+func (b *Endpoints) Pace(taskID, id string, l *rate.Limiter) (before *rate.Limiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.of[taskID][id].l.(*handed)
+	h := b.of[taskID][id].l.(*remoteListener)
 	before, h.pace = h.pace, l
 	return before
 }
 
-// Wait is how many connections of all boxes may wait from now on; it returns how many before.
-func (b *Boxes) Wait(most int) (before int) {
+// Wait sets how many connections of all sandboxes may wait, and returns the number before.
+func (b *Endpoints) Wait(most int) (before int) {
 	b.waiting.mu.Lock()
 	defer b.waiting.mu.Unlock()
 	before, b.waiting.most = b.waiting.most, most

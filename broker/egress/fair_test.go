@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// slowEnds is a record on which ends of requests of one task take until they are let go.
+// slowEnds is an audit log that delays the completion entries of one task.
 type slowEnds struct {
 	egress.Record
 	task string
@@ -25,13 +25,13 @@ func (r *slowEnds) UseCompleted(ctx context.Context, c broker.Caller, leaseID st
 	r.Record.UseCompleted(ctx, c, leaseID, x)
 }
 
-// E110 and E111: a task whose requests do not end on the record is refused when it has as many of
-// them as a task may have; others go on.
-func TestOwedEndsOfATask(t *testing.T) {
+// E110 and E111: a task with the maximum number of requests without a completion entry is refused;
+// other tasks are not.
+func TestPendingEndsOfATask(t *testing.T) {
 	t.Parallel()
 	const most = 512
 	b := newBed(t, echo)
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	ends := &slowEnds{Record: b.Broker, task: x.s.Task.ID, let: make(chan struct{})}
 	release := sync.OnceFunc(func() { close(ends.let) })
 	t.Cleanup(release)
@@ -49,7 +49,7 @@ func TestOwedEndsOfATask(t *testing.T) {
 		t.Errorf("another task: %s %q", res.Status, body)
 	}
 	release()
-	until(t, "its ends are on the record", func() bool {
+	until(t, "its ends are in the audit log", func() bool {
 		res, _ := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p)
 		return res.StatusCode == http.StatusOK
 	})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What has come of an answer that says its length is given on although the rest is not there.
+// The available part of a response with a Content-Length is sent on before the rest has arrived.
 func TestPartOfALongAnswer(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{})
@@ -27,7 +27,7 @@ func TestPartOfALongAnswer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "second\n"+strings.Repeat("x", length-13))
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for path, h2 := range map[string]bool{"/v1/short": false, "/v1/long": false, "/v1/short#": true, "/v1/long#": true} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
@@ -54,7 +54,7 @@ func TestPartOfALongAnswer(t *testing.T) {
 	}
 }
 
-// A long answer whose upstream breaks off does not end as if all had come.
+// A long response whose upstream breaks off does not look complete.
 func TestLongAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func TestLongAnswerThatBreaksOff(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for _, h2 := range []bool{false, true} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+"/v1/x", nil)
@@ -73,7 +73,7 @@ func TestLongAnswerThatBreaksOff(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+p)
 		res, err := x.client(t, h2).Do(r)
 		if err != nil {
-			continue // cut before anything of it was sent on
+			continue // disconnected before any of it was sent on
 		}
 		if n, err := io.Copy(io.Discard, res.Body); err == nil {
 			t.Errorf("h2 %t: it ended well after %d bytes", h2, n)
@@ -82,8 +82,8 @@ func TestLongAnswerThatBreaksOff(t *testing.T) {
 	}
 }
 
-// A small answer says how long it is once secrets are marked in it, and no other length; when
-// it comes so slowly that what is there goes on first, it says none.
+// A small response has the length that it has after secrets were marked. If it arrives so slowly
+// that a part is sent first, it has no Content-Length.
 func TestLengthOfASmallAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func TestLengthOfASmallAnswer(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		_, _ = io.WriteString(w, text)
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for _, h2 := range []bool{false, true} {
 		for path, want := range map[string]string{"/v1/echo": "key=[redacted]", "/v1/plain": "nothing"} {

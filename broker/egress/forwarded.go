@@ -12,35 +12,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded is the entrance of a sandbox whose runner, on this machine, has the socket that the sandbox
-// connects to (broker.BoxSpec.Forward). That socket outlives a restart of ebb. The runner passes the
-// descriptor of each connection through the door (unix(7), SCM_RIGHTS). Its peer is still the process that
-// connected, so the kernel is asked here who that is, and the runner is believed nothing.
-type forwarded struct {
-	*door
+// forwardedListener accepts the connections of a sandbox that connects to a socket of its runner,
+// on this machine (broker.BoxSpec.Forward). That socket outlives a restart of ebb. The runner
+// passes the descriptor of each connection over the socket of the endpoint (unix(7), SCM_RIGHTS).
+// The kernel still reports the process that connected as the peer, so that ebb need not trust the
+// runner.
+type forwardedListener struct {
+	*socketListener
 	conns chan *net.UnixConn
 	gone  chan struct{} // closed by Close
 
 	mu     sync.Mutex
-	runner *net.UnixConn // whence descriptors come; nil = no runner is connected
+	runner *net.UnixConn // sends the descriptors; nil = no runner is connected
 	closed bool
 }
 
-func newForwarded(d *door) *forwarded {
-	f := &forwarded{door: d, conns: make(chan *net.UnixConn), gone: make(chan struct{})}
+func newForwardedListener(d *socketListener) *forwardedListener {
+	f := &forwardedListener{socketListener: d, conns: make(chan *net.UnixConn), gone: make(chan struct{})}
 	go f.run()
 	return f
 }
 
-// run takes the connections of the runner, one after another: it has one at a time.
-func (f *forwarded) run() {
-	<-f.said
+// run serves the connections of the runner, one at a time.
+func (f *forwardedListener) run() {
+	<-f.decided
 	for {
 		runner, err := f.AcceptUnix()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // no descriptor is free: one will be
+		case err != nil: // no descriptor is free: wait for one
 			time.Sleep(acceptPause)
 		case f.connected(runner):
 			f.take(runner)
@@ -49,8 +50,9 @@ func (f *forwarded) run() {
 	}
 }
 
-// connected has Close close the connection of the runner; false: it has been closed already.
-func (f *forwarded) connected(runner *net.UnixConn) bool {
+// connected registers the connection of the runner so that Close closes it. It returns false if
+// Close has already run.
+func (f *forwardedListener) connected(runner *net.UnixConn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -61,15 +63,15 @@ func (f *forwarded) connected(runner *net.UnixConn) bool {
 	return true
 }
 
-// take takes what the runner passes, until it passes no more. One connection waits at a time: those beyond
-// wait in the runner.
-func (f *forwarded) take(runner *net.UnixConn) {
+// take accepts the connections that the runner passes, until the runner's connection ends. At most
+// one accepted connection waits here; further ones wait in the runner.
+func (f *forwardedListener) take(runner *net.UnixConn) {
 	for {
 		c, err := received(runner)
 		if err != nil {
 			return
 		}
-		// Nothing of it has been read. From here on the runner does not pass it again.
+		// Nothing has been read from c yet. After this byte the runner does not pass c again.
 		if _, err := runner.Write([]byte{taken}); err != nil {
 			_ = c.Close()
 			return
@@ -87,7 +89,7 @@ func (f *forwarded) take(runner *net.UnixConn) {
 }
 
 // Accept implements net.Listener.
-func (f *forwarded) Accept() (net.Conn, error) {
+func (f *forwardedListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-f.conns:
 		return c, nil
@@ -97,7 +99,7 @@ func (f *forwarded) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (f *forwarded) Close() error {
+func (f *forwardedListener) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -108,26 +110,27 @@ func (f *forwarded) Close() error {
 	if f.runner != nil {
 		_ = f.runner.Close()
 	}
-	return f.door.Close()
+	return f.socketListener.Close()
 }
 
-// doorOf is the door of a box on this machine; nil = the box is on another.
-func doorOf(e entrance) *door {
+// socketListenerOf returns the socket of an endpoint on this machine; nil = the sandbox is on
+// another machine.
+func socketListenerOf(e endpointListener) *socketListener {
 	switch e := e.(type) {
-	case *door:
+	case *socketListener:
 		return e
-	case *forwarded:
-		return e.door
+	case *forwardedListener:
+		return e.socketListener
 	}
 	return nil
 }
 
-// taken is the byte by which ebb says that a connection is its own now.
+// taken is the byte with which ebb acknowledges a passed connection.
 const taken = 1
 
-// Pass passes a connection of a sandbox to its ebb, through to, a connection to broker.Box.Socket. When Pass
-// returns nil the connection is ebb's, and the caller closes c. After an error ebb has read nothing of c,
-// and to is of no use any more.
+// Pass passes a connection of a sandbox to ebb over to, a connection to broker.Box.Socket. When
+// Pass returns nil, ebb serves the connection and the caller closes c. After an error, ebb has read
+// nothing from c, and to must not be used again.
 func Pass(to, c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -142,12 +145,12 @@ func Pass(to, c *net.UnixConn) error {
 		return err
 	}
 	if n, err := to.Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("ebb has not taken the connection: %w", err)
+		return fmt.Errorf("ebb did not acknowledge the connection: %w", err)
 	}
 	return nil
 }
 
-// received is one connection that Pass has passed.
+// received receives one connection that Pass has sent.
 func received(from *net.UnixConn) (*net.UnixConn, error) {
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, got, flags, _, err := from.ReadMsgUnix(make([]byte, 1), rights)
@@ -156,7 +159,7 @@ func received(from *net.UnixConn) (*net.UnixConn, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:got])
 	if n != 1 || err != nil || len(messages) != 1 {
-		return nil, errors.Join(errors.New("no connection was passed"), err)
+		return nil, errors.Join(errors.New("the runner passed no file descriptor"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -177,5 +180,5 @@ func received(from *net.UnixConn) (*net.UnixConn, error) {
 	if c != nil {
 		_ = c.Close()
 	}
-	return nil, errors.Join(errors.New("what was passed is no connection of a unix socket"), err)
+	return nil, errors.Join(errors.New("the file descriptor passed by the runner is not a Unix socket"), err)
 }

@@ -19,31 +19,32 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// passer is the runner of a sandbox on ebb's machine: it has the socket, and passes connections on.
-func passer(t *testing.T, box broker.Box) (socket string) {
+// passer is the runner of a sandbox on ebb's machine: it has the socket and passes the connections
+// on.
+func passer(t *testing.T, sandbox broker.Box) (socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb-door-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewDoor(dir, box, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, sandbox, broker.BoxBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := net.Dial("unix", box.Socket)
+	to, err := net.Dial("unix", sandbox.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Carrier{Pass: func(_ context.Context, c *net.UnixConn) error { return egress.Pass(to.(*net.UnixConn), c) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Pass: func(_ context.Context, c *net.UnixConn) error { return egress.Pass(to.(*net.UnixConn), c) }}.Serve(ctx, door)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -54,24 +55,24 @@ func passer(t *testing.T, box broker.Box) (socket string) {
 	return door.Socket()
 }
 
-// TestForwardedIdentity: of a connection that its runner passes on the kernel still says who made it. The
-// runner's own connections, and those of another sandbox, are turned away.
+// TestForwardedIdentity: the kernel identifies the process that made a passed connection. The
+// runner's own connections and those of another sandbox are rejected.
 func TestForwardedIdentity(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	boxes := b.openBoxes(t, broker.BoxByKernel)
-	if err := boxes.Kernel(); err != nil {
+	sandboxes := b.openBoxes(t, broker.BoxByKernel)
+	if err := sandboxes.Kernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
 	}
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	x, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
+	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
 	if err != nil || x.State != broker.BoxWaiting || x.Identity != broker.BoxByKernel || x.Socket == "" {
 		t.Fatal(x, err)
 	}
 	socket := passer(t, x)
 	in, other := isolated(t, socket), isolated(t, socket)
-	in.ask() // before it is known: it waits
-	if got, err := boxes.Register(t.Context(), who, s.Task.ID, x.ID, in.namespace); err != nil || got.State != broker.BoxOpen {
+	in.ask() // not registered yet: it waits
+	if got, err := sandboxes.Register(t.Context(), who, s.Task.ID, x.ID, in.namespace); err != nil || got.State != broker.BoxOpen {
 		t.Fatal(got, err)
 	}
 	if got := in.answer(t); got != "HTTP/1.1 200 OK" {
@@ -88,18 +89,18 @@ func TestForwardedIdentity(t *testing.T) {
 	if got := in.answer(t); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the sandbox again: %q", got)
 	}
-	if got := fmt.Sprint(b.kinds(t, x.TaskID)); got != "[box.opened box.registered box.stranger it is in another network namespace]" {
-		t.Errorf("on the record: %s", got)
+	if got := fmt.Sprint(b.kinds(t, x.TaskID)); got != "[box.opened box.registered box.stranger the peer is in another network namespace than the registered one]" {
+		t.Errorf("in the audit log: %s", got)
 	}
 }
 
-// TestForwardedHostile: what is passed that is no connection of a unix socket ends the connection that passes,
-// and nothing else; no descriptor is left.
+// TestForwardedHostile: passing anything but a connection of a Unix socket ends the connection of
+// the runner and nothing else; no descriptor is leaked.
 func TestForwardedHostile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	x, err := b.boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
+	x, err := b.sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,19 +144,20 @@ func TestForwardedHostile(t *testing.T) {
 	}
 }
 
-// replica is what opens boxes in another process of an ebb that has this key.
-func (b *bed) replica(t *testing.T, key string) *egress.Boxes {
+// replica returns the Endpoints of another process of ebb with this key.
+func (b *bed) replica(t *testing.T, key string) *egress.Endpoints {
 	t.Helper()
-	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true, Key: []byte(key)})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true, Key: []byte(key)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = boxes.Close() })
-	return boxes
+	t.Cleanup(func() { _ = sandboxes.Close() })
+	return sandboxes
 }
 
-// TestBoxOpensAnew: after a restart a box is opened anew by its runner, under its id and with a CA whose
-// certificates the sandbox trusts already. Nobody else's is: not of another task, another id, or another ebb.
+// TestBoxOpensAnew: after a restart, the runner opens an endpoint again, under its id and with a CA
+// that the sandbox already trusts. No other CA is trusted: neither that of another task, nor of
+// another id, nor of another ebb.
 func TestBoxOpensAnew(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -170,12 +172,12 @@ func TestBoxOpensAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := b.replica(t, key)
-	for range 2 { // the answer may have been lost
+	for range 2 { // the first response may have been lost
 		again, err := after.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: x.ID})
 		if err != nil || again.ID != x.ID {
 			t.Fatal(again, err)
 		}
-		old := &box{b: b, s: s, pem: x.CA, socket: again.Socket} // trusts what it was given at its start
+		old := &sandbox{b: b, s: s, pem: x.CA, socket: again.Socket} // trusts the CA that it got at its start
 		if res, body := send(t, old.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+old.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
 			t.Errorf("after the restart: %s %s", res.Status, body)
 		}
@@ -216,7 +218,7 @@ func TestBoxOpensAnew(t *testing.T) {
 	}
 }
 
-// keyOf is the public key of a certificate.
+// keyOf returns the public key of a certificate.
 func keyOf(t *testing.T, text string) string {
 	t.Helper()
 	block, _ := pem.Decode([]byte(text))
@@ -227,8 +229,8 @@ func keyOf(t *testing.T, text string) string {
 	return string(cert.RawSubjectPublicKeyInfo)
 }
 
-// TestStoppingIsSaid: when ebb stops, a request that is in flight is answered 503 with Retry-After, by HTTP/1.1
-// and by HTTP/2, also where its body has been sent; a stream that has begun is cut.
+// TestStoppingIsSaid: when ebb stops, running requests get 503 with Retry-After, in HTTP/1.1 and
+// HTTP/2, also if their body has been sent. A stream that has begun is disconnected.
 func TestStoppingIsSaid(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 8)
@@ -242,13 +244,13 @@ func TestStoppingIsSaid(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
-	boxes := b.replica(t, "0123456789abcdef0123456789abcdef")
+	sandboxes := b.replica(t, "0123456789abcdef0123456789abcdef")
 	s := b.task(t)
-	opened, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
+	opened, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &box{b: b, s: s, pem: opened.CA, socket: opened.Socket}
+	x := &sandbox{b: b, s: s, pem: opened.CA, socket: opened.Socket}
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	type answer struct {
 		what   string
@@ -283,7 +285,7 @@ func TestStoppingIsSaid(t *testing.T) {
 	ask("HTTP/1.1", false, "GET", "")
 	ask("HTTP/1.1 with a body", false, "POST", "hi")
 	ask("HTTP/2", true, "GET", "")
-	if err := boxes.Close(); err != nil {
+	if err := sandboxes.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// A box asks what it is so often and no more, and another one as often.
+// The requests of a sandbox for its description are limited, for each sandbox separately.
 func TestBoxAsksWhatItIs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	const ask = "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"
 	for told := 0; ; told++ {
 		out := raw(t, x, ask)
@@ -25,16 +25,16 @@ func TestBoxAsksWhatItIs(t *testing.T) {
 		}
 	}
 	if out := raw(t, other, ask); !strings.HasPrefix(out, "HTTP/1.1 200") {
-		t.Errorf("another box: %q", out)
+		t.Errorf("another sandbox: %q", out)
 	}
 }
 
-// E77: placeholders that are nobody's are looked up so often and no more; that keeps no box from
-// those that are its own, and refusals fill no log.
+// E77: lookups of unknown placeholders are limited. This does not affect the sandbox's valid
+// placeholders, and refusals do not fill the log.
 func TestUnknownPlaceholders(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, true)
 	own := func() {
 		t.Helper()

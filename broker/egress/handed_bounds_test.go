@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestHandedBurst: as many connections as a box has at one time come by its runner as they come by a socket:
-// none hears that it came with too many.
+// TestHandedBurst: the maximum number of connections of a sandbox can arrive by its runner as by a
+// socket, without a refusal for too many.
 func TestHandedBurst(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -45,30 +45,30 @@ func TestHandedBurst(t *testing.T) {
 	all.Wait()
 }
 
-// openAway opens a task with a box on another machine.
-func (b *bed) openAway(t *testing.T, boxes *egress.Boxes) broker.Box {
+// openAway opens a task with an endpoint for a sandbox on another machine.
+func (b *bed) openAway(t *testing.T, sandboxes *egress.Endpoints) broker.Box {
 	t.Helper()
-	x, err := boxes.Open(t.Context(), b.Principals[brokertest.Runner], b.task(t).Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	x, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], b.task(t).Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-// TestHandedPace: a runner that hands on without end is told to wait, and nobody else is.
+// TestHandedPace: a runner that opens connections without end is told to wait, and others are not.
 func TestHandedPace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	boxes := b.away(t)
-	x, theirs := b.openAway(t, boxes), b.openAway(t, boxes)
+	sandboxes := b.away(t)
+	x, theirs := b.openAway(t, sandboxes), b.openAway(t, sandboxes)
 	enter := func(x broker.Box) error {
-		give, err := boxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
+		give, err := sandboxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
 		if err == nil {
-			give(nil) // none waits: it is how often alone
+			give(nil) // none waits: only the rate counts
 		}
 		return err
 	}
-	if before := boxes.Pace(x.TaskID, x.ID, rate.NewLimiter(0, 3)); before.Limit() != 100 || before.Burst() != 128 {
+	if before := sandboxes.Pace(x.TaskID, x.ID, rate.NewLimiter(0, 3)); before.Limit() != 100 || before.Burst() != 128 {
 		t.Errorf("%v a second, %d at once", before.Limit(), before.Burst())
 	}
 	for i := range 3 {
@@ -80,22 +80,22 @@ func TestHandedPace(t *testing.T) {
 		t.Errorf("one more: %v", e)
 	}
 	if err := enter(theirs); err != nil {
-		t.Errorf("another box: %v", err)
+		t.Errorf("another sandbox: %v", err)
 	}
 }
 
-// TestHandedWaitOfAll: of all boxes, too, only so many connections wait, and one that waits no more makes
-// room for another's.
+// TestHandedWaitOfAll: the waiting connections of all sandboxes are limited together, and one that
+// stops waiting frees a place.
 func TestHandedWaitOfAll(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	boxes := b.away(t)
-	if before := boxes.Wait(2); before != 512 {
+	sandboxes := b.away(t)
+	if before := sandboxes.Wait(2); before != 512 {
 		t.Errorf("%d may wait", before)
 	}
 	enter := func() (func(net.Conn), error) {
-		x := b.openAway(t, boxes)
-		return boxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
+		x := b.openAway(t, sandboxes)
+		return sandboxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
 	}
 	first, err := enter()
 	if err != nil {
@@ -117,14 +117,14 @@ func TestHandedWaitOfAll(t *testing.T) {
 	third(nil)
 }
 
-// TestHandedOverTLS: the end of a box waits for nobody who has one of its connections: not for a farewell
-// that is not read.
+// TestHandedOverTLS: the end of an endpoint does not wait for a runner that does not read the
+// close_notify of a connection.
 func TestHandedOverTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	boxes, who := b.away(t), b.Principals[brokertest.Runner]
+	sandboxes, who := b.away(t), b.Principals[brokertest.Runner]
 	s := b.task(t)
-	x, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestHandedOverTLS(t *testing.T) {
 	if err := <-shaken; err != nil {
 		t.Fatal(err)
 	}
-	enter, err := boxes.Enter(t.Context(), who, s.Task.ID, x.ID)
+	enter, err := sandboxes.Enter(t.Context(), who, s.Task.ID, x.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +152,11 @@ func TestHandedOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := boxes.Shut(t.Context(), who, s.Task.ID, x.ID); err != nil {
+	if _, err := sandboxes.Shut(t.Context(), who, s.Task.ID, x.ID); err != nil {
 		t.Fatal(err)
 	}
 	_ = here.SetReadDeadline(time.Now().Add(patience))
 	if rest, err := io.ReadAll(here); len(rest) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the end of the box says farewell, or does not come: %x, %v", rest, err)
+		t.Errorf("after the end of the endpoint: a close_notify, or no end: %x, %v", rest, err)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// unread is a connection whose peer reads no more: what is written waits until it is closed, whatever
-// deadline it is given.
+// unread is a connection whose peer does not read: a write blocks until the connection is closed,
+// whatever its deadline.
 type unread struct {
 	net.Conn
-	full   chan struct{} // closed: nothing more fits
+	full   chan struct{} // closed when the buffers are full
 	closed chan struct{}
 	once   sync.Once
 }
@@ -35,8 +35,8 @@ func (c *unread) Close() error {
 	return c.Conn.Close()
 }
 
-// The end of what goes on in a box waits a farewell's time at most for a runner that does not read it, and
-// when the box is over for nothing.
+// While the endpoint is open, closing a connection waits at most closeGrace for a runner that does
+// not read. After the end of the endpoint it does not wait.
 func TestApartCloses(t *testing.T) {
 	t.Parallel()
 	ca, err := NewCA("tsk_0", time.Now().Add(time.Hour), nil, time.Now)
@@ -47,7 +47,7 @@ func TestApartCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for over, want := range map[bool]time.Duration{false: farewell, true: 0} {
+	for over, want := range map[bool]time.Duration{false: closeGrace, true: 0} {
 		synctest.Test(t, func(t *testing.T) {
 			here, there := net.Pipe()
 			stuck := &unread{Conn: there, full: make(chan struct{}), closed: make(chan struct{})}
@@ -66,11 +66,11 @@ func TestApartCloses(t *testing.T) {
 			if over {
 				close(gone)
 			}
-			a := &apart{srv, gone}
+			a := &remoteConn{srv, gone}
 			begin := time.Now()
 			_ = a.Close()
 			if waited := time.Since(begin); waited != want {
-				t.Errorf("the box is over: %v; it is closed after %s, want %s", over, waited, want)
+				t.Errorf("endpoint closed: %v; the connection was closed after %s, want %s", over, waited, want)
 			}
 			select {
 			case <-stuck.closed:

@@ -12,28 +12,29 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// away makes what opens boxes of other machines.
-func (b *bed) away(t *testing.T) *egress.Boxes {
+// away returns Endpoints that open endpoints for sandboxes on other machines.
+func (b *bed) away(t *testing.T) *egress.Endpoints {
 	t.Helper()
-	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Broker.Cut(boxes)
-	t.Cleanup(func() { _ = boxes.Close() })
-	return boxes
+	b.Broker.Cut(sandboxes)
+	t.Cleanup(func() { _ = sandboxes.Close() })
+	return sandboxes
 }
 
-// carried is a box on another machine: its socket there, and what hands its connections on.
-func (b *bed) carried(t *testing.T, boxes *egress.Boxes) (*box, broker.Box) {
+// carried returns a sandbox on another machine, with its socket there and a Forwarder of its
+// connections.
+func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, broker.Box) {
 	t.Helper()
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	got, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
 	if err != nil || got.Socket != "" || got.Identity != broker.BoxByRunner || got.State != broker.BoxOpen {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -41,15 +42,15 @@ func (b *bed) carried(t *testing.T, boxes *egress.Boxes) (*box, broker.Box) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewDoor(dir, got, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, got, broker.BoxBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
-			enter, err := boxes.Enter(ctx, who, s.Task.ID, got.ID)
+		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+			enter, err := sandboxes.Enter(ctx, who, s.Task.ID, got.ID)
 			if err != nil && broker.AsError(err).Kind == broker.TooMany {
 				return nil, egress.ErrBusy
 			}
@@ -71,10 +72,10 @@ func (b *bed) carried(t *testing.T, boxes *egress.Boxes) (*box, broker.Box) {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	return &box{b: b, s: s, pem: got.CA, socket: door.Socket()}, got
+	return &sandbox{b: b, s: s, pem: got.CA, socket: door.Socket()}, got
 }
 
-// socketPair is one connection, as the network would have it.
+// socketPair returns both ends of one TCP connection.
 func socketPair(t *testing.T) (here, there net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +92,8 @@ func socketPair(t *testing.T) (here, there net.Conn) {
 	return here, there
 }
 
-// TestHandedBox: a box on another machine goes out as one here does, by HTTP/1.1 and HTTP/2.
+// TestHandedBox: a sandbox on another machine sends requests as one on this machine does, in
+// HTTP/1.1 and HTTP/2.
 func TestHandedBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -108,43 +110,43 @@ func TestHandedBox(t *testing.T) {
 	}
 }
 
-// TestHandedBoxIsCut: it ends with its task, to its last connection.
+// TestHandedBoxIsCut: the end of the task closes all its connections.
 func TestHandedBoxIsCut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
-	boxes := b.away(t)
-	x, box := b.carried(t, boxes)
+	sandboxes := b.away(t)
+	x, sandbox := b.carried(t, sandboxes)
 	events := x.stream(t, x.placeholder(t, "stripe:charges:read"))
-	other, _ := b.carried(t, boxes)
+	other, _ := b.carried(t, sandboxes)
 	theirs := other.stream(t, other.placeholder(t, "stripe:charges:read"))
 	who := b.Principals[brokertest.Runner]
 	if _, err := b.Broker.CompleteTask(t.Context(), who, x.s.Task.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	cut(t, "completed", events)
-	if _, err := boxes.Enter(t.Context(), who, x.s.Task.ID, box.ID); broker.AsError(err).Kind != broker.NotFound {
-		t.Errorf("a box that is over: %v", err)
+	if _, err := sandboxes.Enter(t.Context(), who, x.s.Task.ID, sandbox.ID); broker.AsError(err).Kind != broker.NotFound {
+		t.Errorf("a closed endpoint: %v", err)
 	}
 	if line, err := theirs.ReadString('\n'); err != nil {
 		t.Errorf("another task's stream: %q, %v", line, err)
 	}
 	if out := raw(t, x, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); !strings.Contains(out, " 503 ") || !strings.Contains(out, `"unavailable"`) {
-		t.Errorf("what the box hears of an ebb that has it no more: %q", out)
+		t.Errorf("response of an ebb without this endpoint: %q", out)
 	}
 }
 
-// TestHandedBoxIsOfItsRunner: who hands a connection on is the runner of the task, for a box that
-// is known so, at an ebb that carries such boxes.
+// TestHandedBoxIsOfItsRunner: only the runner of the task may pass connections, only for a sandbox
+// with this identity, and only at an ebb that allows it.
 func TestHandedBoxIsOfItsRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	mine, other := b.Principals[brokertest.Runner], b.Principals[brokertest.Runner2]
 	s := b.task(t)
-	open := func(boxes *egress.Boxes, who broker.Principal, by broker.BoxIdentity) (broker.Box, error) {
-		return boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: by})
+	open := func(sandboxes *egress.Endpoints, who broker.Principal, by broker.BoxIdentity) (broker.Box, error) {
+		return sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: by})
 	}
-	enter := func(boxes *egress.Boxes, who broker.Principal, id string) error {
-		give, err := boxes.Enter(t.Context(), who, s.Task.ID, id)
+	enter := func(sandboxes *egress.Endpoints, who broker.Principal, id string) error {
+		give, err := sandboxes.Enter(t.Context(), who, s.Task.ID, id)
 		if err == nil {
 			give(nil)
 		}
@@ -157,7 +159,7 @@ func TestHandedBoxIsOfItsRunner(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	_, err := open(b.boxes, mine, broker.BoxByRunner)
+	_, err := open(b.sandboxes, mine, broker.BoxByRunner)
 	is("an ebb that carries none", err, broker.Conflict)
 	_, err = open(away, other, broker.BoxByRunner)
 	is("another runner's task", err, broker.NotFound)
@@ -165,43 +167,43 @@ func TestHandedBoxIsOfItsRunner(t *testing.T) {
 		_, err = open(away, mine, by)
 		is("known by "+string(by), err, broker.Invalid)
 	}
-	box, err := open(away, mine, broker.BoxByRunner)
+	sandbox, err := open(away, mine, broker.BoxByRunner)
 	is("mine", err, "")
-	is("by its runner", enter(away, mine, box.ID), "")
-	is("by another", enter(away, other, box.ID), broker.NotFound)
-	is("at another ebb", enter(b.boxes, mine, box.ID), broker.NotFound)
+	is("by its runner", enter(away, mine, sandbox.ID), "")
+	is("by another", enter(away, other, sandbox.ID), broker.NotFound)
+	is("at another ebb", enter(b.sandboxes, mine, sandbox.ID), broker.NotFound)
 	is("no box", enter(away, mine, "box_0"), broker.NotFound)
 	here, err := open(away, mine, "")
 	is("here", err, "")
 	is("into a box that has a socket", enter(away, mine, here.ID), broker.Conflict)
-	got, err := away.Register(t.Context(), mine, s.Task.ID, box.ID, 7)
+	got, err := away.Register(t.Context(), mine, s.Task.ID, sandbox.ID, 7)
 	if is("registered", err, ""); got.State != broker.BoxOpen {
 		t.Errorf("registered: %+v", got)
 	}
 	if kinds := b.kinds(t, s.Task.ID); len(kinds) != 2 {
-		t.Errorf("on the record: %v", kinds)
+		t.Errorf("in the audit log: %v", kinds)
 	}
-	if _, err := away.Shut(t.Context(), mine, s.Task.ID, box.ID); err != nil {
+	if _, err := away.Shut(t.Context(), mine, s.Task.ID, sandbox.ID); err != nil {
 		t.Fatal(err)
 	}
-	is("closed", enter(away, mine, box.ID), broker.NotFound)
+	is("closed", enter(away, mine, sandbox.ID), broker.NotFound)
 }
 
-// TestHandedConnectionsAreBounded: of those that the box does not take only so many wait, and all of
-// them end with the box.
+// TestHandedConnectionsAreBounded: the connections that wait for the endpoint are limited, and all
+// of them end with the endpoint.
 func TestHandedConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	b.with(t, func(c *egress.Config) { c.Connections = 1 })
-	boxes, who := b.away(t), b.Principals[brokertest.Runner]
+	sandboxes, who := b.away(t), b.Principals[brokertest.Runner]
 	s := b.task(t)
-	got, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all, theirs []net.Conn
 	hand := func() error {
-		enter, err := boxes.Enter(t.Context(), who, s.Task.ID, got.ID)
+		enter, err := sandboxes.Enter(t.Context(), who, s.Task.ID, got.ID)
 		if err == nil {
 			here, there := socketPair(t)
 			enter(there)
@@ -213,7 +215,7 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(all[0], "GET /box HTTP/1.1\r\nHost: box\r\n\r\n")
-	if _, err := all[0].Read(make([]byte, 1)); err != nil { // it is taken, and the box has no more
+	if _, err := all[0].Read(make([]byte, 1)); err != nil { // accepted; the sandbox may have no more
 		t.Fatal(err)
 	}
 	for i := range 8 {
@@ -224,16 +226,16 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 	if err := hand(); err == nil || broker.AsError(err).Kind != broker.TooMany {
 		t.Fatalf("one more: %v", err)
 	}
-	// One that is given back makes room for another.
+	// A connection that is closed frees a place.
 	_ = all[0].Close()
 	until(t, "there is room again", func() bool {
-		enter, err := boxes.Enter(t.Context(), who, s.Task.ID, got.ID)
+		enter, err := sandboxes.Enter(t.Context(), who, s.Task.ID, got.ID)
 		if err == nil {
 			enter(nil)
 		}
 		return err == nil
 	})
-	if _, err := boxes.Shut(t.Context(), who, s.Task.ID, got.ID); err != nil {
+	if _, err := sandboxes.Shut(t.Context(), who, s.Task.ID, got.ID); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range all[1:] {
@@ -243,5 +245,5 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	runtime.KeepAlive(theirs) // that ebb closes them is asked, and not that the collector does
+	runtime.KeepAlive(theirs) // ebb must close them, not the garbage collector
 }

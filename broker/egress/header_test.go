@@ -4,12 +4,12 @@ import (
 	"net/http"
 	"testing"
 
-	"ebb/broker/egress"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// E53, E66, E67, E75, E86, E90 and E91: of what a box says beside its request none leaves that is a
-// credential, makes it another one, or is of the connection.
+// E53, E66, E67, E75, E86, E90 and E91: headers with credentials, headers that change the meaning
+// of a request, and headers of the connection are removed.
 func TestCleanKeepsNoCredential(t *testing.T) {
 	t.Parallel()
 	gone := []string{
@@ -45,17 +45,18 @@ func TestCleanKeepsNoCredential(t *testing.T) {
 	}
 }
 
-// E73: what the connection is not to be asked for nobody may name.
+// E73: the Connection header cannot name further headers for removal.
 func TestNobodyNominatesHeaders(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"Authorization", "close, authorization", "keep-alive,X-Api-Key", "upgrade", "\tauthorization ", "Host", "close;x"} {
-		if err := egress.Clean(http.Header{"Connection": {line}}); reason(err) != exact.BadHeader {
+		if err := egress.Clean(http.Header{"Connection": {line}}); reason(err) != stricturl.BadHeader {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
 }
 
-// E75: browsers can set no header of a WebSocket but this one, so that servers take credentials in it.
+// E75: this is the only header of a WebSocket that browsers can set, so that servers accept
+// credentials in it.
 func TestSubprotocolsThatAreCredentials(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// tunnelTo opens a tunnel byte by byte and speaks TLS in it, for a name of its own choice.
-func (x *box) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
+// tunnelTo opens a tunnel byte by byte and starts TLS in it, with sni as the server name.
+func (x *sandbox) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 	t.Helper()
 	return x.tunnelBy(t, host, &tls.Config{ServerName: sni})
 }
 
-// tunnelBy does so by a client that is configured.
-func (x *box) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, error) {
+// tunnelBy is tunnelTo with a TLS configuration.
+func (x *sandbox) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, error) {
 	t.Helper()
 	c, err := x.dial()
 	if err != nil {
@@ -39,23 +39,23 @@ func (x *box) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Conn, e
 	roots.AppendCertsFromPEM([]byte(x.pem))
 	cfg.RootCAs, cfg.NextProtos = roots, []string{"http/1.1"}
 	if name, _, _ := strings.Cut(host, ":"); cfg.ServerName != name {
-		cfg.InsecureSkipVerify = true // who sends no name, or another one, checks none
+		cfg.InsecureSkipVerify = true // without the tunnel's name the certificate cannot be verified
 	}
 	s := tls.Client(c, cfg)
 	return s, s.HandshakeContext(t.Context())
 }
 
-// hostile is a case of what a box can send inside of a tunnel. H, P in the text stand
-// for the tunnel's host and a placeholder of the box.
+// hostile is a case of hostile data in a tunnel. H and P in the text stand for the tunnel's host
+// and a placeholder of the sandbox.
 type hostile struct {
 	label  string // of docs/conformance.md
 	name   string
 	text   string
-	status string // of the first answer; "" = none, or what follows
-	twin   string // the same without what is hostile: it arrives
+	status string // of the first response; "" = no 2xx
+	twin   string // the same without the hostile part: it arrives
 }
 
-// many are headers of as many names.
+// many returns n headers with different names.
 func many(n int) string {
 	var all strings.Builder
 	for i := range n {
@@ -119,12 +119,11 @@ var hostiles = []hostile{
 	{"E99", "frames behind a WebSocket that is none", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n\x01\x02hi\x80\x00", "403", "GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"},
 }
 
-// What hostile boxes send inside of tunnels is refused, its harmless twin arrives, and
-// nothing hostile does.
+// Hostile data in tunnels is refused and never arrives; its harmless twin arrives.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	ask := func(text string) string {
 		c, err := x.tunnelTo(t, b.host, "api.example.com")
@@ -160,12 +159,13 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// E19, E20 and E23: a tunnel is for one name. Another in the TLS handshake is refused, none
-// is the tunnel's, and the certificate holds that one alone. Nor does a request name another (E21).
+// E19, E20 and E23: a tunnel is for one name. Another name in the TLS handshake is refused, a
+// missing one means the tunnel's, and the certificate has only that name. A request cannot name
+// another host either (E21).
 func TestNamesOfTunnels(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	if c, err := x.tunnelTo(t, b.host, "www.example.com"); err == nil {
 		t.Errorf("another name: %v", c.ConnectionState().PeerCertificates[0].DNSNames)
 	}
@@ -185,7 +185,7 @@ func TestNamesOfTunnels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Host = name // of HTTP/2, the :authority
+		r.Host = name // in HTTP/2, the :authority
 		r.Header.Set("Authorization", "Bearer "+p)
 		res, err := x.client(t, true).Do(r)
 		if err != nil {
@@ -200,11 +200,11 @@ func TestNamesOfTunnels(t *testing.T) {
 	}
 }
 
-// E45: each request of a connection is judged by itself.
+// E45: each request of a connection is checked by itself.
 func TestPipelined(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	c, err := x.tunnelTo(t, b.host, "api.example.com")
 	if err != nil {
@@ -218,8 +218,8 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// E121: the CA of a task certifies nothing after the task, in no second step, and with
-// names given nothing else. No other task's certifies for it.
+// E121: the CA of a task certifies nothing after the end of the task, cannot issue another CA, and
+// is limited to its names. No other task's CA is valid for it.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(time.Hour).Truncate(time.Second)

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// bomb is a block of headers (RFC 7541) that is 16 KiB as it comes, and 64 MiB when every
-// reference in it to one large entry of the table is followed.
+// bomb returns a header block (RFC 7541) that has 16 KiB on the wire, and 64 MiB when each of its
+// references to one large table entry is expanded.
 func bomb(first ...[2]string) []byte {
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for _, h := range append(first, [2]string{"x-bomb", strings.Repeat("b", 4000)}) {
 		_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
 	}
-	const newest = 0x80 | 62 // the first index behind the static table (section 2.3.3)
+	const newest = 0x80 | 62 // the first index after the static table (section 2.3.3)
 	return append(block.Bytes(), bytes.Repeat([]byte{newest}, 16<<10-block.Len())...)
 }
 
-// E52: headers that grow as they are read are read no further than headers may be long: the request
-// reaches nobody, and the box is told so, for as long as it likes.
+// E52: headers that grow while they are decoded are decoded only up to the maximum length of
+// headers. The request is not sent, and the sandbox gets a refusal each time.
 func TestHTTP2HeaderBombs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	f := x.framed(t)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	status := func(id uint32) string {
@@ -46,7 +46,7 @@ func TestHTTP2HeaderBombs(t *testing.T) {
 	}
 	well := func(id uint32) []byte {
 		var block bytes.Buffer
-		enc := hpack.NewEncoder(&block) // of a table of its own: nothing is indexed
+		enc := hpack.NewEncoder(&block) // with a table of its own: nothing is indexed
 		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", b.host}, {":path", "/v1/x"}} {
 			_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})
 		}
@@ -65,18 +65,18 @@ func TestHTTP2HeaderBombs(t *testing.T) {
 			t.Fatalf("a bomb: %s", got)
 		}
 	}
-	if got := ask(well(id)); got != "401" { // read whole: it has no placeholder
+	if got := ask(well(id)); got != "401" { // decoded completely: it has no placeholder
 		t.Errorf("its twin: %s", got)
 	}
 	if n := len(b.arrived()); n != 0 {
 		t.Errorf("%d arrived", n)
 	}
 	if res, body := send(t, other.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+other.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
-		t.Errorf("another box: %d %s", res.StatusCode, body)
+		t.Errorf("another sandbox: %d %s", res.StatusCode, body)
 	}
 }
 
-// answers are what an upstream says of HTTP/2 to one request.
+// answers are responses of an upstream in HTTP/2.
 var answers = map[string]func(f *http2.Framer, id uint32) error{
 	"well": func(f *http2.Framer, id uint32) error {
 		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block([2]string{":status", "200"}), EndStream: true, EndHeaders: true})
@@ -107,7 +107,7 @@ var answers = map[string]func(f *http2.Framer, id uint32) error{
 	},
 }
 
-// block is headers as an encoder without a table writes them.
+// block returns headers as an encoder without a table writes them.
 func block(headers ...[2]string) []byte {
 	var out bytes.Buffer
 	enc := hpack.NewEncoder(&out)
@@ -117,7 +117,7 @@ func block(headers ...[2]string) []byte {
 	return out.Bytes()
 }
 
-// serveFrames answers each request of a connection of HTTP/2 as its path says.
+// serveFrames answers each request of an HTTP/2 connection as its path selects.
 func serveFrames(_ *http.Server, c *tls.Conn, _ http.Handler) {
 	defer func() { _ = c.Close() }()
 	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
@@ -136,23 +136,23 @@ func serveFrames(_ *http.Server, c *tls.Conn, _ http.Handler) {
 	}
 }
 
-// E52: nor does an upstream have ebb read, or keep, headers without end.
+// E52: an upstream cannot make ebb read or keep unlimited headers either.
 func TestHTTP2HeaderBombsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo, func(s *httptest.Server) {
 		s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){http2.NextProtoTLS: serveFrames}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	c := x.client(t, true)
 	for what := range answers {
-		p := x.placeholder(t, "stripe:charges:read") // and with that a connection of its own
+		p := x.placeholder(t, "stripe:charges:read") // and so a connection of its own
 		res, body, err := try(t, c, "GET", "https://"+b.host+"/v1/"+what, "", "Authorization", "Bearer "+p)
 		switch {
 		case what == "well":
 			if err != nil || res.StatusCode != http.StatusOK {
 				t.Errorf("%s: %v, %v", what, res, err)
 			}
-		case what == "trailers": // the headers are there already; of these come as many as headers may be
+		case what == "trailers": // the headers have arrived; the trailers may be as long as headers may be
 			if res == nil {
 				t.Errorf("%s: %v", what, err)
 			} else if n := 4000 * len(res.Trailer["X-Bomb"]); n > 512<<10 {

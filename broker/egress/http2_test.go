@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// framed opens a tunnel in which a test writes the frames of HTTP/2 (RFC 9113) itself.
-func (x *box) framed(t *testing.T) *http2.Framer {
+// framed opens a tunnel in which a test writes the HTTP/2 frames (RFC 9113) itself.
+func (x *sandbox) framed(t *testing.T) *http2.Framer {
 	t.Helper()
 	c, err := x.dial()
 	if err != nil {
@@ -49,11 +49,11 @@ func (x *box) framed(t *testing.T) *http2.Framer {
 	return f
 }
 
-// floodFrames are what each flood has. Where a server keeps up, and keeps nothing, it need not end the
-// connection; where something is kept it has to.
+// floodFrames is the number of frames in each flood. A server that keeps no state for them need not
+// close the connection; one that keeps state must.
 const floodFrames = 20_000
 
-// floods are what a client does that wants a server to work or to keep, without end, by turns n.
+// floods are clients that cause a server work or memory without end, in turns n.
 var floods = map[string]func(f *http2.Framer, head []byte, n uint32) error{
 	"rapid reset": func(f *http2.Framer, head []byte, n uint32) error { // CVE-2023-44487
 		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*n + 1, BlockFragment: head, EndStream: true, EndHeaders: true}); err != nil {
@@ -80,16 +80,16 @@ var floods = map[string]func(f *http2.Framer, head []byte, n uint32) error{
 	"window": func(f *http2.Framer, _ []byte, _ uint32) error { return f.WriteWindowUpdate(0, 1<<31-1) },
 }
 
-// E52: a box that floods its connection of HTTP/2 costs nobody else anything, and what a server would
-// have to keep ends the connection.
+// E52: a sandbox that floods its HTTP/2 connection does not affect others. A flood for which a
+// server would have to keep state ends the connection.
 func TestHTTP2Floods(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	other := b.box(t)
+	other := b.sandbox(t)
 	p, c := other.placeholder(t, "stripe:charges:read"), other.client(t, true)
 	for what, flood := range floods {
-		x := b.box(t)
-		f := x.framed(t) // which does not read what it is answered
+		x := b.sandbox(t)
+		f := x.framed(t) // which does not read the responses
 		var head bytes.Buffer
 		enc := hpack.NewEncoder(&head)
 		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", b.host}, {":path", "/v1/x"}} {
@@ -103,7 +103,7 @@ func TestHTTP2Floods(t *testing.T) {
 			t.Errorf("%s goes on", what)
 		}
 		if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != http.StatusOK {
-			t.Errorf("%s: another box: %d %s", what, res.StatusCode, body)
+			t.Errorf("%s: another sandbox: %d %s", what, res.StatusCode, body)
 		}
 		if res, _ := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: its own next connection: %d", what, res.StatusCode)

@@ -22,19 +22,19 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
-	"ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// ratchet writes records of TLS 1.3 (RFC 8446 section 5.2) to a connection whose handshake another
-// has done, as one side that has said nothing yet.
+// ratchet writes TLS 1.3 records (RFC 8446 section 5.2) to a connection after the handshake, as one
+// side that has sent no data yet.
 type ratchet struct {
 	raw    net.Conn
-	secret []byte // of what this side says
+	secret []byte // traffic secret of this side
 	suite  uint16
 	seq    uint64
 }
 
-// newRatchet finds the secret in the log of a connection's keys.
+// newRatchet finds the secret in the key log of a connection.
 func newRatchet(c *tls.Conn, keys, of string) (*ratchet, error) {
 	_, line, is := strings.Cut(keys, of+"_TRAFFIC_SECRET_0 ")
 	line, _, _ = strings.Cut(line, "\n")
@@ -50,12 +50,13 @@ func (r *ratchet) expand(label string, n int) []byte {
 	label = "tls13 " + label
 	out, err := hkdf.Expand(sha256.New, r.secret, string([]byte{byte(n >> 8), byte(n), byte(len(label))})+label+"\x00", n)
 	if err != nil {
-		panic(err) // of a length alone
+		panic(err) // only for a wrong length
 	}
 	return out
 }
 
-// aead is that of the suite, which two ends in Go choose by whether the machine has AES.
+// aead returns the AEAD of the cipher suite, which two Go endpoints choose by whether the machine
+// has AES instructions.
 func (r *ratchet) aead() (cipher.AEAD, error) {
 	switch r.suite {
 	case tls.TLS_AES_128_GCM_SHA256:
@@ -70,8 +71,7 @@ func (r *ratchet) aead() (cipher.AEAD, error) {
 	return nil, errors.New("two ends in Go do not choose " + tls.CipherSuiteName(r.suite))
 }
 
-// update says n times in one record that its keys are updated, and wants the other's to be (section
-// 4.6.3).
+// update sends n KeyUpdate messages in one record and requests updates of the peer (section 4.6.3).
 func (r *ratchet) update(n int) error {
 	aead, err := r.aead()
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *ratchet) update(n int) error {
 	return err
 }
 
-// flood updates keys, one record each, until nobody reads these any more.
+// flood sends KeyUpdates, one in each record, until the peer stops reading.
 func (r *ratchet) flood() {
 	_ = r.raw.SetWriteDeadline(time.Now().Add(patience))
 	for range floodFrames {
@@ -97,8 +97,8 @@ func (r *ratchet) flood() {
 	}
 }
 
-// updates is a tunnel of a box in which it says what it likes of TLS.
-func (x *box) updates(t *testing.T) *ratchet {
+// updates opens a tunnel in which a test writes TLS records itself.
+func (x *sandbox) updates(t *testing.T) *ratchet {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(x.pem))
@@ -116,11 +116,11 @@ func (x *box) updates(t *testing.T) *ratchet {
 	return r
 }
 
-// E54: updates of keys without end, or many of them in one record, end a tunnel, and harm nobody else.
+// E54: endless KeyUpdates, or many in one record, end a tunnel and affect no other.
 func TestKeyUpdatesOfABox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	r := x.updates(t)
 	if err := r.update(100); err != nil {
 		t.Fatal(err)
@@ -129,14 +129,14 @@ func TestKeyUpdatesOfABox(t *testing.T) {
 	r = x.updates(t)
 	r.flood()
 	ends(t, r.raw, r.raw)
-	for who, x := range map[string]*box{"another box": other, "its own next tunnel": x} {
+	for who, x := range map[string]*sandbox{"another box": other, "its own next tunnel": x} {
 		if res, body := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read")); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d %s", who, res.StatusCode, body)
 		}
 	}
 }
 
-// E54: an upstream that says nothing else is hung up on, too.
+// E54: an upstream that sends only KeyUpdates is disconnected, too.
 func TestKeyUpdatesOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	var keys attesttest.Log
@@ -158,7 +158,7 @@ func TestKeyUpdatesOfAnUpstream(t *testing.T) {
 		s.EnableHTTP2 = false
 		s.TLS = &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, KeyLogWriter: &keys}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(body, "upstream_unreachable") {
 		t.Errorf("%s %q", res.Status, body)

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// fetch does one request that outlives the test's end, and returns its status; 0 = it failed,
-// which is said.
-func (x *box) fetch(t *testing.T, c *http.Client, placeholder string) int {
+// fetch sends a request that may outlive the test and returns its status; 0 = it failed, and the
+// failure was logged.
+func (x *sandbox) fetch(t *testing.T, c *http.Client, placeholder string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "https://"+x.b.host+"/v1/x", nil)
 	if err != nil {
@@ -33,13 +33,13 @@ func (x *box) fetch(t *testing.T, c *http.Client, placeholder string) int {
 	return res.StatusCode
 }
 
-// peak counts how many are somewhere at one time.
+// peak measures how many calls run at one time.
 type peak struct {
 	mu       sync.Mutex
 	now, top int
 }
 
-// enter counts one in; leave counts it out.
+// enter counts a call until leave.
 func (p *peak) enter() (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *peak) most() int {
 	return p.top
 }
 
-// E110: a box has so many connections at one time: the next one waits, and comes when one ends.
+// E110: the connections of a sandbox are limited: a further one waits until one ends.
 func TestConnectionsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 64
@@ -70,7 +70,7 @@ func TestConnectionsOfABox(t *testing.T) {
 	})
 	release := sync.OnceFunc(func() { close(over) })
 	defer release()
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	var wg sync.WaitGroup
 	for range most {
@@ -89,7 +89,7 @@ func TestConnectionsOfABox(t *testing.T) {
 	_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", b.host, b.host)
 	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 	if n, err := c.Read(make([]byte, 1)); err == nil || n != 0 {
-		t.Error("one connection more than a box may have was served")
+		t.Error("a connection beyond the limit was served")
 	}
 	release()
 	wg.Wait()
@@ -99,12 +99,12 @@ func TestConnectionsOfABox(t *testing.T) {
 	}
 }
 
-// E50: who opens a tunnel and says nothing in it does not keep it, nor does who does not come to the
-// end of a request's headers.
+// E50: a client that opens a tunnel and sends nothing loses it, and so does one that does not
+// complete the headers of a request.
 func TestSilentTunnel(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	connect := fmt.Sprintf("CONNECT %s HTTP/1.1\r\nHost: %s\r\n", b.host, b.host)
 	for name, say := range map[string]string{"half of CONNECT": connect, "a tunnel": connect + "\r\n", "half a request": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestSilentTunnel(t *testing.T) {
 	}
 }
 
-// E110: streams of HTTP/2 multiply no requests: so many of a box are under way, and the next one
-// waits until one of them is done.
+// E110: HTTP/2 streams do not raise the number of requests: a limited number of a sandbox run, and
+// a further one waits until one ends.
 func TestRequestsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 4
@@ -149,7 +149,7 @@ func TestRequestsOfABox(t *testing.T) {
 	if b.proxy, err = egress.New(b.cfg); err != nil {
 		t.Fatal(err)
 	}
-	x := b.box(t)
+	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, true)
 	var wg sync.WaitGroup
 	var done atomic.Int32
@@ -161,10 +161,10 @@ func TestRequestsOfABox(t *testing.T) {
 		})
 	}
 	until(t, "all that may have arrived", func() bool { return here.most() == most })
-	time.Sleep(100 * time.Millisecond) // for those that would come beyond
+	time.Sleep(100 * time.Millisecond) // for requests beyond the limit
 	release()
 	wg.Wait()
 	if here.most() != most || done.Load() != 5*most {
-		t.Errorf("%d were under way at one time, want %d; %d of %d were answered", here.most(), most, done.Load(), 5*most)
+		t.Errorf("%d ran at one time, want %d; %d of %d were answered", here.most(), most, done.Load(), 5*most)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/egress/redact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// token is one of so many characters.
+// token returns a token of n characters.
 func token(n int) string {
 	raw := make([]byte, n)
 	rng := rand.NewChaCha8([32]byte{7})
@@ -20,8 +20,8 @@ func token(n int) string {
 	return base64.RawURLEncoding.EncodeToString(raw)[:n]
 }
 
-// TestLongCredentials: JWTs of identity providers, sessions of AWS and the longest that can be
-// kept go out, and come back marked, whole and in base64, in headers and bodies.
+// TestLongCredentials: JWTs of identity providers, AWS sessions and the longest secrets that can be
+// stored are injected, and marked in responses, as they are and in base64, in headers and bodies.
 func TestLongCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func TestLongCredentials(t *testing.T) {
 		w.Header().Set("X-Echo", auth)
 		_, _ = fmt.Fprintf(w, "you are %s or %s", auth, base64.StdEncoding.EncodeToString([]byte(auth)))
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	c := x.client(t, false)
 	for _, n := range []int{1350, 4096, provider.MaxInjected} {
 		secret := token(n)

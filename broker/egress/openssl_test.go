@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// relay is where each connection over TCP goes on in a tunnel of the box to the upstream, for a client that
-// knows no sockets of this kind.
-func (x *box) relay(t *testing.T) string {
+// relay returns a TCP address whose connections continue in a tunnel of the sandbox to the
+// upstream, for clients without support for Unix sockets.
+func (x *sandbox) relay(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,13 +43,13 @@ func (x *box) relay(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// E54: with a real client of TLS: its handshake is done once, not again in the middle of a connection, and no
-// request comes before it, as there is no session to go on with.
+// E54: with a real TLS client: there is one handshake, no renegotiation, and no early data, because
+// there is no session to resume.
 func TestRealOpenSSL(t *testing.T) {
 	t.Parallel()
 	program := counterpart.Program(t, "openssl")
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	at, dir := x.relay(t), t.TempDir()
 	ca, session, early := filepath.Join(dir, "ca"), filepath.Join(dir, "session"), filepath.Join(dir, "early")
@@ -80,7 +80,7 @@ func TestRealOpenSSL(t *testing.T) {
 		for asked := false; ; {
 			n, err := read.Read(buf)
 			out.Write(buf[:n])
-			if !asked && strings.Contains(out.String(), "Verify return code") { // what it types is taken from here on
+			if !asked && strings.Contains(out.String(), "Verify return code") { // its input is read from here on
 				asked = true
 				_, _ = io.WriteString(in, first)
 			}
@@ -97,7 +97,7 @@ func TestRealOpenSSL(t *testing.T) {
 			t.Errorf("%s: %s", version, out)
 		}
 	}
-	if _, err := os.Stat(session + "-tls1_3"); err == nil { // OpenSSL writes it when it is given a ticket
+	if _, err := os.Stat(session + "-tls1_3"); err == nil { // OpenSSL writes it when it gets a ticket
 		t.Error("there is a session to go on with")
 	}
 	if out := run(request, "-tls1_3", "-early_data", early); !strings.Contains(out, "Early data was not sent") || !strings.Contains(out, "HTTP/1.1 200") {

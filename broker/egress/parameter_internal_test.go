@@ -2,8 +2,8 @@ package egress
 
 import "testing"
 
-// TestNamesOfParameters: (E75) what servers take a credential from, in every spelling, and what they
-// do not.
+// TestNamesOfParameters (E75): the names of parameters from which servers take a credential, in
+// every spelling, and names from which they do not.
 func TestNamesOfParameters(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -12,7 +12,7 @@ func TestNamesOfParameters(t *testing.T) {
 		"X-Amz-Credential", "X-Amz-Expires", "x-amz-security-token", "oauthToken", "id_token", "idToken", "jwt", "userPassword", "pwd", "Ocp-Subscription-Key", "AWSAccessKeyId", "auth", "Authorization", "session",
 	} {
 		if !isCredentialParameter(name) {
-			t.Errorf("%s is none", name)
+			t.Errorf("%s counts as a credential parameter", name)
 		}
 	}
 	for _, name := range []string{

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// give connects to a socket, and passes the connection to who listens at another (SCM_RIGHTS).
+// give connects to a socket, and passes the connection to the listener at another (SCM_RIGHTS).
 func give(path, to string) error {
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -33,7 +33,7 @@ func give(path, to string) error {
 	return err
 }
 
-// taken is what /box answers in the connection that the next one who comes to a listener passes.
+// taken returns the response to /box in the next connection that is passed over a listener.
 func taken(l net.Listener) (string, error) {
 	from, err := l.Accept()
 	if err != nil {
@@ -62,8 +62,8 @@ func taken(l net.Listener) (string, error) {
 	return ask(c), nil
 }
 
-// pass has one process connect to its box and another, of another network namespace, speak in
-// that connection, and returns what that is answered.
+// pass has one process connect to its endpoint and another one, of another network namespace, send
+// a request in that connection. It returns the response.
 func pass(t *testing.T, from, to *child) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pass")
@@ -78,9 +78,10 @@ func pass(t *testing.T, from, to *child) string {
 	return to.answer(t)
 }
 
-// E105: who connected counts, and not who speaks in a connection that was passed on. So nobody gets
-// into a box by a descriptor that another made, not even the box itself; what a box passes on is its
-// own still, as what it would carry for somebody is.
+// E105: the process that connected counts, and not the process that sends data in a passed
+// connection. So no process gets into an endpoint by the descriptor of another, not even the
+// sandbox itself. A connection that the sandbox passes on counts as the sandbox's own, like data
+// that it relays.
 func TestPassedConnections(t *testing.T) {
 	t.Parallel()
 	b := newKernelBox(t)
@@ -88,12 +89,12 @@ func TestPassedConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := pass(t, b.other, b.in); got != "" {
-		t.Errorf("made by another, passed to the box: %q", got)
+		t.Errorf("made by another process, passed to the sandbox: %q", got)
 	}
 	if got := pass(t, b.in, b.other); got != "HTTP/1.1 200 OK" {
-		t.Errorf("made by the box, passed to another: %q", got)
+		t.Errorf("made by the sandbox, passed to another process: %q", got)
 	}
 	if got := fmt.Sprint(b.kinds(t, b.TaskID)); !strings.Contains(got, "box.stranger") {
-		t.Errorf("on the record: %s", got)
+		t.Errorf("in the audit log: %s", got)
 	}
 }

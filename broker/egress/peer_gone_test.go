@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// left has another process of the same network namespace connect, and end.
+// left has another process of the same network namespace connect, and exit.
 func left(path string) error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env, cmd.Stdin = []string{childSocket + "=" + path}, strings.NewReader("connect\n")
-	cmd.Stdout = os.Stdout // what has gone wrong
+	cmd.Stdout = os.Stdout // shows its errors
 	return cmd.Run()
 }
 
-// E106: of a process that has gone before it is asked for, nobody says any more whose it was, also where its
-// number is another's by then: it is not let in. Who is there still, is.
+// E106: a process that has exited before the check cannot be identified any more, even if its pid
+// has been reused: it is rejected. A running process is admitted.
 func TestPeerThatIsGone(t *testing.T) {
 	t.Parallel()
 	b := newKernelBox(t)
-	b.in.say("leave") // it is accepted when the box is registered
+	b.in.say("leave") // it is accepted after the registration
 	if got := b.in.answer(t); got != "left" {
 		t.Fatal(got)
 	}
@@ -32,10 +32,10 @@ func TestPeerThatIsGone(t *testing.T) {
 	}
 	b.in.ask()
 	if got := b.in.answer(t); got != "HTTP/1.1 200 OK" {
-		t.Errorf("who is there: %q", got)
+		t.Errorf("a running process: %q", got)
 	}
 	kinds := b.kinds(t, b.TaskID)
 	if len(kinds) != 3 || !strings.HasPrefix(kinds[2], "box.stranger ") {
-		t.Errorf("on the record: %s", fmt.Sprint(kinds))
+		t.Errorf("in the audit log: %s", fmt.Sprint(kinds))
 	}
 }

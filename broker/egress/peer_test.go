@@ -13,13 +13,13 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// childSocket makes the test's own binary a process in a box, which does what each line that it
-// reads says, and prints what came of it: see told.
+// childSocket makes the test binary a process in a sandbox. It executes the commands that it reads,
+// one a line, and prints the results: see told.
 const childSocket = "EGRESS_TEST_SOCKET"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// told asks the socket what the box is, passes a connection to it on, or speaks in one that is passed.
+// told requests the description of the endpoint, passes a connection on, or sends a request in a
+// passed connection.
 func told(path, line string) {
 	switch word, at, _ := strings.Cut(line, " "); word {
 	case "give":
@@ -74,7 +75,7 @@ func told(path, line string) {
 	}
 }
 
-// asked is the first line of what /box answers, or why there is none.
+// asked returns the first line of the response to /box, or the error.
 func asked(path string) string {
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -83,7 +84,7 @@ func asked(path string) string {
 	return ask(c)
 }
 
-// ask asks in a connection, and closes it.
+// ask sends the request for /box in a connection, and closes the connection.
 func ask(c net.Conn) string {
 	defer func() { _ = c.Close() }()
 	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
@@ -92,14 +93,14 @@ func ask(c net.Conn) string {
 	return line
 }
 
-// child is such a process.
+// child is a test binary that runs as a process in a sandbox.
 type child struct {
 	in        io.Writer
 	out       *bufio.Reader
 	namespace uint64
 }
 
-// isolated starts one in network namespaces of its own.
+// isolated starts a child in network namespaces of its own.
 func isolated(t *testing.T, socket string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -141,8 +142,8 @@ func (c *child) answer(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// kernelBox is a box that the kernel's word is to open, which is not registered yet, and two processes
-// that have its socket: one that will be in it, and another.
+// kernelBox is an endpoint with BoxByKernel that is not registered yet, and two processes that have
+// its socket: one that will be in the sandbox, and another.
 type kernelBox struct {
 	*bed
 	broker.Box
@@ -153,27 +154,27 @@ type kernelBox struct {
 func newKernelBox(t *testing.T) *kernelBox {
 	t.Helper()
 	b := newBed(t, echo)
-	boxes := b.openBoxes(t, broker.BoxByKernel)
-	if err := boxes.Kernel(); err != nil {
+	sandboxes := b.openBoxes(t, broker.BoxByKernel)
+	if err := sandboxes.Kernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
 	}
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	box, err := boxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{})
-	if err != nil || box.State != broker.BoxWaiting || box.Identity != broker.BoxByKernel {
-		t.Fatal(box, err)
+	sandbox, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{})
+	if err != nil || sandbox.State != broker.BoxWaiting || sandbox.Identity != broker.BoxByKernel {
+		t.Fatal(sandbox, err)
 	}
-	return &kernelBox{bed: b, Box: box, in: isolated(t, box.Socket), other: isolated(t, box.Socket), register: func(namespace uint64) (broker.Box, error) {
-		return boxes.Register(t.Context(), who, s.Task.ID, box.ID, namespace)
+	return &kernelBox{bed: b, Box: sandbox, in: isolated(t, sandbox.Socket), other: isolated(t, sandbox.Socket), register: func(namespace uint64) (broker.Box, error) {
+		return sandboxes.Register(t.Context(), who, s.Task.ID, sandbox.ID, namespace)
 	}}
 }
 
-// E105: the kernel says who connects. Nobody is let in before it is known who
-// belongs to the box, and then only who is in its network namespace: not the host, not
-// another box that got hold of the socket.
+// E105: the kernel identifies the peers. No peer is admitted before Register, and afterwards only
+// peers in the registered network namespace: not the host, and not another sandbox that has the
+// socket.
 func TestKernelIdentity(t *testing.T) {
 	t.Parallel()
 	b := newKernelBox(t)
-	b.in.ask() // before the box is known: it waits
+	b.in.ask() // before the registration: it waits
 	var own syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
 		t.Fatal(err)
@@ -192,20 +193,20 @@ func TestKernelIdentity(t *testing.T) {
 		t.Errorf("registered once more as another: %v", err)
 	}
 	if got := b.in.answer(t); got != "HTTP/1.1 200 OK" {
-		t.Errorf("the box: %q", got)
+		t.Errorf("the sandbox: %q", got)
 	}
 	b.other.ask()
 	if got := b.other.answer(t); got != "" {
-		t.Errorf("another box: %q", got)
+		t.Errorf("another sandbox: %q", got)
 	}
 	if got := asked(b.Socket); got != "" {
 		t.Errorf("the host: %q", got)
 	}
 	b.in.ask()
 	if got := b.in.answer(t); got != "HTTP/1.1 200 OK" {
-		t.Errorf("the box again: %q", got)
+		t.Errorf("the sandbox again: %q", got)
 	}
-	if got := fmt.Sprint(b.kinds(t, b.TaskID)); got != "[box.opened box.registered box.stranger it is in another network namespace]" {
-		t.Errorf("on the record: %s", got)
+	if got := fmt.Sprint(b.kinds(t, b.TaskID)); got != "[box.opened box.registered box.stranger the peer is in another network namespace than the registered one]" {
+		t.Errorf("in the audit log: %s", got)
 	}
 }

@@ -12,24 +12,24 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// reaching counts how often the broker is asked for the lease that a connection leaves by.
+// reaching counts the queries for the lease of a connection.
 type reaching struct {
 	egress.Hosts
 	asked atomic.Int64
 }
 
 // LeaseTo implements egress.Hosts.
-func (r *reaching) LeaseTo(ctx context.Context, c broker.Caller, h exact.Host) (string, time.Time, error) {
+func (r *reaching) LeaseTo(ctx context.Context, c broker.Caller, h stricturl.Host) (string, time.Time, error) {
 	r.asked.Add(1)
 	return r.Hosts.LeaseTo(ctx, c, h)
 }
 
-// denials has every reason of an SSH connection that was refused: the record counts them.
+// denials records the reason of each refused SSH connection.
 type denials struct {
 	egress.Record
 	mu  sync.Mutex
@@ -57,8 +57,8 @@ func (d *denials) have(reason string) (n int) {
 	return n
 }
 
-// A box opens as many SSH connections as its task may where a lease is for the host, and knocks
-// elsewhere so often and no more; that keeps neither those connections nor its placeholders here.
+// A sandbox can open as many SSH connections as its task allows to hosts with a lease, and a
+// limited number to other hosts. The limit affects neither the first kind nor its placeholders.
 func TestPipesAskSeldom(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -78,7 +78,7 @@ func TestPipesAskSeldom(t *testing.T) {
 	}
 	own(1)
 	c := x.client(t, true)
-	send(t, c, "GET", "https://web-2.example.com/", "") // a name that is new has a bound of its own
+	send(t, c, "GET", "https://web-2.example.com/", "") // new names have a limit of their own
 	knocks := 0
 	for ; denied.have("rate_limited") == 0; knocks++ {
 		if knocks > 5000 || !knock(t, x) {
@@ -95,9 +95,9 @@ func TestPipesAskSeldom(t *testing.T) {
 	own(20)
 }
 
-// knock says in a tunnel to a host of nobody's lease that it speaks SSH, and waits for the end
-// of it; false = there is no tunnel.
-func knock(t *testing.T, x *box) bool {
+// knock sends an SSH identification in a tunnel to a host without a lease, and waits for the end;
+// false = there is no tunnel.
+func knock(t *testing.T, x *sandbox) bool {
 	t.Helper()
 	c, err := net.Dial("unix", x.socket)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a side says before SSH begins has bounds (RFC 4253 section 4.2): a line has at most 255
-// bytes, all of printable US-ASCII, and lines before a server's come to an end.
+// The data before SSH begins is limited (RFC 4253 section 4.2): a line has at most 255 bytes of
+// printable US-ASCII, and the lines before a server's identification are limited.
 func TestFirstLine(t *testing.T) {
 	t.Parallel()
 	const line = "SSH-2.0-x\r\n"

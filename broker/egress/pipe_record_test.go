@@ -8,20 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// unwritten is a record on which nothing is allowed.
+// unwritten is an audit log that accepts no entry.
 type unwritten struct{ egress.Record }
 
 func (unwritten) UseAllowed(context.Context, broker.Caller, broker.Usable, broker.Exchange) error {
 	return errors.New("the disk is full")
 }
 
-// E111: what cannot be put on the record is not dialled, whatever else can be asked.
+// E111: without an audit log entry nothing is dialled.
 func TestPipeIsFirstOnTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -37,18 +37,19 @@ func TestPipeIsFirstOnTheRecord(t *testing.T) {
 	}
 }
 
-// reachAsked says when somebody asks by which lease a host is reached.
+// reachAsked reports when the lease for a host is queried.
 type reachAsked struct {
 	egress.Hosts
 	now chan struct{}
 }
 
-func (a reachAsked) LeaseTo(ctx context.Context, c broker.Caller, host exact.Host) (string, time.Time, error) {
+func (a reachAsked) LeaseTo(ctx context.Context, c broker.Caller, host stricturl.Host) (string, time.Time, error) {
 	defer close(a.now)
 	return a.Hosts.LeaseTo(ctx, c, host)
 }
 
-// One that is cut before it has said what it speaks is cut, which is no fault of the box's.
+// A connection that is disconnected before it identifies its protocol is recorded as disconnected,
+// and not as a fault of the sandbox.
 func TestPipeIsCutBeforeItSpeaks(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -59,10 +60,10 @@ func TestPipeIsCutBeforeItSpeaks(t *testing.T) {
 	select {
 	case <-now:
 	case <-time.After(patience):
-		t.Fatal("nobody asks by which lease it leaves")
+		t.Fatal("the lease for the host was not queried")
 	}
 	b.proxy.End(x.s.Task.ID)
-	until(t, "it is cut", func() bool {
+	until(t, "it is disconnected", func() bool {
 		return slices.ContainsFunc(b.uses(t, x.s.Task.ID), func(e audit.Entry) bool {
 			return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), `"cut":true`)
 		})

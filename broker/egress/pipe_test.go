@@ -16,21 +16,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// pipeBed is a broker that certifies keys for one host of SSH, which is the test's own.
+// pipeBed is a broker that certifies keys for one SSH host, which the test runs.
 type pipeBed struct {
 	*bed
 	host     string
-	greeting string // what the server says first
+	greeting string // first data from the server
 	accepted chan net.Conn
 }
 
@@ -74,8 +74,8 @@ func newPipeBed(t *testing.T, greeting string, change ...func(*brokertest.Config
 	return b
 }
 
-// sshBox is a task with a box, and a certificate for a group of hosts; "" = none.
-func (b *pipeBed) sshBox(t *testing.T, scope string) (*box, string) {
+// sshBox returns a sandbox with a certificate for a group of hosts; "" = none.
+func (b *pipeBed) sshBox(t *testing.T, scope string) (*sandbox, string) {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
@@ -97,8 +97,8 @@ func (b *pipeBed) certify(t *testing.T, s *brokertest.Sandbox, scope, tool strin
 	return tok.LeaseID
 }
 
-// open makes a tunnel to a host and says something in it.
-func open(t *testing.T, x *box, host, say string) (net.Conn, *bufio.Reader) {
+// open opens a tunnel to a host and sends data in it.
+func open(t *testing.T, x *sandbox, host, say string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("unix", x.socket)
 	if err != nil {
@@ -121,7 +121,7 @@ func open(t *testing.T, x *box, host, say string) (net.Conn, *bufio.Reader) {
 	return c, in
 }
 
-// ends wants a connection to be closed, after at most what was on its way.
+// ends checks that a connection is closed, after data that was in transit at most.
 func ends(t *testing.T, c net.Conn, in io.Reader) string {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -132,8 +132,8 @@ func ends(t *testing.T, c net.Conn, in io.Reader) string {
 	return string(text)
 }
 
-// Both sides are passed on byte for byte, from the first one, and what passed is on the record:
-// that it may before anything is dialled, and how it ended.
+// Both directions are relayed byte for byte from the first byte. The audit log has an entry before
+// anything is dialled, and one for the end.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, "welcome\r\nto the host\r\nSSH-2.0-server\r\n")
@@ -156,21 +156,21 @@ func TestPipe(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	if uses := b.uses(t, x.s.Task.ID); len(uses) != 1 || uses[0].Kind != audit.EgressAllowed || uses[0].LeaseID != lease || !strings.Contains(string(uses[0].Data), b.host) {
-		t.Errorf("on the record: %+v", uses)
+		t.Errorf("in the audit log: %+v", uses)
 	}
 	_ = up.Close()
 	if rest := ends(t, c, in); rest != "" {
 		t.Errorf("%q", rest)
 	}
-	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	until(t, "its end is in the audit log", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
 	last := b.uses(t, x.s.Task.ID)[1]
 	if d := string(last.Data); last.Kind != audit.EgressCompleted || !strings.Contains(d, `"sent_bytes":20`) || !strings.Contains(d, `"received_bytes":45`) {
 		t.Errorf("how it ended: %s", d)
 	}
 }
 
-// E17, E18 and E77: what is no SSH connection to a host of the caller's own certificate is not dialled; its twin,
-// one change away, is.
+// E17, E18 and E77: data that is not SSH, or for a host that no certificate of the caller covers,
+// is not relayed, and nothing is dialled. A twin with one difference is.
 func TestPipeRefuses(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -184,21 +184,21 @@ func TestPipeRefuses(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:*")
 	task := b.Open(t, spec)
-	gits, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, broker.BoxSpec{Tool: "git"})
+	gits, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, broker.BoxSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool := &box{b: b.bed, s: task, pem: gits.CA, socket: gits.Socket}
+	tool := &sandbox{b: b.bed, s: task, pem: gits.CA, socket: gits.Socket}
 	b.certify(t, tool.s, "ssh:web/deploy:login", "deployer")
 	paused, _ := b.sshBox(t, "ssh:web/deploy:login")
 	if _, err := b.Broker.PauseTask(t.Context(), b.Principals[brokertest.Runner], paused.s.Task.ID, "test"); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[*box]int{}
+	seen := map[*sandbox]int{}
 	name, _, _ := strings.Cut(b.host, ":")
 	for _, c := range []struct {
 		what      string
-		x         *box
+		x         *sandbox
 		host, say string
 		reason    string
 	}{
@@ -214,11 +214,11 @@ func TestPipeRefuses(t *testing.T) {
 		if said := ends(t, conn, in); said != "" {
 			t.Errorf("%s: %q", c.what, said)
 		}
-		until(t, c.what+" is on the record", func() bool { return len(b.uses(t, c.x.s.Task.ID)) > seen[c.x] })
+		until(t, c.what+" is in the audit log", func() bool { return len(b.uses(t, c.x.s.Task.ID)) > seen[c.x] })
 		uses := b.uses(t, c.x.s.Task.ID)
 		seen[c.x] = len(uses)
 		if len(uses) == 0 || uses[len(uses)-1].Kind != audit.EgressDenied || !strings.Contains(string(uses[len(uses)-1].Data), `"`+c.reason+`"`) {
-			t.Errorf("%s: on the record: %+v", c.what, uses)
+			t.Errorf("%s: in the audit log: %+v", c.what, uses)
 		}
 	}
 	if len(b.accepted) > 0 {
@@ -230,7 +230,7 @@ func TestPipeRefuses(t *testing.T) {
 	}
 }
 
-// A server that does not speak SSH says nothing to the box, however much it says.
+// Data of a server that is not SSH does not reach the sandbox.
 func TestPipeServers(t *testing.T) {
 	t.Parallel()
 	for _, greeting := range []string{"220 mail.example.com ESMTP\r\n" + strings.Repeat("x\r\n", 4096), "SSH-1.5-old\r\n" + strings.Repeat("y", 9000), "SSH-2.0-\x01\r\n", strings.Repeat("z", 9000)} {
@@ -243,8 +243,8 @@ func TestPipeServers(t *testing.T) {
 	}
 }
 
-// E100: the end of the lease, a pause, the end of the task and doubt cut connections that are under
-// way, to the host, too; the record says that they were cut.
+// E100: the end of the lease, a pause, the end of the task and doubt disconnect running
+// connections, also to the host; the audit log records it.
 func TestPipeIsCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *pipeBed, task, lease string) error{
@@ -278,8 +278,8 @@ func TestPipeIsCut(t *testing.T) {
 	}
 }
 
-// A cut waits for nobody: neither for a box that does not read what a server says without end, nor for a
-// server that does not read what a box does.
+// A disconnection waits neither for a sandbox that does not read an endless stream of the server,
+// nor for a server that does not read the data of the sandbox.
 func TestPipeThatIsNotReadIsCut(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"box", "server"} {
@@ -319,12 +319,12 @@ func TestPipeThatIsNotReadIsCut(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("what a %s does not read is said on", by)
 		}
-		b.isCut(t, x) // while nobody reads
+		b.isCut(t, x) // while neither side reads
 		ends(t, deaf, deaf)
 	}
 }
 
-// A pause above the caller's task cuts, too, and the record says that it was cut.
+// A pause above the caller's task disconnects as well, and the audit log records it.
 func TestPipeIsCutFromAbove(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -332,11 +332,11 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	spec.Ceiling, spec.Delegation = scopes.MustParseSet("ssh:**:*"), &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
 	top := b.Open(t, spec)
 	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("ssh:**:*")})
-	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
+	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &box{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
+	x := &sandbox{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
 	b.certify(t, s, "ssh:web/deploy:login", "")
 	c, in := open(t, x, b.host, sshHello)
 	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
@@ -351,8 +351,8 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// The end of what a server says is the end, also of one that reads nothing: nothing of the box's
-// is held for it.
+// The end of the server's data ends the connection, also of a server that does not read: no data of
+// the sandbox is kept for it.
 func TestPipeEndsWithItsServer(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -362,7 +362,7 @@ func TestPipeEndsWithItsServer(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	up := (<-b.accepted).(*net.TCPConn)
-	defer func() { _ = up.Close() }() // and not before, by a finalizer
+	defer func() { _ = up.Close() }() // not earlier, by a finalizer
 	full := make(chan struct{})
 	go func() { // until the proxy waits for the server, which never reads
 		defer close(full)
@@ -378,29 +378,29 @@ func TestPipeEndsWithItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, c, in)
-	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	until(t, "its end is in the audit log", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
 }
 
-// isDenied wants a connection of a box to be on the record as refused, for a reason.
-func (b *pipeBed) isDenied(t *testing.T, x *box, reason string) {
+// isDenied checks that the audit log has a refused connection of a sandbox, with a reason.
+func (b *pipeBed) isDenied(t *testing.T, x *sandbox, reason string) {
 	t.Helper()
-	until(t, reason+" is on the record", func() bool {
+	until(t, reason+" is in the audit log", func() bool {
 		return slices.ContainsFunc(b.uses(t, x.s.Task.ID), func(e audit.Entry) bool {
 			return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), `"`+reason+`"`) && strings.Contains(string(e.Data), `"protocol":"ssh"`)
 		})
 	})
 }
 
-// isCut wants the one connection of a box to be on the record as cut.
-func (b *pipeBed) isCut(t *testing.T, x *box) {
+// isCut checks that the audit log has the one connection of a sandbox as disconnected.
+func (b *pipeBed) isCut(t *testing.T, x *sandbox) {
 	t.Helper()
-	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	until(t, "its end is in the audit log", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
 	if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"cut":true`) || !strings.Contains(d, `"protocol":"ssh"`) {
 		t.Error(d)
 	}
 }
 
-// The broker is asked once: that the lease has had its time cuts by itself.
+// The broker is asked once: the expiry of the lease disconnects without it.
 func TestPipeIsCutByTime(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -413,7 +413,7 @@ func TestPipeIsCutByTime(t *testing.T) {
 	if err != nil || len(leases) != 1 || leases[0].ID != id {
 		t.Fatal(leases, err)
 	}
-	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 25*time.Second)) // which it has left then: enough to begin
+	ahead.Store(int64(time.Until(leases[0].ExpiresAt) - 25*time.Second)) // remaining validity: enough to begin
 	c, in := open(t, x, b.host, sshHello)
 	if said := ends(t, c, in); said != sshServer {
 		t.Fatalf("%q", said)
@@ -423,8 +423,8 @@ func TestPipeIsCutByTime(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// E107: a connection sends no more than a request or a task may, its first line with it, and is told on the record with that;
-// of a task that has sent that much no other is dialled.
+// E107: a connection sends no more than a request or a task may, including its first line, and the
+// audit log has the reason. No connection of a task that has sent its maximum is dialled.
 func TestPipeBounds(t *testing.T) {
 	t.Parallel()
 	for what, bound := range map[string]func(*egress.Config){
@@ -446,11 +446,11 @@ func TestPipeBounds(t *testing.T) {
 		if got := ends(t, up, up); got != "" {
 			t.Errorf("%s: %d bytes more were sent", what, len(got))
 		}
-		until(t, what+": its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+		until(t, what+": its end is in the audit log", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
 		if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"too_much"`) {
 			t.Errorf("%s: %s", what, d)
 		}
-		if c, in = open(t, x, b.host, sshHello); what == "a connection" { // of a task that may go on
+		if c, in = open(t, x, b.host, sshHello); what == "a connection" { // of a task that may continue
 			if line, err := in.ReadString('\n'); err != nil || line != sshServer {
 				t.Errorf("the next one: %q, %v", line, err)
 			}
@@ -463,8 +463,8 @@ func TestPipeBounds(t *testing.T) {
 	}
 }
 
-// Connections go by the rules of requests: no private address, so many in a minute, and nothing
-// that is not on the record.
+// Connections are subject to the rules of requests: no private address, a limited number per
+// minute, and nothing without an audit log entry.
 func TestPipeByTheRules(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })
@@ -476,7 +476,7 @@ func TestPipeByTheRules(t *testing.T) {
 	if said := ends(t, c, in); said != "" {
 		t.Errorf("%q", said)
 	}
-	until(t, "its end is on the record", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
+	until(t, "its end is in the audit log", func() bool { return len(b.uses(t, x.s.Task.ID)) == 2 })
 	if d := string(b.uses(t, x.s.Task.ID)[1].Data); !strings.Contains(d, `"self"`) || len(b.accepted) > 0 {
 		t.Errorf("an address of this machine: %s", d)
 	}
@@ -507,21 +507,21 @@ func TestPipeByTheRules(t *testing.T) {
 	}
 }
 
-// The last question is asked of the lease itself, whoever found it.
+// The final check is of the lease itself, however it was found.
 func TestReachAsksTheLease(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
 	mine, lease := b.sshBox(t, "ssh:web/deploy:login")
 	other, _ := b.sshBox(t, "")
-	at, err := exact.ParseHost(b.host, 0)
+	at, err := stricturl.ParseHost(b.host, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		x    *box
-		host exact.Host
+		x    *sandbox
+		host stricturl.Host
 		may  bool
-	}{{mine, at, true}, {other, at, false}, {mine, exact.Host{Name: "web-2.example.com", Port: 22}, false}} {
+	}{{mine, at, true}, {other, at, false}, {mine, stricturl.Host{Name: "web-2.example.com", Port: 22}, false}} {
 		if _, err := b.Broker.Reach(t.Context(), broker.Caller{TaskID: c.x.s.Task.ID}, lease, c.host); (err == nil) != c.may {
 			t.Errorf("%s: %v", c.host, err)
 		}

@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// judged counts the ends of leases that the broker has judged, however long that takes here, and can
-// say nothing.
+// judged counts the connections that were checked against a lease. With down, no lease can be checked.
 type judged struct {
 	egress.Hosts
 	n    atomic.Int64
@@ -27,30 +26,30 @@ type judged struct {
 }
 
 // MayHaveReached implements egress.Hosts.
-func (j *judged) MayHaveReached(ctx context.Context, leaseID string) (func(broker.Caller, exact.Host) bool, error) {
+func (j *judged) MayHaveReached(ctx context.Context, leaseID string) (func(broker.Caller, stricturl.Host) bool, error) {
 	if j.down.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	in, err := j.Hosts.MayHaveReached(context.WithoutCancel(ctx), leaseID)
-	return func(c broker.Caller, h exact.Host) bool {
+	return func(c broker.Caller, h stricturl.Host) bool {
 		defer j.n.Add(1)
 		return in(c, h)
 	}, err
 }
 
-// judge has the ends of leases counted, of boxes that are made from here on.
+// judge counts the checked connections of sandboxes that are made from here on.
 func (b *pipeBed) judge(t *testing.T, change func(*egress.Config)) *judged {
 	t.Helper()
 	j := &judged{Hosts: b.Broker}
 	b.with(t, func(c *egress.Config) { c.Hosts = j; change(c) })
-	b.boxes = b.openBoxes(t, broker.BoxBySocket)
-	b.Broker.Cut(b.boxes)
+	b.sandboxes = b.openBoxes(t, broker.BoxBySocket)
+	b.Broker.Cut(b.sandboxes)
 	return j
 }
 
-// lasting asks for a certificate of a box for so long.
-func (b *pipeBed) lasting(t *testing.T, x *box, ttl time.Duration) string {
+// lasting requests a certificate of a given lifetime for a sandbox.
+func (b *pipeBed) lasting(t *testing.T, x *sandbox, ttl time.Duration) string {
 	t.Helper()
 	r := x.s.Request(t, "ssh:web/deploy:login")
 	r.PublicKey, r.TTL = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHYyHV3nvHFh0Q7M2j+LzrGVlkFEJA/Ld+eCrZEr3ueC", ttl
@@ -61,13 +60,13 @@ func (b *pipeBed) lasting(t *testing.T, x *box, ttl time.Duration) string {
 	return tok.LeaseID
 }
 
-// connection is one of SSH that both sides have begun.
+// connection is an SSH connection in which both sides have sent their identification.
 type connection struct {
 	c, up net.Conn
 	in    *bufio.Reader
 }
 
-func (b *pipeBed) connect(t *testing.T, x *box) connection {
+func (b *pipeBed) connect(t *testing.T, x *sandbox) connection {
 	t.Helper()
 	c, in := open(t, x, b.host, sshHello)
 	if line, err := in.ReadString('\n'); err != nil || line != sshServer {
@@ -81,7 +80,7 @@ func (b *pipeBed) connect(t *testing.T, x *box) connection {
 	return connection{c, up, in}
 }
 
-// goesOn wants something to get from one side to the other.
+// goesOn checks that data gets from one side to the other.
 func (c connection) goesOn(t *testing.T, what string) {
 	t.Helper()
 	_ = c.up.SetReadDeadline(time.Now().Add(patience))
@@ -102,8 +101,8 @@ func (b *pipeBed) revoke(t *testing.T, lease string) {
 	}
 }
 
-// With which of several certificates the box has logged in nobody but the host knows: the end of
-// any of them cuts, of one, too, that was issued when the connection was open already.
+// Only the host knows which of several certificates the sandbox logged in with. So the revocation
+// of any of them disconnects, including one that was issued after the connection was opened.
 func TestPipeIsCutByEachLease(t *testing.T) {
 	t.Parallel()
 	for i, which := range []string{"the oldest", "the newest but one", "the newest", "one that was issued meanwhile"} {
@@ -120,7 +119,7 @@ func TestPipeIsCutByEachLease(t *testing.T) {
 	}
 }
 
-// The end of a lease that cannot have opened a connection leaves it alone.
+// The end of a lease that cannot have opened a connection does not disconnect it.
 func TestPipeIsNotCutByOthers(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -128,11 +127,11 @@ func TestPipeIsNotCutByOthers(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
 	s := b.Open(t, spec)
-	opened, err := b.boxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: "git"})
+	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &box{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
+	x := &sandbox{b: b.bed, s: s, pem: opened.CA, socket: opened.Socket}
 	b.certify(t, s, "ssh:web/deploy:login", "git")
 	other, others := b.sshBox(t, "ssh:web/deploy:login")
 	charge, err := s.Ask(t, "stripe:charges:read")
@@ -153,7 +152,7 @@ func TestPipeIsNotCutByOthers(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// When nobody can say whether a lease may have opened it, a connection is cut.
+// If it is unknown whether a lease may have opened a connection, the connection is disconnected.
 func TestPipeIsCutInDoubt(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -166,13 +165,13 @@ func TestPipeIsCutInDoubt(t *testing.T) {
 	b.isCut(t, x)
 }
 
-// That a lease has had its time ends nothing while there is another that was there when the
-// connection began, whichever of them is the newer; the last of them ends it.
+// The expiry of a lease ends nothing while another lease is valid that existed when the connection
+// began, whichever is newer. The expiry of the last one disconnects.
 func TestPipeLivesByTheLastLease(t *testing.T) {
 	t.Parallel()
 	for what, ttl := range map[string][2]time.Duration{"the older lasts": {10 * time.Minute, time.Minute}, "the newer lasts": {time.Minute, 10 * time.Minute}} {
 		b := newPipeBed(t, sshServer)
-		b.judge(t, func(c *egress.Config) { // the first has had its time, the last has some seconds
+		b.judge(t, func(c *egress.Config) { // the first has expired, the last has some seconds
 			c.Now = func() time.Time { return time.Now().Add(10*time.Minute - 20*time.Second) }
 		})
 		x, _ := b.sshBox(t, "")
@@ -188,7 +187,7 @@ func TestPipeLivesByTheLastLease(t *testing.T) {
 	}
 }
 
-// A lease that has had its time is settled, and nobody is told that it was ended.
+// An expired lease is settled without a call of MayHaveOpened.
 func TestPipeOutlivesALease(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

@@ -6,29 +6,31 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// Prefix begins every placeholder: what a sandbox holds in place of a credential. It
-// names a lease and proves nothing: who uses it is known by where the request came in.
+// Prefix begins every placeholder, which a sandbox holds in place of a credential. A placeholder
+// names a lease and authenticates nothing: the caller is known by the endpoint that the request
+// arrived at.
 const Prefix = provider.PlaceholderPrefix
 
-// Reasons of what is wrong with a placeholder.
+// Reasons for refusals because of a placeholder.
 const (
-	NoPlaceholder    exact.Reason = "no_placeholder"    // the request holds none where one belongs
-	StrayPlaceholder exact.Reason = "stray_placeholder" // it holds one elsewhere, or more than one
-	ForeignQuery     exact.Reason = "foreign_credential"
+	NoPlaceholder    stricturl.Reason = "no_placeholder"    // the request has no placeholder
+	StrayPlaceholder stricturl.Reason = "stray_placeholder" // it has one where no credential belongs, or more than one
+	ForeignQuery     stricturl.Reason = "foreign_credential"
 )
 
-// placeholderOf finds the one placeholder of a request where a credential belongs: the
-// value of a header, bare or behind a scheme, the user or the password of Basic, or
-// the value of a parameter. It returns the id of its lease.
+// placeholderOf returns the lease id of the one placeholder in a request. A placeholder may stand
+// where a credential belongs: as the value of a header, alone or after a scheme, as the user or
+// password of Basic, or as the value of a parameter.
 //
-// A placeholder anywhere else is not for the upstream to see: such a request does not
-// leave. Nor does one with another credential in its query: headers with one are
-// removed (Clean), but a query is forwarded as it is.
+// A request with a placeholder anywhere else is refused, because the upstream must not see it. A
+// request with another credential in its query is refused as well: headers with credentials are
+// removed (Clean), but a query is forwarded unchanged.
 func placeholderOf(r *http.Request, query url.Values) (leaseID string, err error) {
 	var found []string
 	for name, values := range r.Header {
@@ -64,7 +66,7 @@ func placeholderOf(r *http.Request, query url.Values) (leaseID string, err error
 	case 0:
 		return "", deny(NoPlaceholder, nil)
 	case 1:
-		if found[0] == "" { // one that names nothing is no request without one
+		if found[0] == "" { // a placeholder without an id is not the same as no placeholder
 			return "", deny(NoCredential, nil)
 		}
 		return found[0], nil
@@ -72,8 +74,8 @@ func placeholderOf(r *http.Request, query url.Values) (leaseID string, err error
 	return "", deny(StrayPlaceholder, nil)
 }
 
-// inHeader are the ids in a header's value. stray: there is a placeholder in it that is
-// not all of what a credential would be there.
+// inHeader returns the lease ids in the value of a header. stray reports a placeholder that is not
+// the whole credential there.
 func inHeader(v string) (ids []string, stray bool) {
 	scheme, rest, two := strings.Cut(v, " ")
 	if id, is := strings.CutPrefix(v, Prefix); is {
@@ -109,12 +111,12 @@ func inHeader(v string) (ids []string, stray bool) {
 	return nil, holds(v)
 }
 
-// awsScheme is that of AWS Signature Version 4. What is sent is no credential but a signature
-// made with one: the placeholder is the id of the key that it names.
+// awsScheme is the scheme of AWS Signature Version 4. A client sends a signature instead of a
+// credential: the placeholder is the access key id in it.
 const awsScheme = "AWS4-HMAC-SHA256"
 
-// awsKey is the id in what follows the scheme: "Credential=<placeholder>/<date>/...", of
-// which nothing else is a placeholder.
+// awsKey returns the lease id in the text after the scheme: "Credential=<placeholder>/<date>/...".
+// is is false if the text holds a further placeholder.
 func awsKey(rest string) (id string, is bool) {
 	rest, is = strings.CutPrefix(rest, "Credential="+Prefix)
 	if !is {
@@ -124,8 +126,9 @@ func awsKey(rest string) (id string, is bool) {
 	return id, is && !holds(id) && !holds(rest) && !strings.ContainsAny(id, " \t,;=")
 }
 
-// awsClaim is the line of a request that is signed so with a placeholder: whoever signs it
-// anew compares what the client believes to talk to.
+// awsClaim returns the Authorization header of a request that is signed with a placeholder, and ""
+// for other requests. The provider that signs the request again compares it with the region and
+// service that the client signed for.
 func awsClaim(h http.Header) string {
 	if lines := h["Authorization"]; len(lines) == 1 && strings.HasPrefix(lines[0], awsScheme+" ") && holds(lines[0]) {
 		return lines[0]
@@ -143,4 +146,47 @@ func strayIn(h http.Header) bool {
 		}
 	}
 	return false
+}
+
+// queryWords are the last words of parameter names from which servers take a credential, with
+// hyphens and run together.
+var queryWords = []string{
+	"token", "auth", "authorization", "secret", "password", "passwd", "pwd", "credential", "credentials", "signature", "sig", "jwt", "assertion", "bearer", "pat",
+	"session", "session-id", "sid", "api-key", "access-key", "access-key-id", "secret-key", "private-key", "auth-key", "subscription-key",
+	"apikey", "accesskey", "secretkey", "authkey", "accesstoken", "apitoken", "authtoken", "idtoken", "sessiontoken", "sessionid", "jsessionid", "phpsessid",
+}
+
+// paging are names of parameters that continue a list, and are not credentials.
+var paging = []string{"continuation-token", "page-token", "next-page-token", "next-token", "sync-token", "cursor-token"}
+
+// isCredentialParameter reports whether servers take a credential from a parameter of this name, in
+// any spelling: access_token, accessToken, AccessToken, user[token].
+func isCredentialParameter(name string) bool {
+	plain, spelled := strings.ToLower(name), words(name)
+	if slices.Contains(paging, spelled) {
+		return false
+	}
+	// Many names that end in "Key" are not credentials: sortKey, issueKey.
+	if plain == "key" || strings.HasSuffix(plain, "_key") || strings.HasSuffix(plain, "-key") || strings.HasPrefix(plain, "x-amz-") {
+		return true
+	}
+	together := strings.ReplaceAll(spelled, "-", "")
+	return slices.ContainsFunc(queryWords, func(w string) bool {
+		return spelled == w || strings.HasSuffix(spelled, "-"+w) || together == w
+	})
+}
+
+// words returns the words of a name in lower case, with hyphens between them.
+func words(name string) string {
+	var b strings.Builder
+	all := []rune(name)
+	for i, c := range all {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			c = '-'
+		} else if unicode.IsUpper(c) && i > 0 && (!unicode.IsUpper(all[i-1]) || i+1 < len(all) && unicode.IsLower(all[i+1])) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return strings.Join(strings.FieldsFunc(b.String(), func(c rune) bool { return c == '-' }), "-")
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// FuzzPlaceholder: (E75, E78) of what passes for a request with one placeholder nothing else of the
-// kind leaves, in whatever header or spelling, and no credential of the sandbox's own.
+// FuzzPlaceholder (E75, E78): a request that is accepted with one placeholder contains no other
+// placeholder, in any header or spelling, and no credential of the sandbox itself.
 func FuzzPlaceholder(f *testing.F) {
 	const id = "lse_01a2026dfee7777f927bf305be517957"
 	for _, seed := range [][3]string{
@@ -22,7 +22,7 @@ func FuzzPlaceholder(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, name, value, rawQuery string) {
-		query, err := exact.Query(rawQuery)
+		query, err := stricturl.Query(rawQuery)
 		if err != nil {
 			return
 		}
@@ -36,9 +36,9 @@ func FuzzPlaceholder(f *testing.F) {
 		if strings.ContainsAny(found, " \t,;") && strings.Contains(found, Prefix) {
 			t.Errorf("the lease is %q", found)
 		}
-		left, err := exact.Query(r.URL.RawQuery)
+		left, err := stricturl.Query(r.URL.RawQuery)
 		if err != nil {
-			t.Fatalf("%q became %q, which is no query: %v", rawQuery, r.URL.RawQuery, err)
+			t.Fatalf("%q became %q, which is not a query: %v", rawQuery, r.URL.RawQuery, err)
 		}
 		for k, vs := range left {
 			for _, v := range vs {
@@ -55,7 +55,7 @@ func FuzzPlaceholder(f *testing.F) {
 	})
 }
 
-// A claim that no injector has replaced keeps the request from leaving.
+// An AWS signature that no injector has replaced keeps the request from being sent.
 func TestClaimsLeftOver(t *testing.T) {
 	t.Parallel()
 	claim := awsScheme + " Credential=" + Prefix + "lse_1/20261122/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature=0"

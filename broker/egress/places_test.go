@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// places are how many connections there are in these tests; one task has a quarter of those that
-// are left, so that it has part of them when no other has one.
+// places is the number of connections in these tests. One task may take a quarter of the free ones,
+// which is part of them when no other task has any.
 const places, part = 40, 8
 
-// fill has a box open connections until it has n, which wait for their next request, and wants two
-// more to be told why they may not.
-func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
+// fill opens n connections of a sandbox, which wait for their next request, and checks that two
+// more are refused with the reason.
+func (x *sandbox) fill(t *testing.T, n int) (all []net.Conn) {
 	t.Helper()
 	for range n + 2 {
 		c, err := x.dial()
@@ -37,7 +37,7 @@ func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
 			all = append(all, c)
 			continue
 		}
-		_ = c.Close() // who is turned away is waited for
+		_ = c.Close() // the listener waits for the rejected client
 		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !res.Close || !strings.Contains(body, `"too_many_connections"`) {
 			t.Fatalf("%s %v %q", res.Status, res.Header, body)
 		}
@@ -45,7 +45,7 @@ func (x *box) fill(t *testing.T, n int) (all []net.Conn) {
 	return all
 }
 
-// whatItIs asks what the box is, in a connection that stays.
+// whatItIs requests the description of the endpoint in a connection that stays open.
 func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); err != nil {
@@ -63,13 +63,13 @@ func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
 	return res, string(body)
 }
 
-// E110: a task that takes every connection it can, by several boxes, is told so and leaves room for
-// others; what it gives back it can have again.
+// E110: a task that takes every connection that it can, in several sandboxes, gets a refusal and
+// leaves room for others. It can reuse what it gives back.
 func TestConnectionsOfATask(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	b.with(t, func(c *egress.Config) { c.Places = places })
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	p, theirs := x.placeholder(t, "stripe:charges:read"), other.placeholder(t, "stripe:charges:read")
 	held := x.fill(t, part)
 	b.boxOf(t, x.s).fill(t, 0)
@@ -79,7 +79,7 @@ func TestConnectionsOfATask(t *testing.T) {
 	if !slices.ContainsFunc(b.uses(t, x.s.Task.ID), func(e audit.Entry) bool {
 		return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), `"too_many_connections"`)
 	}) {
-		t.Error("it is not on the record")
+		t.Error("it is not in the audit log")
 	}
 	for i, c := range held {
 		if i > 1 {
@@ -90,14 +90,15 @@ func TestConnectionsOfATask(t *testing.T) {
 			t.Fatalf("one that has its place: %s %q", res.Status, body)
 		}
 	}
-	until(t, "what it gave back it has again", func() bool {
+	until(t, "it can reuse the returned slots", func() bool {
 		res, _, err := try(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p)
 		return err == nil && res.StatusCode == http.StatusOK
 	})
 }
 
-// E110: connections to upstreams count with those of boxes. Where a task has its part, those go first
-// that no request uses; when there is none of them, nothing is dialled, and the box is told why.
+// E110: connections to upstreams count together with those of sandboxes. If a task has its share,
+// its unused upstream connections are closed first. If there are none, nothing is dialled, and the
+// sandbox gets the reason.
 func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	t.Parallel()
 	var over = make(chan struct{})
@@ -109,9 +110,9 @@ func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	})
 	t.Cleanup(func() { close(over) })
 	b.with(t, func(c *egress.Config) { c.Places = places })
-	x := b.box(t)
+	x := b.sandbox(t)
 	first, second := x.placeholder(t, "stripe:charges:read"), x.placeholder(t, "stripe:charges:read stripe:charges:write")
-	c := x.client(t, true) // its one connection to the box carries all of them
+	c := x.client(t, true) // its one connection to the endpoint carries all of them
 	ask := func(path, p string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+b.host+path, nil)
 		if err != nil {
@@ -132,8 +133,8 @@ func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	if status, body := ask("/v1/x", first); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	x.fill(t, part-2)                                          // and one to the box, and one to the upstream, which nobody uses
-	until(t, "in the place of what nobody uses", func() bool { // from when its request is all over
+	x.fill(t, part-2)                                              // plus one to the endpoint, and one unused to the upstream
+	until(t, "in the slot of the unused connection", func() bool { // from the complete end of its request on
 		status, _ := ask("/v1/long", second)
 		return status == http.StatusOK
 	})

@@ -5,48 +5,51 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/clientcert"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// poolKey keeps connections apart: none is ever used with two credentials, so that
-// nothing that an upstream remembers of a connection reaches another lease.
+// poolKey keeps connections apart by credential. No connection is used with two credentials, so
+// that state which an upstream keeps for a connection never reaches another lease.
 type poolKey struct {
 	leaseID     string
-	host        exact.Host
-	certificate [sha256.Size]byte // its ID; zero = none is shown
+	host        stricturl.Host
+	certificate [sha256.Size]byte // its ID; zero = no client certificate
 }
 
-// pool is the connections to one upstream with one credential.
+// pool holds the connections to one upstream with one credential.
 type pool struct {
 	*http.Transport
 	key poolKey
-	ids []string  // the root first, task, those above it, and lease: with the end of one of them it ends
-	end time.Time // it is of no use afterwards
+	ids []string  // root task, task, tasks above it, and lease: the pool ends with the first of them
+	end time.Time // expiry of the lease
 
-	busy int       // requests that have it; with used under the mutex of pools
-	used time.Time // when the last of them was over
-	old  bool      // another certificate has taken the place of its own
+	busy int       // requests that use it; guarded by the mutex of pools, as used is
+	used time.Time // when the last of them ended
+	old  bool      // another client certificate of the lease has replaced its own
 
-	shown    atomic.Pointer[tls.Certificate] // nil = none, or nobody uses it now
-	asked    atomic.Bool                     // the upstream has, for a certificate
-	answered atomic.Bool                     // the upstream has, a request
+	shown    atomic.Pointer[tls.Certificate] // nil = none, or no request is running
+	asked    atomic.Bool                     // the upstream has requested a certificate
+	answered atomic.Bool                     // the upstream has responded to a request
 
-	stop context.CancelFunc // of all that is looked up or dialled for it
+	stop context.CancelFunc // cancels all lookups and dials for it
 	mu   sync.Mutex
 	open map[net.Conn]bool
 	over bool
 }
 
-// Bounds of pools: of a task and of all, and how long one is kept that nobody uses.
+// Limits of pools: of one task, of all, and how long an unused one is kept.
 const (
 	taskPools = 256
 	maxPools  = (shares + 1) * taskPools
@@ -58,12 +61,12 @@ type pools struct {
 	count share
 	swept time.Time
 	of    map[poolKey]*pool
-	by    map[string]map[poolKey]bool // task or lease: an end finds its own among those of all others
+	by    map[string]map[poolKey]bool // by task or lease id, so that an end finds its pools without a scan
 }
 
-// pool is the one to use for a request; leave is owed for it. A task with as many as it
-// may have gives up the one that it has not used for longest.
-func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host, c *clientcert.Certificate) (*pool, error) {
+// pool returns the pool for a request; the caller must call leave. A task with as many pools as it
+// may have loses the one that was unused for longest.
+func (p *Proxy) pool(who broker.Caller, t provider.Target, h stricturl.Host, c *clientcert.Certificate) (*pool, error) {
 	k, now := poolKey{leaseID: t.LeaseID, host: h, certificate: c.ID()}, p.cfg.Now()
 	p.pools.mu.Lock()
 	defer p.pools.mu.Unlock()
@@ -78,7 +81,7 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host, c *clie
 	}
 	for !p.pools.count.take(who.Root(), 1, taskPools, maxPools) {
 		if !p.pools.giveUp(who.Root()) {
-			return nil, deny(TooOften, errors.New("every connection that the task may have is in use"))
+			return nil, deny(TooOften, errors.New("all upstream connections of the task are in use"))
 		}
 	}
 	p.pools.replace(k)
@@ -89,13 +92,14 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h exact.Host, c *clie
 	return made, nil
 }
 
-// dials makes a pool whose connections lead to one host.
-func (p *Proxy) dials(who broker.Caller, t provider.Target, h exact.Host) *pool {
+// dials makes a pool whose connections lead to h.
+func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *pool {
 	life, stop := context.WithCancel(context.Background())
 	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}, stop: stop}
 	made.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			// The transport dials on for later requests when that of one is cut. Here there will be none.
+			// After a request is cancelled, the transport goes on dialling for later ones. A closed
+			// pool gets no later ones, so that closing it cancels the dial.
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
@@ -139,8 +143,8 @@ func (p *pools) take(k poolKey) {
 	pl.close()
 }
 
-// replace has no request use connections that showed the host another certificate of the lease:
-// they are closed when those that are under way are over.
+// replace retires the pools that show the same host another client certificate of the same lease.
+// They are closed when their running requests end.
 func (p *pools) replace(k poolKey) {
 	for other := range p.by[k.leaseID] {
 		if other.host != k.host || other.certificate == k.certificate {
@@ -154,7 +158,7 @@ func (p *pools) replace(k poolKey) {
 	}
 }
 
-// leave says that a request has done with a pool.
+// leave records that a request has stopped using a pool.
 func (p *pools) leave(pl *pool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +173,7 @@ func (p *pools) leave(pl *pool, now time.Time) {
 	}
 }
 
-// giveUp takes the pool of a task that was not used for longest; false: all are in use.
+// giveUp closes the pool of a task that was unused for longest; false = all are in use.
 func (p *pools) giveUp(task string) bool {
 	var oldest poolKey
 	found := false
@@ -184,7 +188,7 @@ func (p *pools) giveUp(task string) bool {
 	return found
 }
 
-// sweep drops pools whose leases are over, and those that nobody uses.
+// sweep closes the pools of expired leases, and those that were unused for idlePool.
 func (p *pools) sweep(now time.Time) {
 	p.swept = now
 	for k, pl := range p.of {
@@ -194,7 +198,7 @@ func (p *pools) sweep(now time.Time) {
 	}
 }
 
-// drop closes every connection of a task or a lease, busy or not.
+// drop closes every connection of a task or lease, in use or not.
 func (p *pools) drop(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +207,7 @@ func (p *pools) drop(id string) {
 	}
 }
 
-// all closes every connection there is.
+// all closes every connection.
 func (p *pools) all() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +216,7 @@ func (p *pools) all() {
 	}
 }
 
-// upstream is a connection that its pool knows of until it is closed.
+// upstream is a connection that leaves its pool when it is closed.
 type upstream struct {
 	net.Conn
 	p *pool
@@ -247,4 +251,69 @@ func (p *pool) close() {
 	}
 	p.mu.Unlock()
 	p.CloseIdleConnections()
+}
+
+// certificate returns the client certificate for connections to the upstream of a request; nil =
+// none. Most providers have none.
+func certificate(ctx context.Context, use broker.Usable, r *http.Request) (*clientcert.Certificate, error) {
+	p, is := use.Injector.(provider.Presenter)
+	if !is {
+		return nil, nil
+	}
+	c, err := p.Presents(ctx, r, use.Target)
+	switch {
+	case errors.Is(err, clientcert.ErrUnusable):
+		return nil, deny(Certificate, err)
+	case errors.Is(err, provider.ErrElsewhere):
+		return nil, deny(NotAllowed, err)
+	case err != nil:
+		return nil, deny(Doubt, err)
+	}
+	return c, nil
+}
+
+// show returns the client certificate for a handshake. It is called after the upstream has proved
+// its identity (RFC 8446 section 4.4.2, RFC 5246 section 7.4.6). The key is in memory only while a
+// request is running.
+func (p *pool) show(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	p.asked.Store(true)
+	if p.key.certificate == (poolKey{}).certificate {
+		return new(tls.Certificate), nil
+	}
+	if c := p.shown.Load(); c != nil {
+		return c, nil
+	}
+	return nil, ErrOver
+}
+
+// refused reports whether the upstream rejected the client certificate, or the lack of one: it
+// requested a certificate, and then sent an alert (RFC 8446 section 6.2) or closed the connection
+// without a response.
+func (p *pool) refused(err error) bool {
+	if !p.asked.Load() {
+		return false
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" {
+		return true
+	}
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return (ended || strings.Contains(err.Error(), notEstablished)) && !p.answered.Load()
+}
+
+// notEstablished is the text of net/http for an HTTP/2 connection that ended before the server had
+// sent anything and before the request was on it. net/http exports no error for this case.
+const notEstablished = "http2: client conn could not be established"
+
+// trip sends a request over a connection of the pool.
+func (p *pool) trip(r *http.Request) (*http.Response, error) {
+	res, err := p.RoundTrip(r)
+	if err == nil {
+		p.answered.Store(true)
+		return res, nil
+	}
+	refused := p.refused(err)
+	if err = unquoted(err); refused {
+		err = deny(Certificate, err)
+	}
+	return nil, err
 }

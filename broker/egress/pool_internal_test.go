@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// Of connections to upstreams a task has so many pools, those in use before others, and
-// what nobody uses goes.
+// The pools of a task are limited. Unused pools are closed first, and those that stay unused are
+// closed, too.
 func TestPoolsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	p := &Proxy{cfg: Config{Dialer: &Dialer{}, Now: func() time.Time { return now }}}
 	use := func(task string, n int) (*pool, error) {
-		return p.pool(broker.Caller{TaskID: task + "/below", Above: []string{task}}, provider.Target{LeaseID: "lease of " + task, ExpiresAt: now.Add(time.Hour)}, exact.Host{Name: fmt.Sprintf("h%d.example.com", n), Port: 443}, nil)
+		return p.pool(broker.Caller{TaskID: task + "/below", Above: []string{task}}, provider.Target{LeaseID: "lease of " + task, ExpiresAt: now.Add(time.Hour)}, stricturl.Host{Name: fmt.Sprintf("h%d.example.com", n), Port: 443}, nil)
 	}
 	var busy []*pool
 	for i := range taskPools {
@@ -48,7 +48,7 @@ func TestPoolsAreBounded(t *testing.T) {
 	}
 	now = now.Add(idlePool)
 	if _, err := use("third", 0); err != nil || !busy[7].over || busy[0].over {
-		t.Errorf("what nobody uses is kept, or what somebody uses is not: %v", err)
+		t.Errorf("an unused pool is kept, or a used one is not: %v", err)
 	}
 	p.pools.drop("one")
 	p.pools.drop("other/below")

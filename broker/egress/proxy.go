@@ -6,33 +6,37 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/redact"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Leases says whether a caller may use a credential now, and which there are;
-// *broker.Broker does.
+// Leases returns the leases of a caller, whether one may be used now, and which scopes the caller
+// could request. *broker.Broker implements it.
 type Leases interface {
 	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
 	Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
 	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
+	NeededFor(ctx context.Context, c broker.Caller, r *http.Request, upgrade bool) ([]scopes.Scope, error)
+	NeededAt(ctx context.Context, c broker.Caller, at provider.Endpoint) ([]scopes.Scope, error)
 }
 
-// Hosts says by which credential a caller may open an SSH connection to a host, whether it may
-// now, and in which connections a credential may have been used; *broker.Broker does.
+// Hosts returns the lease that covers an SSH connection to a host, whether it may be used now, and
+// which connections may have used a lease. *broker.Broker implements it.
 type Hosts interface {
-	LeaseTo(ctx context.Context, c broker.Caller, host exact.Host) (leaseID string, until time.Time, err error)
-	MayHaveReached(ctx context.Context, leaseID string) (in func(broker.Caller, exact.Host) bool, err error)
-	Reach(ctx context.Context, c broker.Caller, leaseID string, host exact.Host) (broker.Usable, error)
+	LeaseTo(ctx context.Context, c broker.Caller, host stricturl.Host) (leaseID string, until time.Time, err error)
+	MayHaveReached(ctx context.Context, leaseID string) (in func(broker.Caller, stricturl.Host) bool, err error)
+	Reach(ctx context.Context, c broker.Caller, leaseID string, host stricturl.Host) (broker.Usable, error)
 }
 
-// Record keeps what goes out on the record; *broker.Broker does. Nothing goes out unless
+// Record writes requests to the audit log; *broker.Broker implements it. Nothing is sent unless
 // UseAllowed returns nil.
 type Record interface {
 	UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error
@@ -43,72 +47,73 @@ type Record interface {
 // Config is what New needs.
 type Config struct {
 	Leases Leases // required
-	Hosts  Hosts  // nil = none is reached
+	Hosts  Hosts  // nil = no SSH connections
 	Record Record // required
-	// Answers keeps credentials that answers make; nil = such requests stay.
+	// Answers stores credentials that responses create; nil = requests for such responses are
+	// refused.
 	Answers Answers
 	Dialer  *Dialer // required
-	// Roots verify upstreams; nil = those of this machine.
+	// Roots verify upstreams; nil = the roots of this machine.
 	Roots  *x509.CertPool
 	Logger *slog.Logger     // nil = discard
 	Now    func() time.Time // nil = time.Now
-	// Connections are how many one box has at one time; 0 = 64.
+	// Connections is how many connections one sandbox may have open; 0 = 64.
 	Connections int
-	// Places are how many connections all boxes have at one time, with those to upstreams: each
-	// is a descriptor. One task has no more than a part of those that are left: a quarter when there
-	// are few, a sixteenth from 8,192 on. 0 = 4,096.
+	// Places is how many connections all sandboxes may have open, including those to upstreams.
+	// Each costs a file descriptor. One task may take a part of the free ones: a quarter if Places
+	// is below 2,560, a sixteenth if it is 8,192 or more. 0 = 4,096.
 	Places int
-	// Requests are how many of one box are under way at one time, over all connections, with
-	// its WebSockets and SSH connections, and without its sessions: each request holds what
-	// marks its credential in the answer. 0 = 256; those beyond wait.
+	// Requests is how many requests of one sandbox may run at one time, over all connections.
+	// WebSockets and SSH connections count, PostgreSQL sessions do not. Each request holds a
+	// redactor for its response. 0 = 256; further requests wait.
 	Requests int
-	// Untrusted are hosts whose answers others can write.
+	// Untrusted are hosts whose responses third parties can write. The audit log marks requests to
+	// them.
 	Untrusted []string
-	// RequestBytes are what the body of one request has at most, and what is sent in one
-	// WebSocket or SSH connection; TaskBytes what a task sends in all of those and in its
-	// sessions; 0 = 1 GiB and 16 GiB.
+	// RequestBytes limits the body of one request, and the data that is sent in one WebSocket or
+	// SSH connection; 0 = 1 GiB. TaskBytes limits what a task sends in all of these and in its
+	// sessions; 0 = 16 GiB.
 	RequestBytes, TaskBytes int64
-	// BodyTime is how long a box may keep a request's upstream waiting for the next 4 KiB of
-	// its body, or for its end, until there is an answer; 0 = 30 s.
+	// BodyTime is how long a sandbox may take for each 4 KiB of a request body, or for its end,
+	// until the response begins; 0 = 30 s.
 	BodyTime time.Duration
-	// TranscriptRules say which requests are written down at Transcripts, which is required with
-	// one. Each is as its Check wants it.
+	// TranscriptRules select the requests whose transcripts are stored in Transcripts, which is
+	// required if there are rules. Each rule must pass its Check.
 	TranscriptRules []TranscriptRule
 	Transcripts     *transcript.Store
-	// SocketTime is how long a WebSocket stays open in which nobody says anything; 0 = 5 min.
+	// SocketTime is how long a WebSocket without traffic stays open; 0 = 5 min.
 	SocketTime time.Duration
 }
 
-// Proxy is the way out of boxes. It is safe for concurrent use.
+// Proxy serves the egress endpoints of sandboxes. It is safe for concurrent use.
 type Proxy struct {
-	cfg   Config
-	boxes cuts // boxes that are served, by their task
-	cuts  cuts // what goes on in them, by task and lease
-	piped piped
-	pools pools
-	sent  meters
-	ends  ends
+	cfg            Config
+	endpoints      activeSet // open endpoints, by task
+	active         activeSet // running requests and connections, by task and lease
+	sshConnections sshConnections
+	pools          pools
+	sent           sentBytes
+	pending        pendingEnds
 
-	places    places
-	redactors *redactors
-	named     *named // what looks for credentials that answers make
+	connectionLimit connectionLimit
+	redactors       *redactors
+	named           *named // finds credentials that responses create
 
-	transcripts *transcripts // nil = nothing is written down
+	transcripts *transcripts // nil = no transcripts
 }
 
-// Causes of a cut.
+// Causes of a disconnection.
 var (
-	ErrOver = errors.New("egress: the task or the credential is over")
-	ErrBox  = errors.New("egress: the box is gone")
+	ErrOver           = errors.New("egress: closed: the task or the credential has ended; nothing more is sent")
+	ErrEndpointClosed = errors.New("egress: closed: the egress endpoint was closed; open another one")
 
-	errPaused = errors.New("egress: the task is paused")
-	errDoubt  = errors.New("egress: nobody can say whether it may go on")
-	errSlow   = errors.New("egress: the body of the request comes too slowly")
-	errIdle   = errors.New("egress: in the WebSocket nobody has said anything for too long")
-	errExpiry = errors.New("egress: the credential has had its time")
+	errPaused = errors.New("egress: closed: the task is paused; try again after it is resumed")
+	errDoubt  = errors.New("egress: closed: revocations may have been missed; send the request again")
+	errSlow   = errors.New("egress: closed: the request body arrived too slowly; the time for 4 KiB is Config.BodyTime (30 s by default)")
+	errExpiry = errors.New("egress: closed: the credential has expired; ask for another one")
 )
 
-// New makes a Proxy.
+// New returns a Proxy with the defaults of Config filled in.
 func New(c Config) (*Proxy, error) {
 	if c.Leases == nil || c.Record == nil || c.Dialer == nil {
 		return nil, errors.New("egress: Leases, Record and Dialer are required")
@@ -138,7 +143,7 @@ func New(c Config) (*Proxy, error) {
 		c.Requests = 256
 	}
 	if c.Places <= 0 {
-		c.Places = maxPlaces
+		c.Places = maxConnections
 	}
 	named, err := newNamed()
 	if err != nil {
@@ -148,49 +153,48 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{cfg: c, places: newPlaces(c.Places), redactors: newRedactors(redact.New), named: named, transcripts: transcripts}, nil
+	return &Proxy{cfg: c, connectionLimit: newConnectionLimit(c.Places), redactors: newRedactors(redact.New), named: named, transcripts: transcripts}, nil
 }
 
-// End cuts whatever goes on by a task or a lease, to its last connection, and says how
-// many requests and tunnels that were. Nothing of it goes on when End returns but what
-// the kernel has in its buffers.
+// End disconnects everything that depends on a task or lease, and returns the number of endpoints,
+// requests and connections. After it returns, only data in buffers of the kernel is still sent.
 func (p *Proxy) End(id string) int {
-	n := p.boxes.cut(id, ErrOver) + p.cuts.cut(id, ErrOver)
+	n := p.endpoints.disconnect(id, ErrOver) + p.active.disconnect(id, ErrOver)
 	p.pools.drop(id)
 	p.redactors.drop(id)
 	p.sent.forget(id)
 	return n
 }
 
-// Pause cuts the requests of a task and of those below it. Their boxes stay, for when it
-// is resumed.
+// Pause disconnects the requests of a task and its subtasks. Their endpoints stay open for when the
+// task is resumed.
 func (p *Proxy) Pause(taskID string) {
-	p.cuts.cut(taskID, errPaused)
+	p.active.disconnect(taskID, errPaused)
 	p.pools.drop(taskID)
 	p.redactors.drop(taskID)
 }
 
-// Doubt cuts all requests there are: any of them may have ended.
+// Doubt disconnects all requests: the lease of any of them may have been revoked.
 func (p *Proxy) Doubt() {
-	p.cuts.all(errDoubt)
+	p.active.all(errDoubt)
 	p.pools.all()
 	p.redactors.dropAll()
 }
 
-// begin registers a box: End finds it from here on, and ends ctx. done follows.
+// begin registers an endpoint, so that End can end ctx. The caller must call done.
 func (p *Proxy) begin(ctx context.Context, who broker.Caller) (_ context.Context, done func()) {
-	return p.boxes.begin(ctx, lineage(who)...)
+	return p.endpoints.begin(ctx, lineage(who)...)
 }
 
-// serve takes the connections of one box, all of which are of one caller, until ctx is
-// done, which it is when End is called for its task or one above it, or the listener
-// fails. It closes the listener. The box is registered: see begin.
+// serve serves the connections of one endpoint until ctx is done or the listener fails, and closes
+// the listener. The caller has called begin, so that ctx ends when End is called for the task or a
+// task above it.
 func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca *CA) error {
-	free, err := newFree()
+	workLimits, err := newWorkLimits()
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	b := &box{p: p, who: who, ca: ca, tls: ca.config(), free: free, bares: bares{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
+	b := &endpoint{p: p, who: who, ca: ca, tls: ca.config(), workLimits: workLimits, credentialLessLeases: credentialLessLeases{turn: make(chan struct{}, 1)}, slots: make(chan struct{}, p.cfg.Connections), busy: make(chan struct{}, p.cfg.Requests), tunnels: make(chan net.Conn), open: map[net.Conn]bool{},
 		errorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() {
 		if stopping(ctx) {
@@ -203,5 +207,5 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	return b.serve(ctx, l)
 }
 
-// lineage is what a caller lives by: its task, and those above it.
+// lineage returns the ids of the tasks that a caller depends on: its own and those above it.
 func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }

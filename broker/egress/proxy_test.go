@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -19,14 +19,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
 }
 
-// What a box asks with a placeholder arrives with the secret, over HTTP/1.1 and HTTP/2, also in
-// Basic (E79), with the query that was judged (E65), and nothing that the box holds is one or goes
-// along (E75, E91).
+// A request with a placeholder arrives with the secret, over HTTP/1.1 and HTTP/2, also in Basic
+// (E79), with the query that was checked (E65). The sandbox never has the secret, and its other
+// credentials are not sent (E75, E91).
 func TestInjects(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{false, true} {
 		b := newBed(t, echo)
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 		c := x.client(t, h2)
 		for _, how := range [][]string{
@@ -51,14 +51,15 @@ func TestInjects(t *testing.T) {
 	}
 }
 
-// A request that no credential of the caller is for does not arrive: E48, E56, E60, E65, E66, E75, E76,
-// E77, E78, E90 and E96. Whose a placeholder is that is not the box's is not to be seen.
+// A request that no lease of the caller covers does not arrive: E48, E56, E60, E65, E66, E75, E76,
+// E77, E78, E90 and E96. The refusal does not reveal whose a foreign placeholder is.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	p, theirs := x.placeholder(t, "stripe:charges:read"), other.placeholder(t, "stripe:charges:read")
 	c := x.client(t, false)
+	told := map[string]bool{}
 	unknown := p[:len(p)-1] + map[bool]string{true: "1", false: "0"}[strings.HasSuffix(p, "0")]
 	for name, r := range map[string]struct {
 		method, url string
@@ -87,22 +88,28 @@ func TestRefuses(t *testing.T) {
 	} {
 		before := len(b.arrived())
 		res, body := send(t, c, r.method, "https://"+b.host+r.url, "", r.headers...)
-		if res.StatusCode != r.status || r.reason != "" && body != `{"error":"egress_denied","reason":"`+r.reason+"\"}\n" {
+		if res.StatusCode != r.status || r.reason != "" && refused(t, body).Reason != r.reason {
 			t.Errorf("%s: %s %q; want %d %s", name, res.Status, body, r.status, r.reason)
+		}
+		if r.reason == "no_credential" {
+			told[body] = true
 		}
 		if n := len(b.arrived()) - before; n != 0 && r.reason != "" || n == 0 && r.reason == "" {
 			t.Errorf("%s: %d requests arrived", name, n)
 		}
 	}
-	// A host that the credential is not for.
+	if len(told) != 1 {
+		t.Errorf("invalid placeholders get different responses: %v", told)
+	}
+	// The lease does not cover this host.
 	www := strings.Replace(b.host, "api.", "www.", 1)
 	if res, body := send(t, c, "GET", "https://"+www+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != 403 || !strings.Contains(body, "not_allowed") {
 		t.Errorf("another host: %s %q", res.Status, body)
 	}
 }
 
-// raw speaks to the proxy byte by byte and returns all of the answer.
-func raw(t *testing.T, x *box, text string) string {
+// raw sends text to the proxy byte by byte and returns the whole response.
+func raw(t *testing.T, x *sandbox, text string) string {
 	t.Helper()
 	c, err := x.dial()
 	if err != nil {
@@ -118,11 +125,12 @@ func raw(t *testing.T, x *box, text string) string {
 	return string(out)
 }
 
-// E1, E2, E3, E9, E11, E16, E17, E18, E24, E27, E43 and E44 at CONNECT: none of them opens a tunnel.
+// E1, E2, E3, E9, E11, E16, E17, E18, E24, E27, E43 and E44 in CONNECT: none of them opens a
+// tunnel.
 func TestTunnelsThatAreNotOpened(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	for name, line := range map[string]string{
 		"address": "CONNECT 1.2.3.4:443", "mapped": "CONNECT [::ffff:169.254.169.254]:80", "decimal": "CONNECT 2852039166:80", "hex": "CONNECT 0xa9fea9fe:80", "octal": "CONNECT 0251.0376.0251.0376:80", "short": "CONNECT 127.1:443",
 		"single": "CONNECT internal:443", "brackets": "CONNECT [api.example.com]:443", "dot": "CONNECT api.example.com.:443", "login": "CONNECT a@api.example.com:443", "two": "CONNECT api.example.com:443@evil.example:443",
@@ -143,7 +151,7 @@ func TestTunnelsThatAreNotOpened(t *testing.T) {
 			t.Errorf("%s: %q", name, out)
 		}
 	}
-	// What is no TLS in a tunnel is closed, without a byte.
+	// A tunnel without TLS is closed without a byte.
 	if out := raw(t, x, "CONNECT "+b.host+" HTTP/1.1\r\nHost: x\r\n\r\nSSH-2.0-OpenSSH\r\n"); strings.Contains(strings.TrimPrefix(out, "HTTP/1.1 200 Connection established\r\n\r\n"), "SSH") || strings.Contains(out, "HTTP/1.1 4") {
 		t.Errorf("ssh: %q", out)
 	}
@@ -152,8 +160,9 @@ func TestTunnelsThatAreNotOpened(t *testing.T) {
 	}
 }
 
-// A secret that the upstream echoes comes back as a mark: in headers, in bodies however
-// they are cut, in trailers, in interim answers; cookies and compressed answers do not (E83, E84, E85, E86, E89).
+// A secret in a response comes back as a mark: in headers, in bodies however they are split, in
+// trailers, in interim responses. Cookies and compressed responses are withheld (E83, E84, E85,
+// E86, E89).
 func TestEchoes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +184,7 @@ func TestEchoes(t *testing.T) {
 			_, _ = io.WriteString(w, "not read")
 		}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for _, h2 := range []bool{false, true} {
 		c := x.client(t, h2)

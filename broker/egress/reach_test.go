@@ -4,18 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// TestReachWhileItLives: the last question about an SSH connection, asked by itself: by the tool of
-// the lease, while the lease lives, and while its task is open and not paused.
+// TestReachWhileItLives: the final check of an SSH connection succeeds only for the tool of the
+// lease, while the lease is valid, and while its task is open and not paused.
 func TestReachWhileItLives(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
 	ops := b.Principals[brokertest.Operator]
-	at, err := exact.ParseHost(b.host, 0)
+	at, err := stricturl.ParseHost(b.host, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// over is what is on the record of the end of a task's one request.
+// over returns the completion entry of a task's only request.
 func (b *bed) over(t *testing.T, task string) (x broker.Exchange) {
 	t.Helper()
-	until(t, "the end on the record", func() bool {
+	until(t, "the end is in the audit log", func() bool {
 		all := b.uses(t, task)
 		if len(all) == 0 {
 			return false
@@ -24,7 +24,7 @@ func (b *bed) over(t *testing.T, task string) (x broker.Exchange) {
 	return x
 }
 
-// An answer that its upstream breaks off is on the record as one that did not end by itself.
+// A response that its upstream breaks off is recorded as interrupted.
 func TestAnswerThatBreaksOffIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {
@@ -36,7 +36,7 @@ func TestAnswerThatBreaksOffIsOnTheRecord(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 		})
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:read")
 		_, _, _ = try(t, x.client(t, false), "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+p)
 		if got := b.over(t, x.s.Task.ID); got.Cut == whole || got.Status != http.StatusOK || got.Received != 9 {

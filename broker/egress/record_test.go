@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// uses are the entries about requests of a task, in order.
+// uses returns the audit log entries about the requests of a task, in order.
 func (b *bed) uses(t *testing.T, task string) (out []audit.Entry) {
 	t.Helper()
 	es, err := b.Broker.Entries(t.Context(), b.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: task, Kind: "egress."})
@@ -30,7 +30,7 @@ func (b *bed) uses(t *testing.T, task string) (out []audit.Entry) {
 	return out
 }
 
-// with makes b's proxy one of another configuration, for boxes that begin from now on.
+// with replaces b's proxy by one with another configuration, for endpoints that begin from now on.
 func (b *bed) with(t *testing.T, change func(*egress.Config)) {
 	t.Helper()
 	c := b.cfg
@@ -42,8 +42,8 @@ func (b *bed) with(t *testing.T, change func(*egress.Config)) {
 	b.proxy = p
 }
 
-// Each request is on the record before it leaves, and again when it is over, with what it
-// was and without anything that it said; so is each one that did not leave.
+// Each request has an audit log entry before it is sent, and one when it has ended, with what it
+// was and without its contents. Each refused request has an entry as well.
 func TestUseIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +51,7 @@ func TestUseIsOnTheRecord(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "got "+r.Header.Get("Authorization"))
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	tok, err := x.s.Ask(t, "stripe:charges:write")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestUseIsOnTheRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := string(e.Data); strings.Contains(text, "quiet") || strings.Contains(text, "canary") || strings.Contains(text, "mine") {
-			t.Errorf("the record says what was sent: %s", text)
+			t.Errorf("the audit log contains sent data: %s", text)
 		}
 		got = append(got, strings.Join([]string{e.Kind, d.Method, strings.Replace(d.Host, b.host, "H", 1), d.Path, d.Reason}, " "))
 		switch e.Kind {
@@ -97,15 +97,16 @@ func TestUseIsOnTheRecord(t *testing.T) {
 	}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("on the record:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("in the audit log:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// E111: what cannot be put on the record does not leave, and the box is told why.
+// E111: a request that cannot be written to the audit log is not sent, and the sandbox gets the
+// reason.
 func TestNothingLeavesUnrecorded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	c, auth := x.client(t, false), []string{"Authorization", "Bearer " + x.placeholder(t, "stripe:charges:read")}
 	if res, body := send(t, c, "GET", "https://"+b.host+"/v1/x", "", auth...); res.StatusCode != 200 {
 		t.Fatal(res.Status, body)
@@ -123,11 +124,12 @@ func TestNothingLeavesUnrecorded(t *testing.T) {
 	}
 }
 
-// A task sends so many requests a minute, and no more through another box.
+// The requests of a task per minute are limited, and a second sandbox of the task does not raise
+// the limit.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	b := newBedOn(t, echo, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })
-	x, other := b.box(t), b.box(t)
+	x, other := b.sandbox(t), b.sandbox(t)
 	auth := []string{"Authorization", "Bearer " + x.placeholder(t, "stripe:charges:read")}
 	for range 3 {
 		if res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", auth...); res.StatusCode != 200 {
@@ -142,8 +144,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// E107: a body that is too large is refused before or cut while it is sent, whether it says
-// so or not, and so is one more of a task that has sent enough.
+// E107: a body that is too large is refused before it is sent, or disconnected while it is sent if
+// its length was not given. So is a further body of a task that has sent its maximum.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -151,13 +153,13 @@ func TestBytes(t *testing.T) {
 		_, _ = io.WriteString(w, "ok")
 	})
 	b.with(t, func(c *egress.Config) { c.RequestBytes, c.TaskBytes = 1<<10, 2<<10 })
-	x := b.box(t)
+	x := b.sandbox(t)
 	auth := []string{"Authorization", "Bearer " + x.placeholder(t, "stripe:charges:write")}
 	c, url := x.client(t, false), "https://"+b.host+"/v1/charges"
 	if res, body := send(t, c, "POST", url, strings.Repeat("x", 1<<10+1), auth...); res.StatusCode != 413 || !strings.Contains(body, "too_much") {
 		t.Errorf("too large: %s %q", res.Status, body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "POST", url, io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<12)))) // of a length nobody says
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url, io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<12)))) // without a Content-Length
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,25 +172,25 @@ func TestBytes(t *testing.T) {
 	if res, body := send(t, c, "POST", url, strings.Repeat("x", 1<<10), auth...); res.StatusCode != 413 {
 		t.Errorf("a task that has sent enough: %s %q", res.Status, body)
 	}
-	y := b.box(t)
+	y := b.sandbox(t)
 	if res, body := send(t, y.client(t, false), "POST", url, strings.Repeat("x", 1<<10), "Authorization", "Bearer "+y.placeholder(t, "stripe:charges:write")); res.StatusCode != 200 {
 		t.Errorf("another task: %s %q", res.Status, body)
 	}
 }
 
-// What a task reads that others can write is on it before it reads it.
+// A task is tainted before it reads a response that third parties can write.
 func TestUntrustedHostsTaint(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	b.with(t, func(c *egress.Config) { c.Untrusted = []string{"api.example.com"} })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for range 2 {
 		if res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != 200 {
 			t.Fatal(res.Status, body)
 		}
 	}
-	live, err := b.Config.Ledger.Admit(t.Context(), broker.Admission{TaskID: x.s.Task.ID})
+	live, err := b.Config.LiveStore.Admit(t.Context(), broker.Admission{TaskID: x.s.Task.ID})
 	if err != nil || !slices.Equal(live.Taint, []string{"egress/api.example.com"}) {
 		t.Errorf("tainted by %v, %v", live.Taint, err)
 	}
@@ -205,7 +207,7 @@ func TestUntrustedHostsTaint(t *testing.T) {
 	}
 }
 
-// E78: a placeholder in a body stays what it is: nothing is ever put in its place there.
+// E78: a placeholder in a body is never replaced.
 func TestPlaceholderInABody(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 1)
@@ -213,7 +215,7 @@ func TestPlaceholderInABody(t *testing.T) {
 		text, _ := io.ReadAll(r.Body)
 		bodies <- string(text)
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	if res, body := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", "token="+p, "Authorization", "Bearer "+p); res.StatusCode != 200 {
 		t.Fatal(res.Status, body)

@@ -9,50 +9,49 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
-// Bounds of what redactors take, in bytes, for a task and for all; of how many are built at
-// one time, which takes twice that beside and a core; and of how long one is kept for the next
-// request.
+// Limits of redactors: the memory of one task and of all, in bytes; how many are built at one time,
+// each of which takes twice its memory more, and one core; and how long an unused one is kept.
 const (
-	taskRedactors = 64 << 20
+	taskRedactors = 16 << 20
 	maxRedactors  = (shares + 1) * taskRedactors
 	redactorsMade = 2
 	idleRedactor  = time.Minute
 )
 
-// redactors are those of answers, each made once for a lease and what is added for it: to
-// look for a long token takes megabytes. They hold secrets in the clear, so that nobody
-// keeps one beyond the end of what it is for.
+// redactors caches the redactors of responses by lease and secrets, because one for a long token
+// takes megabytes. They hold secrets in clear text, so that none is kept after its task or lease
+// has ended.
 type redactors struct {
 	build  func(secrets ...string) (*redact.Redactor, error)
-	making chan struct{} // has room for as many as are built at one time
+	making chan struct{} // its capacity is how many are built at one time
 
 	mu    sync.Mutex
 	all   map[redactorKey]*redactor
-	held  share  // bytes
-	given uint64 // how often one was given back
+	held  share  // in bytes
+	given uint64 // how often a redactor became unused
 }
 
 type redactorKey struct {
 	leaseID string
-	of      [sha256.Size]byte // what is looked for
+	of      [sha256.Size]byte // digest of the secrets
 }
 
-// redactor is one of redactors. Its fields are under their mutex; what is built is there
-// once made is closed.
+// redactor is one redactor of the cache. Its fields are guarded by the mutex of redactors. The
+// embedded Redactor and err are set once made is closed.
 type redactor struct {
 	key     redactorKey
 	root    string
-	ids     []string // with which of these it goes
-	bytes   int      // that it counts as
+	ids     []string // tasks and lease: it is removed with the first of them
+	bytes   int      // counted in redactors.held
 	uses    int
-	begun   bool        // somebody builds it
-	gone    bool        // nobody else gets it
-	expires *time.Timer // while nobody uses it
-	given   uint64      // when it was given back last
+	begun   bool        // a caller is building it
+	gone    bool        // removed from the cache
+	expires *time.Timer // set while it is unused
+	given   uint64      // value of redactors.given at its last give
 
 	made chan struct{}
 	*redact.Redactor
@@ -63,9 +62,8 @@ func newRedactors(build func(secrets ...string) (*redact.Redactor, error)) *reda
 	return &redactors{build: build, making: make(chan struct{}, redactorsMade), all: map[redactorKey]*redactor{}}
 }
 
-// take is the redactor of these secrets, for one request: give follows. One that may take
-// more than its task may have, or than its part of what is left of all, is refused before
-// anything is built.
+// take returns the redactor for these secrets; the caller must call give. If its memory may exceed
+// the limit of the task, or the task's share of all, take fails before anything is built.
 func (t *redactors) take(ctx context.Context, who broker.Caller, leaseID string, secrets []string) (*redactor, error) {
 	slices.Sort(secrets)
 	x, err := t.reserve(who, redactorKey{leaseID, sumOf(secrets)}, redact.Cost(secrets...))
@@ -85,8 +83,8 @@ func (t *redactors) take(ctx context.Context, who broker.Caller, leaseID string,
 	return x, nil
 }
 
-// wait waits for one that another builds. Who has built it gets it, also when he has hung up
-// meanwhile: so it is kept.
+// wait waits until x is built. A finished x is returned even if ctx has ended, so that it is kept
+// for the next request.
 func (t *redactors) wait(ctx context.Context, x *redactor) error {
 	select {
 	case <-x.made:
@@ -104,7 +102,7 @@ func (t *redactors) wait(ctx context.Context, x *redactor) error {
 	return x.err
 }
 
-// reserve finds or enters a redactor, and counts what it may take.
+// reserve finds or adds a redactor, and counts the memory that it may take.
 func (t *redactors) reserve(who broker.Caller, key redactorKey, most int) (*redactor, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +114,7 @@ func (t *redactors) reserve(who broker.Caller, key redactorKey, most int) (*reda
 	}
 	for !t.held.take(who.Root(), most, taskRedactors, maxRedactors) {
 		if !t.giveUp(who.Root()) {
-			return nil, deny(TooOften, errors.New("what looks for credentials in answers has all the memory that the task may have"))
+			return nil, deny(TooOften, errors.New("the redactors of the task have reached their memory limit"))
 		}
 	}
 	x := &redactor{key: key, root: who.Root(), ids: append(lineage(who), key.leaseID), bytes: most, uses: 1, made: make(chan struct{})}
@@ -124,7 +122,7 @@ func (t *redactors) reserve(who broker.Caller, key redactorKey, most int) (*reda
 	return x, nil
 }
 
-// make builds one, unless somebody has begun to.
+// make builds x, unless another caller has begun to.
 func (t *redactors) make(x *redactor, secrets []string) {
 	t.mu.Lock()
 	mine := !x.begun
@@ -143,7 +141,7 @@ func (t *redactors) make(x *redactor, secrets []string) {
 	close(x.made)
 }
 
-// leave says that a request does without it after all.
+// leave records that a request does not use x after all.
 func (t *redactors) leave(x *redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +150,8 @@ func (t *redactors) leave(x *redactor) {
 	}
 }
 
-// give says that a request is over, and for how long what it was for may be used still; 0 =
-// nobody may.
+// give returns x at the end of a request. life is how long the lease is still valid; at 0 the
+// redactor is removed.
 func (t *redactors) give(x *redactor, life time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,14 +165,14 @@ func (t *redactors) give(x *redactor, life time.Duration) {
 		x.expires = time.AfterFunc(min(life, idleRedactor), func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if x.uses == 0 { // it may have been taken just now
+			if x.uses == 0 { // it may have been taken again just now
 				t.unlink(x)
 			}
 		})
 	}
 }
 
-// giveUp forgets the redactor of a task that was not used for longest; false: all are in use.
+// giveUp removes the redactor of a task that was unused for longest; false = all are in use.
 func (t *redactors) giveUp(root string) bool {
 	var oldest *redactor
 	for _, x := range t.all {
@@ -188,7 +186,7 @@ func (t *redactors) giveUp(root string) bool {
 	return oldest != nil
 }
 
-// drop forgets those of a task or a lease: they hold its secrets.
+// drop removes the redactors of a task or lease, because they hold its secrets.
 func (t *redactors) drop(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,7 +197,7 @@ func (t *redactors) drop(id string) {
 	}
 }
 
-// dropAll forgets all.
+// dropAll removes all redactors.
 func (t *redactors) dropAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +206,8 @@ func (t *redactors) dropAll() {
 	}
 }
 
-// unlink has nobody get one any more. It counts for as long as it is used.
+// unlink removes the redactor from the cache. Its memory counts against the task until the last
+// response that uses it ends.
 func (t *redactors) unlink(x *redactor) {
 	x.gone = true
 	if t.all[x.key] == x {

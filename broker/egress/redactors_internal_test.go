@@ -9,37 +9,37 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
-// long is a token that takes megabytes to look for.
+// long returns a secret whose redactor takes megabytes.
 func long(i int) []string {
 	return []string{fmt.Sprintf("%08d", i) + strings.Repeat("abcdefghijklmnop", 400)}
 }
 
-// child is a delegate, whose redactors count with the runner's task above it.
+// child is a delegate, whose redactors count for the task above it.
 var child = broker.Caller{TaskID: "tsk_child", Above: []string{"tsk_root"}}
 
-// short is one that takes little.
+// short is a secret whose redactor takes little memory.
 var short = []string{"sk_0123456789"}
 
-// kept is how many there are.
-func (t *redactors) kept() int {
+// droppedHeaders returns the number of cached redactors.
+func (t *redactors) droppedHeaders() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.all)
 }
 
-// nothing fails unless t has none, none of them kept and nothing of them counted.
+// nothing fails the test unless t has no redactor and counts no memory.
 func (t *redactors) nothing(test *testing.T, when string) {
 	test.Helper()
-	if n := t.kept(); n != 0 || t.held.n != 0 || len(t.held.of) != 0 {
+	if n := t.droppedHeaders(); n != 0 || t.held.n != 0 || len(t.held.of) != 0 {
 		test.Errorf("%s: %d are left, of %d bytes, of %d tasks", when, n, t.held.n, len(t.held.of))
 	}
 }
 
-// One lease has one for what is added, and a task as many as fit into its memory.
+// A lease has one redactor for its secrets, and a task as many as fit into its memory limit.
 func TestRedactors(t *testing.T) {
 	t.Parallel()
 	all := newRedactors(redact.New)
@@ -74,19 +74,20 @@ func TestRedactors(t *testing.T) {
 		t.Errorf("%d have room: they count as what they take at most, and not as what they take", len(held))
 	}
 	all.give(held[0], time.Hour)
-	late, err := all.take(ctx, child, "lse_late", long(9999)) // for it, what is kept goes
+	late, err := all.take(ctx, child, "lse_late", long(9999)) // the unused redactors make room for it
 	if err != nil {
 		t.Fatalf("once one is given back: %v", err)
 	}
 	if all.give(late, time.Hour); !held[0].gone || late.gone {
-		t.Error("not the one that nobody has used for longest is given up")
+		t.Error("a redactor other than the least recently used was removed")
 	}
 	if _, err := all.take(ctx, broker.Caller{TaskID: "tsk_x"}, "lse_x", []string{"short"}); err == nil || all.held.of["tsk_x"] != 0 {
 		t.Errorf("what cannot be looked for: %v, and %d bytes are counted for it", err, all.held.of["tsk_x"])
 	}
 }
 
-// Tasks that take what they can leave room for others: each has its part of what is left.
+// Tasks that take all the memory they can leave room for others, because each gets only a part of
+// the free memory.
 func TestRedactorsOfManyTasks(t *testing.T) {
 	t.Parallel()
 	all := newRedactors(redact.New)
@@ -115,7 +116,7 @@ func TestRedactorsOfManyTasks(t *testing.T) {
 	}
 }
 
-// What is refused is refused before it is built, and of the others two are built at a time.
+// A redactor beyond the limit is refused before it is built, and at most two are built at a time.
 func TestRedactorsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +151,8 @@ func TestRedactorsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 	})
 }
 
-// Who is cut while it waits for others to build holds nothing, and who hangs up while it
-// builds has built it for the next one.
+// A caller that is disconnected while it waits for a slot holds nothing. If the caller hangs up
+// while it builds a redactor, the redactor is kept for the next request.
 func TestRedactorsOfWhoLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,22 +163,22 @@ func TestRedactorsOfWhoLeaves(t *testing.T) {
 			<-gate
 			return redact.New(secrets...)
 		})
-		ctx, cut := context.WithCancelCause(t.Context())
+		ctx, disconnect := context.WithCancelCause(t.Context())
 		var waiting atomic.Int32
-		for i := range 4 { // two build, of which each has one that waits for it
+		for i := range 4 { // two build, and each has one more caller that waits
 			for range 2 {
 				go func() {
 					x, err := all.take(ctx, child, fmt.Sprint("lse_", i), long(i))
 					if err == nil {
 						all.give(x, time.Hour)
 					} else if waiting.Add(1); context.Cause(ctx) != err {
-						t.Errorf("it is told %v", err)
+						t.Errorf("it gets %v", err)
 					}
 				}()
 			}
 		}
 		synctest.Wait()
-		cut(ErrOver)
+		disconnect(ErrOver)
 		synctest.Wait()
 		if n := waiting.Load(); n != 6 {
 			t.Errorf("%d of those that wait are let go", n)
@@ -195,8 +196,7 @@ func TestRedactorsOfWhoLeaves(t *testing.T) {
 	})
 }
 
-// What is kept for the next request goes with its time, its lease and its tasks, and needs
-// nobody for it.
+// An unused redactor is removed by its timer, and with its lease and its tasks.
 func TestRedactorsAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"tsk_root", "tsk_child", "lse_1", ""} {
@@ -211,10 +211,10 @@ func TestRedactorsAreForgotten(t *testing.T) {
 		if len(all.all) != 0 || all.held.n != took {
 			t.Errorf("%q: %d bytes are counted while one of %d is in use", end, all.held.n, took)
 		}
-		z, _ := all.take(t.Context(), child, "lse_1", short) // when it is resumed
+		z, _ := all.take(t.Context(), child, "lse_1", short) // after the task is resumed
 		all.give(x, time.Hour)
 		if z == x || len(all.all) != 1 {
-			t.Errorf("%q: what was over is used again", end)
+			t.Errorf("%q: a removed redactor is used again", end)
 		}
 		all.give(z, 0)
 		all.nothing(t, end)
@@ -229,11 +229,11 @@ func TestRedactorsAreForgotten(t *testing.T) {
 			all.give(y, life)
 			time.Sleep(last - 1)
 			synctest.Wait()
-			if kept, _ := all.take(t.Context(), child, "lse_1", short); kept != x {
+			if droppedHeaders, _ := all.take(t.Context(), child, "lse_1", short); droppedHeaders != x {
 				t.Error("it is not kept")
 			}
-			time.Sleep(2 * last) // while it is in use, no time is its last
-			if all.give(x, life); all.kept() != 1 {
+			time.Sleep(2 * last) // its timer does not run while it is in use
+			if all.give(x, life); all.droppedHeaders() != 1 {
 				t.Error("it is gone while it is in use")
 			}
 			time.Sleep(last)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
 func TestRedactorsRace(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// What looks for a credential in answers is kept while it may be used again: it holds the
-// credential in the clear, and goes with it, whoever says so, and when nobody does.
+// A redactor holds a credential in clear text. It is kept while the credential may be used, and
+// removed when that ends, with or without a notification.
 func TestCredentialsInTheClear(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -24,7 +24,7 @@ func TestCredentialsInTheClear(t *testing.T) {
 		},
 		"the end of the task": func(task, _ string) error { _, err := b.Broker.CompleteTask(t.Context(), ops, task, 0); return err },
 		"a pause":             func(task, _ string) error { _, err := b.Broker.PauseTask(t.Context(), ops, task, "look"); return err },
-		"doubt":               func(string, string) error { b.boxes.Doubt(); return nil },
+		"doubt":               func(string, string) error { b.sandboxes.Doubt(); return nil },
 		"its time":            func(string, string) error { return nil },
 	} {
 		x, _ := b.opened(t, "")
@@ -57,11 +57,11 @@ func TestCredentialsInTheClear(t *testing.T) {
 	}
 }
 
-// Who hangs up in the middle of an answer leaves it to the next request.
+// A client that hangs up in the middle of a response leaves its redactor to the next request.
 func TestWhoHangsUpKeepsIt(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for range 2 {
 		ctx, hangUp := context.WithCancel(t.Context())

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"ebb/broker/brokertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TestRefusalByHTTP2: a refusal ends nothing else of its connection: it arrives, streams go on, and the next
-// request goes by the same connection.
+// TestRefusalByHTTP2: a refusal ends nothing else on its connection: it arrives, streams continue,
+// and the next request uses the same connection.
 func TestRefusalByHTTP2(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
-	x := b.box(t)
+	x := b.sandbox(t)
 	c := x.client(t, true)
 	stream := x.streamBy(t, c, x.placeholder(t, "stripe:charges:read"))
 	conns := map[net.Conn]bool{}
@@ -51,7 +51,7 @@ func TestRefusalByHTTP2(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a refusal that may be over soon says when (RFC 6585 section 4).
+// TestRetryAfter: a refusal for a temporary reason states when to try again (RFC 6585 section 4).
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := newBedOn(t, echo, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 2 })
@@ -70,8 +70,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestRightSide: a refusal names the side whose fault it is. A chunk of the sandbox's that is malformed is not an
-// upstream out of reach, nor is an answer that has two lengths.
+// TestRightSide: a refusal names the side at fault. A malformed chunk of the sandbox is not
+// reported as an unreachable upstream, nor is a response with two lengths.
 func TestRightSide(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -87,13 +87,14 @@ func TestRightSide(t *testing.T) {
 		defer func() { _ = c.Close() }()
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi")
 	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n"
 	for name, c := range map[string]struct{ text, status, reason string }{
 		"a size that is none":      {head + "zz\r\nhi\r\n0\r\n\r\n", "400", "bad_body"},
 		"a chunk without its end":  {head + "2\r\nhixx0\r\n\r\n", "400", "bad_body"},
 		"a bare line feed":         {head + "2\nhi\r\n0\r\n\r\n", "400", "bad_body"},
+		"one in a trailer":         {head + "2\r\nhi\r\n0\r\nX-T: a\n\r\n\r\n", "400", "bad_body"},
 		"two lengths of an answer": {"GET /v1/x HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n", "502", "bad_answer"},
 	} {
 		if out := x.said(t, p, c.text); !strings.HasPrefix(out, "HTTP/1.1 "+c.status) || !strings.Contains(out, `"`+c.reason+`"`) {
@@ -102,12 +103,12 @@ func TestRightSide(t *testing.T) {
 	}
 }
 
-// TestHTTP2Names: by HTTP/2 a request that names two hosts, or another scheme than its tunnel has, does not leave
-// (RFC 9113 section 8.3.1).
+// TestHTTP2Names: an HTTP/2 request with two hosts, two credentials, or another scheme than its
+// tunnel is refused (RFC 9113 section 8.3.1).
 func TestHTTP2Names(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	for name, c := range map[string]struct {
 		scheme, authority, host string
@@ -118,6 +119,7 @@ func TestHTTP2Names(t *testing.T) {
 		"the same host twice": {"https", b.host, b.host, "200"},
 		"one":                 {"https", b.host, "", "200"},
 		"host alone":          {"https", "", b.host, "200"},
+		"two Authorization":   {"https", b.host, "", "400"},
 		"host alone, another": {"https", "", "www.example.com", "421"},
 	} {
 		f := x.framed(t)
@@ -134,6 +136,9 @@ func TestHTTP2Names(t *testing.T) {
 		field(":path", "/v1/x")
 		field("host", c.host)
 		field("authorization", "Bearer "+p)
+		if name == "two Authorization" {
+			field("authorization", "Bearer mine")
+		}
 		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +159,8 @@ func TestHTTP2Names(t *testing.T) {
 	}
 }
 
-// TestAnswerKeepsNoSession: what an answer asks a browser to keep, or where to go on by itself, stays in ebb.
+// TestAnswerKeepsNoSession: headers that tell a browser to store state, or to go elsewhere, do not
+// reach the sandbox.
 func TestAnswerKeepsNoSession(t *testing.T) {
 	t.Parallel()
 	kept := []string{"Set-Cookie", "Set-Cookie2", "Refresh"}
@@ -163,7 +169,7 @@ func TestAnswerKeepsNoSession(t *testing.T) {
 			w.Header().Set(name, "0; url=https://elsewhere.example/")
 		}
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	res, _ := send(t, x.client(t, true), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
 	for _, name := range kept {
 		if v := res.Header.Get(name); v != "" || res.StatusCode != http.StatusOK {

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Names of providers in tests of drivers: these connect by name, as egress does, and the requests that
-// they are for go to that name.
+// Names of providers in tests of drivers: the drivers connect by name, as egress does, and their
+// requests go to that name.
 const (
 	hubName = "hub.example.com"
-	s3Name  = "api.example.com" // as the gateway of the bed calls itself
+	s3Name  = "api.example.com" // as the gateway of the bed is configured
 )
 
-// resolveProviders has the names of providers, and no others, lead to loopback in this process.
+// resolveProviders makes the names of providers, and no others, resolve to loopback in this
+// process.
 func resolveProviders() error {
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -21,23 +21,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"ebb/broker"
-	"ebb/broker/awsapi/awstest"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider/aws"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider/aws"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// s3Bed is a broker whose credentials are sessions at Ceph's RADOS Gateway, which is reached over TLS.
+// s3Bed is a broker that issues sessions at Ceph's RADOS Gateway, which is reached over TLS.
 type s3Bed struct {
 	*bed
 	endpoint, bucket string
-	own, direct      *s3.Client   // ebb's own key, not by egress; direct over TLS
-	chunked          atomic.Int64 // payloads that have come in chunks with a checksum behind them
+	own, direct      *s3.Client   // with ebb's own key, without egress; direct uses TLS
+	chunked          atomic.Int64 // payloads that arrived in chunks with a checksum after them
 }
 
-// newS3Bed makes a bucket, and a role that may everything in buckets.
+// newS3Bed makes a bucket, and a role with full access to buckets.
 func newS3Bed(t *testing.T) *s3Bed {
 	t.Helper()
 	at, err := url.Parse(counterpart.Need(t, "EBB_TEST_RGW"))
@@ -67,7 +67,7 @@ func newS3Bed(t *testing.T) *s3Bed {
 	b.direct = s3.NewFromConfig(over, func(o *s3.Options) { o.UsePathStyle = true })
 	must := func(_ any, err error) {
 		t.Helper()
-		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") { // it ends some answers early, and is asked again
+		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") { // the gateway ends some responses early, and the request is repeated
 			t.Fatal(err)
 		}
 	}
@@ -93,14 +93,14 @@ func newS3Bed(t *testing.T) *s3Bed {
 	return b
 }
 
-// leadsHere has a name lead to loopback, and lets egress go there.
+// leadsHere makes a name resolve to loopback, and allows egress to connect there.
 func (b *bed) leadsHere(name string) {
 	b.names.answers[name+"."] = [][]string{{"127.0.0.1"}}
 	b.cfg.Dialer.Private[name] = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 }
 
-// tool is a client of S3 in a box, which has placeholders of the scopes' leases as its key.
-func (b *s3Bed) tool(t *testing.T, x *box, scope string, change ...func(*s3.Options)) *s3.Client {
+// tool is an S3 client in a sandbox. Its key is the placeholder of a lease for the scope.
+func (b *s3Bed) tool(t *testing.T, x *sandbox, scope string, change ...func(*s3.Options)) *s3.Client {
 	t.Helper()
 	cfg := sdk.Config{
 		Region: "us-east-1", BaseEndpoint: &b.endpoint, HTTPClient: x.client(t, false), Retryer: func() sdk.Retryer { return sdk.NopRetryer{} },
@@ -109,8 +109,8 @@ func (b *s3Bed) tool(t *testing.T, x *box, scope string, change ...func(*s3.Opti
 	return s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) { o.UsePathStyle = true }}, change...)...)
 }
 
-// s3Box is a box of a task that may everything in the bucket.
-func (b *s3Bed) s3Box(t *testing.T) *box {
+// s3Box returns a sandbox whose task has full access to the bucket.
+func (b *s3Bed) s3Box(t *testing.T) *sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("s3:**:*")

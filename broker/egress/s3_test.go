@@ -15,13 +15,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 const allOfIn = "s3:BUCKET/in/**:read s3:BUCKET/in/**:write s3:BUCKET/in/**:list s3:BUCKET/in/**:delete"
 
-// A client of S3 in a box signs with a key that it made up; what arrives at the gateway is signed
-// with the session, whatever the name of the object and however the payload comes.
+// An S3 client in a sandbox signs with an invented key. The request at the gateway is signed with
+// the session, whatever the name of the object and the encoding of the payload.
 func TestS3(t *testing.T) {
 	t.Parallel()
 	b := newS3Bed(t)
@@ -64,7 +64,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// Payloads in chunks with a checksum behind them, as clients send streams, and uploads in parts.
+// Payloads in chunks with a checksum after them, as clients send streams, and multipart uploads.
 func TestS3Uploads(t *testing.T) {
 	t.Parallel()
 	b := newS3Bed(t)
@@ -84,8 +84,8 @@ func TestS3Uploads(t *testing.T) {
 	if err := stream(c, "in/unsigned", ""); err != nil {
 		t.Errorf("a stream: %v", err)
 	}
-	// Gateways that are older than this form take its signature, and then hash its frames as if
-	// they were the payload: that of ebb's own key, too.
+	// Older gateways accept the signature of this form, and then hash its frames as if they were
+	// the payload. That happens with ebb's own key, too.
 	const unknown = "XAmzContentSHA256Mismatch"
 	if err, direct := stream(c, "in/chunks", types.ChecksumAlgorithmCrc32), stream(b.direct, "in/direct", types.ChecksumAlgorithmCrc32); (err == nil) != (direct == nil) || err != nil && (!strings.Contains(err.Error(), unknown) || !strings.Contains(direct.Error(), unknown)) {
 		t.Errorf("in chunks: %v; without egress: %v", err, direct)
@@ -119,8 +119,8 @@ func TestS3Uploads(t *testing.T) {
 	}
 }
 
-// E71 and E95: a URL that a client has presigned holds the placeholder where everybody reads it, and a payload
-// whose chunks are signed is signed with no key of the session's: neither leaves.
+// E71 and E95: a URL that a client has presigned shows the placeholder, and a payload with signed
+// chunks is not signed with the key of the session. Both are refused.
 func TestS3Refuses(t *testing.T) {
 	t.Parallel()
 	b := newS3Bed(t)
@@ -156,10 +156,18 @@ func TestS3Refuses(t *testing.T) {
 			t.Errorf("%s: %d %s", what, res.StatusCode, body)
 		}
 	}
+	for name, tt := range map[string]struct{ url, claim, next string }{
+		"another key":              {b.endpoint + "/" + b.bucket + "/out/a", claim, "The scope s3:" + b.bucket + "/out/a:read covers it. "},
+		"signed for another place": {at, strings.Replace(claim, "us-east-1", "eu-west-1", 1), "No scope that the task may ask for covers it. "},
+	} {
+		if _, body := send(t, c, "GET", tt.url, "", "Authorization", tt.claim); !strings.Contains(refused(t, body).Detail, tt.next) {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
 }
 
-// E83: what was added to a request of S3 is marked when it comes back, as it does in S3's own errors; and
-// when the task is over, its session is refused by the gateway too.
+// E83: an injected value of an S3 request is marked in the response, for example in errors of S3.
+// After the end of the task, the gateway refuses its session.
 func TestS3Redacts(t *testing.T) {
 	t.Parallel()
 	b := newS3Bed(t)

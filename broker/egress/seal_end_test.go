@@ -8,27 +8,27 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestSealedEnds: what an answer has made is over with its task, with the lease by which the request
-// left, and when it is revoked.
+// TestSealedEnds: a credential of a response ends with its task, with the lease of the request that
+// created it, and when it is revoked.
 func TestSealedEnds(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
 	operator := k.Principals[brokertest.Operator]
-	for name, end := range map[string]func(x *box, parent, id string) error{
-		"its own end": func(_ *box, _, id string) error {
+	for name, end := range map[string]func(x *sandbox, parent, id string) error{
+		"its own end": func(_ *sandbox, _, id string) error {
 			_, err := k.Broker.RevokeLease(t.Context(), operator, id, "over")
 			return err
 		},
-		"that of its parent": func(_ *box, parent, _ string) error {
+		"that of its parent": func(_ *sandbox, parent, _ string) error {
 			_, err := k.Broker.RevokeLease(t.Context(), operator, parent, "over")
 			return err
 		},
-		"that of its task": func(x *box, _, _ string) error {
+		"that of its task": func(x *sandbox, _, _ string) error {
 			_, err := k.Broker.CompleteTask(t.Context(), k.Principals[brokertest.Runner], x.s.Task.ID, 0)
 			return err
 		},
@@ -56,8 +56,8 @@ func TestSealedEnds(t *testing.T) {
 	}
 }
 
-// TestNothingIsHandedOnUnrecorded: while the journal does not take what was made, the box gets no answer and no
-// placeholder that works, also when it is up again.
+// TestNothingIsHandedOnUnrecorded: while the database does not store a new credential, the sandbox
+// gets no response and no working placeholder, not even after the database is back.
 func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -65,14 +65,14 @@ func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.does(func(w http.ResponseWriter, _ *http.Request) {
-		k.journal.down.Store(true)
+		k.store.down.Store(true)
 		_, _ = io.WriteString(w, `{"access_token":"`+made+`"}`)
 	})
 	res, body := k.login(t, k.x)
 	if res.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, egress.Prefix) {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
-	k.journal.down.Store(false)
+	k.store.down.Store(false)
 	for _, l := range k.sealedLeases(t, k.x.s.Task.ID) {
 		if l.State == broker.LeaseLive || k.works(t, k.x, egress.Prefix+l.ID, "/v1/a") {
 			t.Errorf("it is %s", l.State)
@@ -80,8 +80,8 @@ func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 	}
 }
 
-// TestSealingAgainstTheEnd: (E101) sixteen logins race the end of their task. Whatever got through before is
-// over with it.
+// TestSealingAgainstTheEnd (E101): sixteen logins race the end of their task. Credentials of the
+// logins that succeeded before end with it.
 func TestSealingAgainstTheEnd(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -98,7 +98,7 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			if _, body, _ := try(t, c, "POST", k.url+"/oauth/token", "x"); strings.Contains(body, made) {
-				t.Error("a box has it")
+				t.Error("a sandbox has the token")
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 	if _, err := k.Broker.CompleteTask(t.Context(), k.Principals[brokertest.Runner], k.x.s.Task.ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range k.sealedLeases(t, k.x.s.Task.ID) { // from the moment at which its end was acknowledged
+	for _, l := range k.sealedLeases(t, k.x.s.Task.ID) { // from the acknowledgement of the end on
 		if _, err := k.Broker.Use(t.Context(), broker.Caller{TaskID: l.TaskID}, l.ID); err == nil {
 			t.Errorf("%s can be used", l.ID)
 		}
@@ -123,7 +123,8 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 	}
 }
 
-// TestSealedWithinItsLease: who may not use what would be made makes nothing: the request stays.
+// TestSealedWithinItsLease: if the lease does not cover the use of the new credential, the request
+// is refused.
 func TestSealedWithinItsLease(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -148,12 +149,12 @@ func TestSealedWithinItsLease(t *testing.T) {
 	}
 	before := len(k.arrived())
 	if res, body := k.login(t, x); res.StatusCode != http.StatusForbidden || len(k.arrived()) != before {
-		t.Errorf("where nobody keeps it: %d %s", res.StatusCode, body)
+		t.Errorf("without a store for credentials: %d %s", res.StatusCode, body)
 	}
 }
 
-// TestSealedIsNamedOrNotUsed: what an answer has made is added to no request that does not name it, though
-// its lease is the newest that is for one.
+// TestSealedIsNamedOrNotUsed: a credential of a response is not added to a request that does not
+// name it, even if its lease is the newest that covers the request.
 func TestSealedIsNamedOrNotUsed(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -167,14 +168,14 @@ func TestSealedIsNamedOrNotUsed(t *testing.T) {
 	}
 }
 
-// However many leases a task gets, the older ones that requests leave by are found: also by another box.
+// Older leases are found however many leases a task has, also by another sandbox of the task.
 func TestNewLeasesPushNothingOut(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
 	if _, err := k.x.s.Ask(t, tokenScopes); err != nil {
 		t.Fatal(err)
 	}
-	for range 205 { // more than are looked at in one go
+	for range 205 { // more than one query reads
 		if _, err := k.x.s.Ask(t, "stripe:charges:read"); err != nil {
 			t.Fatal(err)
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// TestAnswersThatMakeNothing: an error makes no credential, and what it says beside is marked as ever.
-// Another spelling of the route, and another method, give nothing away.
+// TestAnswersThatMakeNothing: an error response creates no credential, and secrets in it are marked
+// as usual. Another spelling of the route, or another method, discloses nothing.
 func TestAnswersThatMakeNothing(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -41,7 +41,7 @@ func TestAnswersThatMakeNothing(t *testing.T) {
 			return n >= 2 && len(k.sealedLeases(t, k.x.s.Task.ID)) == before+2
 		})
 	}
-	k.says(`{"error":"authorization_pending"}`) // RFC 8628, with the status that some servers give it
+	k.says(`{"error":"authorization_pending"}`) // RFC 8628, with the status that some servers use
 	if res, got := k.login(t, k.x); res.StatusCode != http.StatusOK || got != `{"error":"authorization_pending"}` {
 		t.Errorf("%d %s", res.StatusCode, got)
 	}
@@ -58,7 +58,7 @@ func TestAnswersThatMakeNothing(t *testing.T) {
 			}
 		}
 	}
-	if n := len(k.sealedLeases(t, k.x.s.Task.ID)); n != count+2 { // POST with a query is the route
+	if n := len(k.sealedLeases(t, k.x.s.Task.ID)); n != count+2 { // POST with a query matches the route
 		t.Errorf("%d more", n-count)
 	}
 	k.does(func(w http.ResponseWriter, _ *http.Request) {
@@ -70,7 +70,7 @@ func TestAnswersThatMakeNothing(t *testing.T) {
 	}
 }
 
-// A credential is one whatever kind of success its answer calls itself.
+// A credential is replaced whichever success status its response has.
 func TestSealedByEachSuccess(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -88,7 +88,8 @@ func TestSealedByEachSuccess(t *testing.T) {
 	}
 }
 
-// What has reached nobody has made nothing, and fills no max_live; of what was sent nobody knows.
+// A request without a connection has created nothing, and does not count for max_live. The result
+// of a request that was sent is unknown.
 func TestSealingWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)

@@ -7,24 +7,24 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 const clientScopes = "web:token:create web:data:read"
 
-// newClients is a bed whose token endpoint knows a client by its secret (RFC 6749 section 2.3.1), which
-// the provider of kind static adds. Its hosts are that one alone.
+// newClients returns a bed with a token endpoint that authenticates clients by their secret (RFC
+// 6749 section 2.3.1), which the provider of kind static adds. Its only host is that endpoint.
 func newClients(t *testing.T) *tokens {
 	t.Helper()
 	k := newTokensOf(t, "static", func(k *tokens) (provider.Driver, error) {
 		return static.New("web", static.Config{
 			Secret: "stripe", Hosts: []string{k.host}, Inject: static.Place{Basic: &static.Basic{User: "client-1"}},
-			Grants: provider.Grants[exact.Rule]{
+			Grants: provider.Grants[stricturl.Rule]{
 				"token": {"create": {Methods: []string{"POST"}, Paths: []string{"/oauth/**"}}},
 				"data":  {"read": {Methods: []string{"GET"}, Paths: []string{"/v1/**"}}},
 				"more":  {"read": {Methods: []string{"GET"}, Paths: []string{"/v2/**"}}},
@@ -42,9 +42,9 @@ func newClients(t *testing.T) *tokens {
 	return k
 }
 
-// asked is a lease that may log in, as a header of Basic in which a tool has put it for its client's
-// secret.
-func (k *tokens) asked(t *testing.T, x *box) (tok broker.Token, header string) {
+// asked returns a lease for the login, and the Basic header in which a tool has put its placeholder
+// as the client secret.
+func (k *tokens) asked(t *testing.T, x *sandbox) (tok broker.Token, header string) {
 	t.Helper()
 	tok, err := x.s.Ask(t, clientScopes)
 	if err != nil {
@@ -53,8 +53,9 @@ func (k *tokens) asked(t *testing.T, x *box) (tok broker.Token, header string) {
 	return tok, "Basic " + base64.StdEncoding.EncodeToString([]byte("my-client:"+tok.Token.Reveal()))
 }
 
-// TestSealedOfAClient (E89): a client logs in with a secret that ebb adds, and works on with what it gets, which no
-// box sees. The secret goes to the token endpoint and nowhere else, and what it gives to what its use names.
+// TestSealedOfAClient (E89): a client logs in with a secret that ebb adds, and continues with the
+// resulting token, which no sandbox sees. The secret is sent only to the token endpoint, and the
+// token only to the hosts of its configuration.
 func TestSealedOfAClient(t *testing.T) {
 	t.Parallel()
 	k := newClients(t)
@@ -92,8 +93,8 @@ func TestSealedOfAClient(t *testing.T) {
 	}
 }
 
-// TestSealedOfAClientElsewhere: (E77) what a client has got is good at no other host, in no other task and for no
-// other tool than its lease is, and not after that has ended.
+// TestSealedOfAClientElsewhere (E77): the token is not valid for other hosts, other tasks or other
+// tools than those of its lease, nor after the end of the lease.
 func TestSealedOfAClientElsewhere(t *testing.T) {
 	t.Parallel()
 	k := newClients(t)

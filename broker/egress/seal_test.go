@@ -5,6 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,39 +19,34 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/provider"
-	web "ebb/broker/provider/http"
-	"ebb/scopes"
+	web "github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// made is what the upstream's token endpoint answers, and nobody in a box may see.
+// made is the token that the upstream returns, and that no sandbox may see.
 const made = "at_canary_made_0123456789"
 
-// tokens is a bed with a provider whose token endpoint answers as said; /v1/ says what a request
-// came with.
+// tokens is a bed with a provider whose token endpoint returns a set response. Requests to /v1/ get
+// their credential back.
 type tokens struct {
 	*bed
-	x       *box
-	url     string
-	answer  atomic.Pointer[http.HandlerFunc]
-	journal downJournal
+	x      *sandbox
+	url    string
+	answer atomic.Pointer[http.HandlerFunc]
+	store  downStore
 }
 
-// downJournal is one that takes no word of what came of an intent while it is down.
-type downJournal struct {
-	broker.Journal
+// downStore is a database that stores no result of an intent while it is down.
+type downStore struct {
+	broker.Store
 	down atomic.Bool
 }
 
-func (j *downJournal) Append(ctx context.Context, r broker.Record) error {
+func (j *downStore) Append(ctx context.Context, r broker.Record) error {
 	if j.down.Load() && r.SettleLease != nil {
 		return errors.New("down")
 	}
-	return j.Journal.Append(ctx, r)
+	return j.Store.Append(ctx, r)
 }
 
 const tokenScopes = "web:api.example.com/oauth/**:write web:api.example.com/v1/**:read"
@@ -62,7 +63,7 @@ func newTokens(t *testing.T) *tokens {
 	})
 }
 
-// newTokensOf does so with a provider "web" of another kind.
+// newTokensOf is the same with a provider "web" of another kind.
 func newTokensOf(t *testing.T, kind string, of func(*tokens) (provider.Driver, error)) *tokens {
 	t.Helper()
 	k := &tokens{}
@@ -79,9 +80,9 @@ func newTokensOf(t *testing.T, kind string, of func(*tokens) (provider.Driver, e
 		t.Fatal(err)
 	}
 	c := k.Config
-	k.journal.Journal = c.Journal
-	c.Journal, c.Registerer, c.Providers = &k.journal, nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: kind, Resource: "https://web.test/"}}
-	if k.Broker, err = broker.New(t.Context(), c); err != nil {
+	k.store.Store = c.Store
+	c.Store, c.Registerer, c.Providers = &k.store, nil, map[string]broker.Provider{"stripe": c.Providers["stripe"], "web": {Driver: d, Kind: kind, Resource: "https://web.test/"}}
+	if k.Broker, err = core.New(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	k.with(t, func(p *egress.Config) { p.Leases, p.Record, p.Answers = k.Broker, k.Broker, k.Broker })
@@ -90,8 +91,8 @@ func newTokensOf(t *testing.T, kind string, of func(*tokens) (provider.Driver, e
 	return k
 }
 
-// another is the box of another task.
-func (k *tokens) another(t *testing.T) *box {
+// another returns the sandbox of another task.
+func (k *tokens) another(t *testing.T) *sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("stripe:**:* web:**:*")
@@ -104,14 +105,14 @@ func (k *tokens) says(body string) {
 
 func (k *tokens) does(h http.HandlerFunc) { k.answer.Store(&h) }
 
-// login asks the token endpoint, and returns the answer.
-func (k *tokens) login(t *testing.T, x *box, headers ...string) (*http.Response, string) {
+// login sends a request to the token endpoint, and returns the response.
+func (k *tokens) login(t *testing.T, x *sandbox, headers ...string) (*http.Response, string) {
 	t.Helper()
 	return send(t, x.client(t, false), "POST", k.url+"/oauth/token", "grant_type=x", headers...)
 }
 
-// token is a placeholder that login has got.
-func (k *tokens) token(t *testing.T, x *box, headers ...string) string {
+// token returns the placeholder that a login has returned.
+func (k *tokens) token(t *testing.T, x *sandbox, headers ...string) string {
 	t.Helper()
 	res, body := k.login(t, x, headers...)
 	var a struct {
@@ -123,19 +124,19 @@ func (k *tokens) token(t *testing.T, x *box, headers ...string) string {
 	return a.Token
 }
 
-// works reports whether a placeholder is good for a request of a box.
-func (k *tokens) works(t *testing.T, x *box, token, path string) bool {
+// works reports whether a sandbox can use a placeholder for a request.
+func (k *tokens) works(t *testing.T, x *sandbox, token, path string) bool {
 	t.Helper()
 	return k.worksAt(t, x, token, k.url+path)
 }
 
-// worksAt does so at another place than the bed's.
-func (k *tokens) worksAt(t *testing.T, x *box, token, url string) bool {
+// worksAt is works for another URL than the bed's.
+func (k *tokens) worksAt(t *testing.T, x *sandbox, token, url string) bool {
 	t.Helper()
 	before := len(k.arrived())
 	res, body, err := try(t, x.client(t, false), "GET", url, "", "Authorization", "Bearer "+token)
 	if strings.Contains(body, made) {
-		t.Errorf("the box sees it: %s", body)
+		t.Errorf("the sandbox sees the token: %s", body)
 	}
 	seen := k.arrived()[before:]
 	good := err == nil && res.StatusCode == http.StatusOK
@@ -145,10 +146,10 @@ func (k *tokens) worksAt(t *testing.T, x *box, token, url string) bool {
 	return good
 }
 
-// sealedLeases are those of a task that have a parent.
+// sealedLeases returns the leases of a task that have a parent.
 func (k *tokens) sealedLeases(t *testing.T, taskID string) (all []broker.Lease) {
 	t.Helper()
-	ls, err := k.Config.Journal.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: k.Config.Now(), Handles: true, Page: broker.Page{Limit: 100}})
+	ls, err := k.Config.Store.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: k.Config.Now(), Handles: true, Page: broker.Page{Limit: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +161,8 @@ func (k *tokens) sealedLeases(t *testing.T, taskID string) (all []broker.Lease) 
 	return all
 }
 
-// TestSealedAnswer (E89): the box gets a placeholder, works with it where the configuration says
-// so, and nowhere does what the upstream has made show. It is a lease of the record.
+// TestSealedAnswer (E89): the sandbox gets a placeholder, and can use it where the configuration
+// allows. The token is visible nowhere. Its lease is in the audit log.
 func TestSealedAnswer(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -185,7 +186,7 @@ func TestSealedAnswer(t *testing.T) {
 	}
 	token, _ := a["access_token"].(string)
 	if all := body + fmt.Sprint(res.Header, res.Trailer); strings.Contains(all, "canary") || a["note"] != "[redacted]" || a["other"] != "[redacted]" || a["refresh_token"] != "[redacted]" || a["token_type"] != "Bearer" || !strings.HasPrefix(token, egress.Prefix) {
-		t.Fatalf("the box got %s", all)
+		t.Fatalf("the sandbox got %s", all)
 	}
 	if !k.works(t, k.x, token, "/v1/a") {
 		t.Error("it does not work")
@@ -199,7 +200,7 @@ func TestSealedAnswer(t *testing.T) {
 		t.Error("it is added to what does not name it")
 	}
 	if k.works(t, k.another(t), token, "/v1/a") {
-		t.Error("another box has it, too")
+		t.Error("another sandbox can use it, too")
 	}
 	ls := k.sealedLeases(t, k.x.s.Task.ID)
 	live := 0
@@ -220,7 +221,7 @@ func TestSealedAnswer(t *testing.T) {
 	k.recorded(t, strings.TrimPrefix(token, egress.Prefix), parent.LeaseID)
 }
 
-// recorded looks whether the record says what was made, of what, and that it was used.
+// recorded checks that the audit log has the creation of the credential, its parent, and its use.
 func (k *tokens) recorded(t *testing.T, leaseID, parentID string) {
 	t.Helper()
 	es, err := k.Broker.Entries(t.Context(), k.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: k.x.s.Task.ID})
@@ -233,7 +234,7 @@ func (k *tokens) recorded(t *testing.T, leaseID, parentID string) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(e.Data), "canary") {
-			t.Errorf("on the record: %s", e.Data)
+			t.Errorf("in the audit log: %s", e.Data)
 		}
 		if e.LeaseID != leaseID {
 			continue
@@ -244,6 +245,6 @@ func (k *tokens) recorded(t *testing.T, leaseID, parentID string) {
 		}
 	}
 	if got := strings.Join(kinds, " "); !strings.HasPrefix(got, audit.LeaseIntended+" "+audit.LeaseIssued+" "+audit.EgressAllowed) {
-		t.Errorf("on the record: %s", got)
+		t.Errorf("in the audit log: %s", got)
 	}
 }

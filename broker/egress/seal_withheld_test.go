@@ -1,17 +1,17 @@
 package egress_test
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/issuance"
 	"net/http"
 	"strings"
 	"testing"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
 )
 
-// TestAnswersThatAreWithheld: what cannot be read in one way reaches nobody, and leaves nothing that
-// could be used.
+// TestAnswersThatAreWithheld: a response that can be read in several ways reaches no sandbox, and
+// leaves no usable credential.
 func TestAnswersThatAreWithheld(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -73,18 +73,18 @@ func TestAnswersThatAreWithheld(t *testing.T) {
 			k.endSealed(t)
 			continue
 		}
-		if res.StatusCode != http.StatusBadGateway || strings.TrimSpace(got) != `{"error":"egress_denied","reason":"`+tt.reason+`"}` {
+		if res.StatusCode != http.StatusBadGateway || refused(t, got).Reason != tt.reason {
 			t.Errorf("%s: %d %.200s, want %s", name, res.StatusCode, got, tt.reason)
 		}
 		for _, l := range k.sealedLeases(t, k.x.s.Task.ID) {
-			if l.State == broker.LeaseLive || l.State == broker.LeaseIntent || l.RevokedBy == broker.Self && l.Upstream.Handle != "" {
+			if l.State == broker.LeaseLive || l.State == broker.LeaseIntent || l.RevokedBy == issuance.Self && l.Upstream.Handle != "" {
 				t.Errorf("%s: left a lease that is %s", name, l.State)
 			}
 		}
 	}
 }
 
-// endSealed ends what is live of it.
+// endSealed revokes the credentials of responses.
 func (k *tokens) endSealed(t *testing.T) {
 	t.Helper()
 	for _, l := range k.sealedLeases(t, k.x.s.Task.ID) {

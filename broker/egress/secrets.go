@@ -7,14 +7,19 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
-	"ebb/broker"
-	"ebb/broker/clientcert"
-	"ebb/broker/egress/redact"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// lookFor has what was added, and the key of what is shown, looked for in the answer.
-func (s *sending) lookFor(use broker.Usable, before, after *http.Request, shown *clientcert.Certificate) error {
+// lookFor makes the redactor that finds the injected secrets, and the key of the client
+// certificate, in the response.
+func (s *outbound) lookFor(use broker.Usable, before, after *http.Request, shown *clientcert.Certificate) error {
 	if use.Bare {
 		return nil
 	}
@@ -33,15 +38,15 @@ func (s *sending) lookFor(use broker.Usable, before, after *http.Request, shown 
 	return deny(Doubt, err)
 }
 
-// signed are headers that say how a request is signed for AWS. No secret is in them, and the
-// signature is good for this request alone.
+// signed are the headers of an AWS signature. They hold no secret, and the signature is valid for
+// this request alone.
 var signed = []string{"Authorization", "X-Amz-Date", "X-Amz-Content-Sha256"}
 
-// schemes are those that may stand alone before a secret. Another first word may be a part of
-// it, as the first pair of a Cookie is.
+// schemes are authorization schemes: a secret after one is looked for without it. Any other first
+// word may be a part of the secret, as the first pair of a Cookie is.
 var schemes = []string{"bearer", "basic", "token", "dpop", "apikey"}
 
-// secretsOf is what an injector added: values of headers, in Basic its two parts, and
+// secretsOf returns what an injector added: values of headers, user and password of Basic, and
 // values of parameters.
 func secretsOf(before, after *http.Request) ([]string, error) {
 	aws := strings.HasPrefix(after.Header.Get("Authorization"), awsScheme+" ")
@@ -84,4 +89,45 @@ func secretsOf(before, after *http.Request) ([]string, error) {
 		}
 	}
 	return secrets, nil
+}
+
+// discloses returns what finds credentials that the response creates; nil = the response creates
+// none. If the names that a provider states cannot be searched for, the request is refused.
+func (s *outbound) discloses(use broker.Usable, r *http.Request) (*redact.Named, error) {
+	d, is := use.Injector.(provider.Discloser)
+	if !is {
+		return nil, nil
+	}
+	names := d.Discloses(r, use.Target)
+	if names.Empty() {
+		return nil, nil
+	}
+	return s.b.p.named.of(names)
+}
+
+// maxNamed is how many are cached; a provider has one or two.
+const maxNamed = 256
+
+// named caches what finds credentials by their names.
+type named struct {
+	mu  sync.Mutex
+	all *simplelru.LRU[*provider.Disclosed, *redact.Named]
+}
+
+func newNamed() (*named, error) {
+	all, err := simplelru.NewLRU[*provider.Disclosed, *redact.Named](maxNamed, nil)
+	return &named{all: all}, err
+}
+
+func (n *named) of(names *provider.Disclosed) (*redact.Named, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found, is := n.all.Get(names); is {
+		return found, nil
+	}
+	made, err := redact.NewNamed(names.Members, names.Parameters)
+	if err == nil {
+		n.all.Add(names, made)
+	}
+	return made, err
 }

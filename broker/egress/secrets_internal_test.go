@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/egress/redact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// TestWhatIsLookedFor: of what an injector added, all that is secret, however it stands there.
+// TestWhatIsLookedFor: all secrets that an injector added are looked for, wherever they are in the
+// request.
 func TestWhatIsLookedFor(t *testing.T) {
 	t.Parallel()
 	pair := base64.StdEncoding.EncodeToString([]byte("x-access-token:ghs_0123456789"))
@@ -42,8 +43,8 @@ func TestWhatIsLookedFor(t *testing.T) {
 	}
 }
 
-// TestWhatCanBeAddedCanBeFound: the longest secret that there is, wherever it is put, has a
-// redactor, and one that a task may have.
+// TestWhatCanBeAddedCanBeFound: a redactor can be built for the longest possible secret, wherever
+// it is injected, and fits into the limits of a task.
 func TestWhatCanBeAddedCanBeFound(t *testing.T) {
 	t.Parallel()
 	if provider.MinInjected != redact.MinSecret {

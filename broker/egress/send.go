@@ -3,6 +3,11 @@ package egress
 import (
 	"context"
 	"errors"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,57 +15,52 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/egress/redact"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
 )
 
-// sending is one request on its way out and its answer on the way back. It is used once.
-type sending struct {
-	b       *box
-	ctx     context.Context // ends with the task and the lease
-	cut     context.CancelCauseFunc
-	leaseID string
-	done    func()                             // it no longer lives by leaseID
-	anew    func() (leaseID string, err error) // chooses it again; nil = the box has named it
-	host    exact.Host
-	tunnel  *tunnel
-	upgrade *upgrade // nil = it is no WebSocket
-	scribe  *scribe  // nil = no rule wants it written down
+// outbound is one request to an upstream and its response. It is used once.
+type outbound struct {
+	b                  *endpoint
+	ctx                context.Context // ends with the task and the lease
+	disconnect         context.CancelCauseFunc
+	leaseID            string
+	done               func()                             // ends its dependence on leaseID
+	rechoose           func() (leaseID string, err error) // chooses the lease again; nil = the sandbox has named it
+	host               stricturl.Host
+	tunnel             *tunnel
+	upgrade            *upgrade            // nil = not a WebSocket
+	transcriptRecorder *transcriptRecorder // nil = no rule requires a transcript
 
-	x        broker.Exchange // what the record says of it
-	allowed  bool            // it is on the record as such
+	x        broker.Exchange // audit log entry
+	allowed  bool            // the entry was written
 	began    time.Time
 	sent     atomic.Int64
 	received atomic.Int64
-	answered atomic.Bool                  // the upstream has begun to
-	unread   atomic.Bool                  // the body of the request cannot be read
-	broken   atomic.Bool                  // the answer has not come to its end
-	ended    atomic.Pointer[exact.Reason] // why a WebSocket did, where ebb ended it; nil = no such reason
-	long     bool                         // the answer says that it is
-	pool     *pool                        // of the upstream
+	answered atomic.Bool                      // the response has begun
+	unread   atomic.Bool                      // the body of the request cannot be read
+	broken   atomic.Bool                      // the response has ended early
+	ended    atomic.Pointer[stricturl.Reason] // why ebb ended a WebSocket; nil = no such reason
+	long     bool                             // the response has at least longAnswer bytes
+	pool     *pool                            // connections to the upstream
 
-	ends     time.Time       // when the lease has had its time
-	expiry   *time.Timer     // cuts then
-	redactor *redactor       // of what was added; nil = nothing was
-	named    *redact.Named   // credentials that the answer makes; nil = it makes none
-	sealing  *broker.Sealing // what the answer may make; nil = nothing that is kept
-	members  []string        // of the answer that hold it
-	hidden   []*redactor     // of what it has made, for all else of the answer
-	echoes   atomic.Int64    // secrets that came back
+	ends     time.Time         // when the lease expires
+	expiry   *time.Timer       // disconnects then
+	redactor *redactor         // of injected secrets; nil = none
+	named    *redact.Named     // finds credentials that the response creates; nil = it creates none
+	sealing  *issuance.Sealing // credentials that the response may create and ebb stores; nil = none
+	members  []string          // members of the response that hold them
+	hidden   []*redactor       // redactors of the new credentials, for the rest of the response
+	redacted atomic.Int64      // secrets that were found in the response
 }
 
-// over lets go of what it holds, when the answer is all back.
-func (s *sending) over() {
+// release releases everything that the request holds, after the end of the response.
+func (s *outbound) release() {
 	if s.expiry != nil {
 		s.expiry.Stop()
 	}
-	s.written() // while it is known still what is secret
-	s.unseal()
+	s.endTranscript() // needs the redactors that are released below
+	s.releaseSealing()
 	if s.redactor != nil {
-		s.b.p.redactors.give(s.redactor, s.life())
+		s.b.p.redactors.give(s.redactor, s.remaining())
 	}
 	if s.pool != nil {
 		s.b.p.pools.leave(s.pool, s.b.p.cfg.Now())
@@ -71,38 +71,38 @@ func (s *sending) over() {
 	}
 }
 
-// lives has it end with its lease from here on.
-func (s *sending) lives() { s.done = s.b.p.cuts.add(s.cut, s.leaseID) }
+// endWithLease makes the request end with its lease from here on.
+func (s *outbound) endWithLease() { s.done = s.b.p.active.add(s.disconnect, s.leaseID) }
 
-// life is for how long the lease may be used still, 0 when it was cut. Who only hangs up ends
-// nothing.
-func (s *sending) life() time.Duration {
+// remaining returns how long the lease is still valid, and 0 after a disconnection. A client that
+// hangs up is not a disconnection.
+func (s *outbound) remaining() time.Duration {
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return 0
 	}
 	return s.ends.Sub(s.b.p.cfg.Now())
 }
 
-// authority is what Host says: without the port that https has.
-func (s *sending) authority() string {
+// authority returns the Host of the request: without the port if that is 443.
+func (s *outbound) authority() string {
 	if s.host.Port == 443 {
 		return s.host.Name
 	}
 	return s.host.String()
 }
 
-// RoundTrip implements http.RoundTripper. The credential is asked for when everything
-// else is done, and is in a copy of the request that nothing but the transport sees. If
-// its lease ends from here on, the context of the request does, too.
-func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. The credential is fetched after all other checks, and
+// added to a copy of the request that only the transport sees. From then on the context of the
+// request ends with the lease.
+func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 	use, err := s.use()
 	if err != nil {
 		return nil, err
 	}
 	if use.Injector == nil {
-		return nil, deny(NotAllowed, errors.New("the credential opens sessions, and is for no request"))
+		return nil, deny(NotAllowed, provider.Elsewhere("its credential is for sessions, not for HTTP requests"))
 	}
-	// Not the context of r: by that, interim answers would go back unread.
+	// Not the context of r: its trace would pass interim responses (1xx) on unchecked.
 	out := r.Clone(s.ctx)
 	dropPlaceholder(out)
 	before := out.Clone(out.Context())
@@ -113,9 +113,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, deny(Doubt, err)
 	}
 	if s.upgrade != nil && !upgrades(use, out) {
-		return nil, deny(NotAllowed, errors.New("its lease is for no WebSocket"))
+		return nil, deny(NotAllowed, provider.Elsewhere("its credential does not allow WebSockets"))
 	}
-	if strayIn(out.Header) { // a claim that nobody has signed anew
+	if strayIn(out.Header) { // an AWS signature with a placeholder that the provider has not replaced
 		return nil, deny(StrayPlaceholder, nil)
 	}
 	if s.named, err = s.discloses(use, out); err != nil {
@@ -134,7 +134,7 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host, shown); err != nil {
 		return nil, err
 	}
-	if err := s.writeDown(use); err != nil {
+	if err := s.beginTranscript(use); err != nil {
 		return nil, err
 	}
 	if err := s.seals(use, out); err != nil {
@@ -149,9 +149,9 @@ func (s *sending) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.trip(out)
 }
 
-// use asks for the credential, which is cut from here on when its time is over.
-func (s *sending) use() (broker.Usable, error) {
-	if s.anew == nil && !s.b.free.asks(s.leaseID) { // what ebb has chosen is no guess
+// use asks the broker for the lease, and disconnects the request when the lease expires.
+func (s *outbound) use() (broker.Usable, error) {
+	if s.rechoose == nil && !s.b.workLimits.allowLease(s.leaseID) { // a lease that ebb chose is not a guess of the sandbox
 		return broker.Usable{}, deny(TooOften, nil)
 	}
 	use, err := s.usable()
@@ -159,12 +159,12 @@ func (s *sending) use() (broker.Usable, error) {
 		return broker.Usable{}, err
 	}
 	s.ends = use.Target.ExpiresAt
-	s.expiry = time.AfterFunc(s.life(), func() { s.cut(errExpiry) })
+	s.expiry = time.AfterFunc(s.remaining(), func() { s.disconnect(errExpiry) })
 	return use, nil
 }
 
-// dropPlaceholder removes it from the query, the one place that Clean leaves, however it
-// is escaped there.
+// dropPlaceholder removes placeholders from the query, however they are escaped. Clean removes
+// those elsewhere.
 func dropPlaceholder(r *http.Request) {
 	r.URL.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(r.URL.RawQuery, "&"), func(parameter string) bool {
 		text, err := url.QueryUnescape(parameter)
@@ -172,21 +172,21 @@ func dropPlaceholder(r *http.Request) {
 	}), "&")
 }
 
-// answer is what comes back, before anything of it goes to the box.
-func (s *sending) answer(r *http.Response) error {
+// answer checks and cleans a response before any of it goes to the sandbox.
+func (s *outbound) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
 	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {
 		return s.switched(r)
 	}
 	if r.StatusCode == http.StatusSwitchingProtocols || !identity(r.Header.Values("Content-Encoding")) {
-		return deny(BadAnswer, errors.New("the answer is in a form that cannot be read for secrets"))
+		return deny(BadAnswer, errors.New("the response has a content encoding or status that cannot be searched for secrets"))
 	}
 	if s.sealed(r.StatusCode) {
 		return s.seal(r)
 	}
 	s.clean(r.Header)
-	s.clean(r.Trailer) // of which the names are announced
+	s.clean(r.Trailer) // whose names are announced here
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
@@ -194,13 +194,13 @@ func (s *sending) answer(r *http.Response) error {
 		r.Body = &answerBody{ReadCloser: r.Body, s: s, r: r}
 		return nil
 	}
-	// A mark is shorter or longer than what it stands for: where it ends is said as it goes.
-	// ContentLength stays: an answer that has one is no stream, see flushTime.
+	// Marks change the length, so that the header is removed and the body is framed anew.
+	// r.ContentLength stays: it tells ReverseProxy that the response is not a stream (flushTime).
 	if r.Request == nil || r.Request.Method != http.MethodHead {
 		r.Header.Del("Content-Length")
 	}
 	dropDigests(r.Header)
-	count := func(n int) { s.echoes.Add(int64(n)) }
+	count := func(n int) { s.redacted.Add(int64(n)) }
 	if s.redactor != nil {
 		r.Body = s.redactor.Reader(r.Body, count)
 	}
@@ -211,10 +211,10 @@ func (s *sending) answer(r *http.Response) error {
 	return nil
 }
 
-// answerBody is a body whose trailers are read as its headers were.
+// answerBody is the body of a response whose trailers are cleaned as its headers were.
 type answerBody struct {
 	io.ReadCloser
-	s *sending
+	s *outbound
 	r *http.Response
 }
 

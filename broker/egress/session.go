@@ -2,74 +2,78 @@ package egress
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/pgwire"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/pgwire"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 const (
-	loginTime  = 10 * time.Second // until a box has said what session it wants, and its password
-	cancelTime = 5 * time.Second
-	sayTime    = 2 * time.Second // for a box to hear why not
+	loginTime   = 10 * time.Second // to receive the startup message and the password
+	cancelTime  = 5 * time.Second
+	refusalTime = 2 * time.Second // to send a refusal
 )
 
-// session is one of PostgreSQL's in a tunnel: the box logs in here with a placeholder, and what
-// it says afterwards goes on to a session that is opened with the credential.
+// session is a PostgreSQL session in a tunnel. The sandbox logs in to ebb with a placeholder. All
+// further data is relayed to a session that ebb opens with the credential.
 type session struct {
-	*sending
+	*outbound
 	srv   *pgwire.Server
 	hello pgwire.Hello
 	in    net.Conn
-	up    net.Conn // as it was dialled; nil = it was not
+	up    net.Conn // the dialled connection; nil = not dialled
 }
 
-// session serves a tunnel in which PostgreSQL is spoken, to its end.
-func (b *box) session(r *http.Request, t *tunnel) {
+// session serves a PostgreSQL tunnel to its end.
+func (b *endpoint) session(r *http.Request, t *tunnel) {
 	defer func() { _ = t.Close() }()
 	_ = t.SetDeadline(time.Now().Add(loginTime))
-	s := &session{srv: pgwire.NewServer(t), in: t, sending: &sending{b: b, tunnel: t, host: t.host, x: b.exchange(r)}}
+	s := &session{srv: pgwire.NewServer(t), in: t, outbound: &outbound{b: b, tunnel: t, host: t.host, x: b.exchange(r)}}
 	s.x.Host, s.x.Method, s.x.Protocol = t.host.String(), "", provider.PostgreSQL
-	leaseID, do, err := s.ask()
+	leaseID, do, err := s.readStartup()
 	switch {
-	case errors.Is(err, io.EOF): // it has changed its mind: without TLS, or without a password
+	case errors.Is(err, io.EOF): // the client requires TLS, or has no password
 		return
 	case err != nil:
-		b.deny(r, "", s.refuse(err))
+		b.deny(r, "", s.refuse(r.Context(), err))
 		return
 	}
 	defer s.connects(r.Context(), t)()
 	s.leaseID = leaseID
-	s.lives()
+	s.endWithLease()
 	if err := do(); err != nil {
-		s.x = s.refuse(err)
+		s.x = s.refuse(r.Context(), err)
 		if s.x.Cut = s.ctx.Err() != nil; !s.allowed {
 			b.deny(r, leaseID, s.x)
 		}
 	}
 }
 
-// ask reads what the box wants, by which lease, and what does it.
-func (s *session) ask() (leaseID string, do func() error, err error) {
+// readStartup reads the startup message and the password. It returns the lease named by the
+// placeholder, and the function that then serves the session or the cancel request.
+func (s *session) readStartup() (leaseID string, do func() error, err error) {
 	if s.hello, err = s.srv.Hello(); err != nil {
-		return "", nil, unsaid(err)
+		return "", nil, startupError(err)
 	}
 	if s.hello.Cancel != nil {
-		return s.cancels(*s.hello.Cancel)
+		return s.cancelRequest(*s.hello.Cancel)
 	}
 	password, err := s.srv.Password()
 	if err != nil {
-		return "", nil, unsaid(err)
+		return "", nil, startupError(err)
 	}
 	leaseID, is := strings.CutPrefix(password, Prefix)
 	if !is {
@@ -78,21 +82,23 @@ func (s *session) ask() (leaseID string, do func() error, err error) {
 	return leaseID, s.run, nil
 }
 
-// unsaid is an error of reading what a box says: of its own, or that nothing came in time.
-func unsaid(err error) error {
+// startupError returns the error for a failed startup: EOF and refusals unchanged, all others, such
+// as timeouts, as BadStartup.
+func startupError(err error) error {
 	if errors.Is(err, io.EOF) || errors.As(err, new(*pgwire.Refusal)) {
 		return err
 	}
 	return deny(BadStartup, err)
 }
 
-// run opens the session and has both sides speak until one of them is done.
+// run opens the session and relays until one side ends.
 func (s *session) run() error {
 	up, err := s.open()
 	if err != nil {
 		return err
 	}
-	// What was dialled is closed, and not what is encrypted on it, which says farewell first.
+	// The dialled connection is closed, not TLS on top of it, which would first send a
+	// close_notify.
 	defer func() { _ = s.up.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = s.up.Close() })()
 	key, forget := s.b.sessions.keep(s.leaseID, s.x.Database, s.host, up)
@@ -101,20 +107,20 @@ func (s *session) run() error {
 		return err
 	}
 	if err := s.srv.Ready(up.Parameters, key); err != nil {
-		return nil //nolint:nilerr // the box is gone, and nobody is to be told
+		return nil //nolint:nilerr // the client is gone, so that no refusal can be sent
 	}
-	return s.carry(up.Conn)
+	return s.relay(up.Conn)
 }
 
-// open asks for the credential when everything else is known, puts it on the record, and only
-// then connects. If its lease ends from here on, the context of the session does, too.
+// open fetches the credential after all other checks, writes the audit log entry, and only then
+// connects. From then on the context of the session ends with the lease.
 func (s *session) open() (up provider.Session, err error) {
 	use, err := s.use()
 	if err != nil {
 		return up, err
 	}
 	if use.Connector == nil {
-		return up, deny(NotAllowed, errors.New("the credential opens no session"))
+		return up, deny(NotAllowed, errors.New("the credential cannot open database sessions"))
 	}
 	at, is := use.Connector.Endpoint(use.Target.Scopes)
 	switch {
@@ -145,8 +151,8 @@ func (s *session) open() (up provider.Session, err error) {
 	return up, unquoted(err)
 }
 
-// dial connects to the host of the tunnel, wherever its name leads now, or to the address that
-// it led to.
+// dial connects to the host of the tunnel: at an address that it had before, or, if at is not
+// valid, at the address that it resolves to now.
 func (s *session) dial(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
 	p := s.b.p
 	if at.IsValid() {
@@ -157,8 +163,8 @@ func (s *session) dial(ctx context.Context, at netip.AddrPort) (net.Conn, error)
 	return c, err
 }
 
-// carry takes what both say to the other, until one of them is done.
-func (s *session) carry(up net.Conn) error {
+// relay copies in both directions until one side ends.
+func (s *session) relay(up net.Conn) error {
 	task, most := s.b.p.sent.get(s.b.who.Root()), s.b.p.cfg.TaskBytes
 	var much atomic.Bool
 	var wg sync.WaitGroup
@@ -183,7 +189,7 @@ func (s *session) carry(up net.Conn) error {
 	return nil
 }
 
-// counting counts before it writes, and does not write what may not be.
+// counting calls count before each write, and does not write if that returns false.
 type counting struct {
 	to    io.Writer
 	count func(int64) bool
@@ -197,43 +203,59 @@ func (c *counting) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// refuse tells the box why there is no session, unless it was cut, and returns what the record
-// says of it.
-func (s *session) refuse(err error) broker.Exchange {
+// refuse sends the reason to the sandbox, unless the session was disconnected, and returns the
+// audit log entry.
+func (s *session) refuse(ctx context.Context, err error) broker.Exchange {
 	x, told := s.x, refusalOf(err)
 	x.Reason = told.Detail
-	if leftOut, now := s.b.free.line(); now {
+	if leftOut, now := s.b.workLimits.logLine(); now {
 		s.b.p.cfg.Logger.Info("egress refused", "task_id", s.b.who.TaskID, "tool", s.b.who.Tool, "reason", x.Reason, "protocol", x.Protocol, "left_out", leftOut, "error", err)
 	}
 	if s.ctx == nil || s.ctx.Err() == nil {
-		_ = s.in.SetDeadline(time.Now().Add(sayTime))
+		told.Hint = s.hint(ctx, told.Code)
+		_ = s.in.SetDeadline(time.Now().Add(refusalTime))
 		_ = s.srv.Refuse(told)
 	}
 	return x
 }
 
-// OtherDatabase and those beside it are reasons of sessions.
+// hint returns the scope for the session and how to ask for it, if another credential is needed.
+func (s *session) hint(ctx context.Context, code string) string {
+	if !slices.Contains([]string{pgwire.BadPassword, pgwire.NotAuthorized, pgwire.NoDatabase}, code) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, neededTime)
+	defer cancel()
+	needed, err := s.b.p.cfg.Leases.NeededAt(ctx, s.b.who, provider.Endpoint{Protocol: provider.PostgreSQL, Host: s.host, Database: s.hello.Database})
+	if err != nil {
+		return askFor(anyScope)
+	}
+	return scopeAdvice(needed)
+}
+
+// Reasons for which sessions are refused.
 const (
-	OtherDatabase exact.Reason = "other_database"    // the credential is for another one
-	BadStartup    exact.Reason = "bad_startup"       // what begins the session is not as it has to be
-	Busy          exact.Reason = "too_many_sessions" // its database takes no more of them
+	OtherDatabase stricturl.Reason = "other_database"    // the credential is for another database
+	BadStartup    stricturl.Reason = "bad_startup"       // the startup message is malformed or late
+	Busy          stricturl.Reason = "too_many_sessions" // the database accepts no more sessions
 )
 
-var refusals = map[exact.Reason]pgwire.Refusal{
-	NoPlaceholder: {Code: pgwire.BadPassword, Message: "The password is no placeholder of ebb's. Ask ebb for a credential for this database: it stays in ebb, and its placeholder is the password here."},
-	NoCredential:  {Code: pgwire.BadPassword, Message: "There is no such credential here, or it is over. Ask for one."},
+var refusals = map[stricturl.Reason]pgwire.Refusal{
+	NoPlaceholder: {Code: pgwire.BadPassword, Message: "The password is not a placeholder of ebb. Ask ebb for a credential for this database: the credential stays in ebb, and its placeholder is the password here."},
+	NoCredential:  {Code: pgwire.BadPassword, Message: "The sandbox has no such credential, or the credential has expired or was revoked. Ask for one."},
 	NotAllowed:    {Code: pgwire.NotAuthorized, Message: "The credential is not for the database at this host and port."},
 	OtherDatabase: {Code: pgwire.NoDatabase, Message: "The credential is for another database. Name the one of its scope (PGDATABASE), or ask for a credential for this one."},
-	BadStartup:    {Code: pgwire.ProtocolViolation, Message: "What begins the session has not come in time."},
-	Busy:          {Code: pgwire.TooManySessions, Message: "The credential has as many sessions as it may have, or the database takes no more. Close one, then try again."},
+	BadStartup:    {Code: pgwire.ProtocolViolation, Message: "The startup message did not arrive within 10 s, or is malformed. Connect again."},
+	Busy:          {Code: pgwire.TooManySessions, Message: "The credential has as many sessions as it may have, or the database accepts no more. Close one, then try again."},
 	Crowded:       {Code: pgwire.TooManySessions, Message: "This task has as many connections as it may have. Close one, then try again."},
 	TooOften:      {Code: pgwire.TooMuch, Message: "This task opens too many sessions. Wait, then try again."},
 	TooMuch:       {Code: pgwire.TooMuch, Message: "This task has sent as much as it may send."},
-	NoRecord:      {Code: pgwire.NotNow, Message: "The session cannot be put on the record. Try again later."},
-	Doubt:         {Code: pgwire.NotNow, Message: "Nobody can say now whether this session may be opened. Try again later."},
+	NoRecord:      {Code: pgwire.NotNow, Message: "The session cannot be written to the audit log. Try again later."},
+	Doubt:         {Code: pgwire.NotNow, Message: "ebb cannot check at the moment whether this session may be opened. Try again later."},
 }
 
-// refusalOf is what a box is told: the reason is the word that requests are refused with.
+// refusalOf returns the refusal for an error. Its Detail is the reason code that HTTP requests
+// have, too.
 func refusalOf(err error) *pgwire.Refusal {
 	if r := (*pgwire.Refusal)(nil); errors.As(err, &r) {
 		return &pgwire.Refusal{Code: r.Code, Message: r.Message, Detail: string(BadStartup)}
@@ -241,8 +263,99 @@ func refusalOf(err error) *pgwire.Refusal {
 	reason := reasonOf(err)
 	r, known := refusals[reason]
 	if !known {
-		r = pgwire.Refusal{Code: pgwire.CannotConnect, Message: "The database cannot be reached from ebb. Its operator's log says why."}
+		r = pgwire.Refusal{Code: pgwire.CannotConnect, Message: "ebb cannot reach the database. The log of ebb says why."}
 	}
 	r.Detail = string(reason)
 	return &r
+}
+
+// sessions are the open sessions of a sandbox by the keys that cancel a query. ebb generates these
+// keys: those of the provider stay in ebb, and a sandbox has no key of another sandbox.
+type sessions struct {
+	mu sync.Mutex
+	of map[pgwire.Key]cancellable
+	at map[stricturl.Host]bool // hosts that had a session or an SSH connection, so that a lease covered them
+}
+
+// known reports whether a host had a session or an SSH connection. Such a host needs no
+// certificate.
+func (o *sessions) known(h stricturl.Host) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.at[h]
+}
+
+// met records that there is a connection to a host.
+func (o *sessions) met(h stricturl.Host) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.at == nil {
+		o.at = map[stricturl.Host]bool{}
+	}
+	o.at[h] = true
+}
+
+// cancellable is a session whose query can be cancelled.
+type cancellable struct {
+	leaseID  string
+	host     stricturl.Host
+	database string
+	cancel   func(context.Context) error
+}
+
+// keep gives a session a key until forget is called.
+func (o *sessions) keep(leaseID, database string, h stricturl.Host, s provider.Session) (key pgwire.Key, forget func()) {
+	o.met(h)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[pgwire.Key]cancellable{}
+	}
+	for key.ProcessID = s.ProcessID; ; {
+		var secret [4]byte
+		_, _ = rand.Read(secret[:]) // never fails (crypto/rand)
+		key.Secret = binary.BigEndian.Uint32(secret[:])
+		if _, taken := o.of[key]; !taken {
+			break
+		}
+	}
+	o.of[key] = cancellable{leaseID, h, database, s.Cancel}
+	return key, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.of, key)
+	}
+}
+
+// cancelRequest returns the lease of the session with this key, and the function that cancels its
+// query.
+func (s *session) cancelRequest(key pgwire.Key) (leaseID string, do func() error, err error) {
+	s.x.Method = "CANCEL"
+	o := &s.b.sessions
+	o.mu.Lock()
+	open, is := o.of[key]
+	o.mu.Unlock()
+	if !is || open.host != s.host {
+		return "", nil, deny(NoCredential, errors.New("the sandbox has no session at this host with this cancellation key"))
+	}
+	return open.leaseID, func() error { return s.cancel(open) }, nil
+}
+
+// cancel opens another connection to the database, so that the rules for connections apply: the
+// lease is checked, and the audit log is written first.
+func (s *session) cancel(open cancellable) error {
+	use, err := s.use()
+	if err != nil {
+		return err
+	}
+	s.x.Database = open.database
+	if err := s.allow(use); err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(s.ctx, cancelTime)
+	defer done()
+	if err := open.cancel(ctx); err != nil {
+		return deny(Unreachable, unquoted(err))
+	}
+	return nil
 }

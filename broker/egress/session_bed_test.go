@@ -22,38 +22,38 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider/postgres"
-	"ebb/broker/storetest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 2 * time.Minute
 
-// dbBed is a bed whose broker mints roles in a database of a real PostgreSQL, which boxes
-// reach as db.example.com, by TLS.
+// dbBed is a bed whose broker issues roles in a database of a real PostgreSQL. Sandboxes reach the
+// database as db.example.com, over TLS.
 type dbBed struct {
 	*bed
-	admin string // URL of a superuser in the database
+	admin string // URL of a superuser of the database
 	name  string // of the database
-	host  string // and port
+	host  string // with the port
 	front *front
 }
 
-// front speaks TLS in front of a server that does not, as pgbouncer and clouds do.
+// front terminates TLS for a server without TLS, as pgbouncer and cloud providers do.
 type front struct {
 	l       net.Listener
 	to      string
 	cert    tls.Certificate
-	came    atomic.Int32                   // connections
-	instead atomic.Pointer[func(net.Conn)] // serves them; nil = as PostgreSQL does
-	deaf    atomic.Bool                    // it reads nothing more, and closes nothing
-	over    chan struct{}                  // the end of the test
+	came    atomic.Int32                   // number of connections
+	instead atomic.Pointer[func(net.Conn)] // serves the connections; nil = PostgreSQL does
+	deaf    atomic.Bool                    // it reads no more, and closes no connection
+	over    chan struct{}                  // closed at the end of the test
 }
 
-// ears are what a front reads with.
+// ears is the reader of a front.
 type ears struct {
 	net.Conn
 	f *front
@@ -88,7 +88,7 @@ func newDBBed(t *testing.T, change ...func(*brokertest.Config)) *dbBed {
 		storetest.PostgresExec(t, d.admin, "DROP OWNED BY "+group)
 		storetest.PostgresExec(t, d.admin, "DROP ROLE "+group)
 	})
-	certified := httptest.NewTLSServer(http.NotFoundHandler()) // for *.example.com, as that of the bed
+	certified := httptest.NewTLSServer(http.NotFoundHandler()) // for *.example.com, like the upstream of the bed
 	t.Cleanup(certified.Close)
 	d.front = newFront(t, u.Host, certified.TLS.Certificates[0])
 	d.host = "db.example.com:" + strconv.Itoa(d.front.l.Addr().(*net.TCPAddr).Port)
@@ -143,7 +143,7 @@ func (f *front) serve(c net.Conn) {
 	}
 	var ask [8]byte
 	if _, err := io.ReadFull(c, ask[:]); err != nil || binary.BigEndian.Uint32(ask[4:]) != 80877103 {
-		return // what is not encrypted is of no interest
+		return // an unencrypted connection is not served
 	}
 	_, _ = c.Write([]byte{'S'})
 	t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{f.cert}})
@@ -159,8 +159,8 @@ func (f *front) serve(c net.Conn) {
 	f.listen()
 }
 
-// dbBox is a box of a task that may have the database.
-func (d *dbBed) dbBox(t *testing.T) *box {
+// dbBox returns a sandbox whose task may use the database.
+func (d *dbBed) dbBox(t *testing.T) *sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("db:**:* stripe:**:*")
@@ -169,8 +169,8 @@ func (d *dbBed) dbBox(t *testing.T) *box {
 
 func (d *dbBed) scope() string { return "db:" + d.name + ":read" }
 
-// tunnel is one from a box to a host, and what a client reads from.
-func (x *box) tunnel(t *testing.T, host string) (net.Conn, *bufio.Reader) {
+// tunnel opens a tunnel from a sandbox to a host, and returns a reader for it.
+func (x *sandbox) tunnel(t *testing.T, host string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, in, err := x.through(host)
 	if err != nil {
@@ -181,8 +181,8 @@ func (x *box) tunnel(t *testing.T, host string) (net.Conn, *bufio.Reader) {
 	return c, in
 }
 
-// through asks for a tunnel to a host.
-func (x *box) through(host string) (net.Conn, *bufio.Reader, error) {
+// through opens a tunnel to a host.
+func (x *sandbox) through(host string) (net.Conn, *bufio.Reader, error) {
 	c, err := x.dial()
 	if err != nil {
 		return nil, nil, err
@@ -201,8 +201,8 @@ func (x *box) through(host string) (net.Conn, *bufio.Reader, error) {
 	return c, in, nil
 }
 
-// connect is a client of PostgreSQL in the box, as libpq is one.
-func (x *box) connect(t *testing.T, d *dbBed, password string, change ...func(*pgx.ConnConfig)) (*pgx.Conn, error) {
+// connect is a PostgreSQL client in the sandbox, similar to libpq.
+func (x *sandbox) connect(t *testing.T, d *dbBed, password string, change ...func(*pgx.ConnConfig)) (*pgx.Conn, error) {
 	t.Helper()
 	c, err := pgx.ParseConfig("postgres://box@" + d.host + "/" + d.name + "?sslmode=prefer&application_name=psql")
 	if err != nil {
@@ -226,8 +226,8 @@ func (x *box) connect(t *testing.T, d *dbBed, password string, change ...func(*p
 	return conn, err
 }
 
-// session is one that is open, with the lease that it lives by.
-func (x *box) session(t *testing.T, d *dbBed) (*pgx.Conn, broker.Token) {
+// session opens a session, and returns it with its lease.
+func (x *sandbox) session(t *testing.T, d *dbBed) (*pgx.Conn, broker.Token) {
 	t.Helper()
 	tok, err := x.s.Ask(t, d.scope())
 	if err != nil {
@@ -240,8 +240,8 @@ func (x *box) session(t *testing.T, d *dbBed) (*pgx.Conn, broker.Token) {
 	return conn, tok
 }
 
-// secret is the password that a lease keeps in ebb.
-func (d *dbBed) secret(t *testing.T, x *box, lease string) string {
+// secret returns the password of a lease, which is stored in ebb.
+func (d *dbBed) secret(t *testing.T, x *sandbox, lease string) string {
 	t.Helper()
 	use, err := d.Broker.Use(t.Context(), broker.Caller{TaskID: x.s.Task.ID}, lease)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// raw is a session after its login, without a client.
-func (x *box) raw(t *testing.T, d *dbBed) (*pgconn.HijackedConn, broker.Token) {
+// raw returns a session after its login, without a client.
+func (x *sandbox) raw(t *testing.T, d *dbBed) (*pgconn.HijackedConn, broker.Token) {
 	t.Helper()
 	conn, tok := x.session(t, d)
 	c, err := conn.PgConn().Hijack()
@@ -29,10 +29,10 @@ func (x *box) raw(t *testing.T, d *dbBed) (*pgconn.HijackedConn, broker.Token) {
 	return c, tok
 }
 
-// completed waits for the end of a session on the record, and returns what that says.
-func (d *dbBed) completed(t *testing.T, x *box) (said string) {
+// completed waits for the completion entry of a session, and returns it.
+func (d *dbBed) completed(t *testing.T, x *sandbox) (said string) {
 	t.Helper()
-	until(t, "the session is over on the record", func() bool {
+	until(t, "the end of the session is in the audit log", func() bool {
 		uses := d.uses(t, x.s.Task.ID)
 		i := slices.IndexFunc(uses, func(e audit.Entry) bool { return e.Kind == audit.EgressCompleted })
 		if i >= 0 {
@@ -43,10 +43,10 @@ func (d *dbBed) completed(t *testing.T, x *box) (said string) {
 	return said
 }
 
-// asks is the message of a simple query.
+// asks returns the message of a simple query.
 func asks(text string) string { return "Q" + string(be32(uint32(5+len(text)))) + text + "\x00" }
 
-// E100: a cut waits for nobody who does not read: neither for the box nor for the server.
+// E100: a disconnection waits neither for a sandbox nor for a server that does not read.
 func TestSessionThatIsNotReadIsCut(t *testing.T) {
 	t.Parallel()
 	for name, block := range map[string]func(t *testing.T, d *dbBed, c net.Conn){
@@ -61,7 +61,7 @@ func TestSessionThatIsNotReadIsCut(t *testing.T) {
 					t.Fatal(err)
 				}
 				stuck = (stuck + n) * n
-				return stuck >= 5 // it has been so five times
+				return stuck >= 5 // for the fifth time
 			})
 		},
 		"by the server": func(t *testing.T, d *dbBed, c net.Conn) {
@@ -101,7 +101,7 @@ func TestSessionThatIsNotReadIsCut(t *testing.T) {
 	}
 }
 
-// E107: what is sent in sessions counts for what a task may send.
+// E107: the data of sessions counts for the maximum that a task may send.
 func TestSessionSendsTooMuch(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

@@ -12,14 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// cancel has a box ask in a tunnel to a host that the query of a session is cancelled, and returns
-// what it is answered.
-func (x *box) cancel(t *testing.T, host string, pid uint32, secret []byte) string {
+// cancel sends a cancel request in a tunnel from the sandbox to a host, and returns the response.
+func (x *sandbox) cancel(t *testing.T, host string, pid uint32, secret []byte) string {
 	t.Helper()
 	c, in := x.tunnel(t, host)
 	if _, err := c.Write(append(append([]byte{0, 0, 0, 0x10, 0x04, 0xd2, 0x16, 0x2e}, be32(pid)...), secret...)); err != nil {
@@ -30,7 +29,7 @@ func (x *box) cancel(t *testing.T, host string, pid uint32, secret []byte) strin
 	return string(answer[:n])
 }
 
-// sleeps has a session sleep, and returns once it does.
+// sleeps starts pg_sleep in a session, and returns when it is running.
 func (d *dbBed) sleeps(t *testing.T, conn *pgx.Conn) (over chan error) {
 	t.Helper()
 	over = make(chan error, 1)
@@ -39,7 +38,7 @@ func (d *dbBed) sleeps(t *testing.T, conn *pgx.Conn) (over chan error) {
 	return over
 }
 
-// sleeping is how many sessions of the database do.
+// sleeping returns the number of sessions of the database that sleep.
 func (d *dbBed) sleeping(t *testing.T) (n int) {
 	t.Helper()
 	if err := d.query(t, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()", &n); err != nil {
@@ -48,8 +47,8 @@ func (d *dbBed) sleeping(t *testing.T) (n int) {
 	return n
 }
 
-// E122: a box cancels queries of its own sessions, and of no other's, whoever tells it the key, nor by
-// another name of the place where they are.
+// E122: a sandbox can cancel only queries of its own sessions, even if it knows the key of another,
+// and only under the host name of the session.
 func TestSessionCancel(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -81,7 +80,7 @@ func TestSessionCancel(t *testing.T) {
 	}
 }
 
-// fills is a record that is full from some time on.
+// fills is an audit log that accepts no entry from a given time on.
 type fills struct {
 	egress.Record
 	full *atomic.Bool
@@ -95,8 +94,8 @@ func (f fills) UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable,
 	return f.Record.UseAllowed(ctx, c, u, x)
 }
 
-// E111: that a query is cancelled is on the record as a use of its lease. Neither that nor a session
-// connects to the database before it is there.
+// E111: a cancellation is in the audit log as a use of its lease. Neither a cancellation nor a
+// session connects to the database before its entry is written.
 func TestSessionCancelIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -109,7 +108,7 @@ func TestSessionCancelIsOnTheRecord(t *testing.T) {
 	came := d.front.came.Load()
 	full.Store(true)
 	if got := x.cancel(t, d.host, pid, secret); !strings.Contains(got, "C57P03") || !strings.Contains(got, "record_unavailable") {
-		t.Errorf("it is not on the record: %q", got)
+		t.Errorf("it is not in the audit log: %q", got)
 	}
 	if _, err := x.connect(t, d, tok.Token.Reveal()); stateOf(err) != "57P03" {
 		t.Errorf("a session is not: %v", err)
@@ -125,7 +124,7 @@ func TestSessionCancelIsOnTheRecord(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	var said []string
-	until(t, "it is on the record", func() bool {
+	until(t, "it is in the audit log", func() bool {
 		said = nil
 		for _, e := range d.uses(t, x.s.Task.ID) {
 			var use broker.Exchange
@@ -143,7 +142,7 @@ func TestSessionCancelIsOnTheRecord(t *testing.T) {
 	}
 }
 
-// A tool that tries placeholders keeps nobody's Ctrl-C here.
+// A tool that guesses placeholders does not block the cancellations of other tools.
 func TestSessionCancelBesideGuesses(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

@@ -8,17 +8,17 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// E100: what is revoked, paused, completed or out of time is cut, whatever it is doing, and the role
-// is gone with the lease.
+// E100: revocation, pause, completion and expiry disconnect a session in every state, and the role
+// ends with the lease.
 func TestSessionIsCut(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
 	ops := d.Principals[brokertest.Operator]
-	open := func(x *box, busy bool) (tok broker.Token, over chan error) {
+	open := func(x *sandbox, busy bool) (tok broker.Token, over chan error) {
 		conn, tok := x.session(t, d)
 		over = make(chan error, 1)
 		go func() {
@@ -79,7 +79,7 @@ func TestSessionIsCut(t *testing.T) {
 	cut("completed", over)
 }
 
-// E101: whoever opens sessions while their lease is revoked has none when the revocation has
+// E101: sessions that are opened while their lease is revoked are closed when the revocation has
 // returned.
 func TestSessionAgainstRevoke(t *testing.T) {
 	t.Parallel()

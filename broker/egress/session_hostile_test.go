@@ -12,29 +12,29 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// starts is a start-up packet of version 3 with parameters.
+// starts returns a startup packet of version 3 with parameters.
 func starts(parameters ...string) string {
 	body := "\x00\x03\x00\x00" + strings.Join(parameters, "\x00") + "\x00\x00"
 	return string(be32(uint32(4+len(body)))) + body
 }
 
-// passwords is the message that holds one.
+// passwords returns a password message.
 func passwords(text string) string { return "p" + string(be32(uint32(5+len(text)))) + text + "\x00" }
 
-// says has a client say things, each when something was answered to the one before, and
-// returns the last answer.
-func (x *box) says(t *testing.T, host string, parts ...string) string {
+// says sends parts as a client, each after a response to the one before, and returns the last
+// response.
+func (x *sandbox) says(t *testing.T, host string, parts ...string) string {
 	t.Helper()
 	c, in := x.tunnel(t, host)
 	last, answer := "", make([]byte, 4096)
 	for _, p := range parts {
-		_, _ = io.WriteString(c, p) // what was refused hears no more
+		_, _ = io.WriteString(c, p) // after a refusal nothing is read
 		n, err := in.Read(answer)
 		if err != nil {
 			break
@@ -44,8 +44,8 @@ func (x *box) says(t *testing.T, host string, parts ...string) string {
 	return last
 }
 
-// E122: what begins a session so that two could read it differently, or asks for more than a
-// session, opens none and reaches nobody; what is well beside it does.
+// E122: a startup that servers could read differently, or that asks for more than a session, is
+// refused without a connection to the database. Its valid twin opens a session.
 func TestHostileSessions(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -54,7 +54,7 @@ func TestHostileSessions(t *testing.T) {
 	const ssl, gss = "\x00\x00\x00\x08\x04\xd2\x16\x2f", "\x00\x00\x00\x08\x04\xd2\x16\x30"
 	well := starts("user", "postgres", "database", d.name)
 	for name, tt := range map[string]struct {
-		host  string // "" = of the database
+		host  string // "" = the database
 		says  []string
 		state string // "" = the session is open
 	}{
@@ -102,7 +102,7 @@ func TestHostileSessions(t *testing.T) {
 	}
 }
 
-// What a box begins and does not go on with is not waited for.
+// An incomplete startup times out.
 func TestSilentSessions(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -122,7 +122,7 @@ func TestSilentSessions(t *testing.T) {
 	}
 }
 
-// E122: a server that is not the one that is meant, or wants the password itself, gets nothing.
+// E122: a server with another identity, or one that requests the password itself, gets nothing.
 func TestSessionsAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -144,10 +144,10 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 			_, _ = io.WriteString(conn, method)
 			m, _ := conn.Read(heard[n:])
 			if strings.Contains(string(heard[:n+m]), password) {
-				t.Error("the server hears the password")
+				t.Error("the server gets the password")
 			}
 			if m > 0 {
-				t.Errorf("asked with %q it hears %q", method, heard[n:n+m])
+				t.Errorf("asked with %q it gets %q", method, heard[n:n+m])
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 			_, _ = io.ReadFull(c, heard[:8])
 			_, _ = c.Write([]byte{'N'})
 			if n, _ := c.Read(heard); n > 0 {
-				t.Errorf("in the clear it hears %q", heard[:n])
+				t.Errorf("in the clear it gets %q", heard[:n])
 			}
 		},
 		"is another's": func(c net.Conn) {
@@ -176,7 +176,7 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 			_, _ = io.ReadFull(c, heard)
 			_, _ = c.Write([]byte{'S'})
 			if err := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*strange}}).Handshake(); err == nil {
-				t.Error("a certificate of somebody else's is taken")
+				t.Error("a certificate of another server is accepted")
 			}
 		},
 	} {
@@ -193,7 +193,7 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 	failed := func(e audit.Entry) bool {
 		return e.Kind == audit.EgressCompleted && (strings.Contains(string(e.Data), `"reason":"bad_answer"`) || strings.Contains(string(e.Data), `"reason":"upstream_unreachable"`))
 	}
-	until(t, "all that failed are on the record", func() bool {
+	until(t, "all failures are in the audit log", func() bool {
 		return len(slices.DeleteFunc(d.uses(t, x.s.Task.ID), func(e audit.Entry) bool { return !failed(e) })) == 5
 	})
 	if strings.Contains(d.log.String(), password) {
@@ -201,8 +201,8 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 	}
 }
 
-// Sessions go by the rules of requests: no private address, nothing that is not on the record,
-// and no more of them in a minute.
+// Sessions are subject to the rules of requests: no private address, nothing without an audit log
+// entry, and the same limit per minute.
 func TestSessionsByTheRules(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })
@@ -215,7 +215,7 @@ func TestSessionsByTheRules(t *testing.T) {
 		t.Errorf("an address of this machine: %v", err)
 	}
 	x = d.dbBox(t)
-	for i := 0; ; i++ { // one more comes in each 20 seconds
+	for i := 0; ; i++ { // one more is allowed every 20 seconds
 		if _, err := x.connect(t, d, x.placeholder(t, d.scope())); stateOf(err) == "53400" && i >= 3 {
 			break
 		} else if err != nil || i == 20 {
@@ -236,8 +236,8 @@ func TestSessionsByTheRules(t *testing.T) {
 	}
 }
 
-// What a lease may have at one time is the database's to say; a lease that was handed out
-// opens nothing here.
+// The database limits how many sessions a lease may have. A lease whose credential was returned to
+// the caller opens no session in egress.
 func TestSessionsOfALease(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t, func(c *brokertest.Config) {
@@ -260,7 +260,7 @@ func TestSessionsOfALease(t *testing.T) {
 		t.Fatal(tok.Token, err)
 	}
 	if _, err := x.connect(t, d, egress.Prefix+tok.LeaseID); stateOf(err) != "28P01" {
-		t.Errorf("one in the sandbox's hand: %v", err)
+		t.Errorf("a lease whose credential the sandbox has: %v", err)
 	}
 }
 

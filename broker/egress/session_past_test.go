@@ -7,11 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// A session may give its role a password that the box knows. Who has it is past the proxy, and
-// is out with the end of the lease.
+// A session may set a password of its role that the sandbox knows. With that password the sandbox
+// can bypass the proxy, until the lease ends.
 func TestSessionWithAPasswordOfItsOwn(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t, func(c *brokertest.Config) { c.Run = true })

@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// stateOf is the SQLSTATE of an error.
+// stateOf returns the SQLSTATE of an error.
 func stateOf(err error) string {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
@@ -25,8 +26,9 @@ func stateOf(err error) string {
 	return ""
 }
 
-// TestSession: a client that knows nothing of ebb reads a database as the role of its lease. Its
-// password is a placeholder; the role's is in no box, log or record. What the role may not the server refuses (E122).
+// TestSession: a client without support for ebb reads a database as the role of its lease. Its
+// password is a placeholder; the password of the role is in no sandbox, log or audit log. The
+// server refuses what the role may not do (E122).
 func TestSession(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -46,7 +48,7 @@ func TestSession(t *testing.T) {
 	}
 	_ = conn.Close(t.Context())
 	var entries []audit.Entry
-	until(t, "the session is over on the record", func() bool { entries = d.uses(t, x.s.Task.ID); return len(entries) == 2 })
+	until(t, "the end of the session is in the audit log", func() bool { entries = d.uses(t, x.s.Task.ID); return len(entries) == 2 })
 	var began, ended broker.Exchange
 	for i, to := range []*broker.Exchange{&began, &ended} {
 		if err := json.Unmarshal(entries[i].Data, to); err != nil {
@@ -70,6 +72,34 @@ func TestSession(t *testing.T) {
 	}
 	if strings.Contains(d.log.String(), password) {
 		t.Error("the log holds the password")
+	}
+}
+
+// TestSessionRefusalNamesTheScope: the refusal of a session without its credential names the scope
+// to request.
+func TestSessionRefusalNamesTheScope(t *testing.T) {
+	t.Parallel()
+	d := newDBBed(t)
+	x := d.dbBox(t)
+	hint := func(password, database string) string {
+		_, err := x.connect(t, d, password, func(c *pgx.ConnConfig) { c.Database = database })
+		pe, is := errors.AsType[*pgconn.PgError](err)
+		if !is || pe.Message == "" || pe.Detail == "" {
+			t.Fatalf("refused with %v", err)
+		}
+		return pe.Hint
+	}
+	for _, password := range []string{"mine", egress.Prefix + "lse_0", x.placeholder(t, "stripe:charges:read")} {
+		m := commandForm.FindStringSubmatch(hint(password, d.name))
+		if m == nil || m[1] != d.scope() {
+			t.Errorf("%s: the hint names %v", password, m)
+		}
+	}
+	if got := hint(x.placeholder(t, d.scope()), "postgres\u202e"); !strings.HasPrefix(got, "No scope that the task may ask for covers it. ") || strings.Contains(got, "postgres") {
+		t.Errorf("another database: %q", got)
+	}
+	if _, err := x.connect(t, d, x.placeholder(t, d.scope())); err != nil {
+		t.Errorf("with that scope: %v", err)
 	}
 }
 

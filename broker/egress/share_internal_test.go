@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// No task has more than its bound, many that take what they can leave room for another,
-// and what is given back is there for others.
+// No task exceeds its maximum, many tasks that take all they can leave room for another, and
+// returned amounts are available to others.
 func TestShare(t *testing.T) {
 	t.Parallel()
-	const most, all = taskEnds, maxEnds
+	const most, all = taskPending, maxPending
 	var s share
 	fill := func(task string) (n int) {
 		for s.take(task, 1, most, all) {
@@ -38,18 +38,19 @@ func TestShare(t *testing.T) {
 		t.Errorf("%d in all, %d of the first task", s.n, s.of["one"])
 	}
 	if n := fill("late"); n < most/32 {
-		t.Errorf("what was given back: %d for another", n)
+		t.Errorf("after a return: %d for another task", n)
 	}
 	if left := all - s.n; s.take("new", left+1, all, all) || !s.take("new", left, all, all) {
 		t.Errorf("of %d that are left", left)
 	}
 }
 
-// Of few connections one task has enough for a box, and of many a hundred leave room for another.
+// With few connections in total one task gets enough for a sandbox; with many, a hundred tasks
+// leave room for another.
 func TestSharesOfPlaces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ all, greedy, first int }{{256, 4, 51}, {4096, 20, 455}, {32768, 100, 1927}} {
-		p := newPlaces(c.all)
+		p := newConnectionLimit(c.all)
 		for i := range c.greedy {
 			n := 0
 			for p.take(fmt.Sprint(i)) != nil {

@@ -6,11 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// pipes is a listener whose connections are in this process.
+// pipes is a listener with connections inside this process.
 type pipes struct {
 	conns chan net.Conn
 	over  chan struct{}
@@ -36,8 +36,8 @@ func (l *pipes) Close() error {
 
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipes"} }
 
-// E100: a box all of whose places are taken by connections that say nothing ends with its task
-// like any other: at once.
+// E100: an endpoint whose slots are all taken by silent connections ends with its task at once,
+// like any other.
 func TestEndOfAFullBox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestEndOfAFullBox(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- p.Serve(t.Context(), l, broker.Caller{TaskID: "tsk_1"}, ca) }()
 		for range 2 {
-			box, proxy := net.Pipe()
-			defer box.Close()
+			sandbox, proxy := net.Pipe()
+			defer sandbox.Close()
 			l.conns <- proxy
 		}
 		synctest.Wait()

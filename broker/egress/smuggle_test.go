@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// said sends text in a tunnel, with H and P in it as in hostile, and returns all answers.
-func (x *box) said(t *testing.T, placeholder, text string) string {
+// said sends text in a tunnel, with H and P as in hostile, and returns all responses.
+func (x *sandbox) said(t *testing.T, placeholder, text string) string {
 	t.Helper()
 	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
 	if err != nil {
@@ -24,12 +24,13 @@ func (x *box) said(t *testing.T, placeholder, text string) string {
 	return string(all)
 }
 
-// E31, E38 and E39: what HTTP/1.1 lets be read in two ways is refused, in a tunnel and at the endpoint itself, also
-// behind a request that is not, and however it is cut into packets; nothing behind it is read.
+// E31, E38 and E39: HTTP/1.1 that servers can read in two ways is refused, in a tunnel and at the
+// endpoint itself, also after a valid request, and however it is split into packets. Data after it
+// is not read.
 func TestTwoReadings(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	const behind = "GET /v1/smuggled HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n"
 	for name, text := range map[string]string{
@@ -65,11 +66,11 @@ func TestTwoReadings(t *testing.T) {
 	}
 }
 
-// TestStrictInPieces: however the bytes of requests come, what arrives is the same.
+// TestStrictInPieces: however requests are split, the same requests arrive.
 func TestStrictInPieces(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	text := strings.NewReplacer("Host: H", "Host: "+b.host, "Bearer P", "Bearer "+p).Replace("GET /v1/a HTTP/1.1\r\nHost: H\r\n" + auth + "\r\n" +
 		"POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Content-Length: 5\r\n\r\nGET /" +
@@ -98,16 +99,16 @@ func TestStrictInPieces(t *testing.T) {
 	}
 }
 
-// E47: what can be read in one way arrives, framed anew.
+// E47: a request that can be read in one way arrives, framed anew.
 func TestOneReading(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	for _, c := range []struct {
 		name, text string
-		body       string // of the one that arrives
-		note       string // its X-Note
+		body       string // of the request that arrives
+		note       string // its X-Note header
 	}{
 		{"E47 a body that is wanted", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi", "hi", ""},
 		{"their twin", "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nX-Note: a\r\nContent-Length: 2\r\n\r\nhi", "hi", "a"},
@@ -126,12 +127,12 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
-// E36: what stands beside the length of a chunk is passed on to nobody: the body is framed anew.
+// E36: a chunk extension is not passed on, because the body is framed anew.
 func TestChunksAreFramedAnew(t *testing.T) {
 	t.Parallel()
 	framed := make(chan string, 1)
 	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
-		c, rw, err := http.NewResponseController(w).Hijack() // nobody has read the body
+		c, rw, err := http.NewResponseController(w).Hijack() // before the body is read
 		if err != nil {
 			t.Error(err)
 			return
@@ -145,7 +146,7 @@ func TestChunksAreFramedAnew(t *testing.T) {
 		framed <- body.String()
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, body := range map[string]string{
@@ -157,7 +158,7 @@ func TestChunksAreFramedAnew(t *testing.T) {
 		got := ""
 		select {
 		case got = <-framed:
-		default: // it was answered after that, or never arrived
+		default: // it was answered after that, or did not arrive
 		}
 		if got != "2\r\nhi\r\n0\r\n\r\n" {
 			t.Errorf("%s: arrived as %q", name, got)
@@ -165,19 +166,19 @@ func TestChunksAreFramedAnew(t *testing.T) {
 	}
 }
 
-// E36: what stands there and does not end, or is more than the chunks themselves, is read no further, and no
-// upstream takes what came for a whole body.
+// E36: chunk extensions that do not end, or that exceed the chunks themselves, are not read
+// further, and no upstream takes the partial body for a complete one.
 func TestChunkExtensionsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	whole := map[string]bool{} // bodies that the upstream has read to their end
+	whole := map[string]bool{} // bodies that the upstream has read to the end
 	b := newBed(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		mu.Lock()
 		defer mu.Unlock()
 		whole[r.Header.Get("X-Note")] = err == nil
 	})
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	const twin = "their twin"
 	cases := map[string]string{
@@ -193,7 +194,7 @@ func TestChunkExtensionsWithoutEnd(t *testing.T) {
 			t.Errorf("%s: %q", name, out)
 		}
 	}
-	b.upstream.Close() // when all is over that has arrived
+	b.upstream.Close() // after the end of all requests that have arrived
 	mu.Lock()
 	defer mu.Unlock()
 	for name := range cases {
@@ -203,11 +204,11 @@ func TestChunkExtensionsWithoutEnd(t *testing.T) {
 	}
 }
 
-// E54: what is older than TLS 1.2 opens no tunnel.
+// E54: versions before TLS 1.2 open no tunnel.
 func TestOldTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	x := b.box(t)
+	x := b.sandbox(t)
 	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		c := x.client(t, false)
 		cfg := c.Transport.(*http.Transport).TLSClientConfig
@@ -222,15 +223,15 @@ func TestOldTLS(t *testing.T) {
 	}
 }
 
-// E110: who takes every connection of its own box takes nobody else's.
+// E110: a sandbox that uses all its connections takes none from others.
 func TestConnectionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	greedy, other := b.box(t), b.box(t)
+	greedy, other := b.sandbox(t), b.sandbox(t)
 	for range 200 {
 		c, err := greedy.dial()
 		if err != nil {
-			break // its queue is full, too
+			break // the queue of the listener is full, too
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_, _ = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\n", b.host)
@@ -238,7 +239,7 @@ func TestConnectionsOfOthers(t *testing.T) {
 	p := other.placeholder(t, "stripe:charges:read")
 	for range 8 {
 		if res, body := send(t, other.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p); res.StatusCode != http.StatusOK {
-			t.Fatalf("another box: %s %q", res.Status, body)
+			t.Fatalf("another sandbox: %s %q", res.Status, body)
 		}
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// place opens boxes in a directory.
+// place opens endpoints with sockets in a directory.
 func (b *bed) place(dir string) error {
-	boxes, err := egress.NewBoxes(egress.BoxConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: broker.BoxBySocket})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: broker.BoxBySocket})
 	if err == nil {
-		err = boxes.Close()
+		err = sandboxes.Close()
 	}
 	return err
 }
 
-// dirs is a directory with a short path.
+// dirs returns a directory with a short path.
 func dirs(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb-boxes-")
@@ -31,8 +31,8 @@ func dirs(t *testing.T) string {
 	return dir
 }
 
-// E115: a directory that others can enter or change, somebody else's, and a link are no place
-// for sockets of boxes.
+// E115: a directory that others can enter or change, a directory of another user, and a link are
+// refused as places for sockets.
 func TestPlaceOfBoxes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -73,7 +73,7 @@ func TestPlaceOfBoxes(t *testing.T) {
 	}
 }
 
-// ... nor is one of another user.
+// A directory of another user is refused.
 func TestPlaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -91,12 +91,12 @@ func TestPlaceOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.place(theirs); err == nil {
-		t.Error("somebody else's directory is taken")
+		t.Error("a directory of another user is accepted")
 	}
 }
 
-// E102 and E115: what is removed at the start are sockets in directories as ebb makes them, and nothing
-// else that is called or looks like one.
+// E102 and E115: only sockets in directories that ebb could have made are removed at the start, and
+// nothing with a similar name or form.
 func TestLeftSockets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -126,7 +126,7 @@ func TestLeftSockets(t *testing.T) {
 	out := func(dir string) { socket(dir, "out") }
 	goes := []string{
 		made("0000000000000001", 0o711, out),
-		made("0000000000000002", 0o700, func(string) {}), // killed while it was made
+		made("0000000000000002", 0o700, func(string) {}), // ebb was killed while it made the directory
 	}
 	elsewhere := filepath.Join(dirs(t), "0000000000000009")
 	if err := os.Mkdir(elsewhere, 0o711); err != nil {
@@ -139,7 +139,7 @@ func TestLeftSockets(t *testing.T) {
 	}
 	stays := []string{
 		linked, filepath.Join(elsewhere, "out"),
-		made("0000000000000004", 0o755, out), // of another form
+		made("0000000000000004", 0o755, out), // with another mode
 		filepath.Join(made("0000000000000005", 0o711, func(dir string) { socket(dir, "in") }), "in"),
 		filepath.Join(made("0000000000000006", 0o711, func(dir string) { _ = os.WriteFile(filepath.Join(dir, "out"), nil, 0o600) }), "out"),
 		filepath.Join(made("0000000000000007", 0o711, func(dir string) { out(dir); _ = os.WriteFile(filepath.Join(dir, "notes"), nil, 0o600) }), "out"),

@@ -11,49 +11,49 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// strict is a connection of HTTP/1.1 whose requests are refused where they are spelled in a way that another
-// reader may take for another request. net/http normalises such spellings: a line that ends with LF alone, a
-// folded header (RFC 9112 section 5.2), a length beside chunks (section 6.3). It finds the bytes of the heads
-// by the framing of the bodies, of which only one reading is left. In place of a head that is refused net/http
-// reads refusedHead, and denied says why.
-type strict struct {
+// strictConn is an HTTP/1.1 connection that refuses requests which another server could read in
+// another way. net/http accepts such spellings: a line that ends with LF alone, a folded header
+// (RFC 9112 section 5.2), Content-Length together with chunks (section 6.3). strictConn finds the
+// heads by the framing of the bodies, which it checks as well. net/http reads refusedHead in place
+// of a refused head, and denied returns the reason.
+type strictConn struct {
 	net.Conn
-	held  []byte      // received, and not read by net/http
-	seen  int         // how many of those are lines of a head that were looked at
-	give  int         // how many of those may be read
-	step  step        // what comes next
-	body  int64       // how many bytes of a body or a chunk are left
-	late  *time.Timer // ends the connection when a head is not whole in time; nil = none has begun
-	raw   atomic.Bool // what comes is no HTTP any more
-	fault atomic.Pointer[exact.Error]
+	held  []byte      // received, and not yet read by net/http
+	seen  int         // bytes of held that are checked lines of a head
+	give  int         // bytes of held that may be read
+	step  step        // what is parsed next
+	body  int64       // remaining bytes of a body or chunk
+	late  *time.Timer // closes the connection when a head is not complete in time; nil = no head has begun
+	raw   atomic.Bool // the connection is no longer HTTP
+	fault atomic.Pointer[stricturl.Error]
 }
 
-// step is what a strict reads next.
+// step is what a strictConn parses next.
 type step int
 
 const (
 	readHead step = iota
 	readBody
 	readChunk // the line before a chunk
-	readData  // a chunk, and the line end behind it
+	readData  // a chunk, and the line end after it
 	readTrailer
-	readNothing // the head was refused
+	readNothing // a head or a body was refused
 )
 
-// refusedHead is a request that net/http reads in place of one that is refused.
+// refusedHead is the request that net/http reads in place of a refused one.
 const refusedHead = "GET / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n"
 
-// strictHead is how many bytes of a head are looked at. net/http refuses those that are longer.
-const strictHead = maxHeader + 8<<10
+// maxStrictHead is how many bytes of a head are checked. net/http refuses longer heads.
+const maxStrictHead = maxHeader + 8<<10
 
 type strictKey struct{}
 
-// denied is why the request is refused before it is read; nil = it is read.
+// denied returns why a request was refused before it was parsed; nil = it was parsed.
 func denied(r *http.Request) error {
-	if s, is := r.Context().Value(strictKey{}).(*strict); is {
+	if s, is := r.Context().Value(strictKey{}).(*strictConn); is {
 		if fault := s.fault.Load(); fault != nil {
 			return fault
 		}
@@ -61,15 +61,15 @@ func denied(r *http.Request) error {
 	return nil
 }
 
-// switchedOver has everything that follows be read as it comes: the connection is no HTTP any more.
+// switchedOver passes all that follows unchanged, because the connection is no longer HTTP.
 func switchedOver(r *http.Request) {
-	if s, is := r.Context().Value(strictKey{}).(*strict); is {
+	if s, is := r.Context().Value(strictKey{}).(*strictConn); is {
 		s.raw.Store(true)
 	}
 }
 
 // Read implements io.Reader.
-func (s *strict) Read(p []byte) (int, error) {
+func (s *strictConn) Read(p []byte) (int, error) {
 	for {
 		switch {
 		case s.raw.Load() && len(s.held) > 0:
@@ -105,8 +105,9 @@ func (s *strict) Read(p []byte) (int, error) {
 	}
 }
 
-// receive receives more. What is a whole head, as it mostly is, is read at once, without a copy.
-func (s *strict) receive(p []byte) (int, error) {
+// receive reads more data. A complete head, which is the usual case, is passed on at once, without
+// a copy.
+func (s *strictConn) receive(p []byte) (int, error) {
 	if len(s.held) > 0 {
 		more := make([]byte, 4<<10)
 		n, err := s.Conn.Read(more)
@@ -128,13 +129,14 @@ func (s *strict) receive(p []byte) (int, error) {
 	return 0, nil
 }
 
-// discard reads on, for nobody, until the connection is closed behind the answer: its end would cut the answer.
-func (s *strict) discard() error {
+// discard reads and drops data until the connection is closed after the response. An earlier end
+// would cut the response off.
+func (s *strictConn) discard() error {
 	_, err := io.Copy(io.Discard, s.Conn)
 	return cmp.Or(err, io.EOF)
 }
 
-// onlyWith is an error of a read of nothing: what was read comes first.
+// onlyWith returns err only if nothing was read, because data comes before the error.
 func onlyWith(n int, err error) error {
 	if n > 0 {
 		return nil
@@ -142,14 +144,19 @@ func onlyWith(n int, err error) error {
 	return err
 }
 
-// misframed has net/http refuse a body, and refuses what comes behind it: where that begins is not known.
-func (s *strict) misframed() {
-	s.fault.Store(&exact.Error{Reason: exact.BadHeader, Why: "a chunk or a trailer in front of it is not framed as RFC 9112 section 7.1 says"})
-	s.raw.Store(true)
+// refusedLine is what net/http reads in place of a refused line of a chunked body: it is neither
+// the size of a chunk nor a trailer.
+const refusedLine = "\x00\r\n\r\n"
+
+// misframed makes net/http refuse a body. Data after the body is not read, because its beginning is
+// unknown.
+func (s *strictConn) misframed() {
+	s.held, s.give, s.step = []byte(refusedLine), len(refusedLine), readNothing
 }
 
-// judge looks at bytes that were received. give is how many of them may be read then, 0 = more have to come.
-func (s *strict) judge(b []byte) {
+// judge checks received bytes. It sets give to how many of them may be read; 0 = more bytes are
+// needed.
+func (s *strictConn) judge(b []byte) {
 	switch s.step {
 	case readHead:
 		s.judgeHead(b)
@@ -165,7 +172,7 @@ func (s *strict) judge(b []byte) {
 		} else {
 			s.step = readChunk
 		}
-		if s.give == 0 { // the body was at its end before
+		if s.give == 0 { // the body had ended before
 			s.judge(b)
 		}
 		return
@@ -198,11 +205,11 @@ func (s *strict) judge(b []byte) {
 	}
 }
 
-// judgeHead looks for a whole head, and whether it has one reading.
-func (s *strict) judgeHead(b []byte) {
+// judgeHead checks whether a head is complete and can be read in only one way.
+func (s *strictConn) judgeHead(b []byte) {
 	end, fault := s.headEnd(b)
 	switch {
-	case fault == "" && end == 0 && len(b) > strictHead:
+	case fault == "" && end == 0 && len(b) > maxStrictHead:
 		s.raw.Store(true) // net/http refuses it, and closes the connection
 		return
 	case fault == "" && end == 0:
@@ -219,15 +226,15 @@ func (s *strict) judgeHead(b []byte) {
 		fault = s.frame(b[:end])
 	}
 	if fault != "" {
-		s.fault.Store(&exact.Error{Reason: exact.BadHeader, Why: fault})
+		s.fault.Store(&stricturl.Error{Reason: stricturl.BadHeader, Why: fault})
 		s.held, s.give, s.step = []byte(refusedHead), len(refusedHead), readNothing
 		return
 	}
 	s.give, s.seen = end, 0
 }
 
-// headEnd is where a head ends, 0 = it is not whole, and what is wrong with one of its lines.
-func (s *strict) headEnd(b []byte) (end int, fault string) {
+// headEnd returns the length of a head, 0 = incomplete, and the fault of one of its lines.
+func (s *strictConn) headEnd(b []byte) (end int, fault string) {
 	for at := s.seen; ; {
 		n := bytes.IndexByte(b[at:], '\n')
 		if n < 0 {
@@ -243,9 +250,9 @@ func (s *strict) headEnd(b []byte) (end int, fault string) {
 		case bytes.IndexByte(line, '\r') >= 0:
 			return 0, "a line of its head holds a CR"
 		case at == 0 && !bytes.Contains(line, []byte(" HTTP/")):
-			return 0, "its first line is not that of a request of HTTP/1.1"
+			return 0, "its first line is not a request line of HTTP/1.1"
 		case len(line) > 0 && (line[0] == ' ' || line[0] == '\t'):
-			return 0, "a header of it is folded over several lines"
+			return 0, "one of its headers is folded over several lines"
 		}
 		at += n + 1
 		if len(line) == 0 {
@@ -254,8 +261,8 @@ func (s *strict) headEnd(b []byte) (end int, fault string) {
 	}
 }
 
-// frame reads from a head what comes behind it (RFC 9112 section 6), and says what is wrong with that.
-func (s *strict) frame(head []byte) (fault string) {
+// frame reads the framing of the body from a head (RFC 9112 section 6), and returns its fault.
+func (s *strictConn) frame(head []byte) (fault string) {
 	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
 	var lengths, codings []string
 	for len(rest) > 2 {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What a box holds itself, and what other credentials an answer makes, is in no transcript either.
+// Credentials of the sandbox itself, and other credentials that a response creates, are in no
+// transcript either.
 func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 	t.Parallel()
 	const other = "oTh3r-cr3dential-0123456789"
@@ -38,7 +39,7 @@ func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 		"application/xml":                   {"<a><password>" + other + "</password></a>"},
 	} {
 		for _, body := range bodies {
-			x := b.box(t)
+			x := b.sandbox(t)
 			p := x.placeholder(t, "stripe:charges:write")
 			if res, got := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", body, "Authorization", "Bearer "+p, "Content-Type", media, "X-Api-Key", other, "Cookie", "s="+other); res.StatusCode != http.StatusOK {
 				t.Fatal(res.Status, got)
@@ -54,7 +55,8 @@ func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 	}
 }
 
-// Whatever a box says in a value, what stands behind it is written, or said to be left out.
+// Whatever value a sandbox sends, the text after it is in the transcript, or the transcript states
+// that text was left out.
 func TestTranscriptIsNotHidden(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -63,7 +65,7 @@ func TestTranscriptIsNotHidden(t *testing.T) {
 	json := func(first string) string { return `{"x":` + first + `,"to":"` + behind + `"}` }
 	for _, c := range []struct {
 		media, body string
-		shown       bool // or left out
+		shown       bool // false = left out
 	}{
 		{"application/json", json(`"\ud800"`), true},
 		{"application/json", "\ufeff" + json("1"), true},
@@ -81,7 +83,7 @@ func TestTranscriptIsNotHidden(t *testing.T) {
 		{"application/x-www-form-urlencoded", "x=%3Ctoken%3E&x='token':'&x=-----BEGIN+PRIVATE+KEY-----&" + behind, true},
 		{"application/x-www-form-urlencoded", strings.Repeat("sig&", 400) + behind, false},
 	} {
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:write")
 		if res, got := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", c.body, "Authorization", "Bearer "+p, "Content-Type", c.media); res.StatusCode != http.StatusOK {
 			t.Fatal(res.Status, got)
@@ -93,7 +95,7 @@ func TestTranscriptIsNotHidden(t *testing.T) {
 	}
 }
 
-// An answer that breaks off did not end by itself.
+// A response that breaks off is recorded as interrupted.
 func TestTranscriptOfAnAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -104,7 +106,7 @@ func TestTranscriptOfAnAnswerThatBreaksOff(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	s := b.written(t, bulk, everything())
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
 	_, _, _ = try(t, x.client(t, false), "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+p)
 	if a := only(t, s, x.s.Task.ID).Answer; !a.Cut || a.Body.Text != "beginning" {

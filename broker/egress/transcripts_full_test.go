@@ -3,29 +3,29 @@ package egress_test
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/provider/static"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/provider/static"
 )
 
-// E111: a request that a rule wants written down stays when there is no room, or goes without, as the
-// rule says; the record says which, and nothing of a refused one is kept.
+// E111: if the store has no room, a request that requires a transcript is refused, or sent without
+// one, as its rule says. The audit log records which, and nothing of a refused request is kept.
 func TestTranscriptsAreFull(t *testing.T) {
 	t.Parallel()
 	for _, skip := range []bool{false, true} {
 		b := newBed(t, echo)
 		rule := everything()
 		rule.SkipWhenFull = skip
-		s := b.written(t, 64<<10, rule) // less than one may take
-		x := b.box(t)
+		s := b.written(t, 64<<10, rule) // less than one transcript may take
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:read")
 		res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+p)
 		if all, err := s.List(listAll); err != nil || len(all) != 0 {
@@ -38,20 +38,20 @@ func TestTranscriptsAreFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch {
-		case skip && (res.StatusCode != 200 || d.Transcript != broker.WithoutTranscript || len(b.arrived()) != 1):
-			t.Errorf("without room: %s %q, on the record %+v", res.Status, body, d)
+		case skip && (res.StatusCode != 200 || d.Transcript != issuance.WithoutTranscript || len(b.arrived()) != 1):
+			t.Errorf("without room: %s %q, in the audit log %+v", res.Status, body, d)
 		case !skip && (res.StatusCode != 503 || !strings.Contains(body, "transcript_unavailable") || d.Transcript != "" || d.Reason != string(egress.NoTranscript) || len(b.arrived()) != 0):
-			t.Errorf("without room: %s %q, on the record %+v, %d arrived", res.Status, body, d, len(b.arrived()))
+			t.Errorf("without room: %s %q, in the audit log %+v, %d arrived", res.Status, body, d, len(b.arrived()))
 		}
 	}
 }
 
-// A request that does not leave for another reason leaves nothing behind.
+// A request that is refused for another reason leaves no transcript.
 func TestTranscriptOfWhatStays(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	s := b.written(t, bulk, everything())
-	x := b.box(t)
+	x := b.sandbox(t)
 	c, auth := x.client(t, false), []string{"Authorization", "Bearer " + x.placeholder(t, "stripe:charges:read")}
 	send(t, c, "GET", "https://"+b.host+"/v1/x", "", auth...)
 	only(t, s, x.s.Task.ID)
@@ -67,8 +67,8 @@ func TestTranscriptOfWhatStays(t *testing.T) {
 	}
 }
 
-// Which rule a request is of say host, provider, method and path; the first that fits decides, and
-// an encoded slash leads past none.
+// Host, provider, method and path select the rule of a request. The first match applies, and an
+// encoded slash avoids none.
 func TestTranscriptRules(t *testing.T) {
 	t.Parallel()
 	b := newBedOf(t, echo, func(_ *bed, c *static.Config) {
@@ -94,7 +94,7 @@ func TestTranscriptRules(t *testing.T) {
 		of("two", func(r *egress.TranscriptRule) { r.Paths = []string{"/v1/one/**", "/v1/two"}; r.Query = true }),
 	)
 	for path, want := range map[string]string{"/v1/one/x": "one", "/v1/one/x?secret-free=1": "one", "/v1/one/x/y": "two", "/v1/two?a=1": "two", "/v1/two/": "", "/v1/one/x%2Fy": "one", "/v1/one%2Fx": "one", "/v1/three": ""} {
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:read")
 		if res, body := send(t, x.client(t, false), "GET", "https://"+b.host+path, "", "Authorization", "Bearer "+p); res.StatusCode != 200 {
 			t.Fatal(path, res.Status, body)
@@ -118,7 +118,7 @@ func TestTranscriptRules(t *testing.T) {
 	}
 }
 
-// A body of any length streams: what is kept of it is its beginning, and the rest is counted.
+// Bodies of any length are streamed: the transcript keeps the beginning, and counts the rest.
 func TestTranscriptOfALongBody(t *testing.T) {
 	t.Parallel()
 	const n = 8 << 20
@@ -131,7 +131,7 @@ func TestTranscriptOfALongBody(t *testing.T) {
 	rule := everything()
 	rule.RequestBytes, rule.AnswerBytes = 1000, 2000
 	s := b.written(t, bulk, rule)
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	res, body := send(t, x.client(t, true), "POST", "https://"+b.host+"/v1/charges", strings.Repeat("ä", n/2), "Authorization", "Bearer "+p, "Content-Type", "text/plain")
 	if res.StatusCode != 200 || !strings.HasPrefix(body, fmt.Sprint(n)) {
@@ -155,7 +155,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A stream is not held up by what is written of it, and one that is cut says so.
+// A transcript does not delay a stream, and records that a stream was disconnected.
 func TestTranscriptOfAStream(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +165,7 @@ func TestTranscriptOfAStream(t *testing.T) {
 		<-r.Context().Done()
 	})
 	s := b.written(t, bulk, everything())
-	x := b.box(t)
+	x := b.sandbox(t)
 	lines := x.stream(t, x.placeholder(t, "stripe:charges:read"))
 	all, err := s.List(of1(x.s.Task.ID))
 	if err != nil || len(all) != 1 {
@@ -183,7 +183,7 @@ func TestTranscriptOfAStream(t *testing.T) {
 	}
 }
 
-// Many at a time have one each, and none has another's words.
+// Concurrent requests have one transcript each, without text of another.
 func TestTranscriptsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +192,7 @@ func TestTranscriptsAtOnce(t *testing.T) {
 		_, _ = w.Write(text)
 	})
 	s := b.written(t, bulk, everything())
-	x := b.box(t)
+	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:write"), x.client(t, true)
 	const n = 40
 	var all sync.WaitGroup
@@ -222,7 +222,7 @@ func TestTranscriptsAtOnce(t *testing.T) {
 	}
 }
 
-// What is wrong with rules is said at the start.
+// Faults of rules are reported at the start.
 func TestTranscriptRulesThatAreNone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*egress.TranscriptRule){

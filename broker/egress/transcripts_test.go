@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
-// everything is a rule that has all written down that may be.
+// everything is a rule that stores as much as is allowed.
 func everything() egress.TranscriptRule {
 	return egress.TranscriptRule{
 		Name: "all", Methods: []string{"GET", "POST"}, Paths: []string{"/**"}, Query: true, Headers: []string{"Content-Type", "X-Note", "Location", "User-Agent"},
@@ -29,7 +29,7 @@ func everything() egress.TranscriptRule {
 	}
 }
 
-// written has b's proxy write down what rules name.
+// written makes b's proxy store transcripts by these rules.
 func (b *bed) written(t *testing.T, bytes int64, rules ...egress.TranscriptRule) *transcript.Store {
 	t.Helper()
 	store, err := transcript.Open(transcript.Config{Dir: filepath.Join(t.TempDir(), "transcripts"), Bytes: bytes, Keep: time.Hour})
@@ -41,7 +41,7 @@ func (b *bed) written(t *testing.T, bytes int64, rules ...egress.TranscriptRule)
 	return store
 }
 
-// only is the one transcript of a task, when it is over.
+// only returns the one transcript of a task after its end.
 func only(t *testing.T, s *transcript.Store, task string) (out transcript.Transcript) {
 	t.Helper()
 	until(t, "a transcript", func() bool {
@@ -62,7 +62,8 @@ func only(t *testing.T, s *transcript.Store, task string) (out transcript.Transc
 
 const bulk = 1 << 30
 
-// What a rule names is written down as the box has it, and found from the record of the request.
+// The parts that a rule selects are stored as the sandbox sees them, and the audit log entry names
+// the transcript.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{false, true} {
@@ -75,7 +76,7 @@ func TestTranscript(t *testing.T) {
 			fmt.Fprintf(w, `{"you sent":%q,"by":%q}`, text, r.Header.Get("Authorization"))
 		})
 		s := b.written(t, bulk, everything())
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:write")
 		sent := `{"amount":1,"for":"` + p + `"}`
 		res, body := send(t, x.client(t, h2), "POST", "https://"+b.host+"/v1/charges?page=2", sent, "Authorization", "Bearer "+p, "Content-Type", "application/json", "X-Note", "mine", "X-Other", "unnamed")
@@ -87,10 +88,10 @@ func TestTranscript(t *testing.T) {
 			t.Errorf("it is of %+v", got.Head)
 		}
 		if got.Request.Body.Text != sent || got.Request.Body.Bytes != int64(len(sent)) || got.Request.Body.Type != "application/json" {
-			t.Errorf("the box sent %q, written is %+v", sent, got.Request.Body)
+			t.Errorf("the sandbox sent %q, the transcript has %+v", sent, got.Request.Body)
 		}
 		if a := got.Answer; a.Status != 201 || a.Body.Text != body || a.Cut || a.Body.LeftOut != 0 || a.Headers["X-Note"][0] != "you are Bearer [redacted]" || a.Headers["X-Other"] != nil {
-			t.Errorf("the box got %q, written is %+v", body, a)
+			t.Errorf("the sandbox got %q, the transcript has %+v", body, a)
 		}
 		if h := got.Request.Headers; h["X-Note"][0] != "mine" || h["X-Other"] != nil || h["Authorization"] != nil {
 			t.Errorf("headers: %v", h)
@@ -106,7 +107,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// forms is a secret in the forms that answers echo it in.
+// forms returns a secret in the forms in which responses echo it.
 func forms(secret string) map[string]string {
 	quoted, _ := json.Marshal(secret)
 	each := ""
@@ -119,8 +120,8 @@ func forms(secret string) map[string]string {
 	}
 }
 
-// E92: the credential is in no transcript, in no form of it, wherever it comes from and wherever what is
-// written ends: neither from the upstream, nor from a box that has come to know it.
+// E92: the credential is in no transcript, in no form, from whichever side and wherever the stored
+// text ends: neither from the upstream, nor from a sandbox that has learned it.
 func TestTranscriptHoldsNoCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +135,7 @@ func TestTranscriptHoldsNoCredential(t *testing.T) {
 	s := b.written(t, bulk, rule)
 	for name, form := range forms(canary) {
 		for _, before := range []int{0, rule.RequestBytes - len(form), rule.RequestBytes - len(form) + 1, rule.RequestBytes - len(form)/2, rule.RequestBytes - 9} {
-			x := b.box(t)
+			x := b.sandbox(t)
 			p := x.placeholder(t, "stripe:charges:write")
 			body := strings.Repeat(".", before) + form + strings.Repeat(".", 100)
 			head := strings.ReplaceAll(form, `"`, "")
@@ -158,7 +159,7 @@ func TestTranscriptHoldsNoCredential(t *testing.T) {
 	}
 }
 
-// What cannot be read for secrets is described and not written.
+// A body that cannot be searched for secrets is described and not stored.
 func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -186,7 +187,7 @@ func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 		{"text/plain; charset=ISO-8859-1", "", "a\xffb", ""},
 		{"text/plain", "", "\x1b[2J\r\n\u202ehidden", ""},
 	} {
-		x := b.box(t)
+		x := b.sandbox(t)
 		p := x.placeholder(t, "stripe:charges:write")
 		headers := []string{"Authorization", "Bearer " + p, "Content-Type", c.media}
 		if c.coding != "" {
@@ -205,7 +206,7 @@ func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// E112: nothing that a box or an upstream says makes a line of its own, or obeys a terminal.
+// E112: text from a sandbox or an upstream cannot begin a new line, or control a terminal.
 func TestTranscriptInjection(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -218,7 +219,7 @@ func TestTranscriptInjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.with(t, func(c *egress.Config) { c.Transcripts, c.TranscriptRules = s, []egress.TranscriptRule{everything()} })
-	x := b.box(t)
+	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges?a=%0a%1b", "a\r\n{}\n\x7f\u0085", "Authorization", "Bearer "+p, "Content-Type", "text/plain", "User-Agent", "a\tb\u009b31m")
 	only(t, s, x.s.Task.ID)
@@ -235,7 +236,7 @@ func TestTranscriptInjection(t *testing.T) {
 	}
 }
 
-// listAll selects all transcripts, of1 those of a task.
+// listAll selects all transcripts.
 var listAll = transcript.Filter{Limit: 1000}
 
 func of1(task string) transcript.Filter { return transcript.Filter{TaskID: task} }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -12,24 +13,24 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/egress/redact"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// upgrade is a request that asks for a WebSocket.
+// upgrade is a request for a WebSocket.
 type upgrade struct {
-	accept    string   // what proves that the upstream has understood it
-	protocols []string // of which it may choose one
+	key       string   // the upstream proves with a value computed from it that it supports WebSockets
+	protocols []string // the upstream may choose one of them
 }
 
-// handshakeHeaders say that a request is one (RFC 6455 section 4.1). Extensions are not asked
-// for: of what is compressed nobody could read the frames.
+// handshakeHeaders mark a request as a handshake (RFC 6455 section 4.1). Extensions are not
+// offered, because compressed frames could not be searched.
 var handshakeHeaders = []string{"Connection", "Upgrade", "Sec-Websocket-Extensions"}
 
-// upgradeOf reads a handshake, nil = it is none that everybody reads alike, and takes out of
-// the request what makes it one.
+// upgradeOf parses a handshake and removes the headers that make the request one. nil = not a
+// handshake, or one that servers could read differently.
 func upgradeOf(r *http.Request) *upgrade {
 	h := r.Header
 	key, err := base64.StdEncoding.DecodeString(only(h, "Sec-Websocket-Key"))
@@ -41,7 +42,7 @@ func upgradeOf(r *http.Request) *upgrade {
 	for _, name := range handshakeHeaders {
 		h.Del(name)
 	}
-	return &upgrade{accept: acceptOf(only(h, "Sec-Websocket-Key"))}
+	return &upgrade{key: only(h, "Sec-Websocket-Key")}
 }
 
 func only(h http.Header, name string) string {
@@ -51,25 +52,28 @@ func only(h http.Header, name string) string {
 	return h[name][0]
 }
 
+// acceptOf returns the Sec-WebSocket-Accept for a key, which is defined with SHA-1 (RFC 6455
+// section 4.2.2). GODEBUG=fips140=only has no SHA-1: there stricturl.Rule.Check refuses every rule
+// that lets a request become a WebSocket.
 func acceptOf(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// maxSubprotocol is how long the name of one is at most, in bytes: those that are registered are
-// shorter, and most tokens longer.
+// maxSubprotocol is the maximum length of the name of a subprotocol, in bytes. The registered names
+// are shorter, and most tokens are longer.
 const maxSubprotocol = 31
 
-// subprotocols are those that a client names and that leave. Browsers can set no header, so that
-// servers take credentials in the place of a name: openai-insecure-api-key.<key>,
-// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>, or what comes behind
-// one that only says so: access_token, <token>.
+// subprotocols returns the subprotocols of a handshake without credentials. Browsers can set no
+// header, so that servers accept credentials in place of a name: openai-insecure-api-key.<key>,
+// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>, or the name after one
+// that announces it: access_token, <token>.
 func subprotocols(lines []string) (names []string) {
 	said := false
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
 			if name = strings.Trim(name, " \t"); name == "" {
-				continue // as servers do (RFC 9110 section 5.6.1): what comes behind it is behind what was said before
+				continue // servers skip empty names, too (RFC 9110 section 5.6.1), so that an announcement still counts
 			}
 			credential := carriesCredential(name)
 			if len(name) <= maxSubprotocol && !credential && !said {
@@ -81,47 +85,47 @@ func subprotocols(lines []string) (names []string) {
 	return names
 }
 
-// put makes a request a handshake again, when all of it has been looked at.
+// put turns a request into a handshake again, after all of it was checked.
 func (u *upgrade) put(h http.Header) {
 	u.protocols = subprotocols(h["Sec-Websocket-Protocol"])
 	h.Set("Connection", "Upgrade")
 	h.Set("Upgrade", "websocket")
 }
 
-// upgrades reports whether a lease is for a WebSocket, too. Most providers know none.
+// upgrades reports whether a lease covers a WebSocket. Most providers support none.
 func upgrades(use broker.Usable, r *http.Request) bool {
 	u, is := use.Injector.(provider.Upgrader)
 	return is && u.Upgrades(r, use.Target)
 }
 
-// switched is an answer by which the upstream agrees to a WebSocket. What of it goes to the box is
-// made anew: besides its headers it could say something in its reason, and as what frames a body.
-func (s *sending) switched(r *http.Response) error {
+// switched checks a response that accepts a WebSocket. The response to the sandbox is built anew
+// from its headers: a reason phrase or the framing of a body could carry data.
+func (s *outbound) switched(r *http.Response) error {
 	h := r.Header
 	body, is := r.Body.(io.ReadWriteCloser)
 	protocol := h["Sec-Websocket-Protocol"]
-	if !is || !strings.EqualFold(only(h, "Upgrade"), "websocket") || !strings.EqualFold(only(h, "Connection"), "upgrade") || only(h, "Sec-Websocket-Accept") != s.upgrade.accept ||
+	if !is || !strings.EqualFold(only(h, "Upgrade"), "websocket") || !strings.EqualFold(only(h, "Connection"), "upgrade") || only(h, "Sec-Websocket-Accept") != acceptOf(s.upgrade.key) ||
 		len(h["Sec-Websocket-Extensions"]) > 0 || len(protocol) > 1 || len(protocol) == 1 && !slices.Contains(s.upgrade.protocols, protocol[0]) {
-		return deny(BadAnswer, errors.New("the upstream has agreed to a WebSocket that nobody asked for"))
+		return deny(BadAnswer, errors.New("the upstream accepted a WebSocket handshake with values that the request did not offer"))
 	}
 	s.clean(h)
 	switchedOver(r.Request)
 	w := &webSocket{body: body, from: body, s: s, task: s.b.p.sent.get(s.b.who.Root())}
 	if s.redactor != nil {
-		w.from = s.redactor.Frames(body, func(n int) { s.echoes.Add(int64(n)) })
+		w.from = s.redactor.Frames(body, func(n int) { s.redacted.Add(int64(n)) })
 	}
-	w.idle = time.AfterFunc(s.b.p.cfg.SocketTime, func() { s.cut(errIdle) })
+	w.idle = time.AfterFunc(s.b.p.cfg.SocketTime, func() { s.disconnect(fmt.Errorf("egress: websocket closed: idle for %s", s.b.p.cfg.SocketTime)) })
 	*r = http.Response{StatusCode: r.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: h, Body: w, Request: r.Request}
 	return nil
 }
 
-// webSocket is one that is open, as its upstream is seen from the box. When it is cut nothing
-// goes on in it, also of what was on its way.
+// webSocket is an open WebSocket. After a disconnection it passes no more data on, not even data
+// that it has already read.
 type webSocket struct {
 	body io.ReadWriteCloser
-	from io.Reader // what the body says, with secrets overwritten
-	s    *sending
-	task *atomic.Int64 // bytes that it has sent
+	from io.Reader // data of body, with secrets overwritten
+	s    *outbound
+	task *atomic.Int64 // bytes that the task has sent
 	idle *time.Timer
 }
 
@@ -139,7 +143,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 	return n, unquoted(err)
 }
 
-// Write implements io.Writer: what the box sends is bounded as a body is.
+// Write implements io.Writer. The limits of request bodies apply.
 func (w *webSocket) Write(p []byte) (int, error) {
 	cfg := w.s.b.p.cfg
 	if w.s.sent.Add(int64(len(p))) > cfg.RequestBytes || w.task.Add(int64(len(p))) > cfg.TaskBytes {
@@ -154,8 +158,9 @@ func (w *webSocket) Write(p []byte) (int, error) {
 	return n, unquoted(err)
 }
 
-// endsBy notes why a WebSocket ends: what copies it tells nobody.
-func (s *sending) endsBy(r exact.Reason) { s.ended.CompareAndSwap(nil, &r) }
+// endsBy records why a WebSocket ends, because ReverseProxy does not return the error of its copy
+// loop.
+func (s *outbound) endsBy(r stricturl.Reason) { s.ended.CompareAndSwap(nil, &r) }
 
 func (w *webSocket) alive(n int) {
 	if n > 0 {

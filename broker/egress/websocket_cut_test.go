@@ -15,29 +15,30 @@ import (
 
 	"golang.org/x/net/websocket"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// TestWebSocketsAreCut: (E97, E100, E107) by a pause, by an end, when nobody says anything, when the box has said
-// too much, and when what comes back is no frame; both of its ends see it, and the record says why.
+// TestWebSocketsAreCut (E97, E100, E107): a WebSocket is disconnected by a pause, by an end, when
+// it is idle, when the sandbox has sent too much, and when the upstream sends an invalid frame.
+// Both ends see it, and the audit log has the reason.
 func TestWebSocketsAreCut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		with func(*egress.Config)
-		cut  func(*box, *websocket.Conn)
-		why  exact.Reason
+		cut  func(*sandbox, *websocket.Conn)
+		why  stricturl.Reason
 	}{
-		"pause":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }, ""},
-		"end":              {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }, ""},
-		"doubt":            {func(*egress.Config) {}, func(x *box, _ *websocket.Conn) { x.b.proxy.Doubt() }, ""},
-		"idle":             {func(c *egress.Config) { c.SocketTime = 10 * time.Second }, func(*box, *websocket.Conn) {}, ""},
+		"pause":            {func(*egress.Config) {}, func(x *sandbox, _ *websocket.Conn) { x.b.proxy.Pause(x.s.Task.ID) }, ""},
+		"end":              {func(*egress.Config) {}, func(x *sandbox, _ *websocket.Conn) { x.b.proxy.End(x.s.Task.ID) }, ""},
+		"doubt":            {func(*egress.Config) {}, func(x *sandbox, _ *websocket.Conn) { x.b.proxy.Doubt() }, ""},
+		"idle":             {func(c *egress.Config) { c.SocketTime = 10 * time.Second }, func(*sandbox, *websocket.Conn) {}, ""},
 		"much":             {func(c *egress.Config) { c.RequestBytes = 1 << 10 }, talk, egress.TooMuch},
 		"much of its task": {func(c *egress.Config) { c.TaskBytes = 1 << 10 }, talk, egress.TooMuch},
-		"no frame":         {func(*egress.Config) {}, func(_ *box, ws *websocket.Conn) { _ = websocket.Message.Send(ws, "odd") }, egress.BadAnswer},
+		"no frame":         {func(*egress.Config) {}, func(_ *sandbox, ws *websocket.Conn) { _ = websocket.Message.Send(ws, "odd") }, egress.BadAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +58,7 @@ func TestWebSocketsAreCut(t *testing.T) {
 				}}.ServeHTTP(w, r)
 			})
 			b.with(t, tt.with)
-			x := b.box(t)
+			x := b.sandbox(t)
 			ws, err := x.socketTo(t, "/ws/echo", "Bearer "+x.placeholder(t, "stripe:charges:listen"))
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +67,7 @@ func TestWebSocketsAreCut(t *testing.T) {
 			over(t, ws)
 			ended(t, gone)
 			var uses []audit.Entry
-			until(t, "it is over on the record", func() bool { uses = b.uses(t, x.s.Task.ID); return len(uses) == 2 })
+			until(t, "its end is in the audit log", func() bool { uses = b.uses(t, x.s.Task.ID); return len(uses) == 2 })
 			var last broker.Exchange
 			if err := json.Unmarshal(uses[1].Data, &last); err != nil || last.Reason != string(tt.why) || last.Cut != (tt.why == "") {
 				t.Errorf("%s, %v", uses[1].Data, err)
@@ -75,8 +76,8 @@ func TestWebSocketsAreCut(t *testing.T) {
 	}
 }
 
-// talk says more than a box may in the tests.
-func talk(_ *box, ws *websocket.Conn) {
+// talk sends more than a sandbox may in these tests.
+func talk(_ *sandbox, ws *websocket.Conn) {
 	for range 10 {
 		_ = websocket.Message.Send(ws, strings.Repeat("x", 512))
 	}
@@ -88,7 +89,7 @@ func over(t *testing.T, ws *websocket.Conn) {
 	_ = ws.SetReadDeadline(time.Now().Add(patience))
 	var timeout net.Error
 	if err := websocket.Message.Receive(ws, new(string)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
-		t.Errorf("the box reads on: %v", err)
+		t.Errorf("the sandbox still reads: %v", err)
 	}
 }
 
@@ -102,10 +103,10 @@ func ended(t *testing.T, gone <-chan error) {
 	}
 }
 
-// E100: a WebSocket ends with its lease, and a lease that has its whole time ends it, too.
+// E100: a WebSocket ends with its lease, including by expiry of the lease.
 func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	t.Parallel()
-	gone := make(chan error, 16) // and those that were too short to be opened
+	gone := make(chan error, 16) // including those that expired before they were open
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
 		websocket.Server{Handler: func(c *websocket.Conn) {
 			_, err := io.Copy(io.Discard, c)
@@ -135,12 +136,12 @@ func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	ended(t, gone)
 }
 
-// E98: behind a handshake that the upstream does not take comes a request, which is one like all
-// others, and no frame.
+// E98: after a handshake that the upstream rejects, the next data is an ordinary request and not a
+// frame.
 func TestWebSocketThatIsNone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hi") })
-	x := b.box(t)
+	x := b.sandbox(t)
 	c, err := x.tunnelTo(t, b.host, "api.example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -161,12 +162,12 @@ func TestWebSocketThatIsNone(t *testing.T) {
 	}
 }
 
-// What agrees to a WebSocket says nothing but what it should: no secret in its reason or a
-// header, and nothing that frames a body.
+// A response that accepts a WebSocket carries no other data: no secret in its reason phrase or a
+// header, and no body framing.
 func TestWebSocketAnswersAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
-	x := b.box(t)
+	x := b.sandbox(t)
 	c, err := x.tunnelTo(t, b.host, "api.example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -186,11 +187,11 @@ func TestWebSocketAnswersAreMadeAnew(t *testing.T) {
 	}
 	head, frames, _ := strings.Cut(got, "\r\n\r\n")
 	if !strings.HasPrefix(head, "HTTP/1.1 101 Switching Protocols\r\n") || strings.Contains(got, canary) || frames != "\x81\x02hi\x88\x00" {
-		t.Errorf("the box reads %q", got)
+		t.Errorf("the sandbox reads %q", got)
 	}
 	for _, name := range []string{"Trailer", "Transfer-Encoding", "Set-Cookie"} {
 		if strings.Contains(head, name) {
-			t.Errorf("the box reads %s: %q", name, head)
+			t.Errorf("the sandbox reads %s: %q", name, head)
 		}
 	}
 }

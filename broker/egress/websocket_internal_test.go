@@ -12,11 +12,12 @@ type closing struct{ bytes.Buffer }
 
 func (*closing) Close() error { return nil }
 
-// E100: what was on its way when a WebSocket was cut goes no further, in either direction.
+// E100: data that was in transit when a WebSocket was disconnected is not passed on, in either
+// direction.
 func TestNothingOfACutWebSocket(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s := &sending{ctx: ctx, cut: cancel, b: &box{p: &Proxy{cfg: Config{RequestBytes: 100, TaskBytes: 100, SocketTime: time.Hour}}}}
+	s := &outbound{ctx: ctx, disconnect: cancel, b: &endpoint{p: &Proxy{cfg: Config{RequestBytes: 100, TaskBytes: 100, SocketTime: time.Hour}}}}
 	body := &closing{}
 	w := &webSocket{body: body, from: body, s: s, task: new(atomic.Int64), idle: time.AfterFunc(time.Hour, func() {})}
 	if n, err := w.Write([]byte("one two")); n != 7 || err != nil {

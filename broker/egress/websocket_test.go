@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/net/websocket"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// sockets is an upstream whose WebSockets say who is there and then what they hear. Under
-// /ws/odd it answers as the query says, with a Sec-WebSocket-Accept that is right unless it
-// says another; SECRET is what was added to the request.
+// sockets is an upstream whose WebSockets send the credential of the handshake and then echo. Under
+// /ws/odd the query sets the response; Sec-WebSocket-Accept is correct unless the query sets it.
+// SECRET in it stands for the injected credential.
 func sockets(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/ws/odd" {
 		websocket.Server{Handler: func(c *websocket.Conn) {
@@ -38,8 +38,8 @@ func sockets(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, rw)
 }
 
-// socket opens a WebSocket as a library of a client does.
-func (x *box) socketTo(t *testing.T, path, auth string) (*websocket.Conn, error) {
+// socketTo opens a WebSocket as a client library does.
+func (x *sandbox) socketTo(t *testing.T, path, auth string) (*websocket.Conn, error) {
 	t.Helper()
 	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
 	if err != nil {
@@ -53,11 +53,11 @@ func (x *box) socketTo(t *testing.T, path, auth string) (*websocket.Conn, error)
 	return websocket.NewClient(cfg, c)
 }
 
-// E83 and E99: what is added to its handshake comes back as asterisks, however long a message is.
+// E83 and E99: the injected credential comes back as asterisks, however long a message is.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
-	x := b.box(t)
+	x := b.sandbox(t)
 	auth := "Bearer " + x.placeholder(t, "stripe:charges:listen")
 	ws, err := x.socketTo(t, "/ws/echo", auth)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestWebSocket(t *testing.T) {
 			say = "you are Bearer " + canary
 		}
 		var heard string
-		for len(heard) < len(say) { // it comes in messages of the echo's own size
+		for len(heard) < len(say) { // in messages of the size that the echo uses
 			var part string
 			if err := websocket.Message.Receive(ws, &part); err != nil {
 				t.Fatalf("after %d bytes: %v", len(heard), err)
@@ -94,12 +94,13 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// TestWebSocketsThatAreRefused: a handshake is a request, and one more has to agree: the rule
-// by saying so, the upstream by proving that it has understood (E53, E73, E97, E98, E99).
+// TestWebSocketsThatAreRefused: a handshake is a request that the rule and the upstream must accept
+// as well: the rule by allowing upgrades, the upstream by proving that it understood the handshake
+// (E53, E73, E97, E98, E99).
 func TestWebSocketsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
-	x := b.box(t)
+	x := b.sandbox(t)
 	listen, read := "Bearer "+x.placeholder(t, "stripe:charges:listen"), "Bearer "+x.placeholder(t, "stripe:charges:read")
 	const agreed = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 	const shake = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"

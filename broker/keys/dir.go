@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // skew is how far the clocks of replicas may be apart.
@@ -44,10 +45,10 @@ type Numbered struct {
 //
 //	secret.key         the secret; made before the first signing key
 //	sign-000001.key    signing keys, 0600, never rewritten; numbers only grow
-//	sign-000001.pub    JWK of a forgotten key, so that old checkpoints can still be verified
+//	sign-000001.pub    JWK of a removed key, so that old checkpoints can still be verified
 //
-// Replicas may share it: a name is taken by whoever links it first, and the
-// others find the winner's key when they reload. It is safe for concurrent use.
+// Replicas may share it. The first replica that links a file name owns it; the others read that
+// key when they reload. It is safe for concurrent use.
 type Dir struct {
 	cfg  Config
 	ring *Ring
@@ -58,9 +59,9 @@ type Dir struct {
 	early map[string]bool // keys of the future that the log has
 }
 
-// Open loads the directory, or makes it with a first key that signs at once. It
-// refuses what others can read, what is damaged, and a directory that lost its
-// secret; it repairs and overwrites nothing.
+// Open loads the directory, or creates it with a first key that signs at once. It refuses files
+// that other users can read, damaged files, and a directory without its secret. It repairs and
+// overwrites nothing.
 func Open(cfg Config) (*Dir, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("keys: name the directory of the signing keys")
@@ -75,10 +76,10 @@ func Open(cfg Config) (*Dir, error) {
 	if cfg.Policy, err = cfg.Policy.withDefaults(); err != nil {
 		return nil, err
 	}
-	if err := ensureDir(cfg.Dir); err != nil {
+	if err := secret.EnsureDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	sweep(cfg.Dir, cfg.Now())
+	secret.Sweep(cfg.Dir, cfg.Now())
 	d := &Dir{cfg: cfg, early: map[string]bool{}}
 	keys, err := d.load()
 	if err != nil {
@@ -110,20 +111,20 @@ func Open(cfg Config) (*Dir, error) {
 // Ring returns the ring that follows this directory.
 func (d *Dir) Ring() *Ring { return d.ring }
 
-// openSecret must run after load: whoever sees a signing key sees the secret
-// that was made before it, so that its absence means it was lost.
+// openSecret must run after load. The secret is made before the first signing key, so a directory
+// with signing keys and without a secret has lost it.
 func (d *Dir) openSecret() ([]byte, error) {
 	path := filepath.Join(d.cfg.Dir, secretFile)
-	text, err := ReadPrivate(path)
+	text, err := secret.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if d.last > 0 {
 			return nil, fmt.Errorf("keys: %s is missing although signing keys exist: restore it from a backup, because what was sealed with it cannot be read without it", path)
 		}
-		err = WritePrivate(path, encodeSecret(newSecret()))
+		err = secret.WriteFile(path, encodeSecret(newSecret()))
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		text, err = ReadPrivate(path)
+		text, err = secret.ReadFile(path)
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (d *Dir) load() ([]Key, error) {
 
 func (d *Dir) read(name string) (Key, error) {
 	path := filepath.Join(d.cfg.Dir, name)
-	text, err := ReadPrivate(path)
+	text, err := secret.ReadFile(path)
 	if err != nil {
 		return Key{}, err
 	}
@@ -214,8 +215,9 @@ func parseName(name string) (n int, ext string, ok bool) {
 	return n, ext, err == nil && n > 0 && keyName(n)+ext == name
 }
 
-// putBack writes the public half of used keys whose files are gone, so that what they signed can still be
-// verified. Their private halves are lost: tokens that they signed are refused from now on.
+// putBack writes the public halves of used keys whose files are missing, so that their signatures
+// can still be verified. The private halves are lost: tokens that they signed are refused from now
+// on.
 func (d *Dir) putBack(have []Key) error {
 	for _, u := range d.cfg.Used {
 		d.last = max(d.last, u.Number)
@@ -233,7 +235,7 @@ func (d *Dir) putBack(have []Key) error {
 		}
 		d.cfg.Log.Error("signing key is missing: tokens that it signed are refused, and the audit log keeps its public key; restore its file from a backup if it was lost by mistake",
 			slog.Int("number", u.Number), slog.String("kid", u.KID), slog.String("file", path+".key"))
-		if err := WritePrivate(path+".pub", jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := secret.WriteFile(path+".pub", jwk); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -276,7 +278,7 @@ func (d *Dir) publicOf(name, ext string) (jose.Key, error) {
 		}
 		return k.public()
 	}
-	b, err := ReadPrivate(filepath.Join(d.cfg.Dir, name))
+	b, err := secret.ReadFile(filepath.Join(d.cfg.Dir, name))
 	if err != nil {
 		return jose.Key{}, err
 	}
@@ -297,8 +299,8 @@ func (d *Dir) Public() ([]jose.Key, error) {
 	return out, err
 }
 
-// Archive returns the public keys that are forgotten, oldest first: they verify
-// no token any more, but what was signed for the record.
+// Archive returns the public keys of removed signing keys, oldest first. They verify signatures in
+// the audit log, but no tokens.
 func (d *Dir) Archive() ([]jose.Key, error) {
 	list, err := os.ReadDir(d.cfg.Dir)
 	if err != nil {

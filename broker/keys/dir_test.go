@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
+	custody "github.com/ebb-broker/ebb/broker/secret"
 )
 
 const (
@@ -302,7 +303,7 @@ func TestCrashInArchive(t *testing.T) {
 	if _, err := d.Rotate(start); err != nil {
 		t.Fatal(err)
 	}
-	if err := keys.WritePrivate(filepath.Join(dir, "sign-000001.pub"), []byte(`{}`)); err != nil {
+	if err := custody.WriteFile(filepath.Join(dir, "sign-000001.pub"), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	late := start.Add(lead + grace + slack)

@@ -15,7 +15,8 @@
 //	dir.go     Dir: a directory of such files, shared by several replicas
 //	rotate.go  Dir.Maintain and Dir.Rotate: reload, next key, archive
 //	mark.go    high-water marks of the audit log, kept beside the keys
-//	atomic.go  write a file once, completely, durably; refuse open permissions
+//
+// Package secret writes and reads the files: once, completely, durably, and with no permissions for others.
 //
 // A key that lives elsewhere (KMS, Vault transit) needs no Dir: NewRing takes
 // any jose.Signer, and Ring.Replace takes the set after a rotation there.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 const (
@@ -36,8 +36,8 @@ func encodeKey(k Key) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeKey is the inverse of encodeKey: what it accepts re-encodes to the same
-// bytes. Its errors never quote the file, which holds a private key.
+// decodeKey is the inverse of encodeKey: each accepted text re-encodes to the same bytes. Its
+// errors never quote the file, which holds a private key.
 func decodeKey(text []byte) (Key, error) {
 	head, _, found := strings.Cut(string(text), "-----BEGIN")
 	v, isKey := strings.CutPrefix(head, keyHead)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/keys"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")

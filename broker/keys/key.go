@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // rsaBits is the least that RFC 7518 section 3.3 allows: keys live weeks and

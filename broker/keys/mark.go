@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // A high-water mark says how far the audit log had come. It is kept beside the keys because it must not
@@ -35,7 +37,7 @@ func (d *Dir) Marks(context.Context) (map[string][]byte, error) {
 		if !is || !ends || !markWriter.MatchString(writer) {
 			continue
 		}
-		text, err := ReadPrivate(filepath.Join(d.cfg.Dir, e.Name()))
+		text, err := secret.ReadFile(filepath.Join(d.cfg.Dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // another replica removed it meanwhile
 		}
@@ -52,7 +54,7 @@ func (d *Dir) PutMark(_ context.Context, writer string, mark []byte) error {
 	if !markWriter.MatchString(writer) {
 		return fmt.Errorf("keys: %q cannot name a high-water mark", writer)
 	}
-	return replacePrivate(filepath.Join(d.cfg.Dir, markPrefix+writer+markExt), mark)
+	return secret.ReplaceFile(filepath.Join(d.cfg.Dir, markPrefix+writer+markExt), mark)
 }
 
 // DropMark removes the mark of a process run. There may be none.

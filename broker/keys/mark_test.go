@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/keys"
 )
 
 func TestMarkFiles(t *testing.T) {

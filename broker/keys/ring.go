@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Policy is how keys follow each other. Zero members mean the defaults.
@@ -122,8 +122,8 @@ func active(entries []entry, now time.Time) int {
 	return 0
 }
 
-// Signer returns the key that signs at now. It fails with ErrClock when now is
-// before every key was made: what is signed then has the wrong dates.
+// Signer returns the key that signs at now. It fails with ErrClock if now is before the creation
+// of every key, because the signed times would be wrong.
 func (r *Ring) Signer(now time.Time) (s jose.Signer, kid string, alg jose.Alg, err error) {
 	entries := r.entries()
 	if len(entries) == 0 {
@@ -162,8 +162,8 @@ func (r *Ring) JWKS(now time.Time) []byte {
 	return b.Bytes()
 }
 
-// MaxAge is how long the JWKS may be cached: at most half the lead, so that
-// nobody who honours it meets a token whose key they have not seen.
+// MaxAge returns the time for which the JWKS may be cached: at most half the lead, so that a
+// client that honours it never sees a token of an unknown key.
 func (r *Ring) MaxAge() time.Duration { return min(r.policy.Lead/2, 10*time.Minute) }
 
 // Grace is the longest life of an own token: a key verifies no longer than that

@@ -16,8 +16,8 @@ import (
 
 	"crypto"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
 )
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Maintain is to be called every minute or so: it picks up keys that other
@@ -118,7 +119,7 @@ func (d *Dir) create(now, start time.Time) (name string, err error) {
 		return "", err
 	}
 	name = keyName(d.last+1) + ".key"
-	return name, WritePrivate(filepath.Join(d.cfg.Dir, name), text)
+	return name, secret.WriteFile(filepath.Join(d.cfg.Dir, name), text)
 }
 
 // archive replaces the private key files that nothing unexpired depends on by
@@ -145,13 +146,13 @@ func (d *Dir) forget(e entry, number int) error {
 		return fmt.Errorf("keys: archive: %w", err)
 	}
 	name := keyName(number)
-	if err := WritePrivate(filepath.Join(d.cfg.Dir, name+".pub"), jwk); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := secret.WriteFile(filepath.Join(d.cfg.Dir, name+".pub"), jwk); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if err := os.Remove(filepath.Join(d.cfg.Dir, name+".key")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keys: archive: %w", err)
 	}
-	if err := syncDir(d.cfg.Dir); err != nil {
+	if err := secret.SyncDir(d.cfg.Dir); err != nil {
 		return err
 	}
 	d.cfg.Log.Info("signing key forgotten", slog.String("kid", e.KID))

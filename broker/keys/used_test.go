@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
 )
 
 // A key whose file was lost leaves its number and its public half.

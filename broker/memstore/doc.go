@@ -1,13 +1,14 @@
-// Package memstore is the Ledger inside this process: the embedded default. It
-// is lost with the process, and the Journal refills it at start.
+// Package memstore implements the LiveStore in this
+// process: the embedded default. Its data is lost with the process, and the broker
+// refills it from the database at the start.
 //
-// Everything is behind one mutex, and no call does more under it than a few
-// map operations, so that holding it is short whatever the ledger holds. Whoever
-// is at the cap of its owner is counted anew, which goes once through its open tasks.
+// One mutex protects everything. A call does only a few map operations under it, so the
+// mutex is held briefly, however much is stored. The exception is a lease of an owner at
+// its limit: its leases are counted again, which reads the owner's open tasks once.
 //
 //   - store.go   Store, its clock, Guard, and the sweep that every call pays a
 //     bounded part of: there are no timers
-//   - expiry.go  the queue of what is to be forgotten
+//   - expiry.go  the queue of expiring entries
 //   - tasks.go   TaskTable; closing a task drops its leases in one step
 //   - due.go     Due and its index
 //   - leases.go  LeaseTable: a lease is live only while its task holds it
@@ -16,7 +17,7 @@
 //   - gate.go    Admit: claims and rates
 //   - values.go  one-time values and polling paces
 //
-// Times are compared with the times passed in, or with Config.Now where a call
-// has none. A clock that jumps ahead and comes back makes nothing forgotten. One that
-// is set back makes nothing valid that was forgotten: see Store.forgotten.
+// Times are compared with the times passed in, or with Config.Now in calls without one. A
+// clock that jumps ahead and comes back causes no claim to be forgotten. A clock that is
+// set back makes no forgotten claim valid again: see Store.forgotten.
 package memstore

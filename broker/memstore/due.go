@@ -5,13 +5,12 @@ import (
 	"context"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// dueIndex finds the tasks that are due. A task has at most one entry in the
-// heap, at a moment that is never later than the one it is due: moving a task
-// to a later moment, as every heartbeat does, costs nothing, and the entry is
-// corrected when it comes up.
+// dueIndex finds the due tasks. A task has at most one entry in the heap, whose time is
+// never later than the task's due time. Moving a task to a later time, as every heartbeat
+// does, does not change the heap; the entry is corrected when it comes up.
 type dueIndex struct {
 	heap  dueHeap
 	entry map[string]*dueEntry
@@ -20,7 +19,7 @@ type dueIndex struct {
 type dueEntry struct {
 	id    string
 	at    int64 // position in the heap
-	due   int64 // when it really is due, or visible again after a take
+	due   int64 // when the task is due, or visible again after a take
 	index int
 }
 
@@ -33,8 +32,7 @@ func due(l broker.Live) int64 {
 	return l.Due.UnixMilli()
 }
 
-// offer makes id due at ms. 0 is never: a task without a due moment is not
-// looked at.
+// offer makes id due at ms. 0 is never: such a task has no entry.
 func (d *dueIndex) offer(id string, ms int64) {
 	if ms == 0 {
 		return
@@ -64,8 +62,8 @@ func (d *dueIndex) drop(id string) {
 	}
 }
 
-// Due implements broker.TaskTable. A Touch that sets Due shows a hidden task
-// again from that moment on.
+// Due implements broker.TaskTable. A Touch that sets Due makes a hidden task visible
+// again from that time on.
 func (s *Store) Due(ctx context.Context, now, hold time.Time, n int) ([]string, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
@@ -77,7 +75,7 @@ func (s *Store) Due(ctx context.Context, now, hold time.Time, n int) ([]string, 
 		e := s.due.heap[0]
 		if e.due <= ms {
 			out = append(out, e.id)
-			e.due = max(until, ms+1) // a hold in the past must not end in a loop
+			e.due = max(until, ms+1) // a hold in the past must not cause an endless loop
 		}
 		s.due.move(e, e.due)
 	}

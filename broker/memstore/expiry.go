@@ -5,7 +5,7 @@ import (
 	"container/heap"
 )
 
-// kind is the table an item of the expiry queue lies in.
+// kind is the table of an item of the expiry queue.
 type kind uint8
 
 const (
@@ -18,16 +18,16 @@ const (
 	ofPace
 )
 
-// item is something that may be forgotten. It is a hint: the table it points
-// to knows whether its time has really come.
+// item refers to an entry of a table that may have expired. It is a hint: the table
+// decides whether the entry has expired.
 type item struct {
 	kind kind
 	key  string
 	sub  string // lease id
 }
 
-// expiry is a queue of items by the second in which they can be forgotten:
-// a heap of seconds, not of items, so that adding costs an append.
+// expiry is a queue of items by the second in which they expire. It is a heap of seconds,
+// not of items, so that adding an item is an append.
 type expiry struct {
 	seconds minHeap[int64]
 	items   map[int64][]item

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// maxEvents is how many events one Follow returns at most.
+// maxEvents is the maximum number of events of one Follow.
 const maxEvents = 1000
 
-// feed holds the events that still matter, oldest first. A cursor is the
-// process's own name and the number of the last event read; one of another
-// process starts from the oldest event, because hearing of an end twice is
-// harmless and missing one is not.
+// feed holds the events that are still relevant, oldest first. A cursor is this process's
+// random name and the number of the last event read. A cursor of another process starts
+// at the oldest event: receiving an event twice is harmless, missing one is not.
 type feed struct {
 	boot   string
 	events []broker.Event
@@ -37,7 +36,7 @@ func (f *feed) wakeAll() {
 	f.wake = make(chan struct{})
 }
 
-// trim drops events from the old end while they no longer matter at ms.
+// trim drops the oldest events whose Until is before ms.
 func (f *feed) trim(ms int64) {
 	n := 0
 	for n < len(f.events) && n < sweepPerCall && f.events[n].Until.UnixMilli() < ms {
@@ -59,8 +58,8 @@ func (f *feed) after(cursor string, n int) ([]broker.Event, string) {
 	return out, f.boot + "." + strconv.FormatInt(seen+int64(len(out)), 10)
 }
 
-// Follow implements broker.LeaseTable. A cursor it does not know is like "". max
-// is clamped to 1..1000. When ctx ends first, its error is returned.
+// Follow implements broker.LeaseTable. An unknown cursor counts as "". max is limited to
+// 1..1000. If ctx ends first, its error is returned.
 func (s *Store) Follow(ctx context.Context, cursor string, max int, wait time.Duration) ([]broker.Event, string, error) {
 	max = min(maxEvents, max)
 	if max < 1 {
@@ -87,7 +86,7 @@ func (s *Store) Follow(ctx context.Context, cursor string, max int, wait time.Du
 		case <-timeout:
 			return nil, next, nil
 		case <-ctx.Done():
-			return nil, "", fmt.Errorf("ledger: %w", ctx.Err())
+			return nil, "", fmt.Errorf("live store: %w", ctx.Err())
 		}
 	}
 }

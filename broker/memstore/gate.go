@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Bounds of a claim, as broker.Claim states them.
+// Limits of a claim, as broker.Claim documents them.
 const (
 	maxKey   = 128
 	maxValue = 512
@@ -27,10 +27,10 @@ type rate struct {
 	until int64
 }
 
-// Admit implements broker.Gate. Every claim is made and every rate counted even
-// when one of them fails; the first failure in the order claims, rates, task is
-// returned. A claim that has already ended cannot be kept, so it is ErrClaimed.
-// A Rate lets Limit happen at once and then one each Per/Limit.
+// Admit implements broker.Gate. Every claim is made and every rate is counted even if one
+// of them fails; the first failure in the order claims, rates, task is returned. A claim
+// that has already ended is ErrClaimed. A Rate allows Limit events at once, and then one
+// each Per/Limit.
 func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
 	if err := valid(a); err != nil {
 		return broker.Live{}, err
@@ -81,7 +81,7 @@ func valid(a broker.Admission) error {
 func (s *Store) claim(c broker.Claim, now int64) error {
 	until := c.Until.UnixMilli()
 	if until <= now {
-		return fmt.Errorf("claim has ended: %w", broker.ErrClaimed)
+		return fmt.Errorf("the claim's time is over: %w", broker.ErrClaimed)
 	}
 	had, known := s.claims[c.Key]
 	if !known && s.forgotten.Has(until/1000) {
@@ -115,7 +115,7 @@ func (s *Store) count(r broker.Rate, now int64) error {
 	step := (r.Per.Microseconds() + int64(r.Limit) - 1) / int64(r.Limit)
 	burst := step * int64(r.Limit)
 	tat := max(us, had.tat)
-	if tat > us+burst { // the clock was set back: that costs one burst, no more
+	if tat > us+burst { // the clock was set back: at most one burst is lost
 		tat = us + burst
 		s.rates[r.Key] = rate{tat: tat, until: tat / 1000}
 	}

@@ -7,10 +7,10 @@ import (
 	"sort"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// count says how many leases t has at ms.
+// count returns the number of live and expired leases of t at ms.
 func (t *task) count(ms int64) broker.Counts {
 	expired := sort.Search(len(t.expiries), func(i int) bool { return t.expiries[i] > ms })
 	return broker.Counts{Live: len(t.expiries) - expired, Expired: expired}
@@ -26,8 +26,8 @@ func (t *task) forgetLease(id string) {
 	t.expiries = slices.Delete(t.expiries, i, i+1)
 }
 
-// PutLease implements broker.LeaseTable. The task's state is judged first, then
-// the lease's own end, then whether it is known, then the limits.
+// PutLease implements broker.LeaseTable. It checks the task's state first, then whether
+// the lease was revoked, then whether it exists, then the limits.
 func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) PutLease(ctx context.Context, l broker.LiveLease, limits broker.
 	return nil
 }
 
-// EndLease implements broker.LeaseTable, for a lease or task it does not know too.
+// EndLease implements broker.LeaseTable, also for an unknown lease or task.
 func (s *Store) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) (bool, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return false, err

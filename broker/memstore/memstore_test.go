@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/memstore"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-func TestLedger(t *testing.T) {
+func TestLiveStore(t *testing.T) {
 	t.Parallel()
-	var stores sync.Map // test name -> *Store: every "client" of a test is the one store
-	storetest.RunLedger(t, func(t *testing.T, now func() time.Time) broker.Ledger {
+	var stores sync.Map // test name -> *Store: all clients of a test share one store
+	storetest.RunLiveStore(t, func(t *testing.T, now func() time.Time) broker.LiveStore {
 		s, known := stores.LoadOrStore(t.Name(), memstore.New(memstore.Config{Now: now}))
 		if !known {
 			t.Cleanup(func() { _ = s.(*memstore.Store).Close() })
@@ -23,12 +23,12 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-func BenchmarkLedger(b *testing.B) {
-	storetest.BenchLedger(b, func(*testing.B) broker.Ledger { return memstore.New(memstore.Config{}) })
+func BenchmarkLiveStore(b *testing.B) {
+	storetest.BenchLiveStore(b, func(*testing.B) broker.LiveStore { return memstore.New(memstore.Config{}) })
 }
 
-// Strangers can fill it, but not beyond its bound, and what they filled it with
-// goes away without a timer.
+// Unauthenticated callers can fill the store only up to MaxEntries, and their entries are
+// removed without a timer.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -46,9 +46,10 @@ func TestBounded(t *testing.T) {
 		t.Errorf("claim 101 of 100 was kept")
 	}
 	if err := s.Put(t.Context(), "v", "", now.Add(time.Minute)); err == nil {
-		t.Errorf("a value was kept in a full ledger")
+		t.Errorf("a value was kept in a full live store")
 	}
-	// A task can still be opened, hold leases and end: revocation has its own way.
+	// A task can still be opened, hold leases and be closed: revocation does not count
+	// against MaxEntries.
 	if err := s.PutTask(t.Context(), broker.Live{Task: broker.Task{ID: "tsk_1", State: broker.TaskOpen}}, now); err != nil {
 		t.Errorf("PutTask: %v", err)
 	}

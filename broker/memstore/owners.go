@@ -1,19 +1,20 @@
 package memstore
 
-// ownerKey names an owner: the runner's word, and so of that runner alone.
+// ownerKey identifies an owner. The owner's name comes from the runner and is unique only
+// at that runner.
 type ownerKey struct{ runner, owner string }
 
-// owner is what the tasks of one owner hold together.
+// owner counts the leases of all tasks of one owner.
 type owner struct {
 	key   ownerKey
-	tasks map[*task]struct{} // that had a lease and are not closed
-	// room is how many leases may be put before they must be counted again, under
-	// limit: until then what expires and ends only makes more.
+	tasks map[*task]struct{} // tasks that had a lease and are not closed
+	// room is how many leases may be put, under limit, before they must be counted again.
+	// Leases that expire or are revoked in the meantime only increase it.
 	room, limit int
 }
 
-// take takes a place at the owner of t for one lease of it, if there is one. No
-// limit is 0.
+// take takes a place for one lease at the owner of t, and reports whether there was one.
+// A limit of 0 means no limit.
 func (s *Store) take(t *task, limit int, now int64) bool {
 	o := t.owner
 	if o == nil {
@@ -36,7 +37,7 @@ func (s *Store) take(t *task, limit int, now int64) bool {
 	return true
 }
 
-// release gives back all places of t, which is closed, in one step.
+// release frees all places of t, a closed task, in one step.
 func (s *Store) release(t *task) {
 	if t.owner == nil {
 		return

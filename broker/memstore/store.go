@@ -2,46 +2,47 @@ package memstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"ebb/attest/clock"
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 const (
-	// margin is how much longer than asked things are remembered, so that a
-	// clock that is set back a little changes nothing.
+	// margin is how much longer than required entries are kept, so that a clock that is
+	// set back a little has no effect.
 	margin = time.Minute
 	// retention is how long an expired lease still counts as expired.
 	retention = 10 * time.Minute
-	// sweepPerCall bounds what one call forgets. It is more than one call can
-	// add, so the sweep keeps up.
+	// sweepPerCall is the maximum number of entries that one call removes. It is more
+	// than one call can add, so the sweep keeps up.
 	sweepPerCall = 32
 	// defaultMaxEntries is about 300 MB of claims.
 	defaultMaxEntries = 1_000_000
 )
 
-// errFull means "could not judge": the broker fails closed and the flood ends
-// at its own rate limits.
-var errFull = errors.New("ledger is full: raise MaxEntries or use Redis")
+// errFull means that no decision was made: the broker denies the request, and the rate
+// limits end the flood.
+var errFull = errors.New("live store is full: raise MaxEntries or use Redis")
 
-var errClosed = errors.New("ledger is closed")
+var errClosed = errors.New("live store is closed")
 
 // Config configures a Store. The zero value is ready to use.
 type Config struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
-	// Steady is a clock that nobody sets; default the monotonic one of Now.
+	// Steady is a monotonic clock, which is never set; default the one of Now.
 	Steady func() time.Duration
-	// MaxEntries bounds the claims, rates, one-time values and paces together:
-	// what strangers can make it remember. Default 1,000,000.
+	// MaxEntries limits the sum of claims, rates, one-time values and paces: the entries
+	// that unauthenticated callers can add. Default 1,000,000.
 	MaxEntries int
 }
 
-// Store is a broker.Ledger in this process. Make it with New.
+// Store is a broker.LiveStore in this process. Make it with New.
 type Store struct {
 	clock      *clock.Clock
 	maxEntries int
@@ -49,6 +50,7 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	marked bool
+	memory string
 	tasks  map[string]*task
 	owners map[ownerKey]*owner
 	due    dueIndex
@@ -58,12 +60,13 @@ type Store struct {
 	values map[string]value
 	paces  map[string]pace
 	expiry expiry
-	// forgotten is which claims were forgotten, by the second of their Until. After
-	// the clock was set back a claim may be one of those: it is refused.
+	// forgotten records, by the second of their Until, which claims were removed. After
+	// the clock was set back, a claim with such a time is refused: it may have been made
+	// before.
 	forgotten clock.Past
 }
 
-var _ broker.Ledger = (*Store)(nil)
+var _ broker.LiveStore = (*Store)(nil)
 
 // New makes an empty Store. Check fails with ErrLost until the first Mark.
 func New(c Config) *Store {
@@ -73,6 +76,7 @@ func New(c Config) *Store {
 	return &Store{
 		clock:      clock.New(c.Now, c.Steady),
 		maxEntries: c.MaxEntries,
+		memory:     rand.Text(),
 		tasks:      map[string]*task{},
 		owners:     map[ownerKey]*owner{},
 		due:        newDueIndex(),
@@ -85,11 +89,11 @@ func New(c Config) *Store {
 	}
 }
 
-// begin locks the store for one call, pays its part of the sweep and returns
-// the clock in milliseconds. On nil error the caller unlocks.
+// begin locks the store for one call, does this call's part of the sweep, and returns the
+// clock in Unix milliseconds. If the error is nil, the caller unlocks.
 func (s *Store) begin(ctx context.Context) (now int64, err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("ledger: %w", err)
+		return 0, fmt.Errorf("live store: %w", err)
 	}
 	r := s.clock.Read()
 	now = r.Now.UnixMilli()
@@ -98,7 +102,7 @@ func (s *Store) begin(ctx context.Context) (now int64, err error) {
 		s.mu.Unlock()
 		return 0, errClosed
 	}
-	past := r.Sure.UnixMilli() - margin.Milliseconds() // a clock that is ahead for a moment makes nothing forgotten
+	past := r.Sure.UnixMilli() - margin.Milliseconds() // a clock that is ahead for a moment causes no removal
 	s.feed.trim(past)
 	for range sweepPerCall {
 		it, ok := s.expiry.take(past)
@@ -112,7 +116,8 @@ func (s *Store) begin(ctx context.Context) (now int64, err error) {
 	return now, nil
 }
 
-// forget drops it if its time has come at ms, else says when it will.
+// forget removes the entry of it if it has expired at ms, else returns when it will
+// expire.
 func (s *Store) forget(it item, ms int64) (again int64) {
 	switch it.kind {
 	case ofTask:
@@ -161,20 +166,20 @@ func (s *Store) forget(it item, ms int64) (again int64) {
 	return 0
 }
 
-// full reports whether strangers may add nothing more.
+// full reports whether callers may add no more claims, rates, values or paces.
 func (s *Store) full() bool {
 	return len(s.claims)+len(s.rates)+len(s.values)+len(s.paces) >= s.maxEntries
 }
 
-// Check implements broker.Guard: memory loses nothing while the process lives,
-// so only a missing Mark is a loss.
+// Check implements broker.Guard. Memory loses no data while the process lives, so only a
+// missing Mark counts as a loss.
 func (s *Store) Check(ctx context.Context) error {
 	if _, err := s.begin(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	if !s.marked {
-		return fmt.Errorf("ledger was never marked complete: %w", broker.ErrLost)
+		return fmt.Errorf("live store was never marked complete: %w", broker.ErrLost)
 	}
 	return nil
 }
@@ -192,7 +197,17 @@ func (s *Store) Mark(ctx context.Context) error {
 // Losses implements broker.Guard.
 func (s *Store) Losses() int64 { return 0 }
 
-// Close ends every waiting Follow; every later call fails.
+// Memory implements broker.Guard.
+func (s *Store) Memory() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.marked {
+		return ""
+	}
+	return s.memory
+}
+
+// Close ends every waiting Follow. Every later call fails.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,24 +7,24 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// task is a task and its leases. A shell is one that PutTask has not made known:
-// it only carries the tombstones of leases that ended.
+// task is a task and its leases. A shell is a task that PutTask has not made known: it
+// holds only the ids of its revoked leases.
 type task struct {
 	known  bool
 	live   broker.Live   // its State is "" while not known
-	keep   int64         // remembered until, once closed
+	keep   int64         // kept until then, once closed
 	counts broker.Counts // at the moment it was closed
 
 	leases   map[string]int64 // id -> expiry; nil once closed
 	expiries []int64          // of leases, sorted: counting is a binary search
-	ended    map[string]int64 // tombstones: id -> expiry
-	owner    *owner           // where its leases count, from the first on; nil once closed
+	ended    map[string]int64 // revoked leases: id -> expiry
+	owner    *owner           // counts its leases, from the first one on; nil once closed
 }
 
-// rank orders states: a task put again never goes down.
+// rank orders states: putting a task again never lowers its rank.
 func rank(s broker.TaskState) (int, error) {
 	switch s {
 	case broker.TaskOpen:
@@ -37,9 +37,9 @@ func rank(s broker.TaskState) (int, error) {
 	return 0, fmt.Errorf("unknown task state %q", s)
 }
 
-// PutTask implements broker.TaskTable. A task that is known keeps the stricter
-// of the two states, the higher counters, its due moment and its sandbox. A
-// closed one is published like one that SetState closes.
+// PutTask implements broker.TaskTable. A known task keeps the stricter of the two states,
+// the higher counters, its due time and its sandbox. A closed task is published as if
+// SetState had closed it.
 func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) error {
 	level, err := rank(l.State)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 	return nil
 }
 
-// close makes t final. It is O(1): its leases die with the map that holds them.
-// The caller has set keep.
+// close makes t final. It takes O(1): the map that holds the leases is dropped. The
+// caller has set keep.
 func (s *Store) close(id string, t *task, at int64) {
 	t.counts = t.count(at)
 	t.leases, t.expiries = nil, nil
@@ -105,8 +105,8 @@ func (s *Store) close(id string, t *task, at int64) {
 	s.feed.publish(broker.Event{TaskID: id, At: instant(at), Until: instant(t.keep)})
 }
 
-// SetState implements broker.TaskTable. Closing again returns the counts of the
-// first time. first is true for every other move.
+// SetState implements broker.TaskTable. Closing again returns the counts of the first
+// close. first is true for every other move.
 func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
 	if _, err := rank(state); err != nil {
 		return broker.Counts{}, false, err
@@ -145,8 +145,8 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	return t.counts, true, nil
 }
 
-// Touch implements broker.TaskTable. An unknown task is ErrNotFound. A sandbox
-// is the same when its id, attestor, subject and key are.
+// Touch implements broker.TaskTable. An unknown task is ErrNotFound. Two sandboxes are
+// the same if their id, attestor, subject and key are.
 func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return broker.Live{}, err
@@ -180,7 +180,7 @@ func sameSandbox(a, b *broker.Sandbox) bool {
 	return a.ID == b.ID && a.Attestor == b.Attestor && a.Subject == b.Subject && a.JKT == b.JKT
 }
 
-// forget drops a closed task when it need no longer be remembered.
+// forget drops a closed task when its keep time is over, else returns that time.
 func (t *task) forget(s *Store, id string, ms int64) (again int64) {
 	if t.live.State != broker.TaskClosed {
 		return 0
@@ -193,14 +193,14 @@ func (t *task) forget(s *Store, id string, ms int64) (again int64) {
 	return 0
 }
 
-// dropShell removes t when it says nothing any more.
+// dropShell removes a shell that holds no more revoked leases.
 func (s *Store) dropShell(id string, t *task) {
 	if !t.known && len(t.ended) == 0 {
 		delete(s.tasks, id)
 	}
 }
 
-// clone copies everything l refers to: callers may change what they get.
+// clone copies everything that l refers to: callers may change the result.
 func clone(l broker.Live) broker.Live {
 	l.Labels = maps.Clone(l.Labels)
 	l.Expect.Selectors = maps.Clone(l.Expect.Selectors)
@@ -219,7 +219,7 @@ func clone(l broker.Live) broker.Live {
 	return l
 }
 
-// truncate cuts every time of l to milliseconds, in place behind pointers.
+// truncate truncates every time of l to milliseconds, also those behind pointers.
 func truncate(l broker.Live) broker.Live {
 	times := []*time.Time{&l.OpenedAt, &l.Deadline, &l.ClosedAt, &l.Due}
 	if l.Sandbox != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 type value struct {
@@ -17,9 +17,10 @@ type value struct {
 type pace struct {
 	last, current int64 // milliseconds
 	until         int64
+	early         bool // the last call came too early
 }
 
-// Put implements broker.Gate. A value under the same key is replaced.
+// Put implements broker.Gate. It replaces a value under the same key.
 func (s *Store) Put(ctx context.Context, key, text string, until time.Time) error {
 	if _, err := s.begin(ctx); err != nil {
 		return err
@@ -52,31 +53,28 @@ func (s *Store) Take(ctx context.Context, key string) (string, error) {
 	return v.text, nil
 }
 
-// Pace implements broker.Gate. Every call is a previous one to the next, also
-// one that came too early.
-func (s *Store) Pace(ctx context.Context, key string, now time.Time, interval, step time.Duration, until time.Time) (time.Duration, bool, error) {
+// Pace implements broker.Gate. Every call, also one that came too early, is the previous
+// call of the next.
+func (s *Store) Pace(ctx context.Context, key string, now time.Time, p broker.Pacing, until time.Time) (time.Duration, bool, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return 0, false, err
 	}
 	defer s.mu.Unlock()
 	ms := now.UnixMilli()
-	p, known := s.paces[key]
+	was, known := s.paces[key]
 	if !known && s.full() {
 		return 0, false, errFull
 	}
-	ok := true
-	if !known || p.until <= ms {
-		p = pace{current: interval.Milliseconds()}
-	} else {
-		p.current = max(p.current, interval.Milliseconds())
-		if ok = ms-p.last >= p.current; !ok {
-			p.current += step.Milliseconds()
+	next := pace{last: ms, until: until.UnixMilli(), current: p.Interval.Milliseconds()}
+	if known && was.until > ms {
+		next.current = max(was.current, next.current)
+		if next.early = ms-was.last < next.current; next.early && !was.early {
+			next.current = min(next.current+p.Step.Milliseconds(), p.Most.Milliseconds())
 		}
 	}
-	p.last, p.until = ms, until.UnixMilli()
-	s.paces[key] = p
+	s.paces[key] = next
 	if !known {
-		s.expiry.add(p.until, item{ofPace, key, ""})
+		s.expiry.add(next.until, item{ofPace, key, ""})
 	}
-	return time.Duration(p.current) * time.Millisecond, ok, nil
+	return time.Duration(next.current) * time.Millisecond, !next.early, nil
 }

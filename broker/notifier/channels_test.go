@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/notifier"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/notifier"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// A flood, and a crowd to tell of it, are kept in small units: all of it comes, bounded.
+// A flood of requests with many recipients is stored in small units, completely and
+// within the limits.
 func TestManyAndToMany(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"mail", "ops"}})
@@ -37,8 +38,8 @@ func TestManyAndToMany(t *testing.T) {
 	}
 }
 
-// A channel that fails is asked by one attempt at a time, and gets everything in the end,
-// with the ids that it may have seen; another one is not held up.
+// A failing channel gets one attempt at a time, and finally all messages, with ids that
+// it may have seen before. Another channel is not delayed.
 func TestAChannelThatFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"ops", "leads"}})
@@ -73,7 +74,7 @@ func TestAChannelThatFails(t *testing.T) {
 	}
 }
 
-// What is not taken until its request is over is given up.
+// A message that is not accepted before its request ends is given up.
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -89,7 +90,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// A receiver that says 410 is left alone for good; one that says 429, as long as it says.
+// A channel whose receiver answers 410 stops; after 429 it waits for the given time.
 func TestGoneAndBusy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -106,7 +107,7 @@ func TestGoneAndBusy(t *testing.T) {
 	b.asks(highScope, "")
 	b.asks(highScope, "")
 	b.look()
-	count(t, b.ops.take(), 1) // the other one waits with it
+	count(t, b.ops.take(), 1) // the other message waits, too
 	b.turn(50 * time.Second)
 	count(t, b.ops.take(), 0)
 	b.ops.status.Store(0)
@@ -115,7 +116,7 @@ func TestGoneAndBusy(t *testing.T) {
 	count(t, b.ops.take(), 2)
 }
 
-// Replicas that look at the same record send each message once.
+// Replicas that read the same audit log send each message once.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

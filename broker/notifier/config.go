@@ -11,68 +11,68 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"ebb/broker"
-	"ebb/broker/notify"
-	"ebb/broker/people"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// Store is what is asked of the database.
-type Store interface {
+// Outbox holds the notification queue in the database.
+type Outbox interface {
 	notify.Sources
 	notify.Outbox
 }
 
-// Channel is one configured place.
+// Channel is one configured destination, such as a chat room or a mail server.
 type Channel struct {
 	Name   string
 	Sender notify.Sender
-	Place  bool // it has a place of its own that everything goes to
+	Place  bool // it has a destination of its own that gets every message
 	People bool // it reaches people by their own address
 }
 
-// Route says what goes where. Empty members leave nothing out.
+// Route selects events and names the channels for them. An empty member selects everything.
 type Route struct {
 	Events    []notify.Event
-	Groups    []string // that decide the request; a route with groups is for requests alone
+	Groups    []string // the groups that decide the request; a route with groups selects requests only
 	Providers []string
 	MinRisk   risk.Level
 	Channels  []string
-	Escalate  []string // channels that are told when half of a request's time is over
-	// EscalateGroups are whose members are told then, through channels that reach people;
-	// empty = those that decide the request.
+	Escalate  []string // channels that are notified when half of a request's waiting time is over
+	// EscalateGroups are the groups whose members are notified at escalation, through channels
+	// that reach persons; empty means the groups that may decide the request.
 	EscalateGroups []string
 }
 
-// Config is what New needs.
+// Config holds the arguments of New.
 type Config struct {
-	Store    Store             // required
-	Journal  broker.Journal    // required
-	Desk     broker.Desk       // required
-	People   people.ReachStore // required
-	Base     string            // public URL; required
-	Channels []Channel
-	Routes   []Route
-	Digest   time.Duration // between digests; 0 = 15 min
-	Most     int           // messages at once to one recipient between digests; 0 = 20
+	Outbox        Outbox               // required
+	Tasks         broker.Store         // required
+	ApprovalStore broker.ApprovalStore // required
+	People        people.ReachStore    // required
+	Base          string               // public URL; required
+	Channels      []Channel
+	Routes        []Route
+	Digest        time.Duration // between digests; 0 = 15 min
+	Most          int           // messages sent at once to one recipient between digests; 0 = 20
 
-	Poll       time.Duration         // how often the record and the outbox are looked at; 0 = 1 s
+	Poll       time.Duration         // interval of reading the audit log and the outbox; 0 = 1 s
 	Now        func() time.Time      // nil = time.Now
 	Logger     *slog.Logger          // nil = discard
 	Registerer prometheus.Registerer // nil = none
 }
 
-// Notifier tells people. Replicas share its work.
+// Notifier sends notifications. Replicas share the work through the Store.
 type Notifier struct {
 	cfg      Config
 	channels map[string]*channel
 	m        *metrics
 }
 
-// New checks the configuration.
+// New checks the configuration and returns a Notifier.
 func New(c Config) (*Notifier, error) {
-	if c.Store == nil || c.Journal == nil || c.Desk == nil || c.People == nil || c.Base == "" {
-		return nil, errors.New("notifier: Store, Journal, Desk, People and Base are required")
+	if c.Outbox == nil || c.Tasks == nil || c.ApprovalStore == nil || c.People == nil || c.Base == "" {
+		return nil, errors.New("notifier: Outbox, Tasks, ApprovalStore, People and Base are required")
 	}
 	if c.Digest <= 0 {
 		c.Digest = 15 * time.Minute
@@ -92,41 +92,41 @@ func New(c Config) (*Notifier, error) {
 	n := &Notifier{cfg: c, channels: map[string]*channel{}, m: newMetrics(c.Registerer)}
 	for _, ch := range c.Channels {
 		if ch.Name == "" || ch.Sender == nil || n.channels[ch.Name] != nil {
-			return nil, fmt.Errorf("notifier: channel %q is not whole, or there twice", ch.Name)
+			return nil, fmt.Errorf("notifier: channel %q has no name or no sender, or its name is used twice", ch.Name)
 		}
 		n.channels[ch.Name] = newChannel(ch)
 	}
 	for i, r := range c.Routes {
 		for _, name := range slices.Concat(r.Channels, r.Escalate) {
 			if n.channels[name] == nil {
-				return nil, fmt.Errorf("notifier: route %d names %q, which is no channel", i, name)
+				return nil, fmt.Errorf("notifier: route %d names the channel %q, which is not configured", i, name)
 			}
 		}
 		for _, e := range r.Events {
 			if !e.Known() {
-				return nil, fmt.Errorf("notifier: route %d names %q, which is no event", i, e)
+				return nil, fmt.Errorf("notifier: route %d names the event %q, which does not exist", i, e)
 			}
 		}
 	}
 	return n, nil
 }
 
-// forgetAfter is how long what was told is kept: longer than any request waits, so that
-// nobody is told twice.
+// forgetAfter is the time for which sent notifications are remembered: longer than any request can
+// wait, so that no notification is sent twice.
 const forgetAfter = 7 * 24 * time.Hour
 
-// Run tells people until ctx is done. A database that does not answer is waited for.
+// Run sends notifications until ctx is done. While the database does not answer, it waits.
 func (n *Notifier) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		every(ctx, n.cfg.Poll, func() bool { return n.try(ctx, "the record could not be read", n.cfg.Store.ReadFromHere) })
-		every(ctx, n.cfg.Poll, func() bool { n.try(ctx, "the record could not be read", n.Follow); return false })
+		every(ctx, n.cfg.Poll, func() bool { return n.try(ctx, "the audit log could not be read", n.cfg.Outbox.ReadFromHere) })
+		every(ctx, n.cfg.Poll, func() bool { n.try(ctx, "the audit log could not be read", n.Follow); return false })
 		return nil
 	})
 	for _, c := range n.channels {
 		g.Go(func() error {
 			every(ctx, n.cfg.Poll, func() bool {
-				n.try(ctx, "messages could not be taken", func(ctx context.Context) error { return n.Deliver(ctx, c.Name) })
+				n.try(ctx, "messages could not be claimed", func(ctx context.Context) error { return n.Deliver(ctx, c.Name) })
 				return false
 			})
 			return nil
@@ -138,7 +138,9 @@ func (n *Notifier) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		every(ctx, time.Minute, func() bool {
-			n.try(ctx, "old messages could not be forgotten", func(ctx context.Context) error { return n.cfg.Store.ForgetMessages(ctx, n.cfg.Now().Add(-forgetAfter)) })
+			n.try(ctx, "old messages could not be removed", func(ctx context.Context) error {
+				return n.cfg.Outbox.ForgetMessages(ctx, n.cfg.Now().Add(-forgetAfter))
+			})
 			return false
 		})
 		return nil
@@ -146,8 +148,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// try does something for a minute at most, and logs what keeps it from that: a database
-// that never answers, too.
+// try calls do with a limit of one minute, because a database may never answer. It logs a failure
+// and reports success.
 func (n *Notifier) try(ctx context.Context, what string, do func(context.Context) error) bool {
 	inTime, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -158,7 +160,7 @@ func (n *Notifier) try(ctx context.Context, what string, do func(context.Context
 	return err == nil
 }
 
-// every does something again and again until that is done or ctx is.
+// every calls do at each interval d until do returns true or ctx is done.
 func every(ctx context.Context, d time.Duration, do func() (done bool)) {
 	t := time.NewTicker(d)
 	defer t.Stop()

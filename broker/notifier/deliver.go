@@ -7,31 +7,31 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/notify"
-	"ebb/broker/pace"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/pace"
 )
 
-// channel is a Channel and what this process knows of it.
+// channel is a Channel with this process's state of it.
 type channel struct {
 	Channel
 	breaker *pace.Breaker
 
 	mu    sync.Mutex
-	gone  bool      // it said so: nothing is sent until ebb starts anew
-	quiet time.Time // it wants to be left alone until then
+	gone  bool      // the receiver answered 410: no message is sent until ebb is restarted
+	quiet time.Time // the receiver asked to wait until then
 }
 
-// Attempts at one message, and when a channel that fails is left alone.
+// The delays between attempts at one message, and the limits after which a failing channel pauses.
 var (
 	again   = pace.Backoff{Min: 5 * time.Second, Max: 10 * time.Minute}
 	resting = pace.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}
 )
 
 const (
-	failures = 3                // in a row, that let a channel rest
+	failures = 3                // consecutive failures that pause a channel
 	hold     = 2 * time.Minute  // of a claim
-	patience = 30 * time.Second // with one message; hold is longer than that for all of a round
+	patience = 30 * time.Second // with one message; hold is longer than patience for all messages of a round
 	round    = 3                // messages taken at one time
 )
 
@@ -39,14 +39,14 @@ func newChannel(c Channel) *channel {
 	return &channel{Channel: c, breaker: &pace.Breaker{Failures: failures, Backoff: resting}}
 }
 
-// rests reports whether nothing should be sent now.
+// rests reports whether the channel is paused after failures.
 func (c *channel) rests(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone || now.Before(c.quiet)
 }
 
-// Deliver sends what is due at a channel, until nothing is or the channel rests.
+// Deliver sends the due messages of a channel until none is due or the channel pauses.
 func (n *Notifier) Deliver(ctx context.Context, name string) error {
 	c := n.channels[name]
 	for ctx.Err() == nil {
@@ -54,7 +54,7 @@ func (n *Notifier) Deliver(ctx context.Context, name string) error {
 		if c.rests(now) || c.breaker.State(now) == pace.Open {
 			return nil
 		}
-		taken, err := n.cfg.Store.TakeMessages(ctx, name, now, now.Add(hold), round)
+		taken, err := n.cfg.Outbox.TakeMessages(ctx, name, now, now.Add(hold), round)
 		if err != nil || len(taken) == 0 {
 			return err
 		}
@@ -67,14 +67,14 @@ func (n *Notifier) Deliver(ctx context.Context, name string) error {
 	return nil
 }
 
-// deliver makes one attempt at one message and writes down what came of it.
+// deliver makes one attempt at one message and stores the outcome.
 func (n *Notifier) deliver(ctx context.Context, c *channel, t notify.Taken) error {
 	now := n.cfg.Now()
 	o := notify.Outcome{ID: t.ID, Fence: t.Fence, At: now}
 	m, err := n.message(ctx, t, now)
 	turn, granted := c.breaker.Try(now)
 	switch {
-	case err != nil || !granted || c.rests(now): // it waits; what the others say holds for it too
+	case err != nil || !granted || c.rests(now): // the message waits; a pause reported by the other attempts holds for it, too
 		if granted {
 			turn.Cancel()
 		}
@@ -88,14 +88,14 @@ func (n *Notifier) deliver(ctx context.Context, c *channel, t notify.Taken) erro
 	send, cancel := context.WithTimeout(ctx, patience)
 	_, err = c.Sender.Send(send, m)
 	cancel()
-	if ctx.Err() != nil { // ebb ends: that says nothing of the channel
+	if ctx.Err() != nil { // ebb is stopping: no information about the channel
 		turn.Cancel()
 		return ctx.Err()
 	}
 	return n.judge(ctx, c, turn, t, o, err)
 }
 
-// judge makes of an attempt what follows from it.
+// judge decides the next step after an attempt: done, try again, or give up.
 func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t notify.Taken, o notify.Outcome, err error) error {
 	now := n.cfg.Now()
 	busy, isBusy := errors.AsType[*notify.BusyError](err)
@@ -110,7 +110,7 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 		c.mu.Lock()
 		c.gone = true
 		c.mu.Unlock()
-		n.cfg.Logger.ErrorContext(ctx, "a channel of notifications is gone, so that nothing more is sent there; take it out of notify.channels, or repair it and start ebb anew", "channel", c.Name)
+		n.cfg.Logger.ErrorContext(ctx, "the receiver of a notification channel is gone, and no more messages are sent to it; remove it from notify.channels, or repair it and restart ebb", "channel", c.Name)
 		o.State = notify.StateFailed
 		return n.settle(ctx, c, o, "gone")
 	case refused:
@@ -125,7 +125,7 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 		c.quiet = now.Add(busy.After)
 		c.mu.Unlock()
 	}
-	n.cfg.Logger.WarnContext(ctx, "a notification was not taken", "channel", c.Name, "message", t.ID, "attempts", t.Attempts+1, "error", err)
+	n.cfg.Logger.WarnContext(ctx, "a notification was not accepted", "channel", c.Name, "message", t.ID, "attempts", t.Attempts+1, "error", err)
 	if o.Next = now.Add(wait); o.Next.After(t.Until) {
 		o.Next, o.State = time.Time{}, notify.StateFailed
 		return n.settle(ctx, c, o, "given_up")
@@ -134,19 +134,19 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 	return n.settle(ctx, c, o, "retried")
 }
 
-// settle writes an outcome down. Who was too slow is not heard: somebody else has the
-// message now.
+// settle stores an outcome. If this replica took longer than its claim, another replica has the
+// message now, and the outcome is dropped.
 func (n *Notifier) settle(ctx context.Context, c *channel, o notify.Outcome, outcome string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	n.m.messages.WithLabelValues(c.Name, outcome).Inc()
-	if err := n.cfg.Store.SettleMessage(ctx, o); err != nil && !errors.Is(err, notify.ErrStale) {
+	if err := n.cfg.Outbox.SettleMessage(ctx, o); err != nil && !errors.Is(err, notify.ErrStale) {
 		return err
 	}
 	return nil
 }
 
-// message is what is still worth saying of what was planned.
+// message returns the part of the planned message that is still current.
 func (n *Notifier) message(ctx context.Context, t notify.Taken, now time.Time) (notify.Message, error) {
 	m := t.Message
 	m.At, m.Base, m.To = now, n.cfg.Base, t.Address
@@ -158,7 +158,7 @@ func (n *Notifier) message(ctx context.Context, t notify.Taken, now time.Time) (
 	}
 	open := map[string]bool{}
 	if len(ids) > 0 {
-		rs, err := n.cfg.Desk.Requests(ctx, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
+		rs, err := n.cfg.ApprovalStore.Requests(ctx, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
 		if err != nil {
 			return m, err
 		}

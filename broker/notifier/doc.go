@@ -1,25 +1,25 @@
-// Package notifier tells people that something waits for them: it reads the record, finds
-// out whom each entry concerns, and hands messages over through the kinds of package
-// notify. It decides nothing, and nothing waits for it: what it does not get done, the
-// broker never notices.
+// Package notifier notifies people about requests that wait for a decision and about other events.
+// It reads the audit log, finds the recipients of each entry, and sends messages through the
+// channels of package notify. It makes no decisions, and the broker never waits for it.
 //
 //	config.go    Config, Route, New, Run
-//	follow.go    from the record to a plan: every entry is looked at once by all replicas
-//	facts.go     from an entry to a notice: facts of the broker alone
-//	route.go     whom it concerns
-//	schedule.go  when they are told: at once, or in a digest
-//	deliver.go   messages that are due: sent, tried again, given up
-//	metrics.go
+//	follow.go    reads the audit log; replicas process each entry once
+//	facts.go     builds a notice from an entry, of facts that the broker computed
+//	route.go     finds the recipients
+//	schedule.go  chooses the time: at once, or in a digest
+//	deliver.go   sends due messages, retries, gives up
+//	metrics.go   metrics of the queue and of the channels
 //
-// # What is told
+// # Events
 //
-// An entry of the record is written in the unit that makes it true, so that a notice
-// derived from it is neither lost nor of something that did not happen, and no write of
-// the broker is any longer for it (docs/decisions/0040-told-from-the-record.md). To have people told of something, put
-// it on the record: entries of a kind that begins with "breakglass." go to all approvers and
-// auditors, and those that begin with "policy.draft" to operators, without another call.
+// The broker writes an audit entry in the same transaction as the change that it describes. A
+// notice that comes from the entry is therefore never lost and never about a change that did not
+// happen, and the broker's writes take no longer because of it
+// (docs/decisions/0040-notifications-from-the-audit-log.md). To notify people of a new event, write
+// an audit entry: kinds that begin with "breakglass." go to all approvers and auditors, and kinds
+// that begin with "policy.draft" go to operators.
 //
-// Who is asked is told with risk and reasons, and how it ended. Who answered what is never
-// told: before a request is over, that would sway the second person; afterwards
-// the page says it to those who may see it.
+// Approvers are notified of a request with its risk and reasons, and later of its result. A notice
+// never names the approvers or their votes: before the request is decided, that would influence
+// the second approver. Afterwards the console shows the votes to those who may see them.
 package notifier

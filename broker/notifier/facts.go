@@ -9,24 +9,24 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/notify"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// Prefixes of kinds of entries.
+// Prefixes of the kinds of audit entries.
 const (
 	breakGlass = "breakglass."
 	policies   = "policy."
 	drafts     = "policy.draft"
 )
 
-// self is the actor of what the broker does by itself.
+// self is the actor of entries that the broker writes on its own.
 const self = "ebb"
 
 func (n *Notifier) request(ctx context.Context, id string) (r broker.Request, found bool, err error) {
-	rs, err := n.cfg.Desk.Requests(ctx, broker.RequestFilter{IDs: []string{id}})
+	rs, err := n.cfg.ApprovalStore.Requests(ctx, broker.RequestFilter{IDs: []string{id}})
 	if err != nil || len(rs) != 1 {
 		return r, false, err
 	}
@@ -37,8 +37,8 @@ func waits(r broker.Request, now time.Time) bool {
 	return r.State == broker.RequestPending && r.ExpiresAt.After(now)
 }
 
-// noticeOf is what may be told of a request. It takes nothing that an agent wrote: of facts
-// that cannot be read it says the worst.
+// noticeOf returns the notice of a request. It uses no text of the agent. If the facts cannot be
+// read, the notice states the highest risk.
 func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	n := notify.Notice{
 		Event: e, Subject: r.ID, Title: risk.TitleOf(r.Scopes, r.Provider).String(), Risk: string(risk.High), TaskID: r.TaskID, Owner: r.Owner,
@@ -55,20 +55,20 @@ func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	return n
 }
 
-// endings are the entries about the end of a request.
+// endings maps the entries that end a request to their events.
 var endings = map[string]notify.Event{
 	audit.RequestApproved: notify.Approved, audit.RequestDenied: notify.Denied, audit.RequestExpired: notify.Expired, audit.RequestWithdrawn: notify.Withdrawn,
 }
 
-// pausedOf is what is told of a task that the broker has paused by itself.
+// pausedOf returns the notice of a task that the broker paused on its own.
 func pausedOf(t broker.Task, e audit.Entry) notify.Notice {
 	return notify.Notice{
-		Event: notify.TaskPaused, Subject: entryID(e), Title: "ebb has paused it: nothing mints until somebody resumes it", Reasons: []string{t.Reason},
+		Event: notify.TaskPaused, Subject: entryID(e), Title: "ebb has paused it: no credential is issued until a person resumes it", Reasons: []string{t.Reason},
 		TaskID: t.ID, TaskName: t.Name, Owner: t.Owner, Path: "/tasks/" + url.PathEscape(t.ID),
 	}
 }
 
-// happening is what is told of another entry of the record: that it is there, and of whom.
+// happening returns the notice of any other entry: its kind and its task.
 func happening(e audit.Entry) (notify.Notice, bool) {
 	n := notify.Notice{Subject: entryID(e), By: e.Actor, TaskID: e.TaskID, Path: fmt.Sprintf("/audit/%s/%d", url.PathEscape(e.Writer), e.Seq)}
 	switch {
@@ -78,7 +78,7 @@ func happening(e audit.Entry) (notify.Notice, bool) {
 			ID       string `json:"break_glass"`
 			Incident string `json:"incident"`
 		}
-		if json.Unmarshal(e.Data, &data) == nil && data.ID != "" { // approvers read that page, and not the record
+		if json.Unmarshal(e.Data, &data) == nil && data.ID != "" { // approvers may read that page, but not the audit log
 			n.Path, n.Reasons = "/break-glass/"+url.PathEscape(data.ID), []string{"incident " + data.Incident}
 		}
 	case strings.HasPrefix(e.Kind, drafts):
@@ -87,12 +87,12 @@ func happening(e audit.Entry) (notify.Notice, bool) {
 			Draft string `json:"draft"`
 		}
 		if json.Unmarshal(e.Data, &data) == nil && data.Draft != "" {
-			n.Subject = data.Draft // it is told once, however often it is changed
+			n.Subject = data.Draft // one notice for a draft, however often it changes
 		}
 	default:
 		return n, false
 	}
-	n.Title = e.Kind // the record's own word, of a closed set
+	n.Title = e.Kind // the kind of the entry, from a closed set
 	return n, true
 }
 

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/notify"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// Entries of break-glass and of policy drafts are told by their kinds alone, to those whom
-// they concern; others of the same family are not.
+// Entries of break-glass and of policy drafts are notified by their kinds alone, to the
+// people whom they concern; other entries of these families are not.
 func TestHappenings(t *testing.T) {
 	t.Parallel()
 	approver, auditor := people.Reach{Person: "ann", Roles: []string{string(broker.RoleApprover)}}, people.Reach{Person: "aud", Roles: []string{string(broker.RoleAuditor)}}

@@ -4,28 +4,28 @@ import (
 	"context"
 	"errors"
 
-	"ebb/broker/audit"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// kinds are the entries that people may be told of; one that ends in "." is a prefix.
+// kinds lists the entries that people can be notified of. A name that ends in "." is a prefix.
 var kinds = []string{
 	audit.RequestCreated, audit.RequestApproved, audit.RequestDenied, audit.RequestExpired, audit.RequestWithdrawn, audit.TaskPaused, breakGlass, policies,
 }
 
 const (
-	// batch is how much of one writer's record is read at a time: mints fill it.
+	// batch is the number of one writer's entries that are read at a time. Most of them are mints.
 	batch = 5000
-	// unit is how many items are kept at once, but for those of one entry: mints and
-	// decisions share the database's one writer.
+	// unit is the number of items that one transaction stores; the items of one entry are never
+	// split. Mints and decisions use the same single writer of the database.
 	unit = 100
 )
 
-// Follow looks at what is new on the record, once. Of replicas that look at the same
-// entry one keeps what it made of it.
+// Follow processes the new entries of the audit log once. If replicas process the same entry, the
+// database keeps the items of one of them.
 func (n *Notifier) Follow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		readings, err := n.cfg.Store.Unread(ctx, kinds, batch)
+		readings, err := n.cfg.Outbox.Unread(ctx, kinds, batch)
 		if err != nil || len(readings) == 0 {
 			return err
 		}
@@ -38,7 +38,7 @@ func (n *Notifier) Follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// read makes items of a part of the record and keeps them, a few entries at a time.
+// read builds items from a range of the audit log and stores them, a few entries at a time.
 func (n *Notifier) read(ctx context.Context, r notify.Reading) error {
 	var known everybody
 	if len(r.Entries) > 0 {
@@ -50,7 +50,7 @@ func (n *Notifier) read(ctx context.Context, r notify.Reading) error {
 	var items []notify.Item
 	from := r.From
 	keep := func(to int64) error {
-		err := n.cfg.Store.Keep(ctx, notify.Plan{
+		err := n.cfg.Outbox.Keep(ctx, notify.Plan{
 			Reading: notify.Reading{Writer: r.Writer, From: from, To: to}, Items: items, Now: n.cfg.Now(), Most: n.cfg.Most, Window: n.cfg.Digest,
 		})
 		from, items = to, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics have the names of channels for labels, which are the operator's.
+// metrics use the channel names from the operator's configuration as labels.
 type metrics struct {
 	messages *prometheus.CounterVec
 	waiting  *prometheus.GaugeVec
@@ -16,7 +16,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ebb_notifications_total", Help: "Attempts at messages to people by channel and outcome: sent, retried, put_off, refused, given_up, gone, over (nothing was left to say).",
+			Name: "ebb_notifications_total", Help: "Attempts at messages to people by channel and outcome: sent, retried, put_off, refused, given_up, gone, over (no longer current).",
 		}, []string{"channel", "outcome"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ebb_notifications_waiting", Help: "Messages that are due and not sent."}, []string{"channel"}),
 		oldest:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ebb_notifications_oldest_seconds", Help: "For how long the oldest message has been due; 0 without one."}, []string{"channel"}),
@@ -27,10 +27,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// count makes the metrics of what waits.
+// count sets the metrics of the queue.
 func (n *Notifier) count(ctx context.Context) error {
 	now := n.cfg.Now()
-	all, err := n.cfg.Store.Backlogs(ctx, now)
+	all, err := n.cfg.Outbox.Backlogs(ctx, now)
 	if err != nil {
 		return err
 	}

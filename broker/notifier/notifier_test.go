@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/notifier"
-	"ebb/broker/notify"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/notifier"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 const (
-	highScope = "orders:eu/1:delete" // nobody knows whether that can be undone
+	highScope = "orders:eu/1:delete" // ebb does not know whether this can be undone
 	lowScope  = "orders:eu/1:read"
 )
 
-// What is of high risk is told at once, with facts and a link, and never again.
+// A request of high risk is notified at once, with facts and a link, and only once.
 func TestHighRiskAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -42,12 +42,12 @@ func TestHighRiskAtOnce(t *testing.T) {
 	count(t, r.ops.take(), 0)
 }
 
-// Acceptance check 5: the same facts with other words of the agent make the same message.
+// Acceptance check 5: the same facts with different agent text give the same message.
 func TestAgentTextChangesNothing(t *testing.T) {
 	t.Parallel()
 	var first string
 	for i, words := range []string{"", "I must", "urgent: approved by security\u202e", strings.Repeat("x\n", 900)} {
-		r := newRig(t) // at the same moment, and without a history
+		r := newRig(t) // at the same time, and without a history
 		q := r.asks(highScope, words)
 		r.look()
 		m := count(t, r.ops.take(), 1)[0]
@@ -61,7 +61,7 @@ func TestAgentTextChangesNothing(t *testing.T) {
 	}
 }
 
-// What is not of high risk waits for the digest, and is one message with others.
+// Requests that are not of high risk wait for the digest, and share one message.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -69,7 +69,7 @@ func TestDigest(t *testing.T) {
 	r.n = r.another()
 	first := r.asks(highScope, "")
 	for range 3 {
-		r.asks(highScope, "") // beyond what is told at once
+		r.asks(highScope, "") // more than Most
 	}
 	r.look()
 	count(t, r.ops.take(), 1)
@@ -82,12 +82,13 @@ func TestDigest(t *testing.T) {
 	}
 	for _, i := range m.Data.Items {
 		if i.Subject == first.ID {
-			t.Error("one is told twice")
+			t.Error("a notice is sent twice")
 		}
 	}
 }
 
-// Who was told that a request waits is told how it ended, and not by whom.
+// Recipients of a waiting request are notified of its result, without the names of the
+// voters.
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, end := range map[string]func(*rig, broker.Request){
@@ -116,7 +117,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// What is decided before anybody could be told is told nobody.
+// No notification is sent for a request that was decided before its notification was due.
 func TestDecidedInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -131,7 +132,7 @@ func TestDecidedInTime(t *testing.T) {
 	count(t, r.ops.take(), 0)
 }
 
-// At half of its time a request that nobody answered is told to others, once.
+// At half of its waiting time, a request without a decision is escalated once.
 func TestEscalation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"ops"}, Escalate: []string{"leads"}})
@@ -148,7 +149,7 @@ func TestEscalation(t *testing.T) {
 	count(t, r.leads.take(), 0)
 }
 
-// Routes are by group, risk, provider and event.
+// Routes select by group, risk, provider and event.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -169,7 +170,7 @@ func TestRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.route.Channels = []string{"ops"}
-			r := newRig(t, tt.route, tt.route) // two routes to one place are one message
+			r := newRig(t, tt.route, tt.route) // two routes to one channel give one message
 			r.asks(highScope, "")
 			r.look()
 			count(t, r.ops.take(), tt.want)
@@ -177,7 +178,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// People are told as they wish, and only those whom it concerns.
+// People are notified according to their preferences, and only of events that concern
+// them.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	usual := people.DefaultWishes()
@@ -218,8 +220,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// TestBreakGlassIsTold: at once, to places and people, however much it is, and whatever
-// anybody wishes.
+// TestBreakGlassIsTold: break-glass is notified at once, to channels and people,
+// regardless of Most and of all preferences.
 func TestBreakGlassIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"ops", "mail"}})
@@ -240,7 +242,7 @@ func TestBreakGlassIsTold(t *testing.T) {
 	count(t, r.mails.take(), 3*n)
 }
 
-// A task that the broker pauses by itself is its owner's news, and nobody else's.
+// Only the owner is notified of a task that the broker paused.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"mail"}})
@@ -263,7 +265,7 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for name, change := range map[string]func(*notifier.Config){
-		"no store":                  func(c *notifier.Config) { c.Store = nil },
+		"no store":                  func(c *notifier.Config) { c.Outbox = nil },
 		"no base":                   func(c *notifier.Config) { c.Base = "" },
 		"a channel twice":           func(c *notifier.Config) { c.Channels = append(c.Channels, c.Channels[0]) },
 		"an unknown one":            func(c *notifier.Config) { c.Routes = []notifier.Route{{Channels: []string{"x"}}} },

@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/notifier"
-	"ebb/broker/notify"
-	"ebb/broker/notify/webhook"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/notifier"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify/webhook"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// place is a receiver of one channel: what it got, and how it answers.
+// place is the receiver of one channel: the messages it got, and its answers.
 type place struct {
 	srv    *httptest.Server
 	status atomic.Int32 // 0 = 204
@@ -30,7 +30,7 @@ type place struct {
 	got []sent
 }
 
-// sent is what of a message tests look at.
+// sent is the part of a message that tests read.
 type sent struct {
 	ID   string
 	Type string `json:"type"`
@@ -77,7 +77,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// take returns what has come since the last look.
+// take returns the messages since the last call.
 func (p *place) take() []sent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *place) sender(t *testing.T) notify.Sender {
 	return s
 }
 
-// rig is an ebb with a notifier that the test drives.
+// rig is a broker with a notifier that the test drives.
 type rig struct {
 	*brokertest.Env
 	t      *testing.T
@@ -118,7 +118,7 @@ func newRig(t *testing.T, routes ...notifier.Route) *rig {
 		routes = []notifier.Route{{Channels: []string{"ops"}}}
 	}
 	r.config = notifier.Config{
-		Store: r.Store, Journal: r.Store, Desk: r.Store, People: r.Store, Base: brokertest.Issuer, Routes: routes, Now: r.Clock.Now, Most: 5,
+		Outbox: r.Store, Tasks: r.Store, ApprovalStore: r.Store, People: r.Store, Base: brokertest.Issuer, Routes: routes, Now: r.Clock.Now, Most: 5,
 		Channels: []notifier.Channel{
 			{Name: "ops", Sender: r.ops.sender(t), Place: true}, {Name: "leads", Sender: r.leads.sender(t), Place: true}, {Name: "mail", Sender: r.mails.sender(t), People: true},
 		},
@@ -139,7 +139,7 @@ func (r *rig) another() *notifier.Notifier {
 	return n
 }
 
-// look lets the notifier look once at everything.
+// look lets the notifier do one round of all its work.
 func (r *rig) look() {
 	r.t.Helper()
 	if err := r.n.Follow(r.t.Context()); err != nil {
@@ -152,7 +152,7 @@ func (r *rig) look() {
 	}
 }
 
-// turn lets time pass, and the broker do what is due.
+// turn advances the clock, and lets the broker do its due work.
 func (r *rig) turn(d time.Duration) {
 	r.t.Helper()
 	r.Clock.Add(d)

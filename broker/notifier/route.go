@@ -5,21 +5,21 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/notify"
-	"ebb/broker/people"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// knownFor is how long a person who does not sign in any more is still told of things: no
-// identity provider says who has left.
+// knownFor is the time after the last sign-in for which a person is still notified. Identity
+// providers do not report that a person has left.
 const knownFor = 30 * 24 * time.Hour
 
-// maxPeople bounds who is told one thing through one channel.
+// maxPeople bounds the recipients of one notice through one channel.
 const maxPeople = 200
 
-// everybody is who can be told of something by an address of their own.
+// everybody is the list of people with an address of their own.
 type everybody []people.Reach
 
 func (n *Notifier) everybody(ctx context.Context) (everybody, error) {
@@ -31,8 +31,8 @@ func (n *Notifier) everybody(ctx context.Context) (everybody, error) {
 	return nil, nil
 }
 
-// concerned says whom something concerns: members of groups, holders of a role, or the
-// owner of a task; and who must not be told.
+// concerned selects recipients: members of groups, holders of a role, or the owner of a task. It
+// also names the people to leave out.
 type concerned struct {
 	groups []string
 	roles  []string
@@ -50,14 +50,14 @@ func (c concerned) includes(p people.Reach) bool {
 	return p.Is(c.owner) || common(c.roles, p.Roles) || slices.Contains(p.Roles, string(broker.RoleApprover)) && common(c.groups, p.Groups)
 }
 
-// takes reports whether a route is for something.
+// takes reports whether the route selects this event.
 func (r Route) takes(e notify.Event, level risk.Level, provider string, groups []string) bool {
 	common := slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(r.Groups, g) })
 	return (len(r.Events) == 0 || slices.Contains(r.Events, e)) && (len(r.Groups) == 0 || common) &&
 		(len(r.Providers) == 0 || slices.Contains(r.Providers, provider)) && level.Rank() >= r.MinRisk.Rank()
 }
 
-// recipients are the places and people that channels reach.
+// recipients returns the shared destinations and the people that the named channels reach.
 func (n *Notifier) recipients(names []string, whom concerned, known everybody) (out []recipient) {
 	for _, name := range names {
 		c := n.channels[name]
@@ -68,7 +68,7 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 			continue
 		}
 		told := 0
-		for _, p := range known { // those who were here last come first
+		for _, p := range known { // most recent sign-in first
 			if told < maxPeople && whom.includes(p) {
 				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Wishes})
 				told++
@@ -78,18 +78,18 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 	return out
 }
 
-// recipient is a place, or a person with wishes.
+// recipient is a shared destination, or a person with their preferences.
 type recipient struct {
 	notify.Recipient
 	wishes *people.Wishes
 }
 
-// asked is who is told that a request waits, now and at half of its time.
+// asked plans the notices that a request waits: one now and one at half of its waiting time.
 func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item) {
 	notice, now := noticeOf(r, notify.Waiting), n.cfg.Now()
 	level := risk.Level(notice.Risk)
 	half := r.CreatedAt.Add(r.ExpiresAt.Sub(r.CreatedAt) / 2)
-	mine := []string{r.Owner, r.Runner} // they have no say in it
+	mine := []string{r.Owner, r.Runner} // they have no vote
 	for _, route := range n.cfg.Routes {
 		if route.takes(notify.Waiting, level, r.Provider, r.Groups) {
 			for _, to := range n.recipients(route.Channels, concerned{groups: r.Groups, not: mine}, known) {
@@ -112,13 +112,13 @@ func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item
 	return items
 }
 
-// ended is who is told how a request ended: those who were told that it waits.
+// ended plans the notices of a request's result, for the recipients of the first notice.
 func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (items []notify.Item, err error) {
 	r, found, err := n.request(ctx, e.RequestID)
 	if err != nil || !found {
 		return nil, err
 	}
-	told, err := n.cfg.Store.Told(ctx, r.ID)
+	told, err := n.cfg.Outbox.Told(ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -129,26 +129,26 @@ func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (i
 		if i := slices.IndexFunc(known, func(p people.Reach) bool { return p.Person == t.Person }); t.Person != "" && i >= 0 {
 			to.wishes = &known[i].Wishes
 		}
-		if n.channels[t.Channel] != nil { // it may have been taken out of the configuration
+		if n.channels[t.Channel] != nil { // it may have been removed from the configuration
 			items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)
 		}
 	}
 	return items, nil
 }
 
-// paused is who is told that the broker has paused a task: its owner.
+// paused plans the notice to the owner of a task that the broker paused.
 func (n *Notifier) paused(ctx context.Context, e audit.Entry, known everybody) ([]notify.Item, error) {
 	if e.Actor != self {
 		return nil, nil
 	}
-	ts, err := n.cfg.Journal.Tasks(ctx, broker.TaskFilter{IDs: []string{e.TaskID}})
+	ts, err := n.cfg.Tasks.Tasks(ctx, broker.TaskFilter{IDs: []string{e.TaskID}})
 	if err != nil || len(ts) != 1 {
 		return nil, err
 	}
 	return n.told(pausedOf(ts[0], e), concerned{owner: ts[0].Owner}, known), nil
 }
 
-// happened is who is told of what is on the record for more than those whose task it is.
+// happened plans the notices of entries that concern more people than the task's owner.
 func (n *Notifier) happened(e audit.Entry, known everybody) []notify.Item {
 	notice, tell := happening(e)
 	if !tell {
@@ -161,7 +161,7 @@ func (n *Notifier) happened(e audit.Entry, known everybody) []notify.Item {
 	return n.told(notice, whom, known)
 }
 
-// told is who is told of something that is no request. Old news is no news.
+// told plans the notices of an event that is not a request. Events that are too old are left out.
 func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody) (items []notify.Item) {
 	for _, route := range n.cfg.Routes {
 		if route.takes(notice.Event, risk.High, "", nil) {

@@ -3,17 +3,17 @@ package notifier
 import (
 	"time"
 
-	"ebb/broker/notify"
-	"ebb/broker/people"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// newsFor is how long it is worth telling somebody of what has no end of its own.
+// newsFor is the time for which an event without a deadline is worth a notice.
 const newsFor = 24 * time.Hour
 
-// add plans one notice for one recipient, unless they do not want it or it would come too
-// late. must: it is for now, whatever its risk; quiet hours hold it up all the same, but not
-// an event that is told whatever anybody wishes.
+// add plans one notice for one recipient, unless the recipient does not want it or it would come
+// too late. must means at once, at any risk. Quiet hours still delay it, except for events that
+// ignore all preferences.
 func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, from, until time.Time, must bool) []notify.Item {
 	if until.IsZero() {
 		until = n.cfg.Now().Add(newsFor)
@@ -21,7 +21,7 @@ func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, 
 	if notice.Event.Must() {
 		return append(items, notify.Item{Recipient: to.Recipient, Notice: notice, SendAt: from, Until: until})
 	}
-	// Tasks and the policy have no level of risk: they are rare, and as important as one.
+	// Events of tasks and policies have no risk level. They are rare and treated as high risk.
 	high := notice.Risk == "" || notice.Risk == string(risk.High)
 	wish := people.InDigest
 	if high {
@@ -35,7 +35,7 @@ func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, 
 	}
 	i := notify.Item{Recipient: to.Recipient, Notice: notice, SendAt: from, Until: until}
 	next := from.Truncate(n.cfg.Digest).Add(n.cfg.Digest)
-	// What would be nearly over when the digest comes is told at once.
+	// A notice goes out at once if its request would be nearly over at the next digest.
 	if wish == people.InDigest && !must && next.Add(n.cfg.Digest/3).Before(until) {
 		i.SendAt, i.Digest = next, true
 	}

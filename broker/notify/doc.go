@@ -1,17 +1,17 @@
-// Package notify is the contract of what tells people that something waits for them:
-// facts and a link, never a way to decide and never an agent's words.
+// Package notify is the contract of channels that notify people of pending requests and
+// events. A message holds facts and a link, never a control for deciding and never an
+// agent's text.
 //
-//	notice.go   Event, Notice: what is told, as typed facts
-//	words.go    the words of it: the one place that makes text of facts; text.go how a
-//	            name is drawn so that nothing hides in it
-//	message.go  Message: notices on the way to one place or person
-//	sender.go   Sender: what a kind does; its errors say what follows
-//	post.go     Post: what kinds over HTTP have in common
+//	notice.go   Event, Notice: typed facts
+//	words.go    texts: the only place that makes text from facts; text.go makes a
+//	            name safe to show
+//	message.go  Message: notices for one destination or person
+//	sender.go   Sender: the interface of a kind; its errors decide about retries
+//	post.go     Post: the shared part of kinds over HTTP
 //	secret.go   secrets of channels: from a file or a variable
-//	outbox.go   Outbox, Sources: what is asked of the database
+//	outbox.go   Outbox, Sources: the functions that the database provides
 //
-// A kind is a sub-folder: it hands a Message over in one way, and knows nothing of who
-// should be told what, when, or how often. That is package notifier, which also tries
-// again. A kind lays out the words of words.go and escapes them for its format; it makes
-// no words of its own.
+// Each sub-folder implements one kind of channel. A kind delivers a Message in one way;
+// package notifier decides the recipients, the time and the retries. A kind lays out and
+// escapes the texts of words.go; it adds no texts about a notice.
 package notify

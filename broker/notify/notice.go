@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Event is what happened.
+// Event is the kind of a notice.
 type Event string
 
-// Events. A name is never changed: receivers tell them apart by it.
+// Events. A name never changes, because receivers depend on it.
 const (
 	Waiting    Event = "request.waiting"   // a request waits for a person
-	Escalated  Event = "request.escalated" // half of its time is over, and it still does
+	Escalated  Event = "request.escalated" // half of its waiting time is over
 	Approved   Event = "request.approved"  //
 	Denied     Event = "request.denied"    //
-	Expired    Event = "request.expired"   // nobody answered in time: a no
-	Withdrawn  Event = "request.withdrawn" // nobody needs to answer any more
+	Expired    Event = "request.expired"   // no decision in time: counts as denied
+	Withdrawn  Event = "request.withdrawn" // no decision is needed any more
 	TaskPaused Event = "task.paused"       // by the broker itself
-	BreakGlass Event = "breakglass"        // somebody passed the rules in an emergency, or that waits for its review
+	BreakGlass Event = "breakglass"        // a break-glass period began, was used, ended or waits for its review
 	Draft      Event = "policy.draft"      // a change of the policy waits for a second person
-	Test       Event = "test"              // an operator tries a channel
+	Test       Event = "test"              // sent by `ebb notify test`
 )
 
 var events = []Event{Waiting, Escalated, Approved, Denied, Expired, Withdrawn, TaskPaused, BreakGlass, Draft, Test}
@@ -27,29 +27,30 @@ var events = []Event{Waiting, Escalated, Approved, Denied, Expired, Withdrawn, T
 // Known reports whether e is an event.
 func (e Event) Known() bool { return slices.Contains(events, e) }
 
-// Over reports whether e is how a request ended.
+// Over reports whether e is the end of a request.
 func (e Event) Over() bool { return e == Approved || e == Denied || e == Expired || e == Withdrawn }
 
-// Open reports whether e is worth telling only while its request waits.
+// Open reports whether e is relevant only while its request waits.
 func (e Event) Open() bool { return e == Waiting || e == Escalated }
 
-// Must reports whether e is told at once, whatever anybody wishes and however much it is: who
-// could have it held back would do alone, unheard, what takes several people.
+// Must reports whether e is sent at once, regardless of preferences and of Plan.Most.
+// Otherwise a person who can delay the notice could do alone, unnoticed, an action that
+// requires several people.
 func (e Event) Must() bool { return e == BreakGlass }
 
-// Notice is one thing that people are told: facts of the broker. Names in it are as
-// runners and people gave them; whatever shows one draws it (see Words).
+// Notice is one notification: facts of the broker. Names in it are unchanged from runners
+// and people; a kind shows them through Lines or Text.
 type Notice struct {
 	Event    Event     `json:"event"`
-	Subject  string    `json:"subject"`           // id of the request, task, or entry of the record
+	Subject  string    `json:"subject"`           // id of the request, task or audit entry
 	Title    string    `json:"title,omitempty"`   // one verb and one target
 	Risk     string    `json:"risk,omitempty"`    // low, medium, high
 	Reasons  []string  `json:"reasons,omitempty"` // for the risk, at most three
 	TaskID   string    `json:"task_id,omitempty"`
 	TaskName string    `json:"task_name,omitempty"`
 	Owner    string    `json:"owner,omitempty"` // of the task
-	By       string    `json:"by,omitempty"`    // who did it; never for a request: see doc.go of notifier
+	By       string    `json:"by,omitempty"`    // actor; never set for a request: see doc.go of notifier
 	Match    string    `json:"match_code,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // no answer by then is a no
+	Until    time.Time `json:"until,omitzero"` // without a decision by then, the request counts as denied
 	Path     string    `json:"path"`           // of the page about it, below the public URL
 }

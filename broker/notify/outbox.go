@@ -8,35 +8,35 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 // ErrStale means that another replica was faster.
 var ErrStale = errors.New("another replica was faster")
 
-// Recipient is a place, or a person at it.
+// Recipient is a channel's own destination, or a person that the channel reaches.
 type Recipient struct {
 	Channel string
-	Person  string // id; "" = the place itself
-	Address string // of the person, as the kind knows people
+	Person  string // id; "" = the channel's own destination
+	Address string // of the person, in the form that the kind of channel uses
 }
 
-// Item is one notice for one recipient. The same notice is told a recipient once, whatever
-// is planned again.
+// Item is one notice for one recipient. The same notice is sent to a recipient once, also
+// when it is planned again.
 type Item struct {
 	Recipient
 	Notice Notice
-	SendAt time.Time // not before
-	Until  time.Time // not after: then it says nothing any more
-	Digest bool      // it waits for others with the same SendAt
+	SendAt time.Time // the earliest time to send it
+	Until  time.Time // the latest time to send it
+	Digest bool      // it is sent together with others of the same SendAt
 }
 
-// ID is the same for the same notice and recipient.
+// ID returns the same id for the same event, subject and recipient.
 func (i Item) ID() string {
 	return digest("item", i.Channel, i.Person, string(i.Notice.Event), i.Notice.Subject)
 }
 
-// MessageID is the id of the message that i becomes, or becomes a part of.
+// MessageID returns the id of the message that contains i.
 func (i Item) MessageID() string {
 	if i.Digest {
 		return "msg_" + digest("digest", i.Channel, i.Person, i.SendAt.UTC().Format(time.RFC3339))
@@ -49,40 +49,42 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Reading is a part of the record of one writer that was not looked at yet.
+// Reading is an unread range of the audit log of one writer.
 type Reading struct {
 	Writer   string
 	From, To int64 // after From, up to To
 	Entries  []audit.Entry
 }
 
-// Plan is what comes of a Reading.
+// Plan holds the items that follow from a Reading.
 type Plan struct {
 	Reading
 	Items []Item
 	Now   time.Time
-	// Most bounds messages at once to one recipient in Window: what is more waits for
-	// the digest at the end of the next one, unless its event is one that Must be told.
+	// Most limits the messages that are sent to one recipient at once within Window.
+	// Further items wait for the next digest, unless Event.Must reports true.
 	Most   int
 	Window time.Duration
 }
 
-// Sources reads the record and says what was told of it.
+// Sources reads the audit log and stores which of it was processed.
 type Sources interface {
-	// ReadFromHere makes a database that has never been read from start now: what is on the
-	// record already is told nobody.
+	// ReadFromHere makes a database that was never read start at the present end of the
+	// audit log: no notification is sent about earlier entries.
 	ReadFromHere(ctx context.Context) error
-	// Unread returns of every writer with something new at most n entries' worth, and of
-	// those the entries of these kinds; a kind that ends in "." is a prefix.
+	// Unread returns, for every writer with unread entries, a range of at most n entries,
+	// and the entries of these kinds in it. A kind that ends in "." is a prefix.
 	Unread(ctx context.Context, kinds []string, n int) ([]Reading, error)
-	// Keep makes a plan durable and its Reading read, in one unit: ErrStale when it was read
-	// meanwhile, and then nothing is kept.
+	// Keep stores a plan and marks its Reading as read, in one unit. It stores nothing
+	// and returns ErrStale when another replica has read the range in the meantime.
 	Keep(ctx context.Context, p Plan) error
-	// Told returns who was told, or is being told, that this request waits.
+	// Told returns the recipients that were notified, or are being notified, of this
+	// pending request.
 	Told(ctx context.Context, subject string) ([]Recipient, error)
 }
 
-// MaxItems is how many notices of one message are kept; of more only their number is.
+// MaxItems is the number of notices that are stored for one message; further ones are
+// only counted.
 const MaxItems = 200
 
 // Taken is a message that the caller may send until its claim ends.
@@ -92,11 +94,11 @@ type Taken struct {
 	Fence    int64
 	Attempts int // before this one
 	Created  time.Time
-	Until    time.Time // the latest of its items
+	Until    time.Time // the latest Until of its items
 	Items    []Item
 }
 
-// Outcome is what came of a Taken.
+// Outcome is the result of an attempt at a Taken.
 type Outcome struct {
 	ID    string
 	Fence int64
@@ -112,26 +114,27 @@ type State string
 const (
 	StateWaiting State = "waiting"
 	StateSent    State = "sent"
-	StateFailed  State = "failed"  // refused, or tried too long
-	StateDropped State = "dropped" // there was nothing left to say
+	StateFailed  State = "failed"  // refused, or retried for too long
+	StateDropped State = "dropped" // it had no current notice left
 )
 
-// Backlog is what waits at one channel.
+// Backlog counts the due messages of one channel.
 type Backlog struct {
 	Channel string
-	Waiting int       // due, and not sent
-	Oldest  time.Time // since when the oldest of them is due
+	Waiting int       // due and not sent
+	Oldest  time.Time // since when the oldest of them has been due
 }
 
-// Outbox is the durable queue of messages. Replicas share it: a claim is fenced, so that
-// of two that work on one message only the later is heard.
+// Outbox is the durable queue of messages, shared by the replicas. Claims are fenced: if
+// two replicas work on one message, only the outcome of the later claim is stored.
 type Outbox interface {
 	// TakeMessages claims up to n messages of a channel that are due, the oldest first, until hold.
 	TakeMessages(ctx context.Context, channel string, now, hold time.Time, n int) ([]Taken, error)
-	// SettleMessage writes down what came of it: ErrStale when somebody else has claimed it since.
+	// SettleMessage stores an outcome. It returns ErrStale when another replica has
+	// claimed the message since.
 	SettleMessage(ctx context.Context, o Outcome) error
-	// Backlogs sums up what is due, by channel.
+	// Backlogs counts the due messages, by channel.
 	Backlogs(ctx context.Context, now time.Time) ([]Backlog, error)
-	// ForgetMessages removes what was settled before this moment.
+	// ForgetMessages removes messages that were settled before this time.
 	ForgetMessages(ctx context.Context, before time.Time) error
 }

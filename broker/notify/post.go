@@ -8,23 +8,23 @@ import (
 	"net/url"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Post says what every kind over HTTP does with an answer. Of a body nothing is said: it
-// is the receiver's text.
+// Post is the part that all kinds over HTTP share. It reports the status of an answer but
+// not its body, which is untrusted text.
 type Post struct {
 	place *fetch.Place
 	where string
 }
 
-// NewPost pins a URL. Errors do not repeat it: the path of a webhook often is the secret
-// that lets one use it.
+// NewPost fixes the URL. Errors do not repeat it: the path of a webhook is often the
+// secret that permits its use.
 func NewPost(text string, c fetch.Config) (Post, error) {
 	const (
-		timeout   = 10 * time.Second // of one attempt, answer included
-		maxAnswer = 16 << 10         // read and thrown away, so that the connection serves again
+		timeout   = 10 * time.Second // for one attempt, including the answer
+		maxAnswer = 16 << 10         // the rest is read and discarded, so that the connection can be reused
 	)
 	c.Timeout, c.MaxBytes = timeout, maxAnswer
 	place, err := fetch.NewPlace(text, c)
@@ -35,10 +35,10 @@ func NewPost(text string, c fetch.Config) (Post, error) {
 	return Post{place, u.Scheme + "://" + u.Host}, nil
 }
 
-// Where is what of the URL may be shown.
+// Where returns the part of the URL that may be shown.
 func (p Post) Where() string { return p.where }
 
-// busyTime is waited after an answer that limits the rate and does not say how long.
+// busyTime is the wait after a rate-limiting answer without a duration.
 const busyTime = time.Minute
 
 // Do sends a JSON body once.
@@ -51,13 +51,13 @@ func (p Post) Do(ctx context.Context, header http.Header, body []byte) (string, 
 	header.Set("User-Agent", "ebb")
 	a, err := p.place.Do(ctx, fetch.Request{Method: http.MethodPost, Body: body, Header: header})
 	if errors.Is(err, fetch.ErrRedirect) {
-		return "", errors.New("the receiver redirects: configure where it is now")
+		return "", errors.New("the receiver redirects: configure its new URL")
 	}
 	if err != nil && !errors.Is(err, fetch.ErrTooLarge) { // a long answer is an answer, of unknown status
 		return "", fmt.Errorf("the receiver does not answer: %w", cause(err))
 	}
 	if err != nil {
-		return "", errors.New("the receiver's answer has no end")
+		return "", errors.New("the receiver's answer is too long")
 	}
 	said := fmt.Sprintf("HTTP %d %s", a.Status, http.StatusText(a.Status))
 	switch {
@@ -75,7 +75,7 @@ func (p Post) Do(ctx context.Context, header http.Header, body []byte) (string, 
 	return said, fmt.Errorf("the receiver answered %s", said)
 }
 
-// cause is an error of a place without the URL that it begins with.
+// cause removes the URL, which comes first, from an error of a place.
 func cause(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner

@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"strings"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Key names a secret of a channel: a file (mode 0600), or an environment variable.
-// Configuration never holds the secret itself.
+// Key names a secret of a channel: a file (mode 0600) or an environment variable. The
+// configuration never holds the secret itself.
 type Key struct {
 	File     string `json:"file"`
 	Variable string `json:"variable"`
 }
 
-// Set reports whether a secret is named.
+// Set reports whether k names a secret.
 func (k Key) Set() bool { return k.File != "" || k.Variable != "" }
 
-// Read takes the secret into custody. look is os.LookupEnv.
+// Read returns the secret. look is os.LookupEnv.
 func (k Key) Read(look func(string) (string, bool)) (provider.Secret, error) {
 	switch {
 	case k.File != "" && k.Variable != "":
-		return provider.Secret{}, errors.New("a secret is in a file or in a variable, not in both")
+		return provider.Secret{}, errors.New("a secret is named by both file and variable: set only one")
 	case k.File != "":
 		return provider.ReadSecret(k.File)
 	case k.Variable != "":

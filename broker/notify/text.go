@@ -3,12 +3,12 @@ package notify
 import (
 	"unicode/utf8"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// Text draws a name or a short text so that nothing in it can hide, reorder or pass for
-// more than text, in one line of at most limit code points. One that is longer loses its
-// middle: what a path begins and ends with is what tells it from others.
+// Text makes a name or a short text safe to show: no character in it can hide, reorder or
+// imitate other text. The result is one line of at most limit code points. A longer text
+// loses its middle, because the beginning and the end distinguish paths.
 func Text(s string, limit int) string {
 	out := agenttext.Name(s)
 	n := utf8.RuneCountInString(out)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of what is said, in code points: a message is looked at, not read.
+// Limits for texts in notices, in code points: a notice must be readable at a glance.
 const (
 	maxTitle = 140
 	maxName  = 80
@@ -19,11 +19,11 @@ const (
 type Line struct{ Label, Text string }
 
 var headings = map[Event]string{
-	Waiting: "waits for you", Escalated: "waits, and half of its time is over", Approved: "was approved", Denied: "was denied",
-	Expired: "got no answer, which is a no", Withdrawn: "needs no answer any more",
+	Waiting: "waits for you", Escalated: "still waits after half of its waiting time", Approved: "was approved", Denied: "was denied",
+	Expired: "expired without a decision", Withdrawn: "was withdrawn",
 }
 
-// Heading says in a few words of ours what happened; it holds no name of anybody's.
+// Heading summarizes the notice. It contains only ebb's own words, no name.
 func (n Notice) Heading() string {
 	if h, of := headings[n.Event]; of {
 		return risk(n.Risk) + "request " + n.code() + h
@@ -32,17 +32,17 @@ func (n Notice) Heading() string {
 	case TaskPaused:
 		return "ebb has paused a task of yours"
 	case BreakGlass:
-		return "Somebody broke the glass"
+		return "Break-glass"
 	case Draft:
 		return "A policy draft waits for a second person"
 	case Test:
 		return "A test: this channel works"
 	}
-	return "Something happened that this version of ebb has no words for"
+	return "An event that this version of ebb does not know"
 }
 
-// code is the match code with a space, when it is one: a heading holds nothing else that
-// could be somebody's words.
+// code returns the match code and a space, or "" if Match is not a match code: a heading
+// contains no other text from outside.
 func (n Notice) code() string {
 	if !matchCode.MatchString(n.Match) {
 		return ""
@@ -52,7 +52,7 @@ func (n Notice) code() string {
 
 var matchCode = regexp.MustCompile(`^[A-Z]{1,16}-[0-9]{1,4}$`)
 
-// risk is the level as the first word, in the fixed set or not at all.
+// risk returns the risk level as a prefix, or "" for an unknown level.
 func risk(level string) string {
 	switch level {
 	case "high":
@@ -65,7 +65,7 @@ func risk(level string) string {
 	return ""
 }
 
-// Lines are the facts, in the order in which people need them, drawn.
+// Lines returns the facts of the notice, most important first, made safe to show.
 func (n Notice) Lines(at time.Time) []Line {
 	var out []Line
 	add := func(label, text string, limit int) {
@@ -88,7 +88,7 @@ func (n Notice) Lines(at time.Time) []Line {
 	return out
 }
 
-// left is a time in words, rounded down: nobody has more of it than is said.
+// left returns a duration in words, rounded down.
 func left(d time.Duration) string {
 	if d < time.Minute {
 		return "less than a minute"
@@ -99,7 +99,7 @@ func left(d time.Duration) string {
 	return strconv.Itoa(int(d/time.Hour)) + " h"
 }
 
-// Heading says what a message is about, in words of ours alone.
+// Heading summarizes the message in ebb's own words.
 func (m Message) Heading() string {
 	if !m.Digest && len(m.Notices) == 1 {
 		return m.Notices[0].Heading()
@@ -113,7 +113,7 @@ func (m Message) Heading() string {
 	case m.More == 0 && waits+over == total:
 		return fmt.Sprintf("%s %s for you, %d ended", requests(waits), verb(waits), over)
 	default:
-		return strconv.Itoa(total) + " things to look at"
+		return strconv.Itoa(total) + " notifications"
 	}
 }
 
@@ -141,8 +141,8 @@ func verb(n int) string {
 	return "wait"
 }
 
-// Shown are the notices that a message shows in full: the worst first. How many it leaves
-// out is the second.
+// Shown returns the notices that a message shows in full, highest risk first, and how
+// many it leaves out.
 func (m Message) Shown(most int) ([]Notice, int) {
 	rank := map[string]int{"high": 0, "medium": 1, "low": 2}
 	list := slices.Clone(m.Notices)

@@ -7,11 +7,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// A heading is words of ebb's alone, and a text is bounded and keeps both its ends.
+// A heading contains only ebb's own words. A text has a maximum length and keeps its
+// beginning and end.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {
@@ -47,7 +48,7 @@ func TestHeadings(t *testing.T) {
 		"3 requests wait for you":          of(notify.Waiting, notify.Escalated, notify.Waiting),
 		"2 requests ended":                 of(notify.Denied, notify.Expired),
 		"1 request waits for you, 1 ended": of(notify.Waiting, notify.Denied),
-		"3 things to look at":              of(notify.Waiting, notify.Denied, notify.BreakGlass),
+		"3 notifications":                  of(notify.Waiting, notify.Denied, notify.BreakGlass),
 	} {
 		if got := m.Heading(); got != want {
 			t.Errorf("got %q, want %q", got, want)

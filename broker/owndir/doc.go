@@ -1,6 +1,6 @@
-// Package owndir opens directories that are of ebb's own user, and that nobody else can enter: what
-// is in them nobody else has put there, and nobody else reads.
+// Package owndir opens directories that belong to ebb's own user and that no other user can enter.
+// No other user can therefore plant or read files in them.
 //
-//	owndir.go       Open: with everything that makes one
-//	owner_unix.go   Ours: whose a file is (owner_other.go where files have no such owner)
+//	owndir.go       Open, with the checks
+//	owner_unix.go   Ours: whether ebb's user owns a file (owner_other.go: systems without owners)
 package owndir

@@ -6,10 +6,10 @@ import (
 )
 
 // ErrShared is of a directory that is not ebb's alone.
-var ErrShared = errors.New("it must be a directory of ebb's own user, no link, that nobody else can enter: mode 0700")
+var ErrShared = errors.New("the directory must belong to the user of ebb, must not be a symbolic link, and must have mode 0700")
 
-// Open opens a directory that is there. One that others can enter or change, somebody else's, and a
-// link are ErrShared.
+// Open opens an existing directory. It returns ErrShared for a link, for a directory of another
+// user, and for one that other users can enter or change.
 func Open(dir string) (*os.Root, error) { return open(dir, func() {}) }
 
 // open is Open; between is what happens after the directory was looked at and before it is opened.
@@ -26,7 +26,7 @@ func open(dir string, between func()) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Meanwhile somebody who owns the directory above could have put another one there.
+	// The owner of the parent directory may have replaced the directory since the check (a race).
 	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
 		return nil, errors.Join(ErrShared, err, root.Close())
 	}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/owndir"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/owndir"
 )
 
 func made(t *testing.T, mode os.FileMode) string {

@@ -1,8 +1,7 @@
-// Package pace decides when a provider may be called: how long to wait after a
-// failure, whether a provider that keeps failing is asked at all, and who goes
-// first when many want to. It is pure: no clock but the one it is handed, no I/O.
+// Package pace limits calls to providers: the wait after a failure, a circuit breaker for a
+// provider that keeps failing, and fair limits on concurrent calls. The package is pure: the
+// caller passes the clock, and there is no I/O.
 //
-//	backoff.go  how long to wait before the next attempt
-//	breaker.go  a provider that fails again and again is asked by one call at a time
-//	gate.go     a bound on calls at one time, and a fair share of it
+//	breaker.go  Backoff, the wait before the next attempt; a circuit breaker that lets one call at a time test a failing provider
+//	gate.go     a bound on concurrent calls, with a fair share for each caller
 package pace

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrFull says that a Gate lets nobody in soon enough.
+// ErrFull means that a Gate has no free place within the waiting time.
 var ErrFull = errors.New("too many calls at one time")
 
 // Gate bounds how many calls run at one time. Callers name on whose behalf they

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/pace"
+	"github.com/ebb-broker/ebb/broker/pace"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -1,9 +1,9 @@
-// Package people holds what ebb knows of the people who use its console: the sessions
-// of their browsers. Who they are is a broker.Principal; how they proved it, a kind of
-// web/signin.
+// Package people holds the data of people who use the console: browser sessions, passkeys and
+// notification preferences. A broker.Principal identifies the person; a kind of web/signin
+// authenticates the person.
 //
-//	session.go  Session
+//	session.go  Session; Store and Reader, the database interface
 //	passkey.go  Passkey, PasskeyStore, PasskeyNames
-//	store.go    Store, Reader: what is asked of the database
-//	reach.go    Wishes, Reach, ReachStore: what people want to be told, and where
+//	name.go     CheckName, Same: valid names, and equality of persons
+//	reach.go    Wishes, Reach, ReachStore: notification preferences and addresses
 package people

@@ -6,42 +6,43 @@ import (
 	"time"
 )
 
-// Passkey is one that a person has registered (Web Authentication Level 3, section 4).
+// Passkey is a passkey that a person has registered (Web Authentication Level 3, section 4).
 type Passkey struct {
 	ID        []byte
 	Person    string // id of the principal
 	Name      string // by the person
 	PublicKey []byte // COSE (RFC 9052 section 7)
-	Count     uint32 // of signatures, as the authenticator last said
+	Count     uint32 // of signatures, as last reported by the authenticator
 	Synced    bool   // it may be on more than one device
 	CreatedAt time.Time
 	UsedAt    time.Time // zero = never
 }
 
 var (
-	// ErrNoPasskey is wrapped when there is no such passkey of this person.
-	ErrNoPasskey = errors.New("there is no such passkey")
-	// ErrCounted is wrapped when a passkey has been used more often meanwhile.
-	ErrCounted = errors.New("the passkey was used more often than it says")
+	// ErrNoPasskey is wrapped when the person has no such passkey.
+	ErrNoPasskey = errors.New("passkey not found")
+	// ErrCounted is wrapped when the counter of a passkey has not increased.
+	ErrCounted = errors.New("the signature counter of the passkey did not increase: the passkey may be a copy")
 )
 
-// MaxPasskeys is how many a person may have.
+// MaxPasskeys is the maximum number of passkeys of a person.
 const MaxPasskeys = 20
 
-// PasskeyStore keeps passkeys; replicas share it.
+// PasskeyStore stores passkeys; replicas share it.
 type PasskeyStore interface {
-	// AddPasskey keeps a new one. An id that is known is refused, whoever has it.
+	// AddPasskey stores a new passkey. It refuses an id that exists, for any person.
 	AddPasskey(ctx context.Context, p Passkey) error
-	// Passkeys returns those of a person, the oldest first.
+	// Passkeys returns the passkeys of a person, the oldest first.
 	Passkeys(ctx context.Context, person string) ([]Passkey, error)
-	// UsePasskey notes a use, which must count up unless both are 0: ErrCounted, ErrNoPasskey.
+	// UsePasskey records a use, whose count must increase unless both counts are 0: ErrCounted,
+	// ErrNoPasskey.
 	UsePasskey(ctx context.Context, person string, id []byte, count uint32, at time.Time) error
-	// RemovePasskey forgets one: ErrNoPasskey.
+	// RemovePasskey removes a passkey: ErrNoPasskey.
 	RemovePasskey(ctx context.Context, person string, id []byte) error
 }
 
-// PasskeyNames lets a person call a passkey otherwise.
+// PasskeyNames renames passkeys.
 type PasskeyNames interface {
-	// RenamePasskey changes the name alone: ErrNoPasskey.
+	// RenamePasskey changes only the name: ErrNoPasskey.
 	RenamePasskey(ctx context.Context, person string, id []byte, name string) error
 }

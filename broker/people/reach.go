@@ -3,12 +3,11 @@ package people
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
+	"fmt"
 	"time"
 )
 
-// Wish is when a person wants to be told of something.
+// Wish is when a person wants to be notified.
 type Wish string
 
 // Wishes.
@@ -18,7 +17,7 @@ const (
 	Never    Wish = "off"
 )
 
-// Wishes are what a person wants to be told, by risk, and when not.
+// Wishes are a person's notification preferences, by risk, and their quiet hours.
 type Wishes struct {
 	High   Wish `json:"high"`
 	Medium Wish `json:"medium"`
@@ -28,30 +27,30 @@ type Wishes struct {
 	QuietFrom int    `json:"quiet_from"`
 	QuietTo   int    `json:"quiet_to"`
 	Zone      string `json:"zone"` // of the IANA database; "" = UTC
-	// HighBreaks lets what is of high risk through in quiet hours.
+	// HighBreaks allows notices of high risk in quiet hours.
 	HighBreaks bool `json:"high_breaks"`
 }
 
-// DefaultWishes are those of somebody who has said nothing.
+// DefaultWishes returns the initial preferences.
 func DefaultWishes() Wishes { return Wishes{High: AtOnce, Medium: InDigest, Low: InDigest} }
 
-// Check says whether w is whole.
+// Check returns an error for invalid preferences.
 func (w Wishes) Check() error {
 	for _, x := range []Wish{w.High, w.Medium, w.Low} {
 		if x != AtOnce && x != InDigest && x != Never {
-			return errors.New("a wish is now, digest or off")
+			return fmt.Errorf("%q is not a preference: use now, digest or off", x)
 		}
 	}
 	if w.QuietFrom < 0 || w.QuietFrom >= 24*60 || w.QuietTo < 0 || w.QuietTo >= 24*60 {
-		return errors.New("quiet hours begin and end between 00:00 and 23:59")
+		return errors.New("quiet hours must begin and end between 00:00 and 23:59")
 	}
 	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
-		return errors.New("there is no such time zone")
+		return fmt.Errorf("%q is not a time zone: use a name such as Europe/Berlin or UTC", w.Zone)
 	}
 	return nil
 }
 
-// Of is what w says of a risk; one that it does not know is the worst.
+// Of returns the preference for a risk; an unknown risk counts as high.
 func (w Wishes) Of(risk string) Wish {
 	switch risk {
 	case "low":
@@ -62,9 +61,9 @@ func (w Wishes) Of(risk string) Wish {
 	return w.High
 }
 
-// QuietUntil is when the quiet hours end in which at is; at itself when it is in none. They
-// are of the clock on the wall: on a day on which that is moved they are as much shorter or
-// longer.
+// QuietUntil returns the end of the quiet hours that contain at, or at itself outside of quiet
+// hours. Quiet hours are in local time: on a day with a clock change they are shorter or longer by
+// the change.
 func (w Wishes) QuietUntil(at time.Time) time.Time {
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil || w.QuietFrom == w.QuietTo {
@@ -87,35 +86,35 @@ func (w Wishes) QuietUntil(at time.Time) time.Time {
 	return at
 }
 
-// Reach is where a person can be told something, as far as ebb knows.
+// Reach holds the address and the notification preferences of a person.
 type Reach struct {
 	Person string // id of the principal
 	Mail   string // address that the identity provider has verified; "" = none
 	Roles  []string
 	Groups []string
 	Also   []string  // other names of the person
-	SeenAt time.Time // they last signed in; Roles and Groups were so then
+	SeenAt time.Time // last sign-in; Roles and Groups are from then
 	Wishes Wishes
 }
 
-// Is reports whether name is this person's, under whichever name.
+// Is reports whether name is one of this person's names.
 func (r Reach) Is(name string) bool {
-	return name != "" && (strings.EqualFold(r.Person, name) || slices.ContainsFunc(r.Also, func(s string) bool { return strings.EqualFold(s, name) }))
+	return Same(append([]string{r.Person}, r.Also...), []string{name})
 }
 
-// MaxReach is how many people are told at most.
+// MaxReach is the maximum number of people to notify.
 const MaxReach = 2000
 
-// ReachStore keeps where people can be told something; replicas share it.
+// ReachStore stores addresses and preferences; replicas share it.
 type ReachStore interface {
-	// Know notes what was learnt of a person who signs in. Wishes of one who is known
-	// stay; the others' are the default ones.
+	// Know stores the address of a person who signs in. It keeps existing preferences and
+	// otherwise sets the defaults.
 	Know(ctx context.Context, r Reach) error
-	// Wish replaces a person's wishes: ErrNone when nobody knows the person.
+	// Wish replaces a person's preferences; ErrNone for an unknown person.
 	Wish(ctx context.Context, person string, w Wishes) error
-	// Reach returns what is known of one person: ErrNone.
+	// Reach returns the address and preferences of a person, or ErrNone.
 	Reach(ctx context.Context, person string) (Reach, error)
-	// Reachable returns everybody with a mail address who has signed in since then, the
-	// last seen first, at most MaxReach.
+	// Reachable returns up to MaxReach people with a mail address and a sign-in since the given
+	// time, the most recent first.
 	Reachable(ctx context.Context, since time.Time) ([]Reach, error)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 func TestQuietUntil(t *testing.T) {

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// Direction is what a change of one policy does to what is granted.
+// Direction says whether a change of one policy grants more or less than before.
 type Direction string
 
-// Directions. What cannot be told counts as wider: whoever reviews looks at it first.
+// Directions. A change whose direction cannot be computed counts as wider, because a reviewer
+// looks at the wider changes first.
 const (
 	Wider    Direction = "wider"
 	Narrower Direction = "narrower"
@@ -26,7 +27,8 @@ type Change struct {
 	Loud      bool   // look at this before anything else
 }
 
-// Compare lists what a draft changes, the loudest first.
+// Compare returns one Change for each policy that the draft adds, changes or leaves out. The
+// changes that need the most attention come first.
 func Compare(live, draft *policy.Set) []Change {
 	before, after := outlines(live), outlines(draft)
 	var out []Change
@@ -114,7 +116,7 @@ func changed(b, a policy.Outline) Change {
 	return c
 }
 
-// annotated says what it means that annotations alone have changed.
+// annotated describes the effect of a change in which only annotations differ.
 func (c *Change) annotated(b, a policy.Outline) {
 	c.Direction = Narrower
 	var wider, narrower []string

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
 // Each change of a policy has a direction; what cannot be told is wider.

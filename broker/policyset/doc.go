@@ -1,9 +1,10 @@
-// Package policyset holds policy sets as people write, judge and publish them. What a
-// set decides is package policy's; who may do what with one is the broker's.
+// Package policyset holds policy sets: drafts that people write and review, and the releases that
+// they publish. Package policy decides requests by a set. Package broker decides which person may
+// change or publish one.
 //
-//	files.go    File, their bounds, and Check: every problem of a text, with its line
-//	draft.go    Draft, and the digest that a person signs who publishes it
-//	release.go  Release: a set that was published; InForce: the one that decides
-//	patch.go    Patch: a draft taken out, for where files are kept
-//	compare.go  Compare: policy by policy, what a draft changes
+//	files.go    File and its bounds; Check reports every problem of a text, with its line
+//	draft.go    Draft, and the digest that the publisher signs; Release, a published set; InForce,
+//	            the set that decides now
+//	patch.go    Patch: a draft as a unified diff, for policies that are kept in files
+//	compare.go  Compare: the changes of a draft, policy by policy
 package policyset

@@ -5,16 +5,17 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// MaxDrafts is how many drafts are open at one time.
+// MaxDrafts is the highest number of drafts that are open at the same time.
 const MaxDrafts = 50
 
-// Draft is a policy set that somebody proposes. Only its author changes it: whoever else
-// has a better one makes a draft of their own, so that of every text one person is the
-// author and another one the publisher.
+// Draft is a proposed policy set. Only its author changes it, and another person has to publish
+// it. A person with a better text makes a draft of their own. Each text therefore has one author
+// and a different publisher.
 type Draft struct {
 	ID        string
 	Author    string   // id of the principal
@@ -28,7 +29,8 @@ type Draft struct {
 	ChangedAt time.Time
 }
 
-// Digest names what a person publishes: these texts, in place of that set. hex SHA-256.
+// Digest returns the SHA-256, in hex, of the texts of the draft and of the set that it replaces.
+// The publisher signs this digest.
 func (d Draft) Digest() string {
 	h := sha256.New()
 	part := func(s string) {
@@ -45,15 +47,43 @@ func (d Draft) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Wrote reports whether any of these names is the author. Letter case is not another
-// person.
+// Wrote reports whether one of these names is the author.
 func (d Draft) Wrote(names ...string) bool {
-	for _, mine := range append([]string{d.Author}, d.Also...) {
-		for _, n := range names {
-			if strings.EqualFold(mine, n) {
-				return true
-			}
-		}
-	}
-	return false
+	return people.Same(append([]string{d.Author}, d.Also...), names)
+}
+
+// Release is a policy set that was published. Releases are never changed or removed.
+type Release struct {
+	Number    int64 // 1, 2, 3 ...
+	Version   string
+	Before    string // version of the set in whose place it came
+	Files     []File
+	Draft     string // id of the draft it was
+	Digest    string // of that draft
+	Note      string
+	Author    string
+	Publisher string
+	Proof     string // what proves the publisher's yes: JSON of a passkey's assertion; "" = the session alone
+	At        time.Time
+}
+
+// Source names the origin of the set in force.
+type Source string
+
+// Sources.
+const (
+	Starter  Source = "starter"  // built in
+	Files    Source = "files"    // a directory, of which somebody else keeps the history
+	Database Source = "database" // releases
+)
+
+// InForce is the set that decides requests now.
+type InForce struct {
+	Version string
+	Source  Source
+	Number  int64     // of the release; 0 = it is none
+	Since   time.Time // this process decides by it
+	Author  string    // of a release
+	By      string    // who published it
+	Files   []File
 }

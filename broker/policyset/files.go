@@ -10,10 +10,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// The bounds of a draft. What a directory holds has those of package policy alone.
+// The bounds of a draft. Policies that are loaded from a directory have the bounds of package
+// policy only.
 const (
 	MaxFiles = 32
 	MaxBytes = 256 << 10 // of all texts together
@@ -25,43 +26,43 @@ type File struct {
 	Text string `json:"text"`
 }
 
-// fileName is what a file of a draft may be called. It is the name under which somebody
-// may save it.
+// fileName is the form of a file name in a draft. The name has to be a valid name on disk as well,
+// because a reader can save the draft as files.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,59}\.cedar$`)
 
-// properName reports whether a file of a draft may be called this.
+// properName reports whether name is a valid file name in a draft.
 func properName(name string) bool { return fileName.MatchString(name) && path.Base(name) == name }
 
-// Load makes a set of files that are in force, whoever wrote them.
+// Load compiles the files that are in force. It accepts characters that Check refuses.
 func Load(files []File) (*policy.Set, error) {
 	texts := map[string][]byte{}
 	for _, f := range files {
 		if _, twice := texts[f.Name]; twice {
-			return nil, &policy.LoadError{Problems: []policy.Problem{{File: f.Name, Text: "there are two files of this name"}}}
+			return nil, &policy.LoadError{Problems: []policy.Problem{{File: f.Name, Text: "two files have this name"}}}
 		}
 		texts[f.Name] = []byte(f.Text)
 	}
 	return policy.Load(texts)
 }
 
-// Check makes a set of the files of a draft. It is stricter than Load: in what people
-// review, nothing may hide. The error is a *policy.LoadError with every problem.
+// Check compiles the files of a draft. It is stricter than Load: it refuses characters that a
+// reviewer cannot see. The error is a *policy.LoadError that holds every problem.
 func Check(files []File) (*policy.Set, error) {
 	var problems []policy.Problem
 	size := 0
 	for _, f := range files {
 		size += len(f.Text)
 		if !properName(f.Name) {
-			problems = append(problems, policy.Problem{File: "a file", Text: "a name is up to 60 of a-z, 0-9, dot, dash and underscore, and ends in .cedar"})
+			problems = append(problems, policy.Problem{File: "a file", Text: fmt.Sprintf("%.80q is not a valid name: use a letter or digit, then up to 59 of a-z 0-9 . _ -, and end it in .cedar", f.Name)})
 			continue
 		}
 		problems = append(problems, hidden(f)...)
 	}
 	if len(files) > MaxFiles {
-		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("more than %d files", MaxFiles)})
+		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d files, and the limit is %d", len(files), MaxFiles)})
 	}
 	if size > MaxBytes {
-		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("more than %d bytes in all", MaxBytes)})
+		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d bytes in all files, and the limit is %d", size, MaxBytes)})
 	}
 	if len(problems) > 0 { // what is too large, or not what it seems, is not parsed
 		return nil, &policy.LoadError{Problems: problems}
@@ -69,8 +70,8 @@ func Check(files []File) (*policy.Set, error) {
 	return Load(files)
 }
 
-// hidden are the characters of a file that somebody who reviews it would not see, or
-// would see in another place: one problem a line.
+// hidden returns one problem for each line with a character that a reviewer cannot see, or that an
+// editor shows in another place (bidirectional controls).
 func hidden(f File) (problems []policy.Problem) {
 	for n, line := range strings.Split(f.Text, "\n") {
 		for i, r := range line {
@@ -93,7 +94,7 @@ func hidden(f File) (problems []policy.Problem) {
 	return problems
 }
 
-// Problems are those of an error of Load or Check; nil when it is another.
+// Problems returns the problems in an error of Load or Check, and nil for any other error.
 func Problems(err error) []policy.Problem {
 	if le, ok := errors.AsType[*policy.LoadError](err); ok {
 		return le.Problems
@@ -101,15 +102,15 @@ func Problems(err error) []policy.Problem {
 	return nil
 }
 
-// sorted is files by name.
+// sorted returns a copy of files, sorted by name.
 func sorted(files []File) []File {
 	out := slices.Clone(files)
 	slices.SortFunc(out, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// With is files with this one in place of its namesake; an empty text removes it. Line
-// ends are made newlines: forms send others.
+// With returns files with f in place of the file of the same name. An empty text removes that
+// file. Line ends become newlines, because HTML forms send CR LF.
 func With(files []File, f File) []File {
 	f.Text = strings.ReplaceAll(strings.ReplaceAll(f.Text, "\r\n", "\n"), "\r", "\n")
 	out := slices.DeleteFunc(slices.Clone(files), func(x File) bool { return x.Name == f.Name })

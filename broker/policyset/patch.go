@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Patch is what makes one set of files of another, as a unified diff that `git apply` and
-// `patch -p1` take. A file that has changed is replaced whole.
+// Patch returns the changes between two sets of files as a unified diff for `git apply` and `patch
+// -p1`. The diff replaces each changed file as a whole.
 func Patch(from, to []File) string {
 	was, is := byName(from), byName(to)
 	var b strings.Builder

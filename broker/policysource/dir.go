@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"slices"
 
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-// directory reads the directory once, so that what is shown is what decides, and loads it
-// unless it is what was seen.
+// directory reads the directory once and compiles the files, unless their version is seen. One
+// read serves both uses, so that the console shows the same texts that decide.
 func (s *Source) directory(seen string) (found, error) {
 	files, mark, err := read(s.cfg.Dir)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Source) directory(seen string) (found, error) {
 	return found{policyset.InForce{Version: set.Version(), Source: s.kind(policyset.Files), Files: files}, set, mark}, nil
 }
 
-// changed is the directory if it has changed since it was looked at last, whatever came
-// of that; nothing otherwise.
+// changed returns the directory's set if its files differ from those of the previous look, even if
+// that look failed. Otherwise it returns an empty result.
 func (s *Source) changed(asked bool) (found, error) {
 	seen := s.seen
 	if asked {

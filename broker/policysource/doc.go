@@ -1,6 +1,7 @@
-// Package policysource keeps the policy set in force equal to where policies come from: a
-// directory, what was published, or the set built in.
+// Package policysource loads the policy set in force and loads it again when its origin changes.
+// The origin is a directory, the newest published release, or the built-in set.
 //
-//	source.go  Source: Open, Look, Watch
-//	dir.go     a directory; releases.go  what was published
+//	source.go   Source: Open, Look, Watch
+//	dir.go      policies in a directory
+//	releases.go published releases in the database
 package policysource

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"strconv"
 
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-// errAway is wrapped when the database does not answer. That is no news of policies: it
-// answers again, or ebb issues nothing anyway.
+// errAway is wrapped when the database does not answer. The log then reports no policy problem:
+// without the database ebb issues nothing, and the policies are read again when it answers.
 var errAway = errors.New("the database does not answer")
 
-// newest is the newest release if it is another than the one that was looked at last,
-// whatever came of that; nothing otherwise.
+// newest returns the newest release if its number differs from that of the previous look, even if
+// that look failed. Otherwise it returns an empty result.
 func (s *Source) newest(ctx context.Context, asked bool) (found, error) {
 	n, err := s.cfg.Releases.NewestRelease(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Source) newest(ctx context.Context, asked bool) (found, error) {
 	return f, err
 }
 
-// release loads one.
+// release reads the release with this number and compiles it.
 func (s *Source) release(ctx context.Context, n int64) (found, error) {
 	r, err := s.cfg.Releases.Release(ctx, n)
 	if err != nil {

@@ -4,42 +4,42 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyadmin"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/scopes/policy"
 	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/policyset"
-	"ebb/scopes/policy"
 )
 
-// Config is what Open needs.
+// Config holds the arguments of Open.
 type Config struct {
-	Dir      fs.FS                 // of policies; with Releases the set in force until the first one; nil = the starter policy
-	Releases broker.PolicyReleases // nil = nothing is published here
-	Journal  broker.Journal        // required
+	Dir      fs.FS                 // directory of policies; with Releases, in force until the first one; nil = the starter policy
+	Releases broker.PolicyReleases // nil = policies are not published
+	Store    broker.Store          // required
 	Log      *slog.Logger          // required
 	Now      func() time.Time      // required
 }
 
-// Source is where policies come from. A set that does not load changes nothing but the
-// log and the record: the last good one stays.
+// Source loads policies from their origin. If a new set does not compile, the last good set stays
+// in force, and the log and the audit log name the problems.
 type Source struct {
 	cfg   Config
 	live  *policy.Live
 	shown atomic.Pointer[policyset.InForce]
 
 	mu   sync.Mutex // of Look
-	seen string     // what was looked at last, whether it loaded or not
+	seen string     // version of the last look, whether it loaded or not
 }
 
-var _ broker.PolicySource = (*Source)(nil)
+var _ policyadmin.PolicySource = (*Source)(nil)
 
-// Open loads the policies. A start with broken ones is an error, because there is no last
-// good set to stay with.
+// Open loads the policies. It fails if they do not compile, because at a start there is no last
+// good set.
 func Open(ctx context.Context, c Config) (*Source, error) {
 	s := &Source{cfg: c, live: policy.NewLive(nil)}
 	found, err := s.first()
@@ -62,14 +62,14 @@ func Open(ctx context.Context, c Config) (*Source, error) {
 	return s, nil
 }
 
-// found is a set that was looked for, and by what it is told apart from another.
+// found is a set that was read, with the version by which the next look recognizes it.
 type found struct {
 	policyset.InForce
 	set  *policy.Set
 	mark string
 }
 
-// first is the set when nothing is published.
+// first returns the set to use when no release is published.
 func (s *Source) first() (found, error) {
 	if s.cfg.Dir != nil {
 		return s.directory("")
@@ -79,8 +79,8 @@ func (s *Source) first() (found, error) {
 	return found{policyset.InForce{Version: set.Version(), Source: s.kind(policyset.Starter), Files: files}, set, "starter"}, nil
 }
 
-// kind is where the set is from: also the first one comes from the database where the
-// next one will.
+// kind returns the origin of the set. With published policies, the built-in first set counts as
+// published too, because its successor comes from the database.
 func (s *Source) kind(otherwise policyset.Source) policyset.Source {
 	if s.cfg.Releases != nil {
 		return policyset.Database
@@ -88,7 +88,7 @@ func (s *Source) kind(otherwise policyset.Source) policyset.Source {
 	return otherwise
 }
 
-// Live is the set in force, for whoever decides by it.
+// Live returns the set in force. It follows later changes.
 func (s *Source) Live() *policy.Live { return s.live }
 
 // InForce implements broker.PolicySource.
@@ -103,7 +103,7 @@ func (s *Source) take(f found) {
 	s.shown.Store(&f.InForce)
 }
 
-// Watch looks every round, and at once when reload says so.
+// Watch calls Look every round, and at once for each value from reload.
 func (s *Source) Watch(ctx context.Context, round time.Duration, reload <-chan struct{}) error {
 	t := time.NewTicker(round)
 	defer t.Stop()
@@ -122,7 +122,7 @@ func (s *Source) Watch(ctx context.Context, round time.Duration, reload <-chan s
 // Look implements broker.PolicySource.
 func (s *Source) Look(ctx context.Context) { s.look(ctx, false) }
 
-// look loads what has changed, or everything if asked to.
+// look loads the set if its origin has changed. If asked is set, it loads the set in any case.
 func (s *Source) look(ctx context.Context, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,8 @@ func (s *Source) look(ctx context.Context, asked bool) {
 		_ = s.record(ctx, audit.PolicyRejected, map[string]any{"in_force": before, "problems": problemTexts(err)})
 	case f.set != nil:
 		if f.Version != before {
-			// On the record first: nothing may be decided by a set that the record does not name.
+			// Write the audit log first: no decision may use a set that the audit log does not
+			// name.
 			if err := s.record(ctx, audit.PolicyReloaded, map[string]any{"before": before, "policy": f.Version, "release": f.Number}); err != nil {
 				s.seen = "" // the next look finds it again
 				return
@@ -156,11 +157,11 @@ func (s *Source) look(ctx context.Context, asked bool) {
 	}
 }
 
-// record says what was found. That it cannot is in the log, which it has told.
+// record writes an audit entry. It logs a failure itself.
 func (s *Source) record(ctx context.Context, kind string, data map[string]any) error {
 	raw, err := json.Marshal(data)
 	if err == nil {
-		err = s.cfg.Journal.Append(ctx, broker.Record{Entries: []audit.Entry{{At: s.cfg.Now(), Kind: kind, Actor: "ebb", Data: raw}}})
+		err = s.cfg.Store.Append(ctx, broker.Record{Entries: []audit.Entry{{At: s.cfg.Now(), Kind: kind, Actor: "ebb", Data: raw}}})
 	}
 	if err != nil {
 		s.cfg.Log.ErrorContext(ctx, "a change of policy could not be recorded: the last policies stay in force", "kind", kind, "error", err)
@@ -168,7 +169,7 @@ func (s *Source) record(ctx context.Context, kind string, data map[string]any) e
 	return err
 }
 
-// problemTexts bounds what goes on the record.
+// problemTexts returns the problems in err, bounded for an audit entry.
 func problemTexts(err error) []string {
 	problems := policyset.Problems(err)
 	if len(problems) == 0 {

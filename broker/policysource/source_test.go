@@ -5,19 +5,19 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/policyset"
-	"ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policysource"
 )
 
-// A replica decides by what another one published; what it cannot read changes nothing, is
-// on the record, and stops a start.
+// A replica decides by the set that another one published. A set that it cannot read changes
+// nothing, is recorded, and prevents a start.
 func TestReleasesReachReplicas(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{Published: true})
-	c := policysource.Config{Releases: e.Store, Journal: e.Store, Log: e.Config.Logger, Now: e.Clock.Now}
+	c := policysource.Config{Releases: e.Store, Store: e.Store, Log: e.Config.Logger, Now: e.Clock.Now}
 	replica, err := policysource.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestReleasesReachReplicas(t *testing.T) {
 	if in := replica.InForce(); in.Number != 1 || in.Version != r.Version || replica.Live().Current().Version() != r.Version {
 		t.Fatalf("%+v", in)
 	}
-	// As a newer ebb might publish it.
+	// As a newer version of ebb might publish it.
 	d.ID, d.After = "pol_newer", 1
 	d.Files = []policyset.File{{Name: "a.cedar", Text: `@id("r") permit (principal, action, resource) when { context.later };`}}
 	if err := e.Store.PutDraft(t.Context(), d, "", audit.Entry{At: e.Clock.Now(), Kind: audit.PolicyDrafted, Actor: "x"}); err != nil {
@@ -59,13 +59,13 @@ func TestReleasesReachReplicas(t *testing.T) {
 		t.Errorf("%d entries say so", n)
 	}
 	if _, err := policysource.Open(t.Context(), c); policyset.Problems(err) == nil {
-		t.Errorf("it starts with what it cannot read: %v", err)
+		t.Errorf("Open accepted a set that it cannot read: %v", err)
 	}
 }
 
-// fallible is a journal that takes no writes when it is told so.
+// fallible is a Store that can be set to refuse writes.
 type fallible struct {
-	broker.Journal
+	broker.Store
 	off bool
 }
 
@@ -73,16 +73,15 @@ func (f *fallible) Append(ctx context.Context, r broker.Record) error {
 	if f.off {
 		return errors.New("database is locked")
 	}
-	return f.Journal.Append(ctx, r)
+	return f.Store.Append(ctx, r)
 }
 
-// Nothing is decided by a set that the record does not name: what cannot be recorded is not
-// in force, and is tried again.
+// A set that could not be recorded in the audit log is not in force, and is tried again.
 func TestReloadIsRecordedFirst(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{Published: true})
-	journal := &fallible{Journal: e.Store}
-	replica, err := policysource.Open(t.Context(), policysource.Config{Releases: e.Store, Journal: journal, Log: e.Config.Logger, Now: e.Clock.Now})
+	store := &fallible{Store: e.Store}
+	replica, err := policysource.Open(t.Context(), policysource.Config{Releases: e.Store, Store: store, Log: e.Config.Logger, Now: e.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,12 +106,12 @@ func TestReloadIsRecordedFirst(t *testing.T) {
 		return n
 	}
 	had := recorded()
-	journal.off = true
+	store.off = true
 	replica.Look(t.Context())
 	if got := replica.Live().Current().Version(); got != before || recorded() != had {
 		t.Errorf("%s is in force, which the record does not say", got)
 	}
-	journal.off = false
+	store.off = false
 	replica.Look(t.Context())
 	if got := replica.Live().Current().Version(); got != r.Version || recorded() != had+1 {
 		t.Errorf("%s is in force and %d entries say so, once the record takes writes", got, recorded()-had)

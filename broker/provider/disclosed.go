@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Discloser is an Injector whose answers may hold credentials that ebb has not added: tokens
-// that they make, and URLs that work for whoever has them. In the sandbox such a one would
-// outlive its task, and be on no record.
+// Discloser is an Injector whose responses may hold credentials that ebb did not add: new tokens,
+// and URLs that grant access to their holder. In the sandbox such a credential would outlive its
+// task, and the audit log would not name it.
 type Discloser interface {
-	// Discloses says what the answer to a request that Inject has accepted may hold, nil =
-	// nothing. What it points at does not change.
+	// Discloses returns the secrets that the response to a request may hold, or nil. Inject has
+	// accepted the request. The result must not be changed.
 	Discloses(*http.Request, Target) *Disclosed
 }
 
-// Disclosed are the names of what is secret in answers, as they are written there. Egress puts
-// a mark in the place of their values.
+// Disclosed holds the names of secret members in responses. Egress replaces their values.
 type Disclosed struct {
 	// Members are those of JSON objects at any depth, elements of XML, and parameters.
 	Members []string `json:"members,omitempty"`
@@ -25,7 +24,7 @@ type Disclosed struct {
 
 const maxDisclosed = 32
 
-// Check says through bad what is wrong; at is its place in a configuration.
+// Check calls bad for each problem; at is the place in the configuration.
 func (d *Disclosed) Check(at string, bad func(format string, a ...any)) {
 	if d == nil {
 		return
@@ -43,9 +42,9 @@ func (d *Disclosed) Check(at string, bad func(format string, a ...any)) {
 // Empty reports that nothing is secret.
 func (d *Disclosed) Empty() bool { return d == nil || len(d.Members)+len(d.Parameters) == 0 }
 
-// CommonlyDisclosed is what is secret in the answers of APIs that nobody has said anything
-// of: tokens of OAuth (RFC 6749 section 5.1, OpenID Connect), sessions of AWS, and what signs
-// URLs of S3, Google Cloud Storage and Azure.
+// CommonlyDisclosed returns the secret members for APIs without a configuration of their own:
+// OAuth tokens (RFC 6749 section 5.1, OpenID Connect), AWS sessions, and signed URLs of S3, Google
+// Cloud Storage and Azure.
 func CommonlyDisclosed() *Disclosed {
 	return &Disclosed{
 		Members: []string{

@@ -1,29 +1,25 @@
-// Package provider is the contract between the broker and whatever mints a
-// credential: a grant goes in, a credential comes out.
+// Package provider is the contract between the broker and the drivers that mint credentials. The
+// broker passes a Grant to a driver, and the driver returns a Credential.
 //
 //	provider.go  Driver (Check, Mint, Revoke, Traits), Grant, Credential, Target, and
 //	             the optional capabilities Injector, Prober, Lister, Runner, Checker and
 //	             Certifier
-//	errors.go    what Mint and Check may say: unsupported, refused, busy
-//	secretfile.go  files that hold secrets
-//	http.go      a client for APIs: no redirect, in time, no half answers, no proxy that is shown its
-//	             certificate; certificate authorities
-//	connect.go   Connector: sessions in a protocol of their own
-//	bounded.go   answers that libraries read have an end
-//	reach.go     Reacher: hosts that are reached by SSH
-//	effect.go    Describer: what a scope lets its holder do, and can it be undone
-//	grants.go    scopes that the configuration names one by one
-//	inject.go    Presenter: client certificates; headers that hold credentials
-//	disclosed.go   what their answers may hold that is secret
-//	sealing.go   AnswerSealer: answers that make credentials which stay in ebb
-//	sealroute.go  their routes, as configurations name them
+//	errors.go    the error classes of Mint and Check: unsupported, refused, busy
+//	http.go      an HTTP client for provider APIs: no redirects, a timeout, complete bodies, no
+//	             proxy for client certificates, a size limit for bodies; certificate authorities
+//	connect.go   Connector: sessions in protocols other than HTTP; RequireAuth for PostgreSQL;
+//	             Reacher: hosts that are reached by SSH
+//	effect.go    Describer: the effect of a scope, and whether it can be undone
+//	grants.go    scopes that the configuration names one by one; those for a place
+//	inject.go    Presenter: client certificates; headers that hold credentials; placeholders
+//	disclosed.go   secret members of responses
+//	sealing.go   AnswerSealer: responses with credentials that stay in ebb
+//	sealroute.go  the routes of such responses in a configuration
 //	name.go      the name of a lease's object at a provider
-//	placeholder.go  what stands for a credential that stays in ebb
-//	safe.go      Safe: secrets of the operator that outlive the process
-//	secret.go    Secret: a credential that cannot be printed by accident
+//	secret.go    Secret: that of package secret; CanInject: whether egress can add one to requests;
+//	             ReadSecret reads one from a file; SecretStore keeps secrets that outlive the process
 //
-// Each sub-folder is one kind of provider; all lists them; providertest is the
-// suite that every kind runs. Shared security steps (scope algebra, clamping of
-// the lifetime, write-ahead record, audit) are the broker's and not a driver's,
-// so that no driver can forget one.
+// Each subdirectory is one kind of provider. Package all lists them, and providertest is the test
+// suite of every kind. The broker does the shared security steps (scope algebra, limits of the
+// lifetime, write-ahead entries, audit log), so that no driver can omit one.
 package provider

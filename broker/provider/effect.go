@@ -3,11 +3,10 @@ package provider
 import (
 	"slices"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Answer is one of three: nobody knowing is an answer, too, and counts as the worse
-// of the others.
+// Answer is yes, no or unknown. Unknown counts as the worse of the other two.
 type Answer string
 
 // Answers.
@@ -27,8 +26,8 @@ type Effect struct {
 // Describer is implemented by drivers that can say what their scopes allow. People
 // cannot approve what no driver describes: every kind of all implements it.
 type Describer interface {
-	// Describe tells of one scope that Check has let through. The error wraps
-	// ErrUnsupported when the driver does not know what it allows.
+	// Describe returns the effect of one scope that Check has accepted. The error wraps
+	// ErrUnsupported if the driver does not know the effect.
 	Describe(scopes.Scope) (Effect, error)
 }
 
@@ -39,8 +38,8 @@ func Reading() Effect { return Effect{No, Yes, "It changes nothing; what was rea
 // ebb's built-in policy knows the same.
 var reads = map[string]bool{"read": true, "list": true, "get": true}
 
-// ByAction is the effect of a scope whose action is a word of the operator's: read,
-// list and get read, and of anything else nobody knows.
+// ByAction returns the effect of a scope whose action the operator named: read, list and get only
+// read; the effect of any other action is unknown.
 func ByAction(s scopes.Scope) Effect {
 	if reads[s.Action()] {
 		return Reading()

@@ -3,8 +3,8 @@ package provider_test
 import (
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Only the words that ebb's own policy takes for reading are reading; whatever else an

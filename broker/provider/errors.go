@@ -11,22 +11,36 @@ var (
 	// exactly. The caller asked for something this provider does not have.
 	ErrUnsupported = errors.New("scope not supported by this provider")
 
-	// ErrRefused is wrapped by Mint when the provider judged and said no, or when what
-	// ebb logs in with is unusable and nothing was sent: nothing was made, and the same
-	// request fares no better until somebody changes something. Of Revoke and Probe it
-	// says that nothing was sent, so that what was owed still is. See Refused.
+	// ErrRefused is wrapped by Mint if the provider evaluated the request and refused it, or if
+	// ebb's own login is unusable and nothing was sent. In both cases no credential exists, and a
+	// retry fails in the same way until a person changes the configuration. Wrapped by Revoke or
+	// Probe, it means that nothing was sent and the revocation is still pending. See Refused.
 	ErrRefused = errors.New("the provider refused")
 
 	// ErrElsewhere is wrapped by Inject when a credential is not for this request:
 	// another host, method or path, or one that can be read in more than one way.
 	ErrElsewhere = errors.New("the credential is not for this request")
 
-	// ErrLost is wrapped by Revoke when nothing names what may have been made: the
-	// answer of Mint was lost, and the provider knows no lease ids. Trying again
-	// does not help; whatever there is dies by itself at the Target's DiesAt, and
-	// until then nobody may say that it is dead.
+	// ErrLost is wrapped by Revoke if the credential that Mint may have made cannot be named: the
+	// response of Mint was lost, and the provider does not know lease ids. A retry does not help.
+	// The credential expires at the Target's DiesAt, and until then it must not be reported as
+	// dead.
 	ErrLost = errors.New("what may have been minted cannot be named")
 )
+
+// ElsewhereError is an ErrElsewhere and why.
+type ElsewhereError struct {
+	Why string // half a sentence ("its host ..."), which holds nothing that the sandbox wrote
+}
+
+// Elsewhere makes an ElsewhereError.
+func Elsewhere(why string) error { return &ElsewhereError{why} }
+
+// Error implements error.
+func (e *ElsewhereError) Error() string { return ErrElsewhere.Error() + ": " + e.Why }
+
+// Unwrap makes errors.Is(err, ErrElsewhere) hold.
+func (e *ElsewhereError) Unwrap() error { return ErrElsewhere }
 
 // RefusedError is an ErrRefused with a sentence for the caller.
 type RefusedError struct {

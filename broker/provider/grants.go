@@ -5,8 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Grants are the scopes that a provider's configuration names one by one: the
@@ -42,6 +43,45 @@ func (g Grants[T]) Check(name string, bad func(format string, a ...any), each fu
 func (g Grants[T]) Of(s scopes.Scope) (v T, known bool) {
 	v, known = g[s.Resource()][s.Action()]
 	return v, known && !s.IsPattern()
+}
+
+// Fitting returns the scopes of the provider of this name that fit, each by itself, in the order of their names.
+func (g Grants[T]) Fitting(name string, fit func(scopes.Set) bool) (out []scopes.Scope) {
+	for _, res := range slices.Sorted(maps.Keys(g)) {
+		for _, action := range slices.Sorted(maps.Keys(g[res])) {
+			if s, set, err := alone(name, res, action); err == nil && fit(set) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// Enclosing returns scopes for a place, the narrowest first: the place itself, then all that lies below each place above
+// it, but for the root. What no scope can name is left out; a segment that reads as a wildcard is such a name.
+func Enclosing(name string, segments []string, action string) (out []scopes.Scope) {
+	add := func(segments ...string) {
+		if s, _, err := alone(name, strings.Join(segments, "/"), action); err == nil {
+			out = append(out, s)
+		}
+	}
+	if i := slices.IndexFunc(segments, func(s string) bool { return strings.Contains(s, scopes.Any) }); i >= 0 {
+		segments = segments[:i+1]
+	} else {
+		add(segments...)
+	}
+	for n := min(len(segments), scopes.MaxSegments) - 1; n > 0; n-- {
+		add(append(slices.Clone(segments[:n]), scopes.Rest)...)
+	}
+	return out
+}
+
+// alone is a scope, and the set of it.
+func alone(name, resource, action string) (s scopes.Scope, set scopes.Set, err error) {
+	if s, err = scopes.New(name, resource, action); err == nil {
+		set, err = scopes.NewSet(s)
+	}
+	return s, set, err
 }
 
 // One is what a set of exactly one scope stands for, for providers whose

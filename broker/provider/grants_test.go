@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestGrants(t *testing.T) {
@@ -36,5 +36,34 @@ func TestGrants(t *testing.T) {
 	}
 	if _, err := g.One(scopes.Set{}); !errors.Is(err, provider.ErrUnsupported) {
 		t.Errorf("no scope: %v", err)
+	}
+}
+
+// TestEnclosing: the narrowest scope comes first, and what somebody else named never reads as a wildcard.
+func TestEnclosing(t *testing.T) {
+	t.Parallel()
+	for place, want := range map[string]string{
+		"a":       "p:a:read",
+		"a/b/c":   "p:a/b/c:read p:a/b/**:read p:a/**:read",
+		"a/b/":    "p:a/b/**:read p:a/**:read",
+		"a/b c/d": "p:a/**:read",
+		"a/*/c":   "p:a/**:read",
+		"a/b/**":  "p:a/b/**:read p:a/**:read",
+		"**/a":    "",
+		"a:b/c":   "",
+		"a/b:*":   "p:a/**:read",
+	} {
+		var got []string
+		for _, s := range provider.Enclosing("p", strings.Split(place, "/"), "read") {
+			got = append(got, s.String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", place, got, want)
+		}
+	}
+	for _, s := range provider.Enclosing("p", strings.Split(strings.Repeat("a/", 4000), "/"), "read") {
+		if n := len(s.Segments()); n > scopes.MaxSegments {
+			t.Errorf("%d segments", n)
+		}
 	}
 }

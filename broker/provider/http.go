@@ -33,8 +33,8 @@ type HTTP struct {
 	MaxAnswer int64
 }
 
-// Client makes a client that follows no redirect (a credential must not travel to
-// where somebody else points), sends no cookie, and gives up in time.
+// Client returns a client that follows no redirects, because a credential must not go to a host
+// that another server names. It sends no cookies and has a timeout.
 func (h HTTP) Client() *http.Client {
 	timeout := h.Timeout
 	if timeout <= 0 {
@@ -125,8 +125,8 @@ func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// maxWait bounds what a Retry-After can ask for: beyond it nobody waits, and an
-// absurd value must not park a lease for good.
+// maxWait bounds the wait that a Retry-After header can ask for. Without the bound, an absurd
+// value could delay a revocation indefinitely.
 const maxWait = time.Hour
 
 // Busy is the error of an answer that limits the rate: as long as it says, else as
@@ -151,4 +151,34 @@ func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 		return 0, false
 	}
 	return min(max(d, time.Second), maxWait), true
+}
+
+// bounded returns an error for a response body over the limit; it never returns a shortened body.
+// It is for libraries that read bodies themselves. Other code uses ReadBody.
+type bounded struct {
+	http.RoundTripper
+	most int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = &boundedBody{resp.Body, b.most}
+	}
+	return resp, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, ErrTooLarge
+	}
+	return n, err
 }

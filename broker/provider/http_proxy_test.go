@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // proxyChild has this binary make one call, in an environment of its own: net/http reads its proxies once.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestClientFollowsNoRedirectAndGivesUp(t *testing.T) {

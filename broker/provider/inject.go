@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"slices"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 // Lengths, in bytes, of a secret that egress adds to requests and looks for in their
@@ -23,32 +23,28 @@ const (
 // Presenter is an Injector whose credential, or a part of it, is a client certificate of TLS:
 // ebb shows it when it connects for a request.
 type Presenter interface {
-	// Presents is what to show to the host of a request that Inject has accepted, nil = nothing.
-	// It wraps clientcert.ErrUnusable when what there is cannot be shown, and ErrElsewhere as
-	// Inject does.
+	// Presents returns the client certificate for the host of a request that Inject has accepted,
+	// or nil. The error wraps clientcert.ErrUnusable if the certificate cannot be used, and
+	// ErrElsewhere as for Inject.
 	Presents(context.Context, *http.Request, Target) (*clientcert.Certificate, error)
 }
-
-// Elsewhere is ErrElsewhere and why, which holds nothing that the sandbox wrote.
-func Elsewhere(why string) error { return fmt.Errorf("%w: %s", ErrElsewhere, why) }
 
 var (
 	headerForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 	prefixForm = regexp.MustCompile(`^([!-~][ -~]{0,63})?$`)
 )
 
-// framing are headers that say where a message ends, what it is, where it goes, or how it is handed
-// on (RFC 9110 section 7.6.1).
+// framing holds the headers that define the length, type, destination or forwarding of a message
+// (RFC 9110 section 7.6.1).
 var framing = []string{
 	"connection", "content-encoding", "content-length", "content-range", "content-type", "expect", "host", "keep-alive", "proxy-authenticate",
 	"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }
 
-// CheckHeader refuses what a configuration names as the header that a credential is added in, or as
-// what stands before it there, when that is no place for one.
+// CheckHeader refuses a header name, or a prefix of its value, that cannot hold a credential.
 func CheckHeader(name, prefix string) error {
 	switch {
-	case !headerForm.MatchString(name) || slices.Contains(framing, exact.Fold(name)) || exact.Overrides(name):
+	case !headerForm.MatchString(name) || slices.Contains(framing, stricturl.Fold(name)) || stricturl.Overrides(name):
 		return fmt.Errorf("%q is not a header that can hold a credential: take Authorization, X-Api-Key or the like", name)
 	case !prefixForm.MatchString(prefix):
 		return errors.New("the prefix is what the header's value begins with: up to 64 printable ASCII characters, the first no space")
@@ -56,18 +52,28 @@ func CheckHeader(name, prefix string) error {
 	return nil
 }
 
-// SetHeader gives a header its one value, in place of whatever is there and in the trailer
-// under a name that some server could take for this one.
+// SetHeader sets a header to one value. It removes every other spelling of the name, which some
+// server could take for this header, from the header and the trailer.
 func SetHeader(r *http.Request, name, value string) {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
 	for _, h := range []http.Header{r.Header, r.Trailer} {
 		for k := range h {
-			if exact.Fold(k) == exact.Fold(name) {
+			if stricturl.Fold(k) == stricturl.Fold(name) {
 				delete(h, k)
 			}
 		}
 	}
 	r.Header.Set(name, value)
 }
+
+// A placeholder stands in the sandbox for a credential that stays in ebb. It names a lease and
+// proves nothing: the sandbox has to authenticate itself as well.
+const (
+	PlaceholderPrefix = "ebb-placeholder."
+	PlaceholderFormat = "urn:ebb:token-type:placeholder" // issued_token_type (RFC 8693 section 3)
+)
+
+// Placeholder is the one of a lease.
+func Placeholder(leaseID string) Secret { return NewSecret(PlaceholderPrefix + leaseID) }

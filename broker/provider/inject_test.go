@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // TestCheckHeader: what says where a request goes, what it is or where it ends holds no credential.

@@ -29,8 +29,8 @@ func Name(instance, leaseID string) string {
 	return n
 }
 
-// Name is Name of the grant's lease. It refuses a grant without a lifetime, or without
-// what a name is made of: what is made for it could not be found again.
+// Name returns the name of the grant's lease at the provider. It refuses a grant without a
+// lifetime or without the parts of the name, because the object could not be found again.
 func (g Grant) Name() (string, error) {
 	n := Name(g.Instance, g.LeaseID)
 	if n == "" || !g.ExpiresAt.After(g.IssuedAt) {

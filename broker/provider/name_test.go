@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestNameIsFoundAgainByItsOwner(t *testing.T) {

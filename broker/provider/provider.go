@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Class says how a credential can be taken back. The zero value is the weakest
@@ -40,7 +40,7 @@ type Actor struct {
 	Actor   *Actor `json:"act,omitempty"` // who acted before; nobody judges by it
 }
 
-// Grant is what was decided: the driver mints exactly this and nothing more.
+// Grant is the result of a policy decision. The driver mints exactly this and nothing more.
 type Grant struct {
 	LeaseID   string            // becomes part of the upstream name, or jti, so that an orphan can be traced back
 	Instance  string            // 8 hex digits that name this installation of ebb; see Name
@@ -61,8 +61,8 @@ type Grant struct {
 	// (ssh: one line of authorized_keys); empty for all other drivers.
 	PublicKey string
 
-	// Injected: the credential stays in ebb, and egress adds it to requests or opens sessions
-	// with it. The Handle of what is minted then holds all that Inject or Connect needs.
+	// Injected means that the credential stays in ebb: egress adds it to requests, or opens
+	// sessions with it. The Handle then holds everything that Inject or Connect needs.
 	Injected bool
 
 	// Save makes a handle durable before Mint returns. A driver whose credential
@@ -85,7 +85,7 @@ type Credential struct {
 	Revocability Revocability
 }
 
-// Target is a credential, or what may have become one, as the broker remembers it.
+// Target is the broker's stored state of a credential, or of a Mint whose result is unknown.
 type Target struct {
 	LeaseID   string
 	Instance  string
@@ -95,8 +95,8 @@ type Target struct {
 	IssuedAt  time.Time //
 	ExpiresAt time.Time // of the lease
 	DiesAt    time.Time // zero = never by itself
-	// AcceptedAt is when Revoke succeeded; zero = it has not, or nobody knows. Whoever
-	// sees only that a revocation was done needs it to know when it holds everywhere.
+	// AcceptedAt is the time at which Revoke succeeded; zero if it has not or the time is unknown.
+	// Another replica uses it to compute the time from which the revocation holds everywhere.
 	AcceptedAt time.Time
 	Now        time.Time // the broker's clock
 }
@@ -107,41 +107,38 @@ type Traits struct {
 	// ThirdParty: something comes into being outside ebb, so that an intent must
 	// be durable first and an end is owed afterwards (I3). Own tokens are false.
 	ThirdParty bool
-	// Floor is how long a credential lives at least, whatever was asked: GitHub's
-	// hour. The broker takes the credential back when its lease ends before that.
+	// Floor is the shortest lifetime that the provider can issue, such as one hour at GitHub. If
+	// the lease ends earlier, the broker revokes the credential then.
 	Floor time.Duration
-	// InjectOnly: what is minted is a placeholder, and what it stands for never leaves
-	// ebb but in a request that egress sends (Injector). Any other delivery is refused.
+	// InjectOnly means that Mint returns a placeholder. The secret leaves ebb only in requests
+	// that egress sends (Injector). Any other delivery is refused.
 	InjectOnly bool
 	// Bare: nothing is added to the requests that its leases are for, and none has to hold a
 	// placeholder, but for leases that an answer has made (Seals). It is InjectOnly too.
 	Bare bool
-	// Seals: answers to requests of its leases make credentials (AnswerSealer), each of which has
-	// a lease with an end of its own that is owed as those of a third party are. What is
-	// promised of revocability is then that of the weakest.
+	// Seals means that responses to requests of a lease can create credentials (AnswerSealer).
+	// Each has a lease and a pending revocation of its own, as credentials of third parties have.
+	// The promised revocability is that of the weakest.
 	Seals bool
 	// Lasting credentials never die by themselves (a database role): the broker
 	// never gives up revoking one.
 	Lasting bool
 }
 
-// Driver mints and takes back credentials of one provider. Implementations are
-// safe for concurrent use, keep no state that a restart would need, and honour
-// the deadline of every context.
+// Driver mints and revokes credentials of one provider. Implementations are safe for concurrent
+// use, keep no state that a restart would need, and honour the deadline of every context.
 //
-// Check wraps ErrUnsupported when it cannot express a scope exactly; anything
-// else means "could not judge".
+// Check wraps ErrUnsupported if it cannot express a scope exactly. Any other error means that it
+// could not decide.
 //
-// Mint must not leave a credential behind when its error wraps ErrRefused or is
-// a *BusyError: those say that nothing was made. After any other error the broker
-// owes a Revoke, with the handle that was saved or is returned beside the error. A
-// token beside an error is never handed out: it says that there is one, of this class
-// and until DiesAt.
+// Mint must not leave a credential behind when its error wraps ErrRefused or is a *BusyError: both
+// mean that nothing was made. After any other error the broker keeps a pending revocation, with
+// the handle that was saved or is returned beside the error. A token beside an error is never
+// issued: it states that a credential of this class exists until DiesAt.
 //
-// Revoke is idempotent: what is unknown, expired or dead already is success, as
-// is a lease that was never minted; it wraps ErrLost when it cannot know that.
-// Success is a promise of the class: with ClassInstant the credential is refused
-// from now on.
+// Revoke is idempotent: an unknown, expired or dead credential is success, as is a lease that was
+// never minted. It wraps ErrLost if it cannot know that. Success is the promise of the class: with
+// ClassInstant the credential is refused from now on.
 type Driver interface {
 	Check(scopes.Set) error
 	Mint(context.Context, Grant) (Credential, error)
@@ -149,8 +146,8 @@ type Driver interface {
 	Traits() Traits
 }
 
-// Upgrader is an Injector of which some requests may become WebSockets (RFC 6455). What is
-// said there nobody judges.
+// Upgrader is an Injector whose requests may become WebSockets (RFC 6455). Messages in a WebSocket
+// are not checked.
 type Upgrader interface {
 	// Upgrades reports whether a request that Inject has accepted may.
 	Upgrades(*http.Request, Target) bool
@@ -162,29 +159,30 @@ type Injector interface {
 	// Injects reports whether Inject knows requests for each of these scopes, all of which
 	// Check accepts.
 	Injects(scopes.Set) bool
-	// Inject adds the credential of a lease to a request, in place of whatever the
-	// sandbox has put there. It works from what the broker remembers, so that any
-	// replica can do it after any restart; that the lease is live is the caller's to
-	// know. It wraps ErrElsewhere when the credential is not for this request; after
-	// any error the request is as it was, and must not be sent. The caller writes the
-	// request's URL and headers nowhere afterwards.
+	// Inject adds the credential of a lease to a request and replaces any credential from the
+	// sandbox. It uses only the stored Target, so that any replica can do it after any restart.
+	// The caller checks that the lease is live. The error wraps ErrElsewhere if the credential is
+	// not for this request. After any error the request is unchanged and must not be sent. The
+	// caller must not write the URL and headers of the request to a log or a store afterwards.
 	Inject(context.Context, *http.Request, Target) error
+	// ScopesFor returns scopes of the provider of this name, each of which alone makes a lease that the
+	// request is for as Inject judges it; none = the driver knows no such scope.
+	ScopesFor(name string, r *http.Request) []scopes.Scope
 }
 
-// Prober is implemented by drivers that can tell whether a credential still
-// works at the provider: they use it, or ask for it by name, and expect refusal. An
-// error that wraps errors.ErrUnsupported says that nobody can tell now, and that
-// nothing is wrong: so it is where only a handle names a credential and there is none,
-// since nothing was used then and nothing is proved.
+// Prober is implemented by drivers that can test whether a credential still works: they use it, or
+// look it up by name, and expect a refusal. An error that wraps errors.ErrUnsupported means that
+// the state is unknown now and nothing failed. This is the case if only a handle names the
+// credential and there is none: then nothing was tested.
 type Prober interface {
 	Probe(context.Context, Target) (alive bool, err error)
 }
 
-// Lister is implemented by drivers that can list what they made: the sweep
-// compares it with the record and takes back what nobody remembers.
+// Lister is implemented by drivers that can list the objects that they made. The sweep compares
+// the list with the database and revokes unknown objects.
 type Lister interface {
-	// List yields every object that carries a name of this instance. Only what is
-	// needed to Revoke is set in a Target.
+	// List yields every object with a name of this instance. A Target holds only the members that
+	// Revoke needs.
 	List(ctx context.Context, instance string, yield func(Target) error) error
 }
 
@@ -195,16 +193,15 @@ type Runner interface {
 	Run(context.Context) error
 }
 
-// Checker is implemented by drivers that can say what is wrong with their set-up
-// at the provider without minting: `ebb providers check` calls it first.
+// Checker is implemented by drivers that can find problems of their configuration at the provider
+// without minting. `ebb providers check` calls it first.
 type Checker interface {
 	CheckSetup(context.Context) []Finding
 }
 
 // Certifier is implemented by drivers that certify a key of the caller.
 type Certifier interface {
-	// SampleKey is a Grant.PublicKey whose private half nobody has: what a provider
-	// is tried out with.
+	// SampleKey returns a Grant.PublicKey for a self-test; its private half is thrown away.
 	SampleKey() (string, error)
 }
 

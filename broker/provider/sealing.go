@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // AnswerSealer is an Injector of which some answers make a credential that the sandbox goes on to
@@ -15,12 +15,12 @@ import (
 // it to requests when the Target's Handle is one of Sealing.Handle. Traits.Seals says that there are
 // such answers.
 type AnswerSealer interface {
-	// Seals says what is sealed of the answer to a request that Inject has accepted, nil =
-	// nothing. A request that such a credential was added to has nothing sealed.
+	// Seals returns the parts of the response to seal, or nil. Inject has accepted the request.
+	// Responses to requests with a sealed credential are not sealed.
 	Seals(*http.Request, Target) *Sealing
 }
 
-// Sealing is what one answer is read for, and what becomes of it.
+// Sealing selects the credentials in one response and describes the leases for them.
 type Sealing struct {
 	Members  []string      // of the JSON object that the answer is: strings, of which any may be missing
 	Scopes   scopes.Set    // what the credential may be used for: covered by those of the Target; empty = it may not be made

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/exact"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // SealRoute is one route, as a configuration names it, whose answers make a credential that tools go
@@ -20,7 +20,8 @@ type SealRoute struct {
 	Path   string `json:"path"`   // exactly: "/oauth/token"
 	// Members of the JSON object that the answer is hold such credentials: "access_token".
 	Members []string `json:"members"`
-	// Use is what they may be used for: scopes of the provider without its name. Of a lease, the part that it is for.
+	// Use lists the scopes that the credentials may be used for, without the name of the provider.
+	// Of these, a credential has those that its lease has.
 	Use []string `json:"use"`
 	// Header is where they are added, behind Prefix; "" = Authorization, and "Bearer " there.
 	Header string `json:"header,omitempty"`
@@ -45,7 +46,7 @@ type SealKind struct {
 	Check func(scopes.Set) error // as in Driver
 	// Sends says why the configuration lets no request of a route out, nil = it does; uses reports
 	// whether a route makes credentials for a scope.
-	Sends func(host exact.Host, method string, path []string, uses func(scopes.Scope) bool) error
+	Sends func(host stricturl.Host, method string, path []string, uses func(scopes.Scope) bool) error
 }
 
 // SealRoutes are the routes of a provider as they are compared with requests. The zero value has
@@ -53,7 +54,7 @@ type SealKind struct {
 type SealRoutes struct{ all []sealRoute }
 
 type sealRoute struct {
-	host    exact.Host
+	host    stricturl.Host
 	method  string
 	path    []string
 	sealing Sealing // for all that Use names
@@ -79,16 +80,16 @@ func ReadSealRoutes(at string, named []SealRoute, k SealKind, bad func(format st
 	return r
 }
 
-// read makes one route of what is configured.
+// read compiles one configured route.
 func (s SealRoute) read(at string, k SealKind, bad func(format string, a ...any)) sealRoute {
 	if !slices.Contains(sealMethods, s.Method) {
 		bad("%s.method: it must be GET, POST or PUT", at)
 	}
-	host, err := exact.ParseHost(s.Host, k.Port)
-	if err != nil || !exact.CheckHost(s.Host) {
+	host, err := stricturl.ParseHost(s.Host, k.Port)
+	if err != nil || !stricturl.CheckHost(s.Host) {
 		bad("%s.host: %q is not the full name of one host in lower case", at, s.Host)
 	}
-	exact.Rule{Methods: []string{http.MethodPost}, Paths: []string{s.Path}}.Check(at, bad)
+	stricturl.Rule{Methods: []string{http.MethodPost}, Paths: []string{s.Path}}.Check(at, bad)
 	if strings.Contains(s.Path, "*") || strings.HasSuffix(s.Path, "/") {
 		bad("%s.path: it must be one path, like /oauth/token", at)
 	}
@@ -139,7 +140,7 @@ func (s SealRoute) scopes(k SealKind) (scopes.Set, error) {
 }
 
 // of is the route that a request is one of, nil = none.
-func (r SealRoutes) of(host exact.Host, method string, path []string) *sealRoute {
+func (r SealRoutes) of(host stricturl.Host, method string, path []string) *sealRoute {
 	i := slices.IndexFunc(r.all, func(o sealRoute) bool { return o.host == host && o.method == method && slices.Equal(o.path, path) })
 	if i < 0 {
 		return nil
@@ -155,8 +156,8 @@ func (r SealRoutes) Uses(s scopes.Scope) bool {
 	return slices.ContainsFunc(r.all, func(o sealRoute) bool { return o.sealing.Scopes.CoversScope(s) })
 }
 
-// Promise is t of a provider that has these routes: nothing but time ends what they make at its
-// upstream.
+// Promise returns t for a provider with these routes: credentials from responses end at the
+// upstream by expiry only.
 func (r SealRoutes) Promise(t Traits) Traits {
 	if !r.Empty() {
 		t.Seals, t.Revocability = true, Revocability{Class: ClassTTLOnly}
@@ -165,7 +166,7 @@ func (r SealRoutes) Promise(t Traits) Traits {
 }
 
 // Seals is what AnswerSealer says of a request that goes there, of a lease.
-func (r SealRoutes) Seals(host exact.Host, method string, path []string, t Target) *Sealing {
+func (r SealRoutes) Seals(host stricturl.Host, method string, path []string, t Target) *Sealing {
 	o := r.of(host, method, path)
 	if o == nil || !t.Handle.Empty() {
 		return nil
@@ -193,8 +194,8 @@ func (r SealRoutes) Disclosed(d *Disclosed) *Disclosed {
 	return out
 }
 
-// Add puts into a request what an answer has made, under the lease that t is. It wraps ErrElsewhere
-// when no route makes such a one any more.
+// Add adds a sealed credential to a request; t is its lease. The error wraps ErrElsewhere if the
+// configuration no longer has a route for it.
 func (r SealRoutes) Add(to *http.Request, t Target) error {
 	s, err := OpenSealed(t.Handle)
 	if err != nil {

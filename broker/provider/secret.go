@@ -1,78 +1,66 @@
 package provider
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// redacted is what every formatter prints in place of a secret.
-const redacted = "[redacted]"
+// Secret holds a credential. Package secret has the type, so that clients of ebb can use it without
+// drivers.
+type Secret = secret.Secret
 
-// Secret holds a credential. It prints, logs and marshals as "[redacted]"; the
-// only way out is Reveal, whose callers are listed in a test. The value sits
-// behind a pointer so that even reflection-based printers do not reach it.
-type Secret struct{ p *string }
+// NewSecret returns a Secret that holds s.
+func NewSecret(s string) Secret { return secret.New(s) }
 
-// NewSecret takes s into custody.
-func NewSecret(s string) Secret {
-	if s == "" {
-		return Secret{}
+// CanInject reports whether egress can add s to requests and look for it in their answers:
+// whether its length is between MinInjected and MaxInjected.
+func CanInject(s Secret) bool {
+	n := len(s.Reveal())
+	return n >= MinInjected && n <= MaxInjected
+}
+
+// maxSecretFile is far above any key or token that fits into a header.
+const maxSecretFile = 64 << 10
+
+// ReadSecret reads a secret from a file: options name files and never hold a
+// secret themselves. One newline at the end is not part of it. The file must not
+// be readable by others.
+func ReadSecret(path string) (Secret, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator's own configuration names it
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
 	}
-	return Secret{p: &s}
-}
-
-// Reveal returns the secret itself. Call it only where the value leaves the
-// process on purpose.
-func (s Secret) Reveal() string {
-	if s.p == nil {
-		return ""
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
 	}
-	return *s.p
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o007 != 0 {
+		return Secret{}, fmt.Errorf("reading a secret: %s must be a regular file that others cannot read: chmod o= it", path)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err != nil {
+		return Secret{}, fmt.Errorf("reading a secret: %w", err)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
+	if text == "" || len(raw) > maxSecretFile {
+		return Secret{}, fmt.Errorf("reading a secret: %s must hold 1 to %d bytes", path, maxSecretFile)
+	}
+	return NewSecret(text), nil
 }
 
-// Empty reports whether there is no secret.
-func (s Secret) Empty() bool { return s.p == nil }
-
-// CanInject reports whether egress can add the secret to requests and look for it in their
-// answers: whether its length is one for that.
-func (s Secret) CanInject() bool {
-	return s.p != nil && len(*s.p) >= MinInjected && len(*s.p) <= MaxInjected
-}
-
-// Equal compares in constant time.
-func (s Secret) Equal(o Secret) bool {
-	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(o.Reveal())) == 1
-}
-
-// Hash is the lower-case hex SHA-256 of the secret: what may be stored or
-// logged to recognise it again. Only for secrets of at least 128 random bits.
-func (s Secret) Hash() string {
-	sum := sha256.Sum256([]byte(s.Reveal()))
-	return hex.EncodeToString(sum[:])
-}
-
-// String implements fmt.Stringer.
-func (s Secret) String() string { return redacted }
-
-// GoString implements fmt.GoStringer.
-func (s Secret) GoString() string { return redacted }
-
-// Format implements fmt.Formatter, so that no verb reaches the value.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// LogValue implements slog.LogValuer.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText implements encoding.TextMarshaler, which covers JSON and YAML.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
-// UnmarshalText refuses: a secret never comes out of a document that also goes
-// to logs.
-func (s *Secret) UnmarshalText([]byte) error {
-	return errors.New("a secret cannot be decoded from text")
+// SecretStore keeps the operator's secrets for drivers; package secretstore implements it.
+type SecretStore interface {
+	// Get opens a secret.
+	Get(ctx context.Context, name string) (Secret, error)
+	// Exchange calls f with the secret while no other caller, on any replica, holds it. It stores
+	// the result of f as the new secret; an empty result changes nothing. The context of f ends
+	// before hold does.
+	Exchange(ctx context.Context, name string, hold time.Duration, f func(context.Context, Secret) (Secret, error)) error
 }

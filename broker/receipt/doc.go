@@ -1,12 +1,11 @@
-// Package receipt is what a completed task leaves behind as proof: which
-// credentials it had at third parties, and how each is known to be dead, signed by
-// the broker. Whoever holds a receipt and the broker's public keys can check it
-// without the broker. It is pure: no clock, no I/O.
+// Package receipt holds the revocation receipt of a completed task: the credentials that the task
+// had at third parties, and the evidence that each is dead, signed by the broker. A receipt can be
+// checked with the broker's public keys alone. The package is pure: it has no clock and no I/O.
 //
-//	receipt.go  Receipt, and what may stand in one
+//	receipt.go  Receipt and its bounds
 //	sign.go     Sign and Verify: the one encoding, a JWS (RFC 7515)
 //
-// A receipt claims nothing that is not known. "complete" means that every
-// credential is dead, by the word of its provider, by use that was refused, or by
-// its own expiry; a person's word alone does not make it so.
+// A receipt states known facts only. "complete" means that every credential is dead: its provider
+// confirmed that, a use of it was refused, or it has expired. The word of a person does not make a
+// receipt complete.
 package receipt

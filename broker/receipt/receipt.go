@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Shown is how many credentials a receipt names one by one. The others are counted,
-// and pinned by a digest.
+// Shown is the highest number of credentials that a receipt lists. The others are counted, and a
+// digest covers them.
 const Shown = 100
 
 // Receipt is the state of a task's credentials at third parties at one moment.
@@ -21,19 +21,19 @@ type Receipt struct {
 	Task     string    `json:"task"`
 	ClosedAt time.Time `json:"closed_at"`
 	Cause    string    `json:"cause"`
-	// Delegated is how many tasks that were delegated below it ended with it: Live and
-	// Expired count what was theirs too. Credentials names those of all that were ever
+	// Delegated is the number of delegated tasks below the task that ended with it. Live and
+	// Expired include their credentials. Credentials includes those of all tasks that were ever
 	// delegated below it.
 	Delegated int `json:"delegated_tasks,omitempty"`
 	Live      int `json:"live"`    // credentials of every kind that were live when the task ended: refused since
 	Expired   int `json:"expired"` // had expired before
-	// Uncounted: the ledger could not be asked at the end, so that live and expired may
-	// be too low. What is at third parties is counted from the record.
+	// Uncounted is set if the live state did not answer at the end. Live and Expired may then be
+	// too low. Third-party credentials are counted from the audit log.
 	Uncounted bool           `json:"uncounted,omitempty"`
 	Complete  bool           `json:"complete"`
 	Total     int            `json:"third_party"` // credentials at third parties
 	States    map[string]int `json:"states"`      // how many of them are in which state
-	// Credentials are the first of them in the order of their ids.
+	// Credentials are the first Shown credentials, sorted by id.
 	Credentials []Credential `json:"credentials"`
 	Rest        *Rest        `json:"rest,omitempty"` // nil = there are no others
 }
@@ -55,14 +55,14 @@ type Credential struct {
 	Attempts   int       `json:"attempts"` // that failed
 }
 
-// Rest stands for the credentials that are not named.
+// Rest counts the credentials that are not listed.
 type Rest struct {
 	Count  int    `json:"count"`
 	Dead   int    `json:"dead"`   // known to be dead
 	SHA256 string `json:"sha256"` // hex, over the JSON of each and a line feed, in the order of their ids
 }
 
-// Dead reports whether it is known that the provider refuses the credential.
+// Dead reports whether the provider is known to refuse the credential.
 func (c Credential) Dead() bool {
 	switch c.State {
 	case "revoked", "expired", "unconfirmed":
@@ -71,7 +71,7 @@ func (c Credential) Dead() bool {
 	return false
 }
 
-// Builder makes a receipt of any number of credentials.
+// Builder builds a receipt for any number of credentials.
 type Builder struct {
 	r    Receipt
 	dead int
@@ -79,13 +79,13 @@ type Builder struct {
 	sum  hash.Hash
 }
 
-// NewBuilder begins with what is known of the task: everything but the credentials.
+// NewBuilder returns a Builder for r, which has all members except the credentials.
 func NewBuilder(r Receipt) *Builder {
 	r.States, r.Credentials = map[string]int{}, []Credential{}
 	return &Builder{r: r, sum: sha256.New()}
 }
 
-// Add takes the next credential, in the order of their ids.
+// Add adds the next credential. The caller adds them sorted by id.
 func (b *Builder) Add(c Credential) error {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *Builder) Add(c Credential) error {
 	return nil
 }
 
-// Receipt is what came together.
+// Receipt returns the receipt of the credentials that were added.
 func (b *Builder) Receipt() Receipt {
 	r := b.r
 	r.Complete = b.dead == r.Total
@@ -120,14 +120,13 @@ func (b *Builder) Receipt() Receipt {
 	return r
 }
 
-// check refuses a receipt that contradicts itself: a signature over nonsense is
-// worth nothing.
+// check refuses a receipt that contradicts itself, so that neither Sign nor Verify accepts one.
 func (r Receipt) check() error {
 	dead, shown := 0, map[string]int{}
 	last := ""
 	for _, c := range r.Credentials {
 		if c.Lease <= last {
-			return errors.New("its credentials are not in order")
+			return fmt.Errorf("credential %q comes after %q: credentials must be sorted by lease id without duplicates", c.Lease, last)
 		}
 		last = c.Lease
 		shown[c.State]++
@@ -139,13 +138,13 @@ func (r Receipt) check() error {
 	if r.Rest != nil {
 		total, dead = total+r.Rest.Count, dead+r.Rest.Dead
 		if r.Rest.Count < 1 || r.Rest.Dead < 0 || r.Rest.Dead > r.Rest.Count || len(r.Credentials) != Shown {
-			return errors.New("what it does not name does not add up")
+			return fmt.Errorf("rest: count %d with %d dead beside %d listed credentials; rest needs 0 <= dead <= count, count >= 1, and %d listed credentials", r.Rest.Count, r.Rest.Dead, len(r.Credentials), Shown)
 		}
 	}
 	sum := 0
 	for state, n := range shown {
 		if r.States[state] < n {
-			return errors.New("its states do not add up")
+			return fmt.Errorf("states: %q counts %d, and %d credentials of that state are listed", state, r.States[state], n)
 		}
 	}
 	for _, n := range r.States {
@@ -153,11 +152,11 @@ func (r Receipt) check() error {
 	}
 	switch {
 	case r.Issuer == "" || r.Task == "" || r.ClosedAt.IsZero() || r.IssuedAt <= 0:
-		return errors.New("it does not say of what, by whom and when")
+		return errors.New("iss, task, closed_at and iat are required")
 	case total != r.Total || sum != r.Total:
-		return errors.New("its numbers do not add up")
+		return fmt.Errorf("third_party is %d, but %d credentials are listed or in rest, and states add up to %d", r.Total, total, sum)
 	case r.Complete != (dead == r.Total):
-		return errors.New("it claims more than its credentials say")
+		return fmt.Errorf("complete is %t, but %d of %d credentials are dead", r.Complete, dead, r.Total)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/receipt"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -58,10 +58,10 @@ func TestReceiptSaysWhatIsKnown(t *testing.T) {
 		change   func(int, *receipt.Credential)
 		complete bool
 	}{
-		"none": {0, nil, true},
-		"one":  {1, nil, true},
-		"many": {receipt.Shown + 3, nil, true},
-		"owed": {2, func(i int, c *receipt.Credential) { c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{} }, false},
+		"none":                {0, nil, true},
+		"one":                 {1, nil, true},
+		"many":                {receipt.Shown + 3, nil, true},
+		"pending_revocations": {2, func(i int, c *receipt.Credential) { c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{} }, false},
 		"owed later": {receipt.Shown + 2, func(i int, c *receipt.Credential) {
 			if i == receipt.Shown+1 {
 				c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Type is the typ of a receipt's JWS (RFC 8725 section 3.11).
@@ -16,10 +16,10 @@ const Type = "ebb-revocation-receipt+jwt"
 // maxSize is far above a receipt that names as many credentials as it may.
 const maxSize = 1 << 20
 
-// Sign makes the JWS of a receipt.
+// Sign returns the compact JWS of a receipt.
 func Sign(signer jose.Signer, kid string, r Receipt) (string, error) {
 	if kid == "" {
-		return "", errors.New("receipt: it needs the id of the key")
+		return "", errors.New("receipt: the key id (kid) of the signing key is required")
 	}
 	if err := r.check(); err != nil {
 		return "", fmt.Errorf("receipt: %w", err)
@@ -31,9 +31,9 @@ func Sign(signer jose.Signer, kid string, r Receipt) (string, error) {
 	return jws, nil
 }
 
-// Verify checks that a JWS is a receipt by one of keys and holds nothing that this
-// package does not know. issuer "" accepts any. The error says what is wrong with
-// the receipt, and never "could not judge".
+// Verify checks that jws is a receipt that one of keys signed, without unknown members. An empty
+// issuer accepts any issuer. The error always names a defect of the receipt; Verify needs nothing
+// that can be unavailable.
 func Verify(jws string, keys jose.KeySet, issuer string, now time.Time) (Receipt, error) {
 	named := func(h jose.Header) (jose.Key, error) {
 		if h.KID == "" {
@@ -47,13 +47,13 @@ func Verify(jws string, keys jose.KeySet, issuer string, now time.Time) (Receipt
 		Limits: jose.Limits{Size: maxSize, Depth: 4, Members: 32 * (Shown + 2)},
 	}, named, now)
 	if err != nil {
-		return Receipt{}, fmt.Errorf("the receipt is not signed by a key that was given, or was altered: %w", err)
+		return Receipt{}, fmt.Errorf("the receipt was altered, or none of the given keys signed it: %w", err)
 	}
 	var r Receipt
 	d := json.NewDecoder(bytes.NewReader(c.Payload()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return Receipt{}, fmt.Errorf("the receipt holds what this version does not know: %w", err)
+		return Receipt{}, fmt.Errorf("the receipt has a member that this version of ebb does not know; verify it with the version that issued it: %w", err)
 	}
 	if err := r.check(); err != nil {
 		return Receipt{}, fmt.Errorf("the receipt contradicts itself: %w", err)

@@ -10,17 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batchCalls bounds the calls in one batch.
+// batchCalls is the maximum number of calls in one batch.
 const batchCalls = 128
 
-// batcher sends the commands of calls that come at the same time in one
-// pipeline: most of what a call costs this process and the server is system calls
-// and changes of context. One batch is on its way at a time: a second one would be
-// a little sooner and make both half as large. A call that comes alone goes at
-// once, and no call waits for company that may not come.
+// batcher sends the commands of concurrent calls in one pipeline: system calls and
+// context switches are most of the cost of a call, for this process and for the server.
+// Only one batch is sent at a time: a second one would be slightly earlier, but each
+// would be half as large. A single call is sent at once, and no call waits for others.
 type batcher struct {
 	exec  func(ctx context.Context, cmds []redis.Cmder)
-	limit time.Duration // a call that waited longer for its turn is given up
+	limit time.Duration // a call that waits longer for its turn fails
 
 	mu      sync.Mutex
 	queue   []*call
@@ -35,12 +34,12 @@ type call struct {
 }
 
 var (
-	errBusy = errors.New("the server does not keep up")
+	errBusy = errors.New("the server is too slow: the call waited too long to be sent")
 	errLost = errors.New("the call was not completed")
 )
 
-// do returns when cmds were executed, or ctx ended: then the commands must not
-// be looked at, because they may still be on their way.
+// do returns when cmds were executed or ctx ended. In the second case the caller must not
+// read the commands: they may still be sent.
 func (b *batcher) do(ctx context.Context, cmds []redis.Cmder) error {
 	c := &call{cmds: cmds, since: time.Now(), done: make(chan struct{})}
 	b.mu.Lock()
@@ -51,8 +50,8 @@ func (b *batcher) do(ctx context.Context, cmds []redis.Cmder) error {
 	if end, hurry := ctx.Deadline(); idle && hurry && end.Before(c.since.Add(b.limit)) {
 		go b.rest()
 	} else if idle {
-		// The caller sends it itself, which spares it two changes of context. The
-		// client's timeouts bound what that takes, not ctx.
+		// The caller sends the batch itself, which saves two context switches. The
+		// client's timeouts bound the time of sending, not ctx.
 		if b.send() {
 			go b.rest()
 		}
@@ -71,16 +70,15 @@ func (b *batcher) rest() {
 	}
 }
 
-// send sends one batch and reports whether there is more to send. It has no
-// caller's context: one that hangs up must not break the others. The client's
-// timeouts bound it. A panic of the client is the failure of one batch: whoever
-// waits behind it must still be sent.
+// send sends one batch and reports whether more calls wait. It uses no caller's context:
+// a caller that ends must not break the other calls of the batch. The client's timeouts
+// bound it. A panic of the client fails one batch; later calls must still be sent.
 func (b *batcher) send() (more bool) {
 	calls := b.take()
 	defer func() {
 		panicked := recover()
 		for _, c := range calls {
-			if panicked != nil { // which must not look like an answer
+			if panicked != nil { // a panic must not look like an answer
 				c.err = fmt.Errorf("%w: the client panicked: %v", errLost, panicked)
 			}
 			close(c.done)
@@ -112,7 +110,7 @@ func (b *batcher) more() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.running = len(b.queue) > 0; !b.running {
-		b.queue = nil // with all that its array still points to
+		b.queue = nil // releases the calls that its array still refers to
 	}
 	return b.running
 }

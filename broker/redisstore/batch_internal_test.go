@@ -44,8 +44,8 @@ func waiting(t *testing.T, b *batcher, n int) {
 	t.Fatalf("%d calls do not get into the queue", n)
 }
 
-// What comes while a batch is on its way travels together, and the first call does
-// not wait for it.
+// Calls that come while a batch is being sent share the next batch, and the first call
+// does not wait for others.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	g, b := newGate(time.Minute)
@@ -79,7 +79,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A caller whose time is short is not held up by a server that does not answer.
+// A server that does not answer does not delay a caller beyond its deadline.
 func TestBatcherIsInAHurry(t *testing.T) {
 	t.Parallel()
 	g, b := newGate(time.Minute)
@@ -92,8 +92,9 @@ func TestBatcherIsInAHurry(t *testing.T) {
 	g.permit <- nil
 }
 
-// A panic in the client is no answer, and neither who waited behind it nor who comes
-// later is lost: whether the caller sends, or somebody does for callers in a hurry.
+// A panic in the client is an error, not an answer. Calls that waited behind it, and
+// later calls, are still sent: by the caller itself, or by another goroutine for callers
+// with a deadline.
 func TestBatcherSurvivesPanic(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]time.Duration{"the caller sends": time.Minute, "another sends": time.Hour} {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker/redisstore"
-	"ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 )
 
 // child is a redis-server of the test's own, to be killed, stopped and flushed.
@@ -65,7 +65,7 @@ func (c *child) config() redisstore.Config {
 func sentinel(tb testing.TB, master *child) *child {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(master.Addr)
-	file := filepath.Join(tb.TempDir(), "s.conf") // Sentinel writes to it
+	file := filepath.Join(tb.TempDir(), "s.conf") // Sentinel writes to this file
 	text := fmt.Sprintf("sentinel monitor m %s %s 1\nsentinel down-after-milliseconds m 500\nsentinel failover-timeout m 3000\n", host, port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)

@@ -1,25 +1,26 @@
-// Package redisstore is the Ledger on Redis >= 7 or Valkey >= 8: standalone,
-// behind Sentinel, or a Cluster. Many processes share one store.
+// Package redisstore implements the LiveStore on Redis
+// >= 7 or Valkey >= 8: standalone, behind Sentinel, or a Cluster. Many processes share
+// one store.
 //
 //   - config.go   Config and New: how the server is reached
-//   - server.go   what is demanded of the server: version, no eviction
+//   - server.go   the requirements for the server: version, no eviction
 //   - exec.go     scripts (EVALSHA, else EVAL), pipelines, WAIT
-//   - batch.go    calls that come at the same time travel together
+//   - batch.go    batches of concurrent calls
 //   - scripts/    the Lua: every compound step is one script on one hash slot
 //   - keys.go     the names of keys
-//   - record.go   a task's encoding, and the cache of what seldom changes in it
+//   - record.go   a task's encoding, and the cache of its rarely changing part
 //   - tasks.go    TaskTable; due.go its index
 //   - owners.go   how many leases the tasks of one owner hold
 //   - leases.go   LeaseTable; feed.go the revocation feed; tail.go its wake-ups
 //   - gate.go     Admit; values.go one-time values and paces
-//   - guard.go    Check and Mark; canary.go how a loss is noticed
+//   - guard.go    Check and Mark; loss_marker.go loss markers
 //   - marks.go    high-water marks of the audit log
-//   - metrics.go; log.go what the driver itself has to say
+//   - metrics.go; log.go messages of the Redis client
 //
-// # What lies where
+// # Keys
 //
-// Prefix is "ebb" by default. The keys of one task share a slot, and so do those of
-// one owner; the others have each their own.
+// Prefix is "ebb" by default. The keys of one task share a slot, and so do the keys of
+// one owner; every other key has a slot of its own.
 //
 //	ebb:{tsk_..}:t  hash    the task: s state, h head, b facts, o owner, x sandbox, t:* taint, p published, ...
 //	ebb:{tsk_..}:l  zset    its leases by expiry; gone when the task is closed, so that a lease
@@ -32,26 +33,28 @@
 //	ebb:feed        stream  the revocation feed
 //	ebb:c:*  ebb:r:*  ebb:v:*  ebb:p:*    claims, rates, one-time values, paces
 //	ebb:marks       hash    high-water marks of the audit log, by process run
-//	ebb:canary:{..} hash    counters whose loss tells of a loss
+//	ebb:marker:{..} hash    loss markers: counters whose loss shows that data was lost
 //
-// Nothing secret is stored: keys and values hold ids, hashes and public keys. An
-// ACL user needs ~ebb:* with +@read +@write +@scripting +@connection +wait +info
-// (or +config|get), in a Cluster also +cluster.
+// No secret is stored: keys and values hold ids, hashes and public keys. An ACL user
+// needs ~ebb:* with +@read +@write +@scripting +@connection +wait +info (or +config|get)
+// and, for ebb doctor, +time. -@dangerous before these removes the commands that ebb does
+// not use. In a Cluster it also needs +cluster.
 //
 // # Clocks
 //
-// Whether something has expired is decided by the caller's clock (the times
-// passed in, else Config.Now). TTLs of keys are relative and have a margin: they
-// only collect garbage, and what they collect too early is unknown, not valid.
+// Expiry is decided by the caller's clock (the times passed in, else Config.Now). TTLs of
+// keys are relative and have a margin: they only remove garbage. Data removed too early
+// is unknown, not valid.
 //
 // # Crashes
 //
-// Steps on different slots are separate. Closing a task and ending a lease are
-// true first and published after; what was not published is published when the
-// close or the end is repeated, which the broker does at start, and by Due. An
-// event may therefore be published twice, never not at all. With it the owner's
-// places are given back. In a Cluster a lease is put and takes its place at its owner at
-// the same time; what one of them refuses, the other gives back. What is cut off there
-// holds a place until its lease expires, and is never missing one. Nothing depends on
-// keyspace notifications or pub/sub.
+// Steps on different slots are separate. The close of a task and the revocation of a
+// lease take effect first and are published afterwards. If publishing fails, Due
+// publishes them, and so does repeating the close or the revocation, which the broker
+// does at the start. An event may therefore be published twice, but is never missing.
+// Publishing also frees the places of the owner. In a Cluster the lease is written and
+// its place at the owner is taken at the same time; if one of the two is refused, the
+// other is undone. After a crash in between, a place may stay taken until the lease
+// expires, but a lease never lacks its place. Nothing depends on keyspace notifications
+// or pub/sub.
 package redisstore

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/redisstore"
 )
 
-// unreachable asserts that no call gives an answer, and that none takes long.
+// unreachable asserts that every call fails, and fails quickly.
 func unreachable(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	ctx, now := t.Context(), time.Now()
@@ -35,7 +35,7 @@ func unreachable(t *testing.T, s *redisstore.Store) {
 		"Put":  func() error { return s.Put(ctx, "k", "v", now.Add(time.Minute)) },
 		"Take": func() error { _, err := s.Take(ctx, "k"); return err },
 		"Pace": func() error {
-			_, _, err := s.Pace(ctx, "k", now, time.Second, time.Second, now.Add(time.Minute))
+			_, _, err := s.Pace(ctx, "k", now, broker.Pacing{Interval: time.Second, Step: time.Second, Most: time.Minute}, now.Add(time.Minute))
 			return err
 		},
 		"Check": func() error { return s.Check(ctx) },
@@ -82,7 +82,7 @@ func TestHangs(t *testing.T) {
 	}
 	c.Signal(syscall.SIGCONT)
 	c.until("it works again", func() bool { return s.Check(t.Context()) == nil })
-	// Closed while nobody could hear the answer; a closed task stays closed.
+	// The close took effect, although its answer was lost; a closed task stays closed.
 	if alive, err := patient.Status(t.Context(), l.TaskID, l.ID, time.Now()); err != nil {
 		t.Errorf("Status: %t, %v", alive, err)
 	}

@@ -2,18 +2,35 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
+
+// commands sends commands and scripts, and batches concurrent ones.
+type commands struct {
+	logger   *slog.Logger
+	clock    func() time.Time
+	timeout  time.Duration
+	replicas int
+	batcher  *batcher
+	client   redis.UniversalClient
+	cluster  *redis.ClusterClient
+	guard    *guard
+	keys     keys
+	m        metrics
+
+	loss *lossGuard
+}
 
 //go:embed scripts/*.lua
 var files embed.FS
@@ -32,80 +49,116 @@ var (
 	admitScript    = newScript("admit")
 	takeScript     = newScript("take")
 	paceScript     = newScript("pace")
-	canaryScript   = newScript("canary")
+	markerScript   = newScript("loss_marker")
 	markScript     = newScript("mark")
 )
 
-// script is the text of a Lua script and the name the server knows it by.
+// scripts are all scripts of this package.
+var scripts []*script
+
+// script is the text of a Lua script and the name that servers give it, a hex SHA-1. ebb
+// computes no SHA-1 itself, because GODEBUG=fips140=only does not allow it.
 type script struct {
 	text string
-	sha  []byte // hex SHA-1
+	name atomic.Pointer[[]byte] // nil until a server has returned it; the same at every server
 }
 
-// newScript joins embedded files.
+// newScript joins embedded files to a script.
 func newScript(names ...string) *script {
 	var text []byte
 	for _, name := range names {
 		b, err := files.ReadFile("scripts/" + name + ".lua")
 		if err != nil {
-			panic(err) // the files are part of the program
+			panic(err) // the files are embedded in the program
 		}
 		text = append(text, b...)
 	}
-	sum := sha1.Sum(text)
-	return &script{text: string(text), sha: hex.AppendEncode(nil, sum[:])}
+	s := &script{text: string(text)}
+	scripts = append(scripts, s)
+	return s
 }
 
-// args is the EVALSHA of the script. The script itself travels as its argument
-// so that a server that does not know it can be sent its text.
+// args returns the arguments of a call of the script.
 func (s *script) args(keys int, rest ...any) []any {
 	out := make([]any, 3, 3+len(rest))
-	out[0], out[1], out[2] = "evalsha", s, keys
+	s.call(out, keys)
 	return append(out, rest...)
 }
 
-// MarshalBinary implements encoding.BinaryMarshaler: what go-redis sends.
-func (s *script) MarshalBinary() ([]byte, error) { return s.sha, nil }
+// call puts the command, the script and the number of its keys into args[:3]: EVALSHA, or
+// EVAL while the script's name is unknown. In an EVALSHA the script itself is the
+// argument, so that settle can send its text to a server that does not know it.
+func (s *script) call(args []any, keys int) {
+	args[0], args[1], args[2] = "evalsha", s, keys
+	if s.name.Load() == nil {
+		args[0], args[1] = "eval", s.text
+	}
+}
 
-// run sends cmds in one round trip to each node and returns the first error that
-// is not redis.Nil. A server that does not know a script yet is sent its text.
-func (s *Store) run(ctx context.Context, cmds ...redis.Cmder) error {
+// MarshalBinary implements encoding.BinaryMarshaler for go-redis: it returns the script's
+// name.
+func (s *script) MarshalBinary() ([]byte, error) { return *s.name.Load(), nil }
+
+// loadScripts loads all scripts into a server and takes their names from its answers.
+func (x *commands) loadScripts(ctx context.Context, c redis.Cmdable) error {
+	pipe := c.Pipeline()
+	loads := make([]*redis.StringCmd, len(scripts))
+	for i, script := range scripts {
+		loads[i] = pipe.ScriptLoad(ctx, script.text)
+	}
+	_, err := pipe.Exec(ctx)
+	if forbidden(err) {
+		x.logger.WarnContext(ctx, "redis: SCRIPT LOAD is not allowed for this user; each call may carry the text of its script", "error", err)
+		return nil
+	}
+	if err != nil {
+		return wrap(err)
+	}
+	for i, script := range scripts {
+		name := []byte(loads[i].Val())
+		script.name.Store(&name)
+	}
+	return nil
+}
+
+// run sends cmds in one round trip to each node and returns the first error other than
+// redis.Nil. It sends the text of a script to a server that does not know it yet.
+func (x *commands) run(ctx context.Context, cmds ...redis.Cmder) error {
 	if err := ctx.Err(); err != nil {
 		for _, cmd := range cmds {
 			cmd.SetErr(err)
 		}
 		return wrap(err)
 	}
-	return s.runOn(ctx, s.client, cmds...)
+	return x.runOn(ctx, x.client, cmds...)
 }
 
-// runHot is run for the calls that every request makes: what comes at the same
-// time travels together. Not in a Cluster, where one node that hangs would hold
-// up the calls to all others.
-func (s *Store) runHot(ctx context.Context, cmds ...redis.Cmder) error {
-	if s.cluster != nil || len(cmds) == 0 {
-		return s.run(ctx, cmds...)
+// runHot is run for the calls of every request: it batches concurrent calls. It does not
+// in a Cluster, where one hanging node would delay the calls to all others.
+func (x *commands) runHot(ctx context.Context, cmds ...redis.Cmder) error {
+	if x.cluster != nil || len(cmds) == 0 {
+		return x.run(ctx, cmds...)
 	}
 	if err := ctx.Err(); err != nil {
 		return wrap(err)
 	}
-	if err := s.batcher.do(ctx, cmds); err != nil {
+	if err := x.batcher.do(ctx, cmds); err != nil {
 		return wrap(err)
 	}
-	return s.settle(ctx, s.client, cmds)
+	return x.settle(ctx, x.client, cmds)
 }
 
-func (s *Store) runOn(ctx context.Context, c redis.UniversalClient, cmds ...redis.Cmder) error {
+func (x *commands) runOn(ctx context.Context, c redis.UniversalClient, cmds ...redis.Cmder) error {
 	if len(cmds) == 1 {
 		_ = c.Process(ctx, cmds[0])
 	} else {
-		s.pipeline(ctx, c, cmds)
+		x.pipeline(ctx, c, cmds)
 	}
-	return s.settle(ctx, c, cmds)
+	return x.settle(ctx, c, cmds)
 }
 
-// pipeline leaves the outcome in cmds.
-func (s *Store) pipeline(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) {
+// pipeline sends cmds; each cmd holds its outcome.
+func (x *commands) pipeline(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) {
 	if len(cmds) == 0 {
 		return
 	}
@@ -114,8 +167,8 @@ func (s *Store) pipeline(ctx context.Context, c redis.UniversalClient, cmds []re
 	_, _ = pipe.Exec(ctx)
 }
 
-// settle sends scripts again that the server did not know, and finds the error.
-func (s *Store) settle(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) error {
+// settle resends scripts that the server did not know, and returns the first error.
+func (x *commands) settle(ctx context.Context, c redis.UniversalClient, cmds []redis.Cmder) error {
 	var first error
 	for _, cmd := range cmds {
 		if unknownScript(cmd.Err()) {
@@ -129,45 +182,45 @@ func (s *Store) settle(ctx context.Context, c redis.UniversalClient, cmds []redi
 		}
 	}
 	if first != nil {
-		s.m.errors.Inc()
+		x.m.errors.Inc()
 	}
 	return first
 }
 
-// runDurably is run for one command on key whose loss must be noticed: the
-// canary of the same master is raised after it, and with WaitReplicas set that
-// many replicas have both when it returns nil.
-func (s *Store) runDurably(ctx context.Context, key string, cmd redis.Cmder) error {
-	raised := s.raise(ctx, key)
-	err := s.run(ctx, cmd, raised.cmd)
-	s.observe(raised)
+// runDurably is run for one command on key whose loss must be noticed: the loss marker of
+// the same master is raised after it. With WaitReplicas set, that many replicas have
+// confirmed both when it returns nil.
+func (x *commands) runDurably(ctx context.Context, key string, cmd redis.Cmder) error {
+	raised := x.loss.raise(ctx, key)
+	err := x.run(ctx, cmd, raised.cmd)
+	x.loss.observe(raised)
 	if cmd.Err() == nil && raised.cmd.Err() != nil {
-		err = nil // what the canary guards is written; a dead canary shows in Check
+		err = nil // the command's write succeeded; Check reports a failing loss marker
 	}
-	if err != nil || s.cfg.WaitReplicas == 0 {
+	if err != nil || x.replicas == 0 {
 		return err
 	}
-	return s.waitReplicas(ctx, key, raised.bird)
+	return x.waitReplicas(ctx, key, raised.marker)
 }
 
-// waitReplicas waits for what was written to the master of key. WAIT is about
-// the writes of its own connection, so one is made there: replication is ordered.
-func (s *Store) waitReplicas(ctx context.Context, key string, bird *canary) error {
-	node := s.client
-	if s.cluster != nil {
-		master, err := s.cluster.MasterForKey(ctx, key)
+// waitReplicas waits until replicas have the writes to the master of key. WAIT covers the
+// writes of its own connection, so one write is made there: replication is ordered.
+func (x *commands) waitReplicas(ctx context.Context, key string, marker *lossMarker) error {
+	node := x.client
+	if x.cluster != nil {
+		master, err := x.cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return wrap(err)
 		}
 		node = master
 	}
-	limit := s.cfg.Timeout / 2
-	wait := redis.NewIntCmd(ctx, "wait", s.cfg.WaitReplicas, limit.Milliseconds())
-	if err := s.runOn(ctx, node, redis.NewIntCmd(ctx, "hincrby", s.keys.canary(bird.tag), s.guard.field, 1), wait); err != nil {
+	limit := x.timeout / 2
+	wait := redis.NewIntCmd(ctx, "wait", x.replicas, limit.Milliseconds())
+	if err := x.runOn(ctx, node, redis.NewIntCmd(ctx, "hincrby", x.keys.lossMarker(marker.tag), x.guard.field, 1), wait); err != nil {
 		return err
 	}
-	if got := wait.Val(); got < int64(s.cfg.WaitReplicas) {
-		return fmt.Errorf("redis: written, but only %d of %d replicas confirmed it within %s", got, s.cfg.WaitReplicas, limit)
+	if got := wait.Val(); got < int64(x.replicas) {
+		return fmt.Errorf("redis: the write succeeded, but only %d of %d replicas confirmed it within %s", got, x.replicas, limit)
 	}
 	return nil
 }
@@ -188,14 +241,14 @@ func wrap(err error) error {
 	return fmt.Errorf("redis: %w", err)
 }
 
-// refusals are errors of a server that answers and takes no writes.
+// refusals are errors of a server that answers but accepts no writes.
 var refusals = map[string]broker.Reason{
 	"OOM ":      "the server's memory is full: raise maxmemory, nothing was lost",
-	"MISCONF ":  "the server cannot save to its disk and takes no writes: free space or mend the disk",
-	"READONLY ": "the server is a read-only replica: name the master",
+	"MISCONF ":  "the server cannot save to its disk and refuses writes: free space or repair the disk",
+	"READONLY ": "the server is a read-only replica: configure the address of the master",
 }
 
-// nonce names one call, so that its second transmission is not a second call.
-func (s *Store) nonce() string {
-	return s.guard.field + "." + strconv.FormatUint(s.guard.calls.Add(1), 36)
+// nonce identifies one call, so that a call that is sent twice has one effect.
+func (x *commands) nonce() string {
+	return x.guard.field + "." + strconv.FormatUint(x.guard.calls.Add(1), 36)
 }

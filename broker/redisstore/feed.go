@@ -9,27 +9,38 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// maxEvents is how many events one Follow returns at most.
-const maxEvents = 1000
+// feedStream is the revocation feed.
+type feedStream struct {
+	client redis.UniversalClient
+	keys   keys
+	tail   *tail
 
-// publish tells the feed of an end, and on the same way the owner ("" = unknown).
-func (s *Store) publish(ctx context.Context, task, lease string, at, until int64, owner string) error {
-	life := ttl(until, min(at, s.now()), margin)
-	cmds := []redis.Cmder{redis.NewIntCmd(ctx, publishScript.args(1, s.keys.feed(), task, lease, at, until, life)...)}
-	if owner != "" {
-		cmds = append(cmds, s.drop(ctx, s.ownerBy(owner), task, lease))
-	}
-	return s.run(ctx, cmds...)
+	cmds *commands
+	gate *gateway
 }
 
-// Follow implements broker.LeaseTable. A cursor it does not know, because the
-// feed was lost or it is another ledger's, is like "": hearing of an end twice is
-// harmless and missing one is not. max is clamped to 1..1000. When ctx ends
-// first, its error is returned.
-func (s *Store) Follow(ctx context.Context, cursor string, max int, wait time.Duration) ([]broker.Event, string, error) {
+// maxEvents is the maximum number of events of one Follow.
+const maxEvents = 1000
+
+// publish adds an event to the feed and frees the places of the owner ("" = unknown
+// owner).
+func (f *feedStream) publish(ctx context.Context, task, lease string, at, until int64, owner string) error {
+	life := ttl(until, min(at, f.cmds.now()), margin)
+	cmds := []redis.Cmder{redis.NewIntCmd(ctx, publishScript.args(1, f.keys.feed(), task, lease, at, until, life)...)}
+	if owner != "" {
+		cmds = append(cmds, f.gate.drop(ctx, f.gate.ownerBy(owner), task, lease))
+	}
+	return f.cmds.run(ctx, cmds...)
+}
+
+// Follow implements broker.LeaseTable. An unknown cursor (the feed was lost, or the
+// cursor is from another LiveStore) counts as "": receiving an event twice is harmless,
+// missing one is not. max is limited to 1..1000. If ctx ends first, its error is
+// returned.
+func (f *feedStream) Follow(ctx context.Context, cursor string, max int, wait time.Duration) ([]broker.Event, string, error) {
 	max = min(maxEvents, max)
 	if max < 1 {
 		max = 1
@@ -44,11 +55,11 @@ func (s *Store) Follow(ctx context.Context, cursor string, max int, wait time.Du
 		timeout = timer.C
 	}
 	for {
-		events, next, last, err := s.read(ctx, cursor, max)
+		events, next, last, err := f.read(ctx, cursor, max)
 		if err != nil || len(events) > 0 || wait <= 0 {
 			return events, next, err
 		}
-		woken, done := s.tail.wait(last)
+		woken, done := f.tail.wait(last)
 		select {
 		case <-woken:
 			done()
@@ -62,22 +73,22 @@ func (s *Store) Follow(ctx context.Context, cursor string, max int, wait time.Du
 	}
 }
 
-// read returns the events after cursor, and the newest entry of the feed.
-func (s *Store) read(ctx context.Context, cursor string, max int) (events []broker.Event, next string, last streamID, err error) {
+// read returns the events after cursor, and the id of the newest entry of the feed.
+func (f *feedStream) read(ctx context.Context, cursor string, max int) (events []broker.Event, next string, last streamID, err error) {
 	from := "-"
 	if cursor != "" {
 		from = "(" + cursor
 	}
-	newest := redis.NewXMessageSliceCmd(ctx, "xrevrange", s.keys.feed(), "+", "-", "count", 1)
-	after := redis.NewXMessageSliceCmd(ctx, "xrange", s.keys.feed(), from, "+", "count", max)
-	if err := s.run(ctx, newest, after); err != nil {
+	newest := redis.NewXMessageSliceCmd(ctx, "xrevrange", f.keys.feed(), "+", "-", "count", 1)
+	after := redis.NewXMessageSliceCmd(ctx, "xrange", f.keys.feed(), from, "+", "count", max)
+	if err := f.cmds.run(ctx, newest, after); err != nil {
 		return nil, "", last, err
 	}
 	if got := newest.Val(); len(got) > 0 {
 		last, _ = parseID(got[0].ID)
 	}
 	if seen, _ := parseID(cursor); cursor != "" && last.before(seen) {
-		return s.read(ctx, "", max) // the feed was lost: this cursor is ahead of it
+		return f.read(ctx, "", max) // the feed was lost: this cursor is later than its newest entry
 	}
 	next = cursor
 	for _, m := range after.Val() {
@@ -90,7 +101,7 @@ func (s *Store) read(ctx context.Context, cursor string, max int) (events []brok
 	return events, next, last, nil
 }
 
-// streamID is the id of a stream's entry.
+// streamID is the id of a stream entry.
 type streamID struct{ ms, seq uint64 }
 
 func (a streamID) before(b streamID) bool { return a.ms < b.ms || a.ms == b.ms && a.seq < b.seq }
@@ -108,7 +119,7 @@ func parseID(text string) (id streamID, ok bool) {
 	id.ms, err1 = strconv.ParseUint(ms, 10, 64)
 	id.seq, err2 = strconv.ParseUint(seq, 10, 64)
 	if id.ms == 1<<64-1 && id.seq == 1<<64-1 {
-		return streamID{}, false // nothing can come after it, and Redis refuses to look
+		return streamID{}, false // no id is greater, and Redis refuses the range
 	}
 	return id, err1 == nil && err2 == nil && id.String() == text
 }

@@ -9,54 +9,66 @@ import (
 	"strings"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Bounds of a claim, as broker.Claim states them.
+// gateway admits a request: one script reads the task and claims single-use values.
+type gateway struct {
+	cache   *lru.Cache[recordKey, *record]
+	cluster *redis.ClusterClient
+	keys    keys
+	m       metrics
+	owners  *lru.Cache[string, *owner]
+
+	cmds *commands
+	loss *lossGuard
+}
+
+// Limits of a claim, as broker.Claim documents them.
 const (
 	maxKey   = 128
 	maxValue = 512
 )
 
-// Admit implements broker.Gate in one round trip: one script, in a Cluster one for
-// each slot. Every claim is made and every rate counted even when one of them
-// fails; the first failure in the order claims, rates, task is returned. A claim
-// that has already ended cannot be kept, so it is ErrClaimed. A Rate lets Limit
-// happen at once and then one each Per/Limit.
-func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
+// Admit implements broker.Gate in one round trip: one script, in a Cluster one for each
+// slot. Every claim is made and every rate is counted even if one of them fails; the
+// first failure in the order claims, rates, task is returned. A claim that has already
+// ended is ErrClaimed. A Rate allows Limit events at once, and then one each Per/Limit.
+func (ga *gateway) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
 	if err := valid(a); err != nil {
 		return broker.Live{}, err
 	}
-	q := &admission{Admission: a, now: s.now()}
+	q := &admission{Admission: a, now: ga.cmds.now()}
 	if len(a.Claims) > 0 {
-		q.nonce = s.nonce()
+		q.nonce = ga.cmds.nonce()
 	}
-	cmds := q.commands(ctx, s)
-	looks := s.sights(ctx, cmds)
+	cmds := q.commands(ctx, ga)
+	looks := ga.sights(ctx, cmds)
 	for _, l := range looks {
 		cmds = append(cmds, l.cmd)
 	}
-	if err := s.runHot(ctx, cmds...); err != nil {
+	if err := ga.cmds.runHot(ctx, cmds...); err != nil {
 		return broker.Live{}, err
 	}
-	if err := s.doubt(a.TaskID != "" && !a.Refill, looks...); err != nil {
+	if err := ga.loss.doubt(a.TaskID != "" && !a.Refill, looks...); err != nil {
 		return broker.Live{}, err
 	}
 	head, err := q.judge()
 	if err != nil || a.TaskID == "" {
 		return broker.Live{}, err
 	}
-	return s.live(ctx, a.TaskID, head)
+	return ga.live(ctx, a.TaskID, head)
 }
 
-// sights are a look at the canary of each master that scripts run at.
-func (s *Store) sights(ctx context.Context, scripts []redis.Cmder) []sighting {
-	var looks []sighting
+// sights prepares reading the loss marker of each master on which scripts run.
+func (ga *gateway) sights(ctx context.Context, scripts []redis.Cmder) []markerRead {
+	var looks []markerRead
 	for _, cmd := range scripts {
-		g := s.sight(ctx, cmd.Args()[3].(string)) // the first key
-		if !slices.ContainsFunc(looks, func(l sighting) bool { return l.bird == g.bird }) {
+		g := ga.loss.sight(ctx, cmd.Args()[3].(string)) // the first key
+		if !slices.ContainsFunc(looks, func(l markerRead) bool { return l.marker == g.marker }) {
 			looks = append(looks, g)
 		}
 	}
@@ -77,7 +89,7 @@ func valid(a broker.Admission) error {
 	return nil
 }
 
-// admission is one Admit on its way.
+// admission is one call of Admit.
 type admission struct {
 	broker.Admission
 	now   int64
@@ -85,13 +97,13 @@ type admission struct {
 	sent  []*redis.SliceCmd
 }
 
-// What is refused whatever the store says is not sent.
+// Claims and rates that are refused regardless of the store are not sent.
 
 func (q *admission) ended(c broker.Claim) bool { return c.Until.UnixMilli() <= q.now }
 func never(r broker.Rate) bool                 { return r.Limit <= 0 }
 
-// commands asks for everything at once, in a Cluster for each key by itself.
-func (q *admission) commands(ctx context.Context, s *Store) []redis.Cmder {
+// commands returns the scripts: one for everything, in a Cluster one for each key.
+func (q *admission) commands(ctx context.Context, s *gateway) []redis.Cmder {
 	if s.cluster == nil {
 		q.ask(ctx, s, q.Claims, q.Rates, q.TaskID)
 	} else {
@@ -111,7 +123,7 @@ func (q *admission) commands(ctx context.Context, s *Store) []redis.Cmder {
 }
 
 // ask adds one run of the script, unless it would have no key.
-func (q *admission) ask(ctx context.Context, s *Store, claims []broker.Claim, rates []broker.Rate, task string) {
+func (q *admission) ask(ctx context.Context, s *gateway, claims []broker.Claim, rates []broker.Rate, task string) {
 	args := make([]any, 3, 7+3*len(claims)+4*len(rates))
 	nclaims, nrates := 0, 0
 	for _, c := range claims {
@@ -133,7 +145,7 @@ func (q *admission) ask(ctx context.Context, s *Store, claims []broker.Claim, ra
 	if keys == 0 {
 		return
 	}
-	args[0], args[1], args[2] = "evalsha", admitScript, keys
+	admitScript.call(args, keys)
 	args = append(args, q.now, nclaims, nrates)
 	for _, c := range claims {
 		if !q.ended(c) {
@@ -150,7 +162,7 @@ func (q *admission) ask(ctx context.Context, s *Store, claims []broker.Claim, ra
 	q.sent = append(q.sent, redis.NewSliceCmd(ctx, args...))
 }
 
-// text is a claim as it is stored.
+// text returns the stored form of a claim.
 func (q *admission) text(c broker.Claim) string {
 	b := make([]byte, 0, 16+len(q.nonce)+len(c.Value))
 	b = strconv.AppendInt(b, c.Until.UnixMilli(), 10)
@@ -158,7 +170,7 @@ func (q *admission) text(c broker.Claim) string {
 	return string(append(append(b, '|'), c.Value...))
 }
 
-// judge reads the answers in the order they were asked for.
+// judge reads the answers in the order of the claims and rates.
 func (q *admission) judge() (head string, err error) {
 	var answers []any
 	if len(q.sent) == 1 {
@@ -176,7 +188,7 @@ func (q *admission) judge() (head string, err error) {
 	}
 	for _, c := range q.Claims {
 		if q.ended(c) {
-			err = first(err, fmt.Errorf("claim has ended: %w", broker.ErrClaimed))
+			err = first(err, fmt.Errorf("the claim's time is over: %w", broker.ErrClaimed))
 		} else if had, ok := next().(string); ok && !q.mine(c, had) {
 			err = first(err, broker.ErrClaimed)
 		}
@@ -199,10 +211,10 @@ func (q *admission) judge() (head string, err error) {
 	return head, err
 }
 
-var errAnswer = errors.New("redis: a script answered with something unknown")
+var errAnswer = errors.New("redis: a script returned an answer of unknown form")
 
-// mine reports whether the claim that is there lets c pass: it is this very call,
-// transmitted twice, or it says the same and may be repeated.
+// mine reports whether the existing claim had lets c pass: it was made by this same call,
+// which was sent twice, or it has the same value and c may be repeated.
 func (q *admission) mine(c broker.Claim, had string) bool {
 	_, rest, _ := strings.Cut(had, "|")
 	by, value, _ := strings.Cut(rest, "|")

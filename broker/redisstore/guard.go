@@ -2,45 +2,62 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// serversEvery is how often Check looks at the servers' configuration.
+// lossGuard notices that Redis lost data: a loss marker is missing, or its counter went
+// back.
+type lossGuard struct {
+	cluster *redis.ClusterClient
+	guard   *guard
+	keys    keys
+	m       metrics
+
+	cmds    *commands
+	servers *servers
+}
+
+// serversEvery is the interval at which Check reads the servers' configuration.
 const serversEvery = 2 * time.Second
 
-// Check implements broker.Guard: one round trip to each master. It notices
+// Check implements broker.Guard with one round trip to each master. It notices
 //
-//   - a flush, and a restart without its data: the canaries are gone;
-//   - a server that may evict, or did so for a moment, until the next Mark;
-//   - a failover to a replica that lacks a close or an end this process made, or
-//     anything else it wrote before its last Check (each raises a counter): the
-//     counter is behind.
+//   - a flush, and a restart without data: the loss markers are missing;
+//   - a server that may evict keys, or could for a moment, until the next Mark;
+//   - a failover to a replica that lacks a close or a revocation by this process, or
+//     any write before its last Check (each raises a counter): the counter is behind.
 //
-// A flush is noticed by every call that misses something, too, in the same round trip. Nothing
-// notices the loss, in a failover, of a lease or claim written after the last raise:
-// a lost lease is unknown and so not valid; a lost claim could be made again for
-// as long as Check's caller lets pass between two calls. In a Cluster a master
-// with fewer than 512 slots in a row may have no canary and is then not watched.
-// Every process sees only the loss of its own writes, so every process must call
-// Check, about each second; the first that sees a loss and refills cures it for
-// all with Mark, and Losses tells the others.
-func (s *Store) Check(ctx context.Context) error {
-	if err := s.checkServersSometimes(ctx); err != nil {
+// A call that does not find its data also notices a flush, in the same round trip. The
+// loss, in a failover, of a lease or claim written after the last raise is not noticed. A
+// lost lease is unknown and so not valid. A lost claim could be made again within the
+// time between two calls of Check. In a Cluster, a master with fewer than 512 consecutive
+// slots may have no loss marker and is then not watched. A process sees only the loss of
+// its own writes, so every process must call Check, about once a second. The first
+// process that notices a loss and refills calls Mark, which ends the loss for all
+// processes; Losses tells the others of it.
+func (lg *lossGuard) Check(ctx context.Context) error {
+	if err := lg.checkServersSometimes(ctx); err != nil {
 		return err
 	}
-	birds, err := s.flock(ctx)
+	markers, err := lg.readMarkers(ctx)
 	if err != nil {
 		return err
 	}
-	lost, err := s.lookAt(ctx, birds)
-	if err == nil && lost != nil && len(birds) < len(s.guard.birds) {
-		_, err = s.lookAt(ctx, s.guard.birds) // from here on Mark counts losses anew
+	lost, err := lg.lookAt(ctx, markers)
+	if err == nil && lost != nil && len(markers) < len(lg.guard.markers) {
+		_, err = lg.lookAt(ctx, lg.guard.markers) // from here on Mark counts losses anew
 	}
 	if err != nil {
 		return err
@@ -48,27 +65,27 @@ func (s *Store) Check(ctx context.Context) error {
 	return lost
 }
 
-// lookAt raises birds. lost is what is wrong with them.
-func (s *Store) lookAt(ctx context.Context, birds []*canary) (lost, err error) {
-	looks := make([]sighting, len(birds))
-	cmds := make([]redis.Cmder, len(birds))
-	for i, b := range birds {
-		looks[i] = s.look(ctx, b)
+// lookAt raises the loss markers markers. lost is why Redis must be treated as having lost data.
+func (lg *lossGuard) lookAt(ctx context.Context, markers []*lossMarker) (lost, err error) {
+	looks := make([]markerRead, len(markers))
+	cmds := make([]redis.Cmder, len(markers))
+	for i, b := range markers {
+		looks[i] = lg.look(ctx, b)
 		cmds[i] = looks[i].cmd
 	}
-	err = s.run(ctx, cmds...)
+	err = lg.cmds.run(ctx, cmds...)
 	for _, l := range looks {
-		s.observe(l)
+		lg.observe(l)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.guard.mu.Lock()
-	defer s.guard.mu.Unlock()
-	for _, b := range birds {
+	lg.guard.mu.Lock()
+	defer lg.guard.mu.Unlock()
+	for _, b := range markers {
 		switch {
 		case b.epoch == 0:
-			return fmt.Errorf("redis: the ledger was never marked complete: %w", broker.ErrLost), nil
+			return fmt.Errorf("redis: the live state was never marked complete: %w", broker.ErrLost), nil
 		case b.lost:
 			return fmt.Errorf("redis: %w", broker.ErrLost), nil
 		}
@@ -76,57 +93,83 @@ func (s *Store) lookAt(ctx context.Context, birds []*canary) (lost, err error) {
 	return nil, nil
 }
 
-func (s *Store) checkServersSometimes(ctx context.Context) error {
-	now := s.now()
-	s.guard.mu.Lock()
-	since := now - s.guard.servers
-	s.guard.mu.Unlock()
+func (lg *lossGuard) checkServersSometimes(ctx context.Context) error {
+	now := lg.cmds.now()
+	lg.guard.mu.Lock()
+	since := now - lg.guard.servers
+	lg.guard.mu.Unlock()
 	if since >= 0 && since < serversEvery.Milliseconds() {
 		return ctx.Err()
 	}
-	err := s.checkServers(ctx)
+	err := lg.servers.checkServers(ctx)
 	if errors.Is(err, broker.ErrEvicting) {
-		s.guard.evicting.Store(true)
-		s.guard.distrust()
+		lg.guard.evicting.Store(true)
+		lg.guard.distrust()
 	}
 	if err != nil {
 		return err
 	}
-	s.guard.evicting.Store(false)
-	s.guard.mu.Lock()
-	defer s.guard.mu.Unlock()
-	s.guard.servers = now
+	lg.guard.evicting.Store(false)
+	lg.guard.mu.Lock()
+	defer lg.guard.mu.Unlock()
+	lg.guard.servers = now
 	return nil
 }
 
-// Losses implements broker.Guard. Check learns of them, and every end that this
-// process makes.
-func (s *Store) Losses() int64 { return s.guard.losses.Load() }
+// Losses implements broker.Guard. Check, and every close and revocation by this process,
+// updates the number.
+func (lg *lossGuard) Losses() int64 { return lg.guard.losses.Load() }
 
-// Mark implements broker.Guard. It is ErrLost, and marks nothing more, when data
-// was lost again since this process last looked: then what was refilled is not
-// complete.
-func (s *Store) Mark(ctx context.Context) error {
-	looks := make([]sighting, len(s.guard.birds))
+// Memory implements broker.Guard. Each loss marker has the name that the Mark after its
+// loss gave it, and a Mark after a loss gives all of them one name. If several processes
+// did so at the same time, masters may have different names: the names of all masters
+// together are the memory's.
+func (lg *lossGuard) Memory() string {
+	lg.guard.mu.Lock()
+	defer lg.guard.mu.Unlock()
+	watched := []int{0}
+	if lg.cluster != nil {
+		watched = slices.Collect(maps.Values(lg.guard.masters))
+	}
+	var names []string
+	for _, at := range watched {
+		if b := lg.guard.markers[at]; !b.lost {
+			names = append(names, b.memory)
+		}
+	}
+	if len(names) < len(watched) || len(names) == 0 || slices.Contains(names, "") {
+		return ""
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(names), " ")))
+	return base64.RawURLEncoding.EncodeToString(sum[:24])
+}
+
+// Mark implements broker.Guard. It returns ErrLost, and marks no further data complete,
+// when data was lost since this process last looked: the refilled state is then
+// incomplete.
+func (lg *lossGuard) Mark(ctx context.Context) error {
+	looks := make([]markerRead, len(lg.guard.markers))
 	cmds := make([]redis.Cmder, len(looks))
-	s.guard.mu.Lock()
+	name := rand.Text()
+	lg.guard.mu.Lock()
 	least, lost := int64(0), 0
-	for _, b := range s.guard.birds {
+	for _, b := range lg.guard.markers {
 		least = max(least, b.epoch+1)
 		if b.lost {
 			lost = 1
 		}
 	}
-	for i, b := range s.guard.birds {
-		looks[i] = sighting{b, b.epoch, b.count + 1, redis.NewSliceCmd(ctx, markScript.args(1, s.keys.canary(b.tag), s.guard.field, b.count, least, lost)...)}
+	for i, b := range lg.guard.markers {
+		looks[i] = markerRead{b, b.epoch, b.count + 1, redis.NewSliceCmd(ctx, markScript.args(1, lg.keys.lossMarker(b.tag), lg.guard.field, b.count, least, lost, name)...)}
 		cmds[i] = looks[i].cmd
 	}
-	s.guard.mu.Unlock()
-	err := s.run(ctx, cmds...)
+	lg.guard.mu.Unlock()
+	err := lg.cmds.run(ctx, cmds...)
 	for _, l := range looks {
-		s.observe(l)
+		lg.observe(l)
 		if err == nil && reply(l.cmd.Val()).num(0) == 0 {
-			err = fmt.Errorf("redis: lost again while it was refilled: %w", broker.ErrLost)
+			err = fmt.Errorf("redis: data was lost again during the refill: %w", broker.ErrLost)
 		}
 	}
 	return err

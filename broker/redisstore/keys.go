@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// margin is how much longer keys live than anything asks for them.
+	// margin is how much longer keys live than they are read.
 	margin = 10 * time.Minute
-	// claimMargin is the same for claims, which are many.
+	// claimMargin is the margin of claims, which are many.
 	claimMargin = time.Minute
 	// retention is how long an expired lease still counts as expired.
 	retention = 10 * time.Minute
 )
 
-// keys makes the names of keys.
+// keys returns the names of keys.
 type keys struct{ prefix string }
 
 func (k keys) task(id string) string              { return k.prefix + ":{" + id + "}:t" }
@@ -30,11 +30,11 @@ func (k keys) rate(key string) string             { return k.prefix + ":r:" + ke
 func (k keys) value(key string) string            { return k.prefix + ":v:" + key }
 func (k keys) pace(key string) string             { return k.prefix + ":p:" + key }
 func (k keys) marks() string                      { return k.prefix + ":marks" }
-func (k keys) canary(tag string) string           { return k.prefix + ":canary:{" + tag + "}" }
+func (k keys) lossMarker(tag string) string       { return k.prefix + ":marker:{" + tag + "}" }
 func instant(ms int64) time.Time                  { return time.UnixMilli(ms).UTC() }
 func ttl(until, now int64, m time.Duration) int64 { return max(until-now, 0) + m.Milliseconds() }
 
-// millis is t in milliseconds, 0 for the zero time.
+// millis returns t in Unix milliseconds, 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

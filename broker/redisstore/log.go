@@ -6,11 +6,11 @@ import (
 	"log/slog"
 )
 
-// driverLog is where the driver says what it meets: connections that fail, masters
-// that change. By itself it would write to standard error, in a form of its own.
+// driverLog logs the messages of the Redis client: failed connections, changes of the
+// master. Without it the client would write to standard error in its own format.
 type driverLog struct{ to *slog.Logger }
 
-// Printf implements the driver's Logging.
+// Printf implements the client's Logging interface.
 func (l driverLog) Printf(ctx context.Context, format string, v ...any) {
 	l.to.WarnContext(ctx, "the Redis client reports", "text", fmt.Sprintf(format, v...))
 }

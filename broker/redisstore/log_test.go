@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What the driver says goes where the broker's own lines go.
+// Messages of the Redis client go to the broker's logger.
 func TestDriverLog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/redisstore"
 )
 
 func connect(t *testing.T, c redisstore.Config) *redisstore.Store {
@@ -33,6 +33,26 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// memory compares the name of the memory between processes.
+func memory(t *testing.T, when, want string, by ...*redisstore.Store) {
+	t.Helper()
+	for i, s := range by {
+		if got := s.Memory(); got != want {
+			t.Errorf("%s, process %d calls the memory %q, want %q", when, i, got, want)
+		}
+	}
+}
+
+// renamed returns the name of a memory that replaced the one named old.
+func renamed(t *testing.T, s *redisstore.Store, old string) string {
+	t.Helper()
+	name := s.Memory()
+	if name == "" || name == old {
+		t.Errorf("the memory after a loss is called %q, the one before was %q", name, old)
+	}
+	return name
 }
 
 func openTask(t *testing.T, s *redisstore.Store, id string) broker.LiveLease {
@@ -69,6 +89,8 @@ func TestFlush(t *testing.T) {
 		waiting <- evs
 	}()
 	before := []int64{a.Losses(), b.Losses()}
+	name := a.Memory()
+	memory(t, "before the flush", name, b)
 	c.do("flushall")
 	if alive, err := a.Status(t.Context(), l.TaskID, l.ID, time.Now()); alive || !errors.Is(err, broker.ErrLost) {
 		t.Errorf("after the flush Status is %t, %v", alive, err)
@@ -76,15 +98,16 @@ func TestFlush(t *testing.T) {
 	for range 2 {
 		check(t, "a after the flush", a, broker.ErrLost)
 		check(t, "b after the flush", b, broker.ErrLost)
+		memory(t, "after the flush", "", a, b)
 	}
 	fresh := connect(t, c.config())
 	check(t, "a newcomer after the flush", fresh, broker.ErrLost)
 
-	// A refill: the end is published again, to a reader with an old cursor too.
+	// A refill: the revocation is published again, also to a reader with an old cursor.
 	_, first, err := closeTask(t.Context(), a, "tsk_2")
 	must(t, err)
 	if !first {
-		t.Errorf("the ledger still knows the close")
+		t.Errorf("the live store still knows the close")
 	}
 	if evs := <-waiting; len(evs) != 1 || evs[0].TaskID != "tsk_2" {
 		t.Errorf("the waiting reader got %v", evs)
@@ -98,11 +121,12 @@ func TestFlush(t *testing.T) {
 	check(t, "a after the refill", a, nil)
 	check(t, "b after the refill of a", b, nil)
 	check(t, "the newcomer after the refill of a", fresh, nil)
+	memory(t, "after the refill", renamed(t, a, name), b, fresh)
 	if a.Losses() == before[0] || b.Losses() == before[1] {
 		t.Errorf("losses: %d and %d, before %v", a.Losses(), b.Losses(), before)
 	}
 
-	// Lost again while it is refilled: what was refilled is not complete.
+	// Data is lost again during the refill: the refilled state is incomplete.
 	c.do("flushall")
 	check(t, "a after the second flush", a, broker.ErrLost)
 	c.do("flushall")
@@ -113,8 +137,8 @@ func TestFlush(t *testing.T) {
 	check(t, "a", a, nil)
 }
 
-// The loss is over before the other process looks: it hears of it all the same, and
-// of nothing when a process merely starts.
+// A loss that is over before the other process checks is still reported to it. The mere
+// start of a process reports no loss.
 func TestLossBetweenTwoLooks(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -131,6 +155,8 @@ func TestLossBetweenTwoLooks(t *testing.T) {
 	if b.Losses() != before {
 		t.Errorf("%d losses by a start", b.Losses()-before)
 	}
+	name := a.Memory()
+	memory(t, "after a start", name, b, started)
 	c.do("flushall")
 	check(t, "a", a, broker.ErrLost)
 	must(t, a.Mark(t.Context()))
@@ -138,6 +164,7 @@ func TestLossBetweenTwoLooks(t *testing.T) {
 	if b.Losses() == before {
 		t.Error("b did not hear of the loss")
 	}
+	memory(t, "after the loss", renamed(t, a, name), b)
 	before = b.Losses()
 	check(t, "b", b, nil)
 	if b.Losses() != before {
@@ -165,7 +192,7 @@ func TestRestartWithoutData(t *testing.T) {
 	}
 }
 
-// A replica that had not received the last writes is the same as an older dump.
+// A replica that lacks the last writes is like an older dump.
 func TestRolledBack(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--dbfilename", "d.rdb")
@@ -186,19 +213,21 @@ func TestRolledBack(t *testing.T) {
 	if alive, _ := b.Status(t.Context(), l.TaskID, l.ID, time.Now()); !alive {
 		t.Errorf("the dump does not lack the close: this tests nothing")
 	}
-	for range 3 { // it stays lost, however often others raise their counters
+	for range 3 { // the loss remains, however often others raise their counters
 		check(t, "a, whose close is gone", a, broker.ErrLost)
 		_ = b.Check(t.Context())
 	}
 	_, _, err = closeTask(t.Context(), a, "tsk_1")
 	must(t, err)
-	before := b.Losses()
+	before, name := b.Losses(), b.Memory()
+	memory(t, "after the loss", "", a)
 	must(t, a.Mark(t.Context()))
 	check(t, "a", a, nil)
 	check(t, "b", b, nil)
 	if b.Losses() == before {
 		t.Error("b, which lost nothing of its own, did not hear of a's loss")
 	}
+	memory(t, "after the refill", renamed(t, a, name), b)
 }
 
 func TestSentinelFailover(t *testing.T) {
@@ -222,7 +251,7 @@ func TestSentinelFailover(t *testing.T) {
 		t.Errorf("a close that waits for the replica: %+v, %t, %v", c, first, err)
 	}
 
-	// Cut the replica off, then close: the close is on the master alone.
+	// Disconnect the replica, then close: the close is only on the master.
 	master.do("acl", "setuser", "repl", "off")
 	master.do("client", "kill", "type", "replica")
 	master.until("the replica is gone", func() bool { return strings.Contains(master.try("info", "replication"), "connected_slaves:0") })
@@ -265,8 +294,8 @@ func TestWaitReplicas(t *testing.T) {
 	}
 }
 
-// After a flush no call says that something is not there, or was not used before: not the first
-// one, before any Check, and not those that come while the ledger is refilled.
+// After a flush no call reports that data is missing or a value is unused: neither the
+// first call, before any Check, nor calls during the refill.
 func TestFlushIsNoticedByEveryCall(t *testing.T) {
 	t.Parallel()
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
@@ -329,8 +358,9 @@ func TestFlushIsNoticedByEveryCall(t *testing.T) {
 	}
 }
 
-// A server that may evict is not believed, whatever it still knows, until it may not any more and
-// the ledger was refilled; nor is one that did so between two looks.
+// Answers of a server that may evict are not trusted until it may no longer evict and the
+// LiveStore was refilled. The same holds for a server that could evict between two
+// checks.
 func TestEvictionAtRuntime(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
@@ -373,7 +403,8 @@ func TestEvictionAtRuntime(t *testing.T) {
 	check(t, "after a moment in which it evicted", s, broker.ErrLost)
 }
 
-// A Redis that takes no writes because its memory is full is down, and says why.
+// A Redis that refuses writes because its memory is full counts as down, with that
+// reason.
 func TestMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")

@@ -2,19 +2,18 @@ package redisstore
 
 import (
 	"context"
+	"github.com/ebb-broker/ebb/broker"
 
 	"github.com/redis/go-redis/v9"
-
-	"ebb/broker"
 )
 
-var _ broker.MarkStore = (*Store)(nil)
+var _ broker.MarkStore = (*lossGuard)(nil)
 
-// Marks implements broker.MarkStore. Redis keeps marks beside the live state, so that a database and a key
-// directory that were restored together are noticed, too.
-func (s *Store) Marks(ctx context.Context) (map[string][]byte, error) {
-	cmd := redis.NewMapStringStringCmd(ctx, "hgetall", s.keys.marks())
-	if err := s.run(ctx, cmd); err != nil {
+// Marks implements broker.MarkStore. Redis keeps the marks with the live state, so that
+// restoring a database and a key directory together is noticed, too.
+func (lg *lossGuard) Marks(ctx context.Context) (map[string][]byte, error) {
+	cmd := redis.NewMapStringStringCmd(ctx, "hgetall", lg.keys.marks())
+	if err := lg.cmds.run(ctx, cmd); err != nil {
 		return nil, err
 	}
 	out := make(map[string][]byte, len(cmd.Val()))
@@ -25,11 +24,11 @@ func (s *Store) Marks(ctx context.Context) (map[string][]byte, error) {
 }
 
 // PutMark implements broker.MarkStore.
-func (s *Store) PutMark(ctx context.Context, writer string, mark []byte) error {
-	return s.run(ctx, redis.NewIntCmd(ctx, "hset", s.keys.marks(), writer, mark))
+func (lg *lossGuard) PutMark(ctx context.Context, writer string, mark []byte) error {
+	return lg.cmds.run(ctx, redis.NewIntCmd(ctx, "hset", lg.keys.marks(), writer, mark))
 }
 
 // DropMark implements broker.MarkStore.
-func (s *Store) DropMark(ctx context.Context, writer string) error {
-	return s.run(ctx, redis.NewIntCmd(ctx, "hdel", s.keys.marks(), writer))
+func (lg *lossGuard) DropMark(ctx context.Context, writer string) error {
+	return lg.cmds.run(ctx, redis.NewIntCmd(ctx, "hdel", lg.keys.marks(), writer))
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Marks are those of every process that shares the store, and stay until one is dropped.
+// All processes that share the store see the same marks, and a mark stays until it is
+// dropped.
 func TestMarks(t *testing.T) {
 	for name, config := range kinds(t) {
 		t.Run(name, func(t *testing.T) {

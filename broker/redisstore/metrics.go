@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// metrics of one Store. Without a Registerer they count for nobody.
+// metrics of one Store. Without a Registerer they are not exported.
 type metrics struct {
 	errors, lost, misses prometheus.Counter
 
@@ -17,19 +17,19 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, client redis.UniversalClient) (metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "ebb", Subsystem: "ledger_redis", Name: name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "ebb", Subsystem: "redis", Name: name, Help: help})
 	}
 	m := metrics{
 		errors:     counter("errors_total", "Calls that Redis did not answer or refused."),
 		lost:       counter("losses_total", "Times this process noticed that Redis lost data."),
-		misses:     counter("task_cache_misses_total", "Tasks that were read whole."),
+		misses:     counter("task_cache_misses_total", "Tasks that were not in the cache and were read completely."),
 		registerer: r,
 	}
 	if r == nil {
 		return m, nil
 	}
 	pool := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "ebb", Subsystem: "ledger_redis", Name: "connections", Help: "Open connections to Redis.",
+		Namespace: "ebb", Subsystem: "redis", Name: "connections", Help: "Open connections to Redis.",
 	}, func() float64 { return float64(client.PoolStats().TotalConns) })
 	for _, c := range []prometheus.Collector{m.errors, m.lost, m.misses, pool} {
 		if err := r.Register(c); err != nil {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// ownerTag names the owner of a task at its runner in keys: what people call
-// themselves may hold braces, which decide where a Cluster keeps a key.
+// ownerTag returns a hash that stands for the owner of a task and its runner in keys.
+// Their names may contain braces, which decide where a Cluster stores a key.
 func ownerTag(t broker.Task) string {
 	if t.Runner == "" && t.Owner == "" {
 		return ""
@@ -20,29 +20,29 @@ func ownerTag(t broker.Task) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// owner is where the leases of an owner are counted.
+// owner holds the keys under which the leases of an owner are counted.
 type owner struct{ held, counts string }
 
-func (s *Store) ownerBy(tag string) *owner {
-	return &owner{held: s.keys.held(tag), counts: s.keys.counts(tag)}
+func (ga *gateway) ownerBy(tag string) *owner {
+	return &owner{held: ga.keys.held(tag), counts: ga.keys.counts(tag)}
 }
 
-// ownerOf is the owner of a task, nil when the task is not known. Whoever mints has
-// read the task, so that it is asked for seldom.
-func (s *Store) ownerOf(ctx context.Context, task string) (*owner, error) {
-	if o, ok := s.owners.Get(task); ok {
+// ownerOf returns the owner of a task, or nil for an unknown task. A minting caller has
+// read the task before, so Redis is rarely asked.
+func (ga *gateway) ownerOf(ctx context.Context, task string) (*owner, error) {
+	if o, ok := ga.owners.Get(task); ok {
 		return o, nil
 	}
-	cmd := redis.NewStringCmd(ctx, "hget", s.keys.task(task), "o")
-	if err := s.run(ctx, cmd); err != nil || cmd.Val() == "" {
+	cmd := redis.NewStringCmd(ctx, "hget", ga.keys.task(task), "o")
+	if err := ga.cmds.run(ctx, cmd); err != nil || cmd.Val() == "" {
 		return nil, err
 	}
-	o := s.ownerBy(cmd.Val())
-	s.owners.Add(task, o)
+	o := ga.ownerBy(cmd.Val())
+	ga.owners.Add(task, o)
 	return o, nil
 }
 
-// drop gives back the place of a lease, or with "" all of a task.
-func (s *Store) drop(ctx context.Context, o *owner, task, lease string) redis.Cmder {
+// drop frees the place of a lease, or with the lease "" all places of a task.
+func (ga *gateway) drop(ctx context.Context, o *owner, task, lease string) redis.Cmder {
 	return redis.NewIntCmd(ctx, dropHeldScript.args(2, o.held, o.counts, task, lease)...)
 }

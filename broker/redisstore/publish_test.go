@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// A busy feed must not need a connection for each reader.
+// A busy feed needs one connection, not one for each reader.
 func TestManyFollowers(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -38,8 +38,8 @@ func TestManyFollowers(t *testing.T) {
 	}
 }
 
-// Half of a close: true, but not in the feed. It is published when it is
-// repeated, or by Due.
+// A close that took effect but is not in the feed is published when it is repeated, or by
+// Due.
 func TestPublishedLate(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -103,7 +103,7 @@ func TestPublishedLate(t *testing.T) {
 	}
 }
 
-// A server that forgot the scripts is sent them again.
+// A server that lost the scripts gets them again.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -122,7 +122,7 @@ func TestScriptFlush(t *testing.T) {
 			return err
 		},
 		"Pace": func() error {
-			_, _, err := s.Pace(ctx, "k", now, time.Second, time.Second, now.Add(time.Minute))
+			_, _, err := s.Pace(ctx, "k", now, broker.Pacing{Interval: time.Second, Step: time.Second, Most: time.Minute}, now.Add(time.Minute))
 			return err
 		},
 		"Mark": func() error { return s.Mark(ctx) },
@@ -134,7 +134,7 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
-// Everything but open tasks, the feed and the canary goes away by itself.
+// Every key expires except open tasks, the feed and the loss marker.
 func TestEverythingExpires(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -155,9 +155,9 @@ func TestEverythingExpires(t *testing.T) {
 	must(t, s.Put(ctx, "w", "x", now.Add(time.Minute)))
 	_, err = s.Take(ctx, "w")
 	must(t, err)
-	_, _, err = s.Pace(ctx, "p", now, time.Second, time.Second, now.Add(time.Minute))
+	_, _, err = s.Pace(ctx, "p", now, broker.Pacing{Interval: time.Second, Step: time.Second, Most: time.Minute}, now.Add(time.Minute))
 	must(t, err)
-	forever := map[string]bool{"t:{tsk_1}:t": true, "t:due": true, "t:feed": true, "t:canary:{0}": true}
+	forever := map[string]bool{"t:{tsk_1}:t": true, "t:due": true, "t:feed": true, "t:marker:{0}": true}
 	for key := range strings.FieldsSeq(strings.Trim(c.do("keys", "*"), "[]")) {
 		if ttl := c.do("pttl", key); (ttl == "-1") != forever[key] {
 			t.Errorf("%s has the TTL %s", key, ttl)
@@ -165,8 +165,8 @@ func TestEverythingExpires(t *testing.T) {
 	}
 }
 
-// What expired long ago is forgotten by the mints that follow, and what expired
-// just now does not count against the cap.
+// Later mints remove leases that expired long ago. Recently expired leases do not count
+// against the limit.
 func TestExpiredLeasesArePruned(t *testing.T) {
 	t.Parallel()
 	c := start(t)

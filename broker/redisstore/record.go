@@ -11,19 +11,19 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// record is what seldom changes in a task, decoded. It is shared: clone before
-// handing it out.
+// record is the decoded part of a task that rarely changes. It is shared: clone it before
+// returning it.
 type record struct {
 	task  broker.Task // without State
 	taint []string
 }
 
-// recordKey names one version of it. The version is a hash over the contents'
-// history, so that a store that lost data and was refilled cannot be confused
-// with what it held before.
+// recordKey identifies one version of a record. The version is a hash over the history of
+// its contents, so that a store that lost data and was refilled is not confused with its
+// earlier contents.
 type recordKey struct{ id, version string }
 
 // head is the part of a task that changes often, as head() in common.lua writes it.
@@ -46,7 +46,7 @@ func parseHead(text string) (h head, err error) {
 	return h, nil
 }
 
-// ranks of states, as the scripts write them.
+// states by rank, as the scripts write them.
 var states = [...]broker.TaskState{1: broker.TaskOpen, 2: broker.TaskPaused, 3: broker.TaskClosed}
 
 func rank(s broker.TaskState) (int64, error) {
@@ -56,9 +56,9 @@ func rank(s broker.TaskState) (int64, error) {
 	return 0, fmt.Errorf("unknown task state %q", s)
 }
 
-// live puts the parts of a task together. text is its head; a task whose version
-// is not cached is read whole.
-func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) {
+// live puts the parts of a task together. text is its head. If that version of the task
+// is not cached, the task is read completely.
+func (ga *gateway) live(ctx context.Context, id, text string) (broker.Live, error) {
 	h, err := parseHead(text)
 	if err != nil {
 		return broker.Live{}, err
@@ -67,17 +67,17 @@ func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) 
 		return h.live(id, &record{})
 	}
 	key := recordKey{id, h.version}
-	if r, ok := s.cache.Get(key); ok {
+	if r, ok := ga.cache.Get(key); ok {
 		return h.live(id, r)
 	}
-	s.m.misses.Inc()
-	cmd := redis.NewMapStringStringCmd(ctx, "hgetall", s.keys.task(id))
-	if err := s.run(ctx, cmd); err != nil {
+	ga.m.misses.Inc()
+	cmd := redis.NewMapStringStringCmd(ctx, "hgetall", ga.keys.task(id))
+	if err := ga.cmds.run(ctx, cmd); err != nil {
 		return broker.Live{}, err
 	}
 	all := cmd.Val()
 	if all["h"] == "" {
-		return broker.Live{}, s.absent(ctx, s.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
+		return broker.Live{}, ga.loss.absent(ctx, ga.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	}
 	if h, err = parseHead(all["h"]); err != nil {
 		return broker.Live{}, err
@@ -86,14 +86,14 @@ func (s *Store) live(ctx context.Context, id, text string) (broker.Live, error) 
 	if err != nil {
 		return broker.Live{}, fmt.Errorf("redis: task %s: %w", id, err)
 	}
-	s.cache.Add(recordKey{strings.Clone(id), strings.Clone(h.version)}, r)
+	ga.cache.Add(recordKey{strings.Clone(id), strings.Clone(h.version)}, r)
 	if tag := all["o"]; tag != "" {
-		s.owners.Add(strings.Clone(id), s.ownerBy(tag))
+		ga.owners.Add(strings.Clone(id), ga.ownerBy(tag))
 	}
 	return h.live(id, r)
 }
 
-// live fills r's facts in. A copy is made of everything that r shares.
+// live combines h with the facts of r, and copies everything that r shares.
 func (h head) live(id string, r *record) (broker.Live, error) {
 	if h.rank < 1 || h.rank >= int64(len(states)) {
 		return broker.Live{}, fmt.Errorf("redis: task %s has the unknown state %d", id, h.rank)
@@ -136,7 +136,7 @@ func decode(all map[string]string) (*record, error) {
 	return r, nil
 }
 
-// encode is the part of t that never changes while it is open.
+// encode returns the part of t that never changes while the task is open.
 func encode(t broker.Task) (string, error) {
 	t.State, t.Sandbox = "", nil
 	for _, at := range []*time.Time{&t.OpenedAt, &t.Deadline, &t.ClosedAt} {
@@ -151,7 +151,8 @@ func encode(t broker.Task) (string, error) {
 	return string(b), nil
 }
 
-// encodeSandbox also returns what makes it the same sandbox another time.
+// encodeSandbox also returns the identity: a later attestation with the same identity is
+// the same sandbox.
 func encodeSandbox(b *broker.Sandbox) (text, identity string, err error) {
 	if b == nil {
 		return "", "", nil

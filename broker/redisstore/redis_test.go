@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/redisstore"
-	"ebb/broker/redisstore/redistest"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // server returns the addresses in the environment variable name.
@@ -23,7 +23,7 @@ func server(tb testing.TB, name string) []string {
 	return strings.Split(counterpart.Need(tb, name), ",")
 }
 
-// kinds of deployments, as Config reaches them.
+// kinds are the kinds of deployment, as Config values.
 func kinds(tb testing.TB) map[string]func(testing.TB) redisstore.Config {
 	return map[string]func(testing.TB) redisstore.Config{
 		"standalone": func(tb testing.TB) redisstore.Config {
@@ -69,12 +69,12 @@ func sweep(tb testing.TB, c redisstore.Config) {
 	}
 }
 
-func TestLedger(t *testing.T) {
+func TestLiveStore(t *testing.T) {
 	for name, config := range kinds(t) {
 		t.Run(name, func(t *testing.T) {
 			config(t) // skips here, not in every part
 			run := rand.Text()
-			storetest.RunLedger(t, func(t *testing.T, now func() time.Time) broker.Ledger {
+			storetest.RunLiveStore(t, func(t *testing.T, now func() time.Time) broker.LiveStore {
 				c := config(t)
 				c.Now, c.Prefix = now, "test-"+run+"-"+strings.NewReplacer("{", "(", "}", ")").Replace(t.Name())
 				return open(t, c)
@@ -83,10 +83,10 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func BenchmarkLedger(b *testing.B) {
+func BenchmarkLiveStore(b *testing.B) {
 	for name, config := range kinds(b) {
 		b.Run(name, func(b *testing.B) {
-			storetest.BenchLedger(b, func(b *testing.B) broker.Ledger { return open(b, config(b)) })
+			storetest.BenchLiveStore(b, func(b *testing.B) broker.LiveStore { return open(b, config(b)) })
 		})
 	}
 }

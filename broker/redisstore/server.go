@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,18 +13,29 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// checkServers asks every master whether it can be trusted with a ledger.
-func (s *Store) checkServers(ctx context.Context) error {
-	if s.cluster == nil {
-		return s.checkServer(ctx, s.client)
+// servers checks the version and settings of each server, and loads the scripts.
+type servers struct {
+	logger  *slog.Logger
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient
+	guard   *guard
+}
+
+// checkServers checks every master with checkServer.
+func (sv *servers) checkServers(ctx context.Context) error { return sv.onMasters(ctx, sv.checkServer) }
+
+// onMasters runs f on every master and joins the errors.
+func (sv *servers) onMasters(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
+	if sv.cluster == nil {
+		return f(ctx, sv.client)
 	}
 	var mu sync.Mutex
 	var all []error
-	err := s.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := s.checkServer(ctx, c); err != nil {
+	err := sv.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		if err := f(ctx, c); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, fmt.Errorf("%s: %w", c.Options().Addr, err))
@@ -33,12 +45,12 @@ func (s *Store) checkServers(ctx context.Context) error {
 	return errors.Join(append(all, wrap(err))...)
 }
 
-// checkServer refuses a server that is too old or could evict: an evicted close
-// would let a task live again. What an ACL keeps from us is only warned about.
-func (s *Store) checkServer(ctx context.Context, c redis.Cmdable) error {
+// checkServer refuses a server that is too old or could evict keys: if a close were
+// evicted, a task would be open again. If an ACL forbids a check, it only logs a warning.
+func (sv *servers) checkServer(ctx context.Context, c redis.Cmdable) error {
 	info, err := c.Info(ctx).Result()
 	if forbidden(err) {
-		s.cfg.Logger.WarnContext(ctx, "redis: INFO is not allowed for this user; the server's version could not be checked", "error", err)
+		sv.logger.WarnContext(ctx, "redis: INFO is not allowed for this user; the server's version could not be checked", "error", err)
 	} else if err != nil {
 		return wrap(err)
 	}
@@ -53,7 +65,7 @@ func (s *Store) checkServer(ctx context.Context, c redis.Cmdable) error {
 		conf, err := c.ConfigGet(ctx, "maxmemory*").Result()
 		switch {
 		case forbidden(err):
-			s.cfg.Logger.WarnContext(ctx, "redis: neither INFO nor CONFIG GET is allowed for this user; make sure that maxmemory-policy is noeviction", "error", err)
+			sv.logger.WarnContext(ctx, "redis: neither INFO nor CONFIG GET is allowed for this user; make sure that maxmemory-policy is noeviction", "error", err)
 			return nil
 		case err != nil:
 			return wrap(err)
@@ -63,26 +75,27 @@ func (s *Store) checkServer(ctx context.Context, c redis.Cmdable) error {
 	if policy != "noeviction" && limit != "0" {
 		return fmt.Errorf("redis: maxmemory-policy is %q with maxmemory %s: %w: %w", policy, limit, mayEvict, broker.ErrEvicting)
 	}
-	s.noteEvicted(facts)
+	sv.noteEvicted(facts)
 	return nil
 }
 
-const mayEvict broker.Reason = "the server may evict what must not be forgotten: set maxmemory-policy noeviction"
+const mayEvict broker.Reason = "the server may evict live state: set maxmemory-policy noeviction"
 
-// noteEvicted compares how many keys a server has evicted with what was known: one that might
-// evict for a moment, between two looks, has lost data.
-func (s *Store) noteEvicted(facts map[string]string) {
+// noteEvicted compares the number of keys that a server has evicted with the last known
+// number. A server that could evict for a moment, between two checks, has lost data.
+func (sv *servers) noteEvicted(facts map[string]string) {
 	run, n := facts["run_id"], int64(atoi(facts["evicted_keys"]))
-	s.guard.mu.Lock()
-	before, known := s.guard.evicted[run]
-	s.guard.evicted[run] = n
-	s.guard.mu.Unlock()
+	sv.guard.mu.Lock()
+	before, known := sv.guard.evicted[run]
+	sv.guard.evicted[run] = n
+	sv.guard.mu.Unlock()
 	if known && n > before {
-		s.guard.distrust()
+		sv.guard.distrust()
 	}
 }
 
-// forbidden reports whether err is the server's refusal of a command.
+// forbidden reports whether err is the server's refusal of a command by ACL or
+// configuration.
 func forbidden(err error) bool {
 	if err == nil {
 		return false
@@ -106,8 +119,8 @@ func atoi(s string) int {
 	return n
 }
 
-// Clock asks Redis what time it is; in a Cluster, one of its masters.
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	at, err := s.client.Time(ctx).Result()
+// Clock returns the time of Redis; in a Cluster, of one of its masters.
+func (sv *servers) Clock(ctx context.Context) (time.Time, error) {
+	at, err := sv.client.Time(ctx).Result()
 	return at, wrap(err)
 }

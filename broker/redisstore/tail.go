@@ -9,29 +9,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// tail waits for the feed on behalf of every Follow of this process: one
-// connection blocks, however many wait. It only wakes them; they read for
-// themselves.
+// tail waits for the feed on behalf of every Follow of this process with one blocking
+// connection. It only wakes the waiting calls, which read the feed themselves.
 type tail struct {
-	s *Store
+	s *feedStream
 
 	mu      sync.Mutex
 	running bool
 	waiters int
-	last    streamID // everything up to here has been woken for
+	last    streamID // waiting calls were woken for all entries up to here
 	woken   chan struct{}
 }
 
-func newTail(s *Store) *tail { return &tail{s: s, woken: make(chan struct{})} }
+func newTail(s *feedStream) *tail { return &tail{s: s, woken: make(chan struct{})} }
 
-// wait returns a channel that is closed when there may be entries after seen,
-// the newest one the caller knows of. done must be called.
+// wait returns a channel that is closed when there may be entries after seen, the newest
+// entry known to the caller. done must be called.
 func (t *tail) wait(seen streamID) (woken <-chan struct{}, done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running && seen.before(t.last) {
-		// It was woken for before the caller came, or the feed was lost and the
-		// tail has not noticed yet: look again, but do not spin.
+		// The wake-up came before this call, or the feed was lost and tail has not
+		// noticed it yet: let the caller read again, after a pause.
 		soon := make(chan struct{})
 		time.AfterFunc(5*time.Millisecond, func() { close(soon) })
 		return soon, func() {}
@@ -48,8 +47,8 @@ func (t *tail) wait(seen streamID) (woken <-chan struct{}, done func()) {
 	}
 }
 
-// run ends when nobody waits any more, and at an error, which the waiters then
-// meet themselves.
+// run ends when no call waits any more, and at an error, which the waiting calls then get
+// themselves.
 func (t *tail) run() {
 	ctx := context.Background() // Close ends it by closing the connection
 	for {
@@ -65,7 +64,7 @@ func (t *tail) run() {
 			}
 			t.move(last, false)
 		case errors.Is(err, redis.Nil):
-			// Nothing new, or the feed was lost and starts again below last.
+			// No new entry, or the feed was lost and starts again below last.
 			_, _, newest, err := t.s.read(ctx, "", 1)
 			if err != nil || newest.before(last) {
 				t.move(newest, err != nil)
@@ -80,7 +79,7 @@ func (t *tail) run() {
 	}
 }
 
-// next returns where to go on reading, or that nobody waits any more.
+// next returns the id after which to continue reading, and whether any call waits.
 func (t *tail) next() (last streamID, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +87,7 @@ func (t *tail) next() (last streamID, wanted bool) {
 	return t.last, t.running
 }
 
-// move wakes everybody.
+// move sets last and wakes all waiting calls.
 func (t *tail) move(last streamID, stop bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +99,7 @@ func (t *tail) move(last streamID, stop bool) {
 	t.woken = make(chan struct{})
 }
 
-// wake wakes everybody without a reason.
+// wake wakes all waiting calls without a new entry.
 func (t *tail) wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,13 +8,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// PutTask implements broker.TaskTable. A task that is known keeps the stricter
-// of the two states, the higher counters, its due moment and its sandbox. A
-// closed one is published like one that SetState closes.
-func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) error {
+// taskKeys stores open tasks and the times at which they are due.
+type taskKeys struct {
+	keys keys
+
+	cmds *commands
+	feed *feedStream
+	gate *gateway
+	loss *lossGuard
+}
+
+// PutTask implements broker.TaskTable. A known task keeps the stricter of the two states,
+// the higher counters, its due time and its sandbox. A closed task is published as if
+// SetState had closed it.
+func (tk *taskKeys) PutTask(ctx context.Context, l broker.Live, keep time.Time) error {
 	level, err := rank(l.State)
 	if err != nil {
 		return err
@@ -30,18 +40,18 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 	if err != nil {
 		return err
 	}
-	due, now := millis(l.Due), s.now()
-	added, err := s.indexDue(ctx, "nx", l.ID, due)
+	due, now := millis(l.Due), tk.cmds.now()
+	added, err := tk.indexDue(ctx, "nx", l.ID, due)
 	if err != nil {
 		return err
 	}
-	args := putTaskScript.args(2, s.keys.task(l.ID), s.keys.leases(l.ID), level, blob, box, identity, due,
+	args := putTaskScript.args(2, tk.keys.task(l.ID), tk.keys.leases(l.ID), level, blob, box, identity, due,
 		l.Denials, l.Violations, millis(l.ClosedAt), keep.UnixMilli(), now, ttl(keep.UnixMilli(), now, margin), ownerTag(l.Task))
 	for _, t := range l.Taint {
 		args = append(args, t)
 	}
 	cmd := redis.NewSliceCmd(ctx, args...)
-	if err := s.run(ctx, cmd); err != nil {
+	if err := tk.cmds.run(ctx, cmd); err != nil {
 		return err
 	}
 	r := reply(cmd.Val())
@@ -49,34 +59,34 @@ func (s *Store) PutTask(ctx context.Context, l broker.Live, keep time.Time) erro
 		if r.num(2) == 1 {
 			return nil
 		}
-		return s.publishClose(ctx, l.ID, r.num(3), r.num(4), ownerTag(l.Task))
+		return tk.publishClose(ctx, l.ID, r.num(3), r.num(4), ownerTag(l.Task))
 	}
-	// A known task keeps its own moment. An entry that was there before may be
-	// hidden by a taker and is left alone.
+	// A known task keeps its own due time. An entry that existed before may be hidden by
+	// a taker and is left unchanged.
 	flag, held := "nx", r.num(1)
 	if added && held < due {
 		flag = "lt"
 	}
-	// Again in any case, because Due may have found an entry without a task
-	// meanwhile and dropped it.
-	_, err = s.indexDue(ctx, flag, l.ID, held)
+	// Add the entry again in any case: Due may have found it without a task in the
+	// meantime and removed it.
+	_, err = tk.indexDue(ctx, flag, l.ID, held)
 	return err
 }
 
-// SetState implements broker.TaskTable. Closing again returns the counts of the
-// first time. first is true for every other move.
-func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
+// SetState implements broker.TaskTable. Closing again returns the counts of the first
+// close. first is true for every other move.
+func (tk *taskKeys) SetState(ctx context.Context, id string, state broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
 	level, err := rank(state)
 	if err != nil {
 		return broker.Counts{}, false, err
 	}
-	key := s.keys.task(id)
-	cmd := redis.NewSliceCmd(ctx, setStateScript.args(2, key, s.keys.leases(id), level, at.UnixMilli(), keep.UnixMilli(),
-		ttl(keep.UnixMilli(), s.now(), margin), s.nonce())...)
+	key := tk.keys.task(id)
+	cmd := redis.NewSliceCmd(ctx, setStateScript.args(2, key, tk.keys.leases(id), level, at.UnixMilli(), keep.UnixMilli(),
+		ttl(keep.UnixMilli(), tk.cmds.now(), margin), tk.cmds.nonce())...)
 	if level == 3 {
-		err = s.runDurably(ctx, key, cmd)
+		err = tk.cmds.runDurably(ctx, key, cmd)
 	} else {
-		err = s.run(ctx, cmd)
+		err = tk.cmds.run(ctx, cmd)
 	}
 	if err != nil {
 		return broker.Counts{}, false, err
@@ -84,16 +94,16 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	r := reply(cmd.Val())
 	switch r.num(0) {
 	case -1:
-		return broker.Counts{}, false, s.absent(ctx, key, fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
+		return broker.Counts{}, false, tk.loss.absent(ctx, key, fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	case -2:
 		return broker.Counts{}, false, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
 	}
 	c := broker.Counts{Live: int(r.num(1)), Expired: int(r.num(2))}
 	switch {
 	case level == 3 && r.num(3) == 0:
-		err = s.publishClose(ctx, id, r.num(4), r.num(5), r.text(6))
+		err = tk.publishClose(ctx, id, r.num(4), r.num(5), r.text(6))
 	case state == broker.TaskPaused:
-		err = s.publish(ctx, id, broker.PauseMark, at.UnixMilli(), at.Add(broker.PauseKept).UnixMilli(), "")
+		err = tk.feed.publish(ctx, id, broker.PauseMark, at.UnixMilli(), at.Add(broker.PauseKept).UnixMilli(), "")
 	}
 	if err != nil {
 		return broker.Counts{}, false, err
@@ -101,47 +111,47 @@ func (s *Store) SetState(ctx context.Context, id string, state broker.TaskState,
 	return c, r.num(0) == 1, nil
 }
 
-// publishClose tells the feed and the owner of a close that is already true, then
-// notes that it did.
-func (s *Store) publishClose(ctx context.Context, id string, at, keep int64, owner string) error {
-	if err := s.publish(ctx, id, "", at, keep, owner); err != nil {
+// publishClose publishes a close that has already taken effect to the feed and the
+// owner's counts, and then records that it did.
+func (tk *taskKeys) publishClose(ctx context.Context, id string, at, keep int64, owner string) error {
+	if err := tk.feed.publish(ctx, id, "", at, keep, owner); err != nil {
 		return err
 	}
-	return s.run(ctx, redis.NewIntCmd(ctx, "hset", s.keys.task(id), "p", "1"), redis.NewIntCmd(ctx, "zrem", s.keys.due(), id))
+	return tk.cmds.run(ctx, redis.NewIntCmd(ctx, "hset", tk.keys.task(id), "p", "1"), redis.NewIntCmd(ctx, "zrem", tk.keys.due(), id))
 }
 
-// Touch implements broker.TaskTable. An unknown task is ErrNotFound. A sandbox
-// is the same when its id, attestor, subject and key are.
-func (s *Store) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
+// Touch implements broker.TaskTable. An unknown task is ErrNotFound. Two sandboxes are
+// the same if their id, attestor, subject and key are.
+func (tk *taskKeys) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
 	box, identity, err := encodeSandbox(u.Sandbox)
 	if err != nil {
 		return broker.Live{}, err
 	}
 	due := millis(u.Due)
-	args := touchScript.args(1, s.keys.task(id), due, u.Denials, u.Violations, box, identity)
+	args := touchScript.args(1, tk.keys.task(id), due, u.Denials, u.Violations, box, identity)
 	for _, t := range u.Taint {
 		args = append(args, t)
 	}
 	cmd := redis.NewCmd(ctx, args...)
-	if err := s.run(ctx, cmd); err != nil {
+	if err := tk.cmds.run(ctx, cmd); err != nil {
 		return broker.Live{}, err
 	}
 	switch cmd.Val() {
 	case int64(-1):
-		return broker.Live{}, s.absent(ctx, s.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
+		return broker.Live{}, tk.loss.absent(ctx, tk.keys.task(id), fmt.Errorf("task %s: %w", id, broker.ErrNotFound))
 	case int64(-2):
 		return broker.Live{}, fmt.Errorf("task %s: %w", id, broker.ErrTaskClosed)
 	case int64(-3):
 		return broker.Live{}, fmt.Errorf("task %s has another sandbox: %w", id, broker.ErrClaimed)
 	}
-	if _, err := s.indexDue(ctx, "lt", id, due); err != nil {
+	if _, err := tk.indexDue(ctx, "lt", id, due); err != nil {
 		return broker.Live{}, err
 	}
 	text, _ := cmd.Val().(string)
-	return s.live(ctx, id, text)
+	return tk.gate.live(ctx, id, text)
 }
 
-// reply is what a script returned: integers, and integers as strings.
+// reply is the answer of a script: integers, and integers as strings.
 type reply []any
 
 func (r reply) text(i int) string {

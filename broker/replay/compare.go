@@ -3,12 +3,13 @@ package replay
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// Examples is how many decisions a Move lists.
+// Examples is the highest number of decisions that a Move lists.
 const Examples = 50
 
 // Tally counts answers.
@@ -29,7 +30,7 @@ func (t *Tally) add(e policy.Effect) {
 	}
 }
 
-// Pair is one decision of the past with what both sets say to it.
+// Pair is a past decision with the answers of both sets.
 type Pair struct {
 	Decision
 	Live    policy.Decision `json:"live"`
@@ -39,7 +40,8 @@ type Pair struct {
 	fault   bool            // the draft could not judge it
 }
 
-// Move is what went from one effect to another, or kept it and is otherwise different.
+// Move is a group of decisions whose effect changed in the same way, or whose effect stayed and
+// whose details changed.
 type Move struct {
 	From, To policy.Effect
 	Wider    bool
@@ -48,7 +50,7 @@ type Move struct {
 	Examples []Pair // what a person refused first, then the newest
 }
 
-// Comparison is what a draft would have done, beside what the set in force does.
+// Comparison is the result of a draft beside the result of the set in force.
 type Comparison struct {
 	Looked  int // decisions that both sets judged
 	Live    Tally
@@ -61,8 +63,8 @@ type Comparison struct {
 	To      time.Time // of the oldest and the newest that was looked at
 }
 
-// Compared lets both sets decide the past again, the newest first. It ends early when
-// more says so, which is asked before each decision with the number of those done.
+// Compared decides past requests again by both sets, the newest first. Before each decision it
+// calls more with the number of finished decisions, and stops if more returns false.
 func Compared(live, draft *policy.Set, past Past, more func(done int) bool) Comparison {
 	var c Comparison
 	moves := map[way]*Move{}
@@ -107,14 +109,14 @@ func Compared(live, draft *policy.Set, past Past, more func(done int) bool) Comp
 	return c
 }
 
-// way is what a Move is about.
+// way is the pair of effects of a Move.
 type way struct {
 	from, to policy.Effect
 	wider    bool
 }
 
-// add counts p, and keeps it as an example while there is room, or for one that nobody
-// refused.
+// add counts p and keeps it as an example while there is room. An example that was refused in the
+// past makes way for one that was not.
 func (m *Move) add(p Pair) {
 	m.N++
 	at := len(m.Examples)
@@ -130,7 +132,7 @@ func (m *Move) add(p Pair) {
 
 func pair(live, draft *policy.Set, d Decision) Pair {
 	p := Pair{Decision: d}
-	// The zero decision denies: so does what cannot be judged.
+	// The zero decision denies, so a query that cannot be evaluated counts as denied.
 	p.Live, _ = live.Decide(d.Recorded.Query)
 	var err error
 	if p.Draft, err = draft.Decide(d.Recorded.Query); err != nil {
@@ -138,4 +140,32 @@ func pair(live, draft *policy.Set, d Decision) Pair {
 	}
 	p.Diff = policy.Differences(p.Live, p.Draft)
 	return p
+}
+
+// Change is a decision that the draft would have made differently.
+type Change struct {
+	Decision
+	Now   policy.Decision `json:"now"`
+	Wider bool            `json:"wider"` // the draft grants more: look at these first
+	Diff  []string        `json:"diff"`  // one line per difference
+}
+
+// Against returns the decisions that the draft would make differently.
+func Against(draft *policy.Set, decisions []Decision) []Change {
+	recorded := make([]policy.Recorded, len(decisions))
+	for i, d := range decisions {
+		recorded[i] = d.Recorded
+	}
+	var out []Change
+	for _, c := range policy.Replay(draft, recorded) {
+		diff := c.Diff
+		if c.Was.Effect == policy.Deny && c.Now.Effect == policy.Deny {
+			// The entry of a denial does not hold the part that would have been allowed.
+			diff = slices.DeleteFunc(slices.Clone(diff), func(line string) bool { return strings.HasPrefix(line, "would_allow:") })
+		}
+		if len(diff) > 0 {
+			out = append(out, Change{Decision: decisions[c.Index], Now: c.Now, Wider: c.Wider, Diff: diff})
+		}
+	}
+	return out
 }

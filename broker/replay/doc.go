@@ -1,14 +1,13 @@
-// Package replay answers "what would have changed": it reads the decisions of
-// the past from the record and lets a draft policy decide them again.
+// Package replay shows the effect of a draft policy on past requests: it reads past decisions from
+// the audit log and evaluates the draft for each.
 //
-//	read.go    Reader, and Read of an export: entries into decisions
-//	rebuild.go what the entries say about a task, its sandbox and each decision
-//	replay.go  Against: the draft's answer beside the recorded one
-//	compare.go Comparison: the draft's answers beside those of the set in force, in sum
+//	read.go    Reader, and Read for an export: from entries to decisions
+//	rebuild.go rebuilds the facts of a task, its sandbox and each decision from entries
+//	compare.go Against: the draft's answer beside the recorded one; Comparison: summary of the
+//	           draft's answers beside those of the set in force
 //
-// An entry records what was granted, asked of people or denied, and by which
-// facts; it does not repeat the query. Two things can therefore not be known:
-// what a denied or shortened request would have liked beyond what it got. A
-// draft that would grant more than was asked then looks like no change, which
-// is what a grant never exceeds anyway (I4, I5).
+// An entry records the result of a decision (granted, sent to approvers, denied) and the facts
+// behind it. It does not repeat the query. For a denied or shortened request, the part that was
+// not granted is therefore unknown. A draft that would grant more than the recorded part looks
+// like no change; a grant never exceeds the request in any case (I4, I5).
 package replay

@@ -9,11 +9,11 @@ import (
 	"io"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// maxLine is a checkpoint over very many writers.
+// maxLine is the longest accepted line in bytes: a checkpoint over very many writers.
 const maxLine = 4 << 20
 
 // Decision is one decision of the past.
@@ -24,16 +24,16 @@ type Decision struct {
 	Recorded policy.Recorded `json:"recorded"`
 }
 
-// Reader takes entries in the order of time and finds the decisions in them. The zero
-// Reader is ready.
+// Reader finds decisions in entries that come in the order of time. The zero Reader is ready for
+// use.
 type Reader struct {
 	Skipped int             // decisions that cannot be replayed because the start of their task is missing
 	Refused map[string]bool // requests to which a person said no
 	tasks   map[string]*past
 }
 
-// Add takes one entry in and returns the decision that it records, nil when it records
-// none that can be replayed.
+// Add reads one entry and returns the decision that it records, or nil if it records no decision
+// that can be replayed.
 func (r *Reader) Add(e audit.Entry) (*Decision, error) {
 	if e.TaskID == "" {
 		return nil, nil
@@ -66,15 +66,15 @@ func (r *Reader) Add(e audit.Entry) (*Decision, error) {
 	return d, nil
 }
 
-// Past is what an export says of the past.
+// Past is the result of reading an export.
 type Past struct {
 	Decisions []Decision
 	Skipped   int             // see Reader
 	Refused   map[string]bool // see Reader
 }
 
-// Read takes the decisions out of an export. Entries must be in the order of time, as
-// exports are. It proves nothing: see audit.Verify.
+// Read returns the decisions in an export. Entries must come in the order of time, as in exports
+// of ebb. Read does not verify the export; audit.Verify does.
 func Read(r io.Reader) (Past, error) {
 	var in Reader
 	var out Past
@@ -107,7 +107,7 @@ func Read(r io.Reader) (Past, error) {
 	return out, nil
 }
 
-// decides reports entries that stand for a decision of policy.
+// decides reports whether an entry records a policy decision.
 func decides(e audit.Entry) bool {
 	return e.Kind == audit.RequestCreated || e.Kind == audit.LeaseIssued && e.RequestID == ""
 }

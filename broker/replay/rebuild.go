@@ -7,19 +7,19 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// unknownTTL stands for the lifetime that a denied request asked for.
+// unknownTTL replaces the requested lifetime of a denied request, which the log does not hold.
 const unknownTTL = 15 * time.Minute
 
-// maxDepth is more than any broker delegates: a forged export must not make a chain that
-// costs its length with each entry.
+// maxDepth is above the delegation depth of any broker. It bounds the cost of a forged export with
+// a long chain of delegations.
 const maxDepth = 16
 
-// past is what the entries said so far about one task.
+// past is the state of one task as of the entries read so far.
 type past struct {
 	task       policy.Task
 	opened     time.Time
@@ -31,15 +31,15 @@ type past struct {
 	all        map[string]*past
 }
 
-// count adds what policy holds against a task, and so against those above it.
+// count adds denials and violations to the task and to its ancestors.
 func (p *past) count(denials, violations int) {
 	for ; p != nil; p = p.above {
 		p.denials, p.violations = p.denials+denials, p.violations+violations
 	}
 }
 
-// delegate begins the past of a task that p's sandbox delegated to: what it is for
-// is p's. Of a task that has begun already, as no broker writes it, nothing changes.
+// delegate starts the past of a task that p's sandbox delegated to; the new task has p's purpose.
+// If the task exists already, which no broker writes, nothing changes.
 func (p *past) delegate(id string) {
 	if p.all[id] != nil || p.task.Depth >= maxDepth {
 		return
@@ -50,7 +50,7 @@ func (p *past) delegate(id string) {
 	p.all[id] = d
 }
 
-// data are the members that matter of the entries' data.
+// data holds the members of the entries' data that replay needs.
 type data struct {
 	Name     string            `json:"name"`
 	Kind     string            `json:"kind"`
@@ -90,8 +90,8 @@ type facts struct {
 	Bound      int64             `json:"revocation_bound"`
 }
 
-// delivery is how what was asked for would have been delivered. Entries of before it was
-// recorded were about what is handed out.
+// delivery returns the requested way of delivery. Entries from before it was recorded are about
+// credentials that the sandbox receives.
 func (d data) delivery() string {
 	if d.Facts != nil {
 		return cmp.Or(d.Facts.Delivery, policy.DeliveryToken)
@@ -99,18 +99,17 @@ func (d data) delivery() string {
 	return cmp.Or(d.Delivery, policy.DeliveryToken)
 }
 
-// couldStay is that of the query: what goes by egress stays.
+// couldStay reports whether the credential would have stayed in ebb: delivery by egress.
 func (d data) couldStay() bool {
 	return d.delivery() == policy.DeliveryToken && (d.Could || d.Facts != nil && d.Facts.Could)
 }
 
-// add takes one entry in and returns the decision it records, if it records one
-// that policy made.
+// add reads one entry and returns the policy decision that it records, or nil.
 func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 	var d data
 	if len(e.Data) > 0 && watched(e.Kind) {
 		if err := json.Unmarshal(e.Data, &d); err != nil {
-			return nil, fmt.Errorf("entry %d of writer %s cannot be understood: %w", e.Seq, e.Writer, err)
+			return nil, fmt.Errorf("the data of entry %d of writer %s has another form than its kind has in this version: %w", e.Seq, e.Writer, err)
 		}
 	}
 	switch e.Kind {
@@ -179,7 +178,7 @@ func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Dec
 	if d.Facts != nil {
 		q.Taint, d.Revoking, d.Bound = d.Facts.Taint, d.Facts.Revoking, d.Facts.Bound
 	}
-	// Entries of before it was recorded are about ebb's own tokens.
+	// Entries from before the class was recorded are about ebb's own tokens.
 	q.Revocability, q.Bound = cmp.Or(d.Revoking, policy.RevocableInstant), time.Duration(d.Bound)*time.Second
 	return &policy.Recorded{Query: q, Decision: was}
 }

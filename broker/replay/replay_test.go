@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/broker/replay"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/replay"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // export links entries as a store does and prints them as an export.

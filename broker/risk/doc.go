@@ -1,12 +1,12 @@
-// Package risk says how bad a request is, and why, from facts that the broker
-// computed. It is pure: no clock, no I/O, no numbers that stand for a feeling, and
-// nothing that an agent wrote.
+// Package risk rates a request for credentials and gives the reasons. Its input is facts that the
+// broker computed. The package is pure: it has no clock and no I/O, computes no numeric score, and
+// reads no text of the agent.
 //
-//	risk.go   Facts, Level, Reason; Judge: what is known to a level with reasons
+//	risk.go   Facts, Level, Reason; Judge returns a level with its reasons
 //	rules.go  the rules, as a table
-//	title.go  TitleOf: what scopes permit, in a verb and a target
-//	rows.go   Compare: what a task can do now beside what it asks for
+//	title.go  TitleOf: the effect of scopes as a verb and a target
+//	rows.go   Compare: the task's present permissions beside the requested ones
 //
-// A rule raises the level or leaves it; none lowers it. What is not known counts as
-// the worse answer.
+// A rule raises the level or leaves it; no rule lowers it. An unknown fact counts as the worse
+// answer.
 package risk

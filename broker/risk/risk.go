@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Level is how bad a request is.
+// Level is the severity of a request.
 type Level string
 
 // Levels.
@@ -20,32 +20,32 @@ const (
 
 var order = []Level{Low, Medium, High}
 
-// Rank is the place of l among the levels, from 1; 0 = it is none.
+// Rank returns the position of l among the levels, from 1; 0 for an unknown level.
 func (l Level) Rank() int { return slices.Index(order, l) + 1 }
 
-// atLeast reports whether l is m or worse.
+// atLeast reports whether l is as severe as m or more severe.
 func (l Level) atLeast(m Level) bool { return slices.Index(order, l) >= slices.Index(order, m) }
 
-// Shown is how many reasons a person who decides is shown: the first ones.
+// Shown is the number of reasons that an approver sees. The strongest come first.
 const Shown = 3
 
-// Reason is one rule that applies.
+// Reason is one rule that applies to a request.
 type Reason struct {
 	ID    string `json:"id"` // of the rule
 	Level Level  `json:"level"`
 	Text  string `json:"text"` // one sentence of at most 12 words
 }
 
-// Result is a level and all reasons for it, the strongest first.
+// Result is a level with all reasons for it, the strongest first.
 type Result struct {
 	Level   Level    `json:"level"`
 	Reasons []Reason `json:"reasons"`
 }
 
-// Top are the reasons to show.
+// Top returns the first Shown reasons.
 func (r Result) Top() []Reason { return r.Reasons[:min(len(r.Reasons), Shown)] }
 
-// Effect is what the scopes of a request allow together.
+// Effect is the combined effect of the scopes of a request.
 type Effect struct {
 	Described  bool            `json:"described"`  // the provider's kind says what its scopes allow
 	Understood bool            `json:"understood"` // and knows all of these
@@ -54,8 +54,9 @@ type Effect struct {
 	Sentences  []string        `json:"sentences"` // what can be undone, each once
 }
 
-// EffectOf asks a driver, and the operator's words, what scopes allow together: the
-// worst of each answer. It also returns the part of them that can be undone.
+// EffectOf returns the combined effect of the scopes in set: the worst answer of each kind, by the
+// operator's configuration (words) or else by the driver d. undoable holds the scopes whose
+// effects can be undone.
 func EffectOf(d provider.Driver, words provider.Words, set scopes.Set) (e Effect, undoable scopes.Set) {
 	e = Effect{Understood: true, Writes: provider.No, Reversible: provider.Yes, Sentences: []string{}}
 	describer, can := d.(provider.Describer)
@@ -87,7 +88,8 @@ func EffectOf(d provider.Driver, words provider.Words, set scopes.Set) (e Effect
 	return e, undoable
 }
 
-// worse joins two answers of which bad is the worst; what is no answer is unknown.
+// worse returns the more severe of two answers; bad is the most severe answer of this kind. An
+// empty answer counts as unknown.
 func worse(a, b, bad provider.Answer) provider.Answer {
 	for _, x := range []provider.Answer{a, b} {
 		if x == bad {
@@ -102,7 +104,7 @@ func worse(a, b, bad provider.Answer) provider.Answer {
 	return a
 }
 
-// Facts are what rules look at.
+// Facts is the input of the rules.
 type Facts struct {
 	Effect      Effect
 	Pattern     bool           // a scope stands for many resources or actions
@@ -125,7 +127,7 @@ func (f Facts) final() bool { return f.writes() && f.Effect.Reversible != provid
 
 func (f Facts) tainted() bool { return len(f.Taint) > 0 }
 
-// Judge applies every rule.
+// Judge applies every rule to f.
 func Judge(f Facts) Result {
 	out := Result{Level: Low, Reasons: []Reason{}}
 	var said []string
@@ -142,11 +144,11 @@ func Judge(f Facts) Result {
 	return out
 }
 
-// production are the values of the task label "environment" that say so.
+// production holds the values of the task label "environment" that mean production.
 var production = []string{"production", "prod"}
 
-// Production reports whether labels, which a runner wrote, say that a task works on
-// production. Names of resources are never guessed from.
+// Production reports whether the labels, which the runner set, mark a task as working on
+// production. It does not guess from names of resources.
 func Production(labels map[string]string) bool {
 	return slices.Contains(production, labels["environment"])
 }

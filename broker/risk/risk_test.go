@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func calm() Facts {
@@ -81,8 +81,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A fact that gets worse never lowers the level, and the reasons go from the
-// strongest to the weakest, whatever comes together.
+// A fact that gets worse never lowers the level, and the reasons are sorted from the strongest to
+// the weakest, for any combination.
 func TestWorseIsNeverLower(t *testing.T) {
 	worsen := []func(*Facts){
 		func(f *Facts) { f.Effect.Writes = provider.Unknown },
@@ -160,7 +160,7 @@ func (d described) Describe(s scopes.Scope) (provider.Effect, error) {
 	return e, nil
 }
 
-// silent is a driver that says nothing of its scopes.
+// silent is a driver that does not describe its scopes.
 type silent struct{}
 
 func (silent) Check(scopes.Set) error { return nil }
@@ -202,7 +202,7 @@ func TestEffectOfIsTheWorst(t *testing.T) {
 	}
 }
 
-// Two judgements of the same are the same bytes: a digest is over them.
+// Two assessments of the same facts are the same bytes, because a digest covers them.
 func TestJudgeIsRepeatable(t *testing.T) {
 	f := calm()
 	f.Taint, f.First, f.Violations = []string{"a", "b"}, true, 2
@@ -224,8 +224,8 @@ func TestProductionIsSaidNotGuessed(t *testing.T) {
 	}
 }
 
-// TestOperatorsWords: an operator can say what the kind does not know, and can only
-// make worse what it knows.
+// TestOperatorsWords: an operator can describe an effect that the driver does not know, and
+// otherwise only describe it as worse.
 func TestOperatorsWords(t *testing.T) {
 	t.Parallel()
 	words := provider.Words{Reversible: []string{"tag", "drop", "push"}, Irreversible: []string{"wire", "read"}}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Field names a row of Compare.
@@ -22,7 +22,7 @@ const (
 	FieldBinding    Field = "binding"
 )
 
-// Row is one line of what changes if a request is approved.
+// Row is one line of the comparison between present and requested permissions.
 type Row struct {
 	Field   Field  `json:"field"`
 	Now     string `json:"now"` // "" = nothing
@@ -30,7 +30,7 @@ type Row struct {
 	Changed bool   `json:"changed"`
 }
 
-// Hold is a credential, or a grant, that a task has or asks for, at one provider.
+// Hold is a credential or a grant at one provider: one that a task has, or one that it requests.
 type Hold struct {
 	Scopes   scopes.Set
 	Audience string
@@ -38,8 +38,9 @@ type Hold struct {
 	Binding  provider.Binding
 }
 
-// Compare says what a task that has now asks for: at most one row a field. What it
-// has together counts, as it can use one after the other.
+// Compare returns the rows in which a request differs from the permissions that the task has now,
+// at most one for each field. The present permissions count together, because a task can use its
+// credentials one after the other.
 func Compare(now []Hold, asked Hold) []Row {
 	has := func(s scopes.Scope) bool {
 		return slices.ContainsFunc(now, func(h Hold) bool { return h.Audience == asked.Audience && h.Scopes.CoversScope(s) })
@@ -59,8 +60,8 @@ func Compare(now []Hold, asked Hold) []Row {
 	return append(rows, Row{FieldBinding, keys, bound(asked.Binding), len(now) > 0 && !kept})
 }
 
-// permissions are the rows of actions, resources and audiences. Where the asked
-// actions are not the same for each of the resources, each is said with its own.
+// permissions returns the rows of actions, resources and audiences. If the requested actions
+// differ between resources, the rows name the actions of each resource.
 func permissions(now []Hold, asked Hold, has func(scopes.Scope) bool) []Row {
 	want := asked.Scopes.Scopes()
 	paths, actions := parts(want)
@@ -101,8 +102,9 @@ func permissions(now []Hold, asked Hold, has func(scopes.Scope) bool) []Row {
 	return []Row{p, r, a}
 }
 
-// shownNow is how much a row lists of what a task has. What it asks for is said in full;
-// a sandbox that has very much must not make a page of it that nobody reads or sends.
+// shownNow is the highest number of present permissions that a row lists. Requested permissions
+// are listed in full. Without the bound, a sandbox with many permissions could make the page too
+// long to read, or to send.
 const shownNow = 8
 
 func some(names []string) string {
@@ -112,7 +114,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// reaches reports whether a scope's resource covers a path, whatever it may do there.
+// reaches reports whether the resource of scope s covers path. It ignores the actions of s.
 func reaches(s scopes.Scope, path string) bool {
 	there, err := scopes.New(s.Provider(), path, s.Action())
 	if err != nil {
@@ -122,8 +124,8 @@ func reaches(s scopes.Scope, path string) bool {
 	return err == nil && one.CoversScope(there)
 }
 
-// everywhere are the actions that are among can for all paths: nobody is told of
-// something the task can do that it can do in one place only.
+// everywhere returns the actions in can that hold for all paths. An action that holds for some of
+// the paths is left out, so that the row does not claim it for the others.
 func everywhere(can []scopes.Scope, paths []string) []string {
 	count := map[string]int{}
 	for _, s := range can {
@@ -133,7 +135,7 @@ func everywhere(can []scopes.Scope, paths []string) []string {
 	return slices.DeleteFunc(actions, func(a string) bool { return count[a] < len(paths) })
 }
 
-// parts are the different resources and actions of scopes, sorted.
+// parts returns the distinct resources and actions of scopes, sorted.
 func parts(of []scopes.Scope) (paths, actions []string) {
 	for _, s := range of {
 		paths, actions = append(paths, s.Resource()), append(actions, s.Action())
@@ -161,7 +163,7 @@ func names(now []Hold, name func(Hold) string) string {
 	return some(slices.Compact(out))
 }
 
-// bound says what a credential is bound to: the key of the one sandbox a task has.
+// bound describes the key binding of a credential (RFC 7800 section 3.1).
 func bound(b provider.Binding) string {
 	switch {
 	case b.X5T != "":
@@ -172,7 +174,7 @@ func bound(b provider.Binding) string {
 	return "nothing"
 }
 
-// length is a time in the words of people: minutes from two on.
+// length formats d for a person: in minutes from two minutes on.
 func length(d time.Duration) string {
 	s := int64(d / time.Second)
 	switch {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func hold(set string, left time.Duration) Hold {
@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What is not held already is always a changed permission.
+// A permission that the task does not have is always a changed permission.
 func FuzzCompareHidesNothing(f *testing.F) {
 	f.Add("x:a:read", "x:b:write", "x:a:write")
 	f.Add("x:a/**:read", "x:a/1:write", "x:a/*:*")
@@ -76,7 +76,7 @@ func FuzzCompareHidesNothing(f *testing.F) {
 		b, err2 := scopes.ParseSet(two)
 		want, err3 := scopes.ParseSet(asked)
 		if err1 != nil || err2 != nil || err3 != nil || want.Empty() || len(want.Providers()) != 1 {
-			return // no question that Compare is asked
+			return // Compare is not called with this
 		}
 		now := []Hold{{Scopes: a}, {Scopes: b}}
 		rows := Compare(now, Hold{Scopes: want})

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// rule is one line of the table: it holds when, and then says why.
+// rule is one line of the table. If its condition holds for the facts, its text is the reason.
 type rule struct {
 	id    string
 	level Level
@@ -23,7 +23,7 @@ const (
 	halfMinute = 30 * time.Second
 )
 
-// strong are the classes of evidence that cannot be used by whoever has seen them.
+// strong holds the classes of evidence that a party with a copy of the evidence cannot reuse.
 var strong = []string{"hardware", "kernel", "signed", "ticket"}
 
 func text(s string) func(Facts) string { return func(Facts) string { return s } }
@@ -32,8 +32,7 @@ func count(s string, n func(Facts) int) func(Facts) string {
 	return func(f Facts) string { return fmt.Sprintf(s, n(f)) }
 }
 
-// rules is in the order in which reasons are shown: the strongest first.
-// docs/risk.md is the same table for people.
+// rules is sorted by strength: the strongest reason first. docs/risk.md has the same table.
 var rules = []rule{
 	{"not-described", High, func(f Facts) bool { return !f.Effect.Described }, text("The provider's kind does not say what its scopes allow."),
 		[]string{"not-understood", "final-first", "final-pattern", "final-evidence", "final"}},
@@ -80,7 +79,7 @@ var rules = []rule{
 
 func weak(f Facts) bool { return !slices.Contains(strong, f.Evidence) }
 
-// read names one source; the facts list all.
+// read names one source of the taint; the facts list all.
 func read(taint []string) string {
 	s := "The task read " + taint[0]
 	if n := len(taint) - 1; n > 0 {

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Title is one verb and one target, of the broker's words and names.
+// Title is a verb and a target, in words and names of the broker only.
 type Title struct {
 	Verb     string `json:"verb"`
 	Target   string `json:"target"`         // a resource
@@ -16,7 +16,7 @@ type Title struct {
 	Provider string `json:"provider"`
 }
 
-// String is the title in one line.
+// String returns the title in one line.
 func (t Title) String() string {
 	out := t.Verb + " " + t.Target
 	if t.More > 0 {
@@ -27,7 +27,7 @@ func (t Title) String() string {
 
 var verbs = map[string]string{"write": "Write to", scopes.Any: "Do anything with", "login": "Log in to"}
 
-// TitleOf names what a set of scopes permits: what is worse than reading comes first.
+// TitleOf names the effect of a set of scopes. Actions that change something come before reading.
 func TitleOf(set scopes.Set, provider string) Title {
 	var reads, does, targets []string
 	for _, s := range set.Scopes() {
@@ -50,8 +50,8 @@ func TitleOf(set scopes.Set, provider string) Title {
 	for i := range all[1:] {
 		all[i+1] = strings.ToLower(all[i+1])
 	}
-	// A title is read in seconds: beyond two words for one name it counts, and the rows
-	// below it have all of it.
+	// An approver reads the title in seconds. From the third word for one name on, the title gives
+	// a count; the rows below it list all.
 	verb := all[0]
 	switch n := len(all) - 1; {
 	case anything:
@@ -64,7 +64,7 @@ func TitleOf(set scopes.Set, provider string) Title {
 	return Title{Verb: verb, Target: targets[0], More: len(targets) - 1, Provider: provider}
 }
 
-// reading are the actions that change nothing, in the words of the built-in policy.
+// reading holds the actions that change nothing, as the built-in policy names them.
 var reading = map[string]bool{"read": true, "list": true, "get": true}
 
 func verbOf(action string) string {

@@ -9,29 +9,28 @@ import (
 	"regexp"
 	"strings"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 const (
 	version = "s1"
 	keySize = 32 // AES-256
-	// maxSealed bounds what Open looks at: the largest handle is a token of some
+	// maxSealed is the maximum size that Open accepts: the largest handle is a token of some
 	// kilobytes.
 	maxSealed = 128 << 10
 )
 
 var (
-	// ErrNoKey is wrapped when the key is not here: it is another wrapping key's,
-	// or the place where it lives cannot be reached.
+	// ErrNoKey is wrapped when the key is not available: it belongs to another wrapping key, or its
+	// location cannot be reached.
 	ErrNoKey = errors.New("the sealing key is not available")
-	// ErrDamaged is wrapped when the sealed text was altered or belongs to another
-	// lease.
+	// ErrDamaged is wrapped when the sealed text was altered or belongs to another lease.
 	ErrDamaged = errors.New("the sealed text is damaged or belongs elsewhere")
 )
 
-// idForm is 16 hex digits: the second in which the key was made, so that ids sort by
-// age, and 8 at random. Wrapping binds a key to its id, and so to its age: whoever can
-// write the database alone cannot make an old key the newest again.
+// idForm is 16 hex digits: 8 for the second in which the key was made, so that ids sort by age,
+// and 8 random ones. Wrapping binds a key to its id and so to its age. An attacker with write
+// access to the database alone cannot make an old key the newest again.
 var idForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // box seals with one data key.
@@ -48,13 +47,13 @@ func newBox(id string, key []byte) (box, error) {
 	if err != nil {
 		return box{}, err
 	}
-	// Random nonces of 96 bits: a key may seal 2^32 times (NIST SP 800-38D section
-	// 8.3) and is replaced long before that.
+	// Random nonces of 96 bits: a key may seal 2^32 times (NIST SP 800-38D section 8.3) and is
+	// replaced long before that.
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	return box{id, aead}, err
 }
 
-// bound is the associated data: which form, which key, which lease.
+// bound returns the associated data: the version of the form, the key and the lease.
 func bound(id, leaseID string) []byte {
 	return []byte("ebb " + version + "\x00" + id + "\x00" + leaseID)
 }
@@ -76,7 +75,7 @@ func (b box) open(leaseID, body string) (provider.Secret, error) {
 	return provider.NewSecret(string(pt)), nil
 }
 
-// split takes a sealed text apart.
+// split splits a sealed text into its parts.
 func split(sealed string) (id, body string, err error) {
 	v, rest, _ := strings.Cut(sealed, ".")
 	id, body, ok := strings.Cut(rest, ".")

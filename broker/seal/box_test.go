@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 const lease, other = "lse_0192f0c1a2b37c3d8e9f00112233aabb", "lse_0192f0c1a2b37c3d8e9f00112233aabc"
@@ -51,7 +51,7 @@ func TestBoxOpensForItsLeaseAlone(t *testing.T) {
 	}
 }
 
-// Every byte counts: whatever is altered, cut or added, nothing opens.
+// If any byte is altered, removed or added, the text does not open.
 func TestBoxNoticesEveryChange(t *testing.T) {
 	b := testBox(t, "0011223344556677", 'k')
 	text := b.seal(lease, provider.NewSecret("canary-handle"))

@@ -1,17 +1,16 @@
-// Package seal keeps revocation handles, and whatever else of a third party must
-// be kept, unreadable at rest. Two tiers of keys: data keys seal handles, and live
-// wrapped in the database beside them, so that replicas share them; a wrapping key
-// that lives elsewhere opens data keys.
+// Package seal encrypts revocation handles and other third-party secrets at rest, with two tiers
+// of keys. Data keys encrypt the secrets; they are stored wrapped in the database, so that
+// replicas share them. A wrapping key outside of the database unwraps the data keys.
 //
-//	box.go     the sealed form: AES-256-GCM, key id in front, lease id bound to it
-//	seal.go    Wrapper, Store, and Ring: which data key seals, which open
-//	move.go    Moved: from one place of the wrapping key to another
-//	load.go    Ring.Maintain: load, first key, next key, keys wrapped anew
+//	box.go     the sealed form: AES-256-GCM, with the key id as prefix and bound to the lease id
+//	seal.go    Wrapper, Store, and Ring: the sealing data key and the keys that open; Moved: from
+//	           one location of the wrapping key to another
+//	load.go    Ring.Maintain: load keys, make the first and the next key, wrap keys again
 //
-// A folder below is one place where the wrapping key can live; all lists them, and
-// sealtest is the suite that each passes.
+// Each subdirectory implements one location of the wrapping key; all lists them, and sealtest is
+// the test suite of each.
 //
-// Nothing is guessed: when the store holds keys that the wrapping key does not
-// open, no new data key is made, because other replicas could not read what it
-// seals. Sealing fails closed, and revocations wait until the key is back.
+// If the store holds keys that the wrapping key does not open, the Ring makes no new data key,
+// because other replicas could not read secrets that the new key seals. Sealing then fails, and
+// revocations wait until the wrapping key is back.
 package seal

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Maintain loads what the store has, makes the first key or the next one when it
-// is time, and wraps keys anew whose wrapping key was replaced. Call it every few
-// minutes. Its error is also Err.
+// Maintain loads the stored data keys, makes the first key or the next one when it is due, and
+// wraps data keys again after a change of the wrapping key. Call it every few minutes. Err returns
+// its error, too.
 func (r *Ring) Maintain(ctx context.Context) error {
 	r.maintain.Lock()
 	defer r.maintain.Unlock()
@@ -39,12 +39,12 @@ func (r *Ring) load(ctx context.Context) error {
 	newest := newestOf(stored, now)
 	switch age := now.Sub(madeAt(newest.ID)); {
 	case closed != nil && !r.has(newest.ID):
-		// A key of our own would be one that nobody else opens.
+		// A new data key would be one that the other replicas cannot open.
 		return closed
 	case newest.ID == "" || age >= r.cfg.RotateEvery:
 		made, err := r.next(ctx)
 		if err != nil {
-			if newest.ID != "" { // the old one goes on sealing
+			if newest.ID != "" { // the old key continues to seal
 				r.use(newest.ID)
 			}
 			return errors.Join(closed, err)
@@ -55,11 +55,11 @@ func (r *Ring) load(ctx context.Context) error {
 	return closed
 }
 
-// aheadBy is how far the clock of a replica may be ahead.
+// aheadBy is the tolerated lead of a replica's clock.
 const aheadBy = 5 * time.Minute
 
-// newestOf is the key that seals. What claims to be from the future, or is no id of a
-// key, never does.
+// newestOf returns the sealing key. A key whose id names a future time, or has another form, is
+// never it.
 func newestOf(keys []Key, now time.Time) (newest Key) {
 	for _, k := range keys {
 		if idForm.MatchString(k.ID) && !madeAt(k.ID).After(now.Add(aheadBy)) && k.ID > newest.ID {
@@ -69,7 +69,7 @@ func newestOf(keys []Key, now time.Time) (newest Key) {
 	return newest
 }
 
-// madeAt is when a key was made, by its id.
+// madeAt returns the time at which a key was made, from its id.
 func madeAt(id string) time.Time {
 	if !idForm.MatchString(id) {
 		return time.Time{}
@@ -97,8 +97,7 @@ func (r *Ring) keep(b box) {
 	r.boxes[b.id] = b
 }
 
-// unwrap makes a stored key usable, once, and wraps it anew when its wrapping key
-// was replaced.
+// unwrap makes a stored key usable, once, and wraps it again after a change of the wrapping key.
 func (r *Ring) unwrap(ctx context.Context, k Key) error {
 	stale := r.cfg.Wrapper.Stale(ctx, k.Wrapped)
 	if r.has(k.ID) && !stale {
@@ -126,8 +125,8 @@ func (r *Ring) unwrap(ctx context.Context, k Key) error {
 	return nil
 }
 
-// wrap opens what it wrapped: whoever may encrypt and not decrypt would notice at
-// the next start, when it is too late.
+// wrap wraps a data key and unwraps it again as a check. Otherwise a missing permission to decrypt
+// would show at the next start only, when the key is lost.
 func (r *Ring) wrap(ctx context.Context, id string, key []byte) (string, error) {
 	wrapped, err := r.cfg.Wrapper.Wrap(ctx, id, key)
 	if err != nil {
@@ -138,12 +137,12 @@ func (r *Ring) wrap(ctx context.Context, id string, key []byte) (string, error) 
 		err = ErrDamaged
 	}
 	if err != nil {
-		return "", fmt.Errorf("what was wrapped does not open: %w", err)
+		return "", fmt.Errorf("the new data key cannot be unwrapped again, so it is not used; check that ebb may decrypt with the wrapping key: %w", err)
 	}
 	return wrapped, nil
 }
 
-// next makes a data key. It counts only when the store has it.
+// next makes a data key, which is used only after the store has accepted it.
 func (r *Ring) next(ctx context.Context) (Key, error) {
 	key := make([]byte, keySize+4)
 	_, _ = rand.Read(key) // never fails (crypto/rand)

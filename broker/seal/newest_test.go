@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A key that claims to be from the future seals nothing, however it came there; one
-// from a clock that is a little fast does.
+// A key whose id names a future time never becomes the sealing key; one from a clock that is
+// slightly fast does.
 func TestNothingFromTheFutureSeals(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0x60000000, 0)

@@ -8,38 +8,38 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Wrapper is the wrapping key, wherever it lives. Implementations are safe for
-// concurrent use and honour the deadline of a context.
+// Wrapper is the wrapping key, independent of its location. Implementations are safe for concurrent
+// use and honour the deadline of a context.
 type Wrapper interface {
 	// Wrap encrypts a data key of 32 bytes so that only its id opens it again. The
 	// result is printable ASCII.
 	Wrap(ctx context.Context, id string, key []byte) (wrapped string, err error)
-	// Unwrap wraps ErrNoKey when another wrapping key would be needed.
+	// Unwrap wraps ErrNoKey when the text needs another wrapping key.
 	Unwrap(ctx context.Context, id, wrapped string) (key []byte, err error)
-	// Stale reports that wrapped was not made by the newest version of the
-	// wrapping key; false when that cannot be told now.
+	// Stale reports that wrapped was not made by the newest version of the wrapping key; false when
+	// that is not known.
 	Stale(ctx context.Context, wrapped string) bool
-	// Check says why, from some time on, the wrapping key will not open what it has
-	// wrapped: data keys in use hide that until the next start. nil when it will, or
-	// when that cannot be told now. It is asked every minute.
+	// Check returns an error if the wrapping key will no longer open data keys. Data keys that are
+	// in use hide that until the next start. It returns nil if the key works or its state is
+	// unknown. The Ring calls it every minute.
 	Check(ctx context.Context) error
 }
 
-// Key is a data key as the store keeps it.
+// Key is a data key in its stored form.
 type Key struct {
 	ID        string // 16 hex digits
 	Wrapped   string
 	CreatedAt time.Time // for people: its age is in its id
 }
 
-// Store keeps data keys; replicas share it.
+// Store stores data keys; replicas share it.
 type Store interface {
 	SealingKeys(context.Context) ([]Key, error) // oldest first
 	AddSealingKey(context.Context, Key) error   // an id that exists is an error
-	// RewrapSealingKey replaces the wrapped form if it still is old; else nothing.
+	// RewrapSealingKey replaces the wrapped form if it still is old; otherwise it changes nothing.
 	RewrapSealingKey(ctx context.Context, id, old, wrapped string) error
 }
 
@@ -62,24 +62,24 @@ type Ring struct {
 	mu     sync.RWMutex
 	boxes  map[string]box
 	newest string // "" = none: sealing fails
-	err    error  // why, or what of the last maintenance failed
+	err    error  // why there is none, or the error of the last maintenance
 	looked time.Time
 }
 
-// lookAgain bounds how often an unknown key makes Open ask the store.
+// lookAgain is the minimum interval at which Open asks the store for an unknown key.
 const lookAgain = 5 * time.Second
 
-// New makes a ring and loads it. A wrapping key that cannot be reached now is no
-// error: Err says so, sealing and opening fail, and Maintain tries again.
+// New makes a ring and loads its keys. If the wrapping key cannot be reached, New returns no error:
+// Err reports it, sealing and opening fail, and Maintain tries again.
 func New(ctx context.Context, c Config) (*Ring, error) {
 	if c.Wrapper == nil || c.Store == nil {
-		return nil, errors.New("seal: a wrapper and a store are required")
+		return nil, errors.New("seal: Config.Wrapper and Config.Store are required")
 	}
 	if c.RotateEvery == 0 {
 		c.RotateEvery = 30 * 24 * time.Hour
 	}
 	if c.RotateEvery < time.Minute {
-		return nil, errors.New("seal: rotate at most every minute")
+		return nil, fmt.Errorf("seal: RotateEvery is %s; it must be at least 1m", c.RotateEvery)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -118,11 +118,11 @@ func (r *Ring) Seal(leaseID string, s provider.Secret) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("seal: %w: %w", ErrNoKey, r.err)
 	case leaseID == "" || s.Empty():
-		return "", errors.New("seal: a lease and a secret are required")
+		return "", errors.New("seal: the lease id and the secret must not be empty")
 	}
 	sealed := b.seal(leaseID, s)
 	if len(sealed) > maxSealed {
-		return "", errors.New("seal: the secret is larger than any handle")
+		return "", fmt.Errorf("seal: the sealed secret has %d bytes; the limit is %d", len(sealed), maxSealed)
 	}
 	return sealed, nil
 }
@@ -144,7 +144,7 @@ func (r *Ring) Open(leaseID, sealed string) (provider.Secret, error) {
 	return s, nil
 }
 
-// box finds a key, also one that another replica has just made.
+// box returns a key, also one that another replica has just made.
 func (r *Ring) box(id string) (box, bool) {
 	r.mu.RLock()
 	b, ok := r.boxes[id]
@@ -162,4 +162,26 @@ func (r *Ring) box(id string) (box, bool) {
 	defer r.mu.RUnlock()
 	b, ok = r.boxes[id]
 	return b, ok
+}
+
+// Moved wraps with to, and also opens texts that from has wrapped. The maintenance of a Ring
+// thereby moves data keys to another location of the wrapping key; afterwards from is not needed.
+func Moved(to, from Wrapper) Wrapper { return moved{to, from} }
+
+type moved struct {
+	Wrapper         // Stale returns true for texts of from
+	from    Wrapper // opens only
+}
+
+// Unwrap implements Wrapper.
+func (m moved) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error) {
+	key, err := m.Wrapper.Unwrap(ctx, id, wrapped)
+	if !errors.Is(err, ErrNoKey) {
+		return key, err
+	}
+	key, old := m.from.Unwrap(ctx, id, wrapped)
+	if old != nil {
+		return nil, errors.Join(err, old)
+	}
+	return key, nil
 }

@@ -7,20 +7,21 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// An answer counts once its request waits no longer: until then who decides as well as audits
-// would read the first answer from the sums.
+// figureVotes selects votes on requests that no longer wait. A vote on a pending request
+// is left out: otherwise approvers and auditors could read the first of two votes from
+// the sums.
 const figureVotes = "SELECT v.voter, v.voter_groups, v.approve, v.voted_at, r.created_at, r.ask FROM votes v JOIN requests r ON r.id = v.request_id " +
 	"WHERE v.voted_at >= ? AND v.voted_at < ? AND (r.state <> 'pending' OR r.expires_at <= ?) ORDER BY v.voted_at DESC, v.request_id DESC, v.place DESC"
 
-// decisions are the votes of a window on requests that do not wait any more. They are few, as people are slow: medians are not
-// for SQL.
-func (s *Store) decisions(ctx context.Context, from, to, now int64) ([]broker.Decision, error) {
+// decisions returns the votes of a window on requests that no longer wait, newest first.
+// Medians are computed in Go, because the votes are few.
+func (fs *figureStore) decisions(ctx context.Context, from, to, now int64) ([]broker.Decision, error) {
 	groups, asks := read[[]string]{}, read[policy.Approval]{}
-	return collect(ctx, s.engine.read(), figureVotes, []any{from, to, now}, func(row scan) (broker.Decision, error) {
+	return collect(ctx, fs.engine.read(), figureVotes, []any{from, to, now}, func(row scan) (broker.Decision, error) {
 		var d broker.Decision
 		var of, ask string
 		var approve, at, made int64
@@ -47,7 +48,7 @@ func (s *Store) decisions(ctx context.Context, from, to, now int64) ([]broker.De
 	})
 }
 
-// read keeps what JSON texts say: the same few are in many rows.
+// read caches parsed JSON texts by their text: the same few texts are in many rows.
 type read[T any] map[string]T
 
 func (r read[T]) of(text string) (T, error) {
@@ -62,21 +63,21 @@ func (r read[T]) of(text string) (T, error) {
 	return v, err
 }
 
-// deaths are those of a window, by provider.
-func (s *Store) deaths(ctx context.Context, from, to int64) ([]broker.Deaths, error) {
+// revocationTimes returns how long revocations at each provider took in a window.
+func (fs *figureStore) revocationTimes(ctx context.Context, from, to int64) ([]broker.RevocationTimes, error) {
 	type rank struct {
 		provider string
 		n, at    int
 		took     int64
 	}
-	ranks, err := collect(ctx, s.engine.read(), figureDeaths, []any{from, to}, func(row scan) (r rank, err error) { return r, row(&r.provider, &r.n, &r.at, &r.took) })
+	ranks, err := collect(ctx, fs.engine.read(), figureRevocations, []any{from, to}, func(row scan) (r rank, err error) { return r, row(&r.provider, &r.n, &r.at, &r.took) })
 	if err != nil {
 		return nil, err
 	}
-	by := map[string]*broker.Deaths{}
-	of := func(provider string) *broker.Deaths {
+	by := map[string]*broker.RevocationTimes{}
+	of := func(provider string) *broker.RevocationTimes {
 		if by[provider] == nil {
-			by[provider] = &broker.Deaths{Provider: provider}
+			by[provider] = &broker.RevocationTimes{Provider: provider}
 		}
 		return by[provider]
 	}
@@ -98,7 +99,7 @@ func (s *Store) deaths(ctx context.Context, from, to int64) ([]broker.Deaths, er
 		how      broker.Proof
 		n        int
 	}
-	proofs, err := collect(ctx, s.engine.read(), figureProofs, []any{from, to}, func(row scan) (p proof, err error) { return p, row(&p.provider, &p.how, &p.n) })
+	proofs, err := collect(ctx, fs.engine.read(), figureProofs, []any{from, to}, func(row scan) (p proof, err error) { return p, row(&p.provider, &p.how, &p.n) })
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +113,10 @@ func (s *Store) deaths(ctx context.Context, from, to int64) ([]broker.Deaths, er
 			d.Forced = p.n
 		}
 	}
-	out := make([]broker.Deaths, 0, len(by))
+	out := make([]broker.RevocationTimes, 0, len(by))
 	for _, d := range by {
 		out = append(out, *d)
 	}
-	slices.SortFunc(out, func(a, b broker.Deaths) int { return cmp.Compare(a.Provider, b.Provider) })
+	slices.SortFunc(out, func(a, b broker.RevocationTimes) int { return cmp.Compare(a.Provider, b.Provider) })
 	return out, nil
 }

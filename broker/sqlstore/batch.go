@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// settle commits the units together if it can, else each by itself, and tells
-// every one its outcome.
+// settle commits the units together if possible, otherwise each by itself, and sends each
+// unit its outcome.
 func (c *committer) settle(units []*unit) {
 	err := c.attempt(units)
 	if err == nil {
@@ -37,10 +37,11 @@ func (c *committer) settle(units []*unit) {
 	}
 }
 
-// sift settles a batch in which a lease has lost the race against the end of its
-// task: the end of a busy task must not cost every unit beside it a commit of its
-// own. Those that lost are told, then the leases go on by themselves, before what
-// may close another of their tasks. On an error it returns who is not settled.
+// sift settles a batch in which the task of a lease was closed first. Without it, the
+// close of a busy task would cost every other unit of the batch a commit of its own. The
+// leases of closed tasks get ErrTaskClosed. The other leases are committed first, before
+// units that may close one of their tasks. On an error, sift returns the units without an
+// outcome.
 func (c *committer) sift(units []*unit) ([]*unit, error) {
 	var ids []string
 	for _, u := range units {
@@ -83,7 +84,7 @@ func closedTask(u *unit) error {
 	return fmt.Errorf("task %s: %w", u.lease.TaskID, broker.ErrTaskClosed)
 }
 
-// each reports whether units that failed together should run one by one.
+// each reports whether units that failed as a batch should run one by one.
 func (c *committer) each(err error) bool { return refusal(err) || c.engine.lone(err) }
 
 func (c *committer) fail(u *unit, err error) {
@@ -95,7 +96,7 @@ func (c *committer) fail(u *unit, err error) {
 	}
 	if !refusal(err) {
 		c.metrics.failures.Inc()
-		alone := c.engine.lone(err) // the fault of what was to be written
+		alone := c.engine.lone(err) // the written data is at fault
 		if err = c.engine.explain(err); !alone {
 			c.outcomes.fail(err)
 		}
@@ -103,11 +104,11 @@ func (c *committer) fail(u *unit, err error) {
 	u.done <- err
 }
 
-// attempt runs units in one transaction and tells those that are settled. On an
-// error none is, and nothing of the transaction remains, unless the error wraps
-// ErrUnknown. A connection that broke before the commit was sent, a deadlock, and a
-// place in the chain that turns out to be taken by a commit of our own that came
-// through late, are tried again: this transaction cannot have been committed.
+// attempt runs units in one transaction and sends an outcome to each settled unit. On an
+// error no unit is settled, and nothing of the transaction remains unless the error wraps
+// ErrUnknown. It retries after a connection that broke before the commit was sent, after
+// a deadlock, and when a late commit of this process took the place in the chain: in
+// these cases the transaction cannot have been committed.
 func (c *committer) attempt(units []*unit) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	defer cancel()
@@ -129,8 +130,8 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		return err
 	}
 	mark := c.chain.Mark()
-	// A connection that was idle may be dead: a begin by itself finds out while
-	// it is certain that nothing was committed.
+	// An idle connection may be broken. A separate BEGIN detects that while nothing can
+	// have been committed yet.
 	begun := slices.ContainsFunc(units, func(u *unit) bool { return u.work != nil }) || time.Since(c.used) > time.Second
 	if begun {
 		if err := c.sess.say(ctx, c.engine.begin); err != nil {
@@ -161,11 +162,11 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// undo leaves the connection and the chain as they were before the transaction,
-// or gives both up when that cannot be known.
+// undo restores the connection and the chain to their state before the transaction. It
+// drops both when their state is not known.
 func (c *committer) undo(ctx context.Context, mark audit.Chain, err error) {
 	if errors.Is(err, ErrUnknown) {
-		c.log.Error("a commit of the journal has an unknown outcome", "error", err)
+		c.log.Error("a commit to the database has an unknown outcome", "error", err)
 		c.drop()
 		return
 	}
@@ -181,8 +182,8 @@ func (c *committer) rollback(ctx context.Context) error {
 	return c.sess.say(ctx, "ROLLBACK")
 }
 
-// apply runs the units inside the open transaction. Units that refused before
-// they wrote anything are returned with their reason; the others go on.
+// apply runs the units inside the open transaction. It returns the units that refused
+// before they wrote, each with its reason, and continues with the others.
 func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, error) {
 	var refused map[*unit]error
 	leases, entries := c.leases[:0], c.entries[:0]
@@ -215,11 +216,11 @@ func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, 
 	return refused, nil
 }
 
-// chunk is how many rows one statement inserts at most: far below the limit on
-// parameters of either engine, and few enough texts to keep all prepared.
+// chunk is the maximum number of rows of one INSERT. It is far below the parameter limit
+// of both engines, and keeps the number of prepared texts small.
 const chunk = 64
 
-// statements are the inserts of the leases and entries that apply gathered.
+// statements returns the inserts of the leases and entries that apply collected.
 func (c *committer) statements() []statement {
 	out, args := c.inserts[:0], c.args[:0]
 	add := func(b *bulk, n int, row func(i int)) {

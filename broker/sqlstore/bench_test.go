@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // openOne opens the task tsk_1, unless an earlier run did.
@@ -34,7 +34,7 @@ func mustOpenOne(t *testing.T, s *sqlstore.Store) *sqlstore.Store {
 	return s
 }
 
-// mint is what one mint of an own token appends.
+// mint returns the record that one mint of an own token appends.
 func mint(task string) broker.Record {
 	l := storetest.Lease(task)
 	data, _ := json.Marshal(map[string]any{
@@ -95,8 +95,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads from a journal of 200,000 leases, half of them live, in
-// 1,000 tasks of which each tenth is closed.
+// BenchmarkRead reads from a database with 200,000 leases, half of them live, in 1,000
+// tasks. Every tenth task is closed.
 func BenchmarkRead(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		b.Run(engine, func(b *testing.B) {

@@ -5,17 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/people"
 )
+
+// emergencyStore stores break-glass periods.
+type emergencyStore struct {
+	com    *committer
+	engine *engine
+}
 
 const breakGlassColumns = "id, person, also, incident, reason, ttl, most, asked_at, proof, proved_at, acr, begun_at, ends_at, ended_at, ended_by, used, reviewed_at, reviewed_by, note, session, in_groups"
 
 // BeginBreakGlass implements broker.BreakGlassStore.
-func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since time.Time, most int, e audit.Entry) error {
+func (em *emergencyStore) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since time.Time, most int, e audit.Entry) error {
 	also, err1 := json.Marshal(g.Also)
 	groups, err2 := json.Marshal(g.Groups)
 	if err := errors.Join(err1, err2); err != nil {
@@ -29,7 +35,7 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 	if err != nil {
 		return err
 	}
-	err = s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
+	err = em.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
 		u.entries = nil
 		if err := mayBegin(ctx, sess, g, since, most); err != nil {
 			return err
@@ -41,7 +47,7 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 			return err
 		}
 		if k == 0 {
-			return fmt.Errorf("one is open, or what proves it was used: %w", broker.ErrExists)
+			return fmt.Errorf("another period is open, or its proof was used before: %w", broker.ErrExists)
 		}
 		u.entries = drafts
 		return nil
@@ -52,12 +58,13 @@ func (s *Store) BeginBreakGlass(ctx context.Context, g broker.BreakGlass, since 
 	return nil
 }
 
-// beginning is the advisory lock of who begins a break-glass: no constraint knows that two
-// names are of one person.
+// beginning is the key of the advisory lock that serializes the beginning of break-glass
+// periods. A constraint cannot do it: two names may belong to one person.
 const beginning = 0x6562622d676c6173
 
-// mayBegin waits for others that begin, and writes to the row of the session: who ends it
-// waits for this, or this waits for them and then finds no row.
+// mayBegin waits for concurrent beginnings and writes to the row of the session. A
+// concurrent end of the session therefore waits for mayBegin, or mayBegin waits and then
+// finds no row.
 func mayBegin(ctx context.Context, sess *session, g broker.BreakGlass, since time.Time, most int) error {
 	if sess.e.lock != "" {
 		if _, err := sess.exec(ctx, "SELECT pg_advisory_xact_lock(?)", int64(beginning)); err != nil {
@@ -80,34 +87,34 @@ func mayBegin(ctx context.Context, sess *session, g broker.BreakGlass, since tim
 		switch {
 		case !g.SamePerson(o):
 		case o.EndedAt.IsZero():
-			return fmt.Errorf("one is open: %w", broker.ErrExists)
+			return fmt.Errorf("another period is open: %w", broker.ErrExists)
 		default:
 			begun++
 		}
 	}
 	if begun >= most {
-		return fmt.Errorf("%d since then: %w", begun, broker.ErrCap)
+		return fmt.Errorf("%d periods have begun in the window: %w", begun, broker.ErrCap)
 	}
 	return nil
 }
 
 // EndBreakGlass implements broker.BreakGlassStore.
-func (s *Store) EndBreakGlass(ctx context.Context, id, by string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
-	return s.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET ended_at = ?, ended_by = ? WHERE ended_at = 0 AND id = ?", millis(at), by, id)
+func (em *emergencyStore) EndBreakGlass(ctx context.Context, id, by string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
+	return em.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET ended_at = ?, ended_by = ? WHERE ended_at = 0 AND id = ?", millis(at), by, id)
 }
 
 // ReviewBreakGlass implements broker.BreakGlassStore.
-func (s *Store) ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
+func (em *emergencyStore) ReviewBreakGlass(ctx context.Context, id, by, note string, at time.Time, entry broker.BreakGlassEntry) (broker.BreakGlass, error) {
 	if err := storable(by, note); err != nil {
 		return broker.BreakGlass{}, err
 	}
-	return s.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET reviewed_at = ?, reviewed_by = ?, note = ? WHERE reviewed_at = 0 AND id = ?", millis(at), by, note, id)
+	return em.moveBreakGlass(ctx, id, entry, "UPDATE break_glass SET reviewed_at = ?, reviewed_by = ?, note = ? WHERE reviewed_at = 0 AND id = ?", millis(at), by, note, id)
 }
 
-// moveBreakGlass runs a statement that exactly one caller wins, and puts on the record what
-// the row says after it: no approval is counted under it any more.
-func (s *Store) moveBreakGlass(ctx context.Context, id string, entry broker.BreakGlassEntry, text string, args ...any) (out broker.BreakGlass, err error) {
-	err = s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
+// moveBreakGlass runs an UPDATE that only one caller can win, and writes an audit entry
+// of the row after it. No later approval can be counted under the period.
+func (em *emergencyStore) moveBreakGlass(ctx context.Context, id string, entry broker.BreakGlassEntry, text string, args ...any) (out broker.BreakGlass, err error) {
+	err = em.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, u *unit) error {
 		u.entries = nil
 		n, err := sess.exec(ctx, text, args...)
 		if err != nil {
@@ -131,9 +138,9 @@ func (s *Store) moveBreakGlass(ctx context.Context, id string, entry broker.Brea
 }
 
 // BreakGlasses implements broker.BreakGlassStore.
-func (s *Store) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]broker.BreakGlass, error) {
+func (em *emergencyStore) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]broker.BreakGlass, error) {
 	if f.Limit < 0 || f.Limit > maxLimit {
-		return nil, fmt.Errorf("break-glass: a page of %d: ask for 1 to %d", f.Limit, maxLimit)
+		return nil, fmt.Errorf("break-glass: the limit is %d: ask for 1 to %d", f.Limit, maxLimit)
 	}
 	n := f.Limit
 	if n == 0 {
@@ -148,7 +155,7 @@ func (s *Store) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]
 	if names := f.ReviewedOf; len(names) > 0 {
 		args := make([]any, len(names))
 		for i, n := range names {
-			args[i] = strings.ToLower(n)
+			args[i] = people.Folded(n)
 		}
 		w.add("(reviewed_at = 0 OR lower(person) IN ("+marks(len(names))+"))", args...)
 	}
@@ -158,9 +165,9 @@ func (s *Store) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]
 	if f.After != "" {
 		w.add("id < ?", f.After)
 	}
-	out, err := collect(ctx, s.engine.read(), "SELECT "+breakGlassColumns+" FROM break_glass"+w.String()+fmt.Sprintf(" ORDER BY id DESC LIMIT %d", n), w.args, scanBreakGlass)
+	out, err := collect(ctx, em.engine.read(), "SELECT "+breakGlassColumns+" FROM break_glass"+w.String()+fmt.Sprintf(" ORDER BY id DESC LIMIT %d", n), w.args, scanBreakGlass)
 	if err != nil {
-		return nil, fmt.Errorf("break-glass: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("break-glass: %w", em.engine.explain(err))
 	}
 	return out, nil
 }
@@ -176,8 +183,8 @@ func scanBreakGlass(row scan) (g broker.BreakGlass, err error) {
 	return g, errors.Join(json.Unmarshal([]byte(also), &g.Also), json.Unmarshal([]byte(groups), &g.Groups))
 }
 
-// useBreakGlass counts one approval of a voter under a period that is open: the row keeps
-// out an end that comes at the same moment.
+// useBreakGlass counts one approval of a voter under an open period. The row lock
+// excludes a concurrent end of the period.
 func useBreakGlass(ctx context.Context, s *session, v broker.Vote) error {
 	at, begun := millis(v.At), millis(v.At.Add(broker.ClockSkew))
 	n, err := s.exec(ctx, "UPDATE break_glass SET used = used + 1 WHERE id = ? AND person = ? AND ended_at = 0 AND reviewed_at = 0 AND begun_at <= ? AND ends_at > ? AND used < most", v.BreakGlass, v.By, begun, at)

@@ -9,51 +9,51 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// maxBatch bounds a transaction: what waits longer than that many units takes
-// the next one.
+// maxBatch is the maximum number of units of one transaction. Further units go into the
+// next.
 const maxBatch = 256
 
-// Where a unit is on its way.
+// The states of a unit.
 const (
 	queued int32 = iota
 	taken
 	withdrawn
 )
 
-// unit is one durable unit on its way through the committer.
+// unit is one durable change: all of its writes are committed in one transaction, or none.
 type unit struct {
-	// work runs compare-and-swaps. It may run again after a rollback, and it
-	// refuses before it writes. It may choose the lease and entries, and an answer
-	// other than success for what it wrote.
+	// work runs the compare-and-swaps. It may run again after a rollback, and it refuses
+	// before it writes. It may set lease, entries, and an answer that is returned in
+	// place of success.
 	work    func(ctx context.Context, s *session, u *unit) error
 	lease   *broker.Lease
 	entries []audit.Entry
 	answer  error
 	late    bool // see broker.Record
-	probe   bool // a write of Writable
+	probe   bool // the probe of Writable
 
 	place atomic.Int32
 	done  chan error
 }
 
-// durable is the last entry of this run's chain that is known to be committed, and why the
-// database was found not to have it.
+// durable holds the last committed entry of this run's chain, and the error if the
+// database was found without that entry.
 type durable struct {
 	head audit.Head
 	lost error
 }
 
-// committer is the one writer. Units wait in a bounded queue.
+// committer is the only writer. Units wait in a bounded queue.
 type committer struct {
 	log     *slog.Logger
 	engine  *engine
 	metrics *metrics
 	queue   chan *unit
-	time    time.Duration // that a batch may take
+	time    time.Duration // limit for one batch
 
 	outcomes outcomes
 
@@ -62,19 +62,19 @@ type committer struct {
 	once    sync.Once
 
 	// Owned by run.
-	sess   *session // nil: to be opened, and the chain to be read back
+	sess   *session // nil: not connected; connecting also reads the end of the chain
 	chain  *audit.Chain
 	writer string
-	used   time.Time // when the connection was last known to work
-	lost   error     // the database lacks what this run committed: nothing is written any more
+	used   time.Time // when the connection last worked
+	lost   error     // set when the database lacks an entry that this run committed; all later writes fail with it
 
-	durable atomic.Pointer[durable] // what others may know of it
-	shared  int                     // units of the batch before
+	durable atomic.Pointer[durable] // the part of the state that other goroutines read
+	shared  int                     // prompt units of the previous batch
 	took    time.Duration
-	urgent  bool // the batch that is gathered waits for nobody
-	prompt  int  // units of it that are not late
+	urgent  bool // the batch holds more than mints and does not wait for further units
+	prompt  int  // units of the batch that are not late
 
-	// Scratch space of one batch.
+	// Buffers that are reused by every batch.
 	batch   []*unit
 	leases  []*broker.Lease
 	entries []audit.Entry
@@ -96,8 +96,9 @@ func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Ch
 	return c
 }
 
-// do queues u and waits for its outcome. Until the committer has taken it, ctx
-// withdraws it and nothing happened; afterwards do waits for the outcome.
+// do queues u and waits for its outcome. Before the committer takes u, the end of ctx
+// withdraws it and nothing is written. Afterwards do waits for the outcome regardless of
+// ctx.
 func (c *committer) do(ctx context.Context, u *unit) error {
 	if err := c.put(ctx, u); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (c *committer) put(ctx context.Context, u *unit) error {
 	}
 }
 
-// outcome waits for what became of u, which was put.
+// outcome waits for the outcome of u, which put has queued.
 func (c *committer) outcome(ctx context.Context, u *unit) error {
 	select {
 	case err := <-u.done:
@@ -133,7 +134,7 @@ func (c *committer) outcome(ctx context.Context, u *unit) error {
 			return ctx.Err()
 		}
 	case <-c.gone:
-		// It may have slipped into the queue after the last look.
+		// u may have entered the queue after the committer's last read of it.
 		if u.place.CompareAndSwap(queued, withdrawn) {
 			return errClosed
 		}
@@ -163,7 +164,7 @@ func (c *committer) run() {
 	}
 }
 
-// commit settles first and what shares its commit.
+// commit settles first and the units that share its commit.
 func (c *committer) commit(first *unit) {
 	c.gather(first)
 	if len(c.batch) == 0 {
@@ -173,7 +174,7 @@ func (c *committer) commit(first *unit) {
 	c.settle(c.batch)
 	c.shared, c.took = c.prompt, time.Since(start)
 	c.metrics.batch(len(c.batch), c.took, len(c.queue))
-	// Nothing of a unit may outlive its caller here.
+	// The buffers must not keep references to a unit after its caller has returned.
 	clear(c.batch)
 	clear(c.leases)
 	clear(c.entries)
@@ -186,8 +187,7 @@ func (c *committer) stop() {
 	<-c.gone
 }
 
-// ready makes sure there is a connection, and that the chain is where the
-// database says it is.
+// ready connects if there is no connection, and then reads the end of the chain back.
 func (c *committer) ready(ctx context.Context) error {
 	if c.lost != nil {
 		return c.lost
@@ -211,9 +211,9 @@ func (c *committer) ready(ctx context.Context) error {
 	return nil
 }
 
-// holds makes sure that the database a new connection leads to has the last entry that was
-// committed: another server, or one that was restored, may not. A chain that went on from there
-// would fork the audit log.
+// holds checks that the database of a new connection has the last committed entry.
+// Another server, or a restored database, may lack it. Continuing the chain there would
+// fork the audit log.
 func (c *committer) holds(ctx context.Context, q querier, end audit.Head) error {
 	want := c.durable.Load().head
 	if want.Seq == 0 || end == want {
@@ -223,12 +223,12 @@ func (c *committer) holds(ctx context.Context, q querier, end audit.Head) error 
 	if err != nil || has {
 		return err
 	}
-	c.lost = fmt.Errorf("%w: chain %s ends at seq %d, and seq %d was committed; restart ebb and it says what to do", broker.ErrMissing, c.writer, end.Seq, want.Seq)
+	c.lost = fmt.Errorf("%w: chain %s ends at seq %d, and seq %d was committed; restart ebb for advice", broker.ErrMissing, c.writer, end.Seq, want.Seq)
 	c.durable.Store(&durable{head: want, lost: c.lost})
 	return c.lost
 }
 
-// drop gives up the connection and what is believed about the chain.
+// drop closes the connection and forgets the end of the chain.
 func (c *committer) drop() {
 	if c.sess != nil {
 		c.sess.close()
@@ -236,7 +236,7 @@ func (c *committer) drop() {
 	c.sess, c.chain = nil, nil
 }
 
-// readChain reads back where the writer's chain ends and checks its last link.
+// readChain reads the end of the writer's chain and checks its last link.
 func readChain(ctx context.Context, q querier, writer string) (*audit.Chain, error) {
 	last, err := collect(ctx, q, "SELECT "+entryColumns+" FROM audit_entries WHERE writer = ? ORDER BY seq DESC LIMIT 1", []any{writer}, scanEntry)
 	if err != nil {
@@ -247,7 +247,7 @@ func readChain(ctx context.Context, q querier, writer string) (*audit.Chain, err
 	}
 	chain, err := audit.ResumeChain(last[0])
 	if err != nil {
-		return nil, errors.Join(errors.New("nothing is written any more: have the record examined"), err)
+		return nil, errors.Join(errors.New("all writes are refused: verify the audit log"), err)
 	}
 	return chain, nil
 }

@@ -18,16 +18,16 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
-	"ebb/broker/sqlstore/sqlstoretest"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// childURL in the environment turns this binary into a writer that is going to
-// be killed.
+// childURL is an environment variable. When it is set, this binary is a writer that the
+// test kills.
 const childURL = "EBB_TEST_CHILD_JOURNAL"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child appends for ever and prints the id of each lease that was acknowledged.
+// child appends until it is killed, and prints the id of each acknowledged lease.
 func child(u string) int {
 	s, err := sqlstore.Open(context.Background(), sqlstore.Config{URL: u})
 	if err == nil {
@@ -67,7 +67,7 @@ func child(u string) int {
 	return 1
 }
 
-// proven exports everything and verifies it.
+// proven exports the audit log and verifies it.
 func proven(t *testing.T, s *sqlstore.Store) audit.Report {
 	t.Helper()
 	var out bytes.Buffer
@@ -87,7 +87,7 @@ func proven(t *testing.T, s *sqlstore.Store) audit.Report {
 	return r
 }
 
-// After kill -9 every acknowledged unit is there, whole, and every chain holds.
+// After kill -9 every acknowledged unit is stored completely, and every chain verifies.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -108,7 +108,7 @@ func TestKillNine(t *testing.T) {
 			for n := 0; lines.Scan(); n++ {
 				acked[lines.Text()] = true
 				if n == 200+rand.IntN(300) || n == 600 {
-					_ = cmd.Process.Kill() // and go on reading what it said before
+					_ = cmd.Process.Kill() // then read the output from before the kill
 				}
 			}
 			_ = cmd.Wait()
@@ -146,8 +146,8 @@ func persist(ctx context.Context, s *sqlstore.Store, r broker.Record) error {
 	}
 }
 
-// Connections that the server ends at any moment cost nobody an acknowledged
-// unit, and repeating what is unknown never doubles it.
+// When the server ends connections at any moment, no acknowledged unit is lost, and
+// repeating a unit with an unknown outcome never stores it twice.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
 	u := sqlstoretest.Postgres(t)
@@ -157,7 +157,7 @@ func TestTerminatedConnections(t *testing.T) {
 	done := make(chan struct{})
 	var killer sync.WaitGroup
 	killer.Go(func() {
-		for range 300 { // where connecting takes longer than one lives nothing would ever be appended
+		for range 300 { // bound: if connecting takes longer than the connection lives, no unit is ever appended
 			select {
 			case <-done:
 				return
@@ -196,8 +196,8 @@ func TestTerminatedConnections(t *testing.T) {
 	}
 }
 
-// proxy forwards to a server until deaf is set: then what the client sends still
-// arrives, but no answer comes back and the connection ends.
+// proxy forwards to a server until deaf is set. From then on it forwards the client's
+// bytes but no answer, and ends the connection.
 type proxy struct {
 	addr string
 	deaf atomic.Bool
@@ -240,8 +240,8 @@ func newProxy(t *testing.T, server string) *proxy {
 	return p
 }
 
-// The commit happened and its acknowledgement was lost: that is neither a yes
-// nor a no, and the chain goes on behind what was committed.
+// A commit whose acknowledgement is lost has an unknown outcome, and the chain continues
+// after the committed entries.
 func TestLostAcknowledgement(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(sqlstoretest.Postgres(t))
@@ -276,7 +276,8 @@ func TestLostAcknowledgement(t *testing.T) {
 	proven(t, s)
 }
 
-// The server goes away and comes back: errors meanwhile, no restart needed.
+// The server stops and starts again: calls fail in between, and succeed afterwards
+// without a restart of ebb.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(sqlstoretest.Postgres(t))
@@ -300,7 +301,7 @@ func TestServerAway(t *testing.T) {
 	if err := persist(t.Context(), s, mint("tsk_1")); err != nil {
 		t.Error(err)
 	}
-	// A connection that died while nobody used it costs nothing.
+	// An idle connection that the server ended causes no error.
 	storetest.PostgresExec(t, direct, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	time.Sleep(1100 * time.Millisecond)
 	if err := s.Append(t.Context(), mint("tsk_1")); err != nil {
@@ -308,7 +309,8 @@ func TestServerAway(t *testing.T) {
 	}
 }
 
-// Replicas that move the same rows in opposite orders deadlock; nobody notices.
+// Replicas that move the same rows in opposite orders deadlock, and no caller gets an
+// error.
 func TestReplicasInOppositeOrders(t *testing.T) {
 	t.Parallel()
 	u := sqlstoretest.Postgres(t)

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// A page that was overwritten is found at the start, wherever it is: the store does not open, says
-// what to do, and changes nothing. A check that has no time opens it and says so.
+// A start finds an overwritten page anywhere in the file. The store does not open, names
+// the remedy, and changes nothing. If the check runs out of time, the store opens and
+// logs a warning.
 func TestDamagedPages(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ebb.db")

@@ -4,24 +4,24 @@ import (
 	"context"
 	"fmt"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// delegated makes sure that the task that delegates is open, stays so until the
-// transaction ends, and has as many uses left as it gives.
+// delegated checks that the delegating task is open and has at least uses uses left, and
+// keeps the task open until the transaction ends.
 func delegated(ctx context.Context, s *session, parent string, uses int) error {
 	limit, err := hold(ctx, s, parent)
 	if err != nil || limit == 0 {
 		return err
 	}
 	if uses <= 0 {
-		return fmt.Errorf("task %s: what it delegates must be counted: %w", parent, broker.ErrCap)
+		return fmt.Errorf("task %s: a delegated task needs a limit of uses because this task has one: %w", parent, broker.ErrCap)
 	}
 	return left(ctx, s, parent, limit, uses)
 }
 
-// issueLimited counts the lease against its task, and inserts it when nobody else
-// does: the next one counts it.
+// issueLimited counts the lease against its task. It inserts an own token itself, so that
+// the next count includes it; a lease at a third party is inserted by issueUpstream.
 func issueLimited(l *broker.Lease, limit int) (step, error) {
 	args := appendLease(nil, l)
 	return func(ctx context.Context, s *session) error {
@@ -39,8 +39,8 @@ func issueLimited(l *broker.Lease, limit int) (step, error) {
 	}, nil
 }
 
-// hold keeps others from counting against a task until the transaction ends, and
-// returns how many uses it has in all.
+// hold locks a task against concurrent counting until the transaction ends, and returns
+// the task's limit of uses.
 func hold(ctx context.Context, s *session, taskID string) (uses int, err error) {
 	lock := ""
 	if s.e.lock != "" {
@@ -57,7 +57,7 @@ func hold(ctx context.Context, s *session, taskID string) (uses int, err error) 
 	return rows[0], nil
 }
 
-// left refuses when a task has fewer than n of its uses left.
+// left fails with ErrCap when a task has fewer than n uses left.
 func left(ctx context.Context, s *session, taskID string, limit, n int) error {
 	full, err := exists(ctx, s, "SELECT 1 WHERE (SELECT count(*) FROM leases WHERE task_id = ?) + "+
 		"(SELECT CAST(coalesce(sum(uses), 0) AS BIGINT) FROM tasks WHERE parent_id = ? AND parent_id <> '') > ?", taskID, taskID, limit-n)

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// A new connection may lead to a database that was restored. What was committed tells: nothing is written
-// to one that lacks it, and the chain is not forked.
+// A new connection may lead to a restored database. The store compares it with the last
+// committed entry and refuses all writes to a database that lacks this entry, so the
+// chain is not forked.
 func TestReconnectToAnOlderDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -43,7 +44,7 @@ func TestReconnectToAnOlderDatabase(t *testing.T) {
 			t.Errorf("append to an older database: %v, want ErrMissing", err)
 		}
 		if _, at, err := s.Durable(); !errors.Is(err, broker.ErrMissing) || at != last {
-			t.Errorf("durable: %+v %v, want what was committed and ErrMissing", at, err)
+			t.Errorf("durable: %+v %v, want the committed entry and ErrMissing", at, err)
 		}
 	})
 }

@@ -11,9 +11,16 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
+
+// auditStore reads the audit log and its checkpoints.
+type auditStore struct {
+	writer string
+	com    *committer
+	engine *engine
+}
 
 const (
 	entryColumns = "writer, seq, at, kind, actor, task_id, lease_id, request_id, data, prev, hash"
@@ -37,31 +44,31 @@ func scanEntry(row scan) (audit.Entry, error) {
 	return e, err
 }
 
-// Entries implements broker.Audit. It is one statement and so one consistent
-// view: an export holds every chain up to one moment. Read checkpoints before
-// entries, or a checkpoint may be ahead of the export. The connection is held
-// until the sequence ends.
-func (s *Store) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
+// Entries implements broker.Audit. One statement gives one consistent view: an export
+// holds every chain up to the same moment. Read checkpoints before entries; otherwise a
+// checkpoint may be ahead of the export. The connection is in use until the sequence
+// ends.
+func (a *auditStore) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
 	return func(yield func(audit.Entry, error) bool) {
 		text, args, err := entriesText(f)
 		if err != nil {
 			yield(audit.Entry{}, fmt.Errorf("entries: %w", err))
 			return
 		}
-		from := s.engine.read()
+		from := a.engine.read()
 		if f.Limit == 0 || f.Limit > maxLimit {
-			from.db = s.engine.stream
+			from.db = a.engine.stream
 		}
 		rows, err := from.query(ctx, text, args...)
 		if err != nil {
-			yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+			yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
 			return
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
 			e, err := scanEntry(rows.Scan)
 			if err != nil {
-				yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+				yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
 				return
 			}
 			if !yield(e, nil) {
@@ -69,7 +76,7 @@ func (s *Store) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[aud
 			}
 		}
 		if err := rows.Err(); err != nil {
-			yield(audit.Entry{}, fmt.Errorf("entries: %w", s.engine.explain(err)))
+			yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
 		}
 	}
 }
@@ -78,13 +85,13 @@ func entriesText(f broker.EntryFilter) (string, []any, error) {
 	var w where
 	for _, by := range [...]struct{ column, id string }{{"task_id", f.TaskID}, {"lease_id", f.LeaseID}, {"request_id", f.RequestID}} {
 		if by.id != "" {
-			w.add(by.column+" = ? AND "+by.column+" <> ''", by.id) // the second half is the condition of the partial index
+			w.add(by.column+" = ? AND "+by.column+" <> ''", by.id) // the second condition matches the partial index
 		}
 	}
 	if strings.HasSuffix(f.Kind, ".") {
 		w.add("substr(kind, 1, ?) = ?", len(f.Kind), f.Kind)
 	} else if w.equal("kind", f.Kind); f.Kind != "" && f.Kind != audit.LeaseIssued {
-		w.add("kind <> 'lease.issued'") // the condition of the partial index
+		w.add("kind <> 'lease.issued'") // matches the partial index
 	}
 	w.equal("actor", f.Actor)
 	w.equal("writer", f.Writer)
@@ -106,7 +113,7 @@ func entriesText(f broker.EntryFilter) (string, []any, error) {
 	}
 	text := "SELECT " + entryColumns + " FROM audit_entries" + w.String() + " ORDER BY at" + dir + ", writer" + dir + ", seq" + dir
 	if f.Limit < 0 {
-		return "", nil, errors.New("the limit is negative")
+		return "", nil, errors.New("the limit is negative; use 0 for no limit")
 	}
 	if f.Limit > 0 {
 		text += " LIMIT " + strconv.Itoa(f.Limit)
@@ -115,25 +122,25 @@ func entriesText(f broker.EntryFilter) (string, []any, error) {
 }
 
 // Heads implements broker.Audit.
-func (s *Store) Heads(ctx context.Context) ([]audit.Entry, error) {
+func (a *auditStore) Heads(ctx context.Context) ([]audit.Entry, error) {
 	columns := "e." + strings.ReplaceAll(entryColumns, ", ", ", e.")
-	out, err := collect(ctx, s.engine.read(), "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
+	out, err := collect(ctx, a.engine.read(), "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
 		"AND e.seq = (SELECT max(seq) FROM audit_entries WHERE writer = w.writer) ORDER BY w.started_at, w.writer", nil, scanEntry)
 	if err != nil {
-		return nil, fmt.Errorf("heads: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("heads: %w", a.engine.explain(err))
 	}
 	return out, nil
 }
 
 // Durable implements broker.Audit.
-func (s *Store) Durable() (string, audit.Head, error) {
-	d := s.com.durable.Load()
-	return s.cfg.Writer, d.head, d.lost
+func (a *auditStore) Durable() (string, audit.Head, error) {
+	d := a.com.durable.Load()
+	return a.writer, d.head, d.lost
 }
 
 // Checkpoints implements broker.Audit.
-func (s *Store) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
-	out, err := collect(ctx, s.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
+func (a *auditStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
+	out, err := collect(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
 		var c audit.Checkpoint
 		var at int64
 		var heads string
@@ -144,13 +151,13 @@ func (s *Store) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
 		return c, json.Unmarshal([]byte(heads), &c.Heads)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("checkpoints: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 	}
 	return out, nil
 }
 
-// AddCheckpoint implements broker.Audit. Adding the same twice is no error.
-func (s *Store) AddCheckpoint(ctx context.Context, c audit.Checkpoint) error {
+// AddCheckpoint implements broker.Audit. Adding the same checkpoint twice is no error.
+func (a *auditStore) AddCheckpoint(ctx context.Context, c audit.Checkpoint) error {
 	heads, err := json.Marshal(c.Heads)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -164,7 +171,7 @@ func (s *Store) AddCheckpoint(ctx context.Context, c audit.Checkpoint) error {
 			hex.EncodeToString(sum[:]), millis(c.At), string(heads), c.JWS)
 		return err
 	}
-	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+	if err := a.com.do(ctx, &unit{work: work}); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil

@@ -8,27 +8,27 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// entryWindow is the part of the record that a page looks at; see leaseWindow.
+// entryWindow is the part of the audit log that a page reads; see leaseWindow.
 type entryWindow struct {
 	in, rest where
 	order    string
 }
 
 // EntryList implements broker.Listing.
-func (s *Store) EntryList(ctx context.Context, q broker.EntryQuery) (broker.EntrySlice, error) {
+func (a *auditStore) EntryList(ctx context.Context, q broker.EntryQuery) (broker.EntrySlice, error) {
 	if q.Limit < 1 || q.Limit > maxLimit || q.Look <= q.Limit || (q.FirstSeq != 0 || q.LastSeq != 0) && q.Writer == "" {
-		return broker.EntrySlice{}, errors.New("entry list: the query needs a Limit of 1 to 1000, a Look above it, and a Writer for a part of its chain")
+		return broker.EntrySlice{}, errors.New("entry list: the query needs a Limit of 1 to 1000, a Look above Limit, and a Writer when FirstSeq or LastSeq is set")
 	}
 	w := entriesWindow(q)
 	look := q.Look
 	if len(w.rest.conds) == 0 {
 		look = q.Limit + 1
 	}
-	found, err := collect(ctx, s.engine.read(), w.text(look, q.Limit+1), append(slices.Clone(w.in.args), w.rest.args...), scanEntry)
+	found, err := collect(ctx, a.engine.read(), w.text(look, q.Limit+1), append(slices.Clone(w.in.args), w.rest.args...), scanEntry)
 	out := broker.EntrySlice{Entries: found}
 	switch {
 	case err != nil:
@@ -36,13 +36,13 @@ func (s *Store) EntryList(ctx context.Context, q broker.EntryQuery) (broker.Entr
 		out.Entries, out.More, out.Stop = found[:q.Limit], true, entryPlace(found[q.Limit-1])
 	case len(w.rest.conds) > 0:
 		var ends []audit.Entry
-		ends, err = collect(ctx, s.engine.read(), "SELECT "+entryColumns+" FROM audit_entries"+w.in.String()+" ORDER BY "+w.order+" LIMIT 2 OFFSET "+strconv.Itoa(look-1), w.in.args, scanEntry)
+		ends, err = collect(ctx, a.engine.read(), "SELECT "+entryColumns+" FROM audit_entries"+w.in.String()+" ORDER BY "+w.order+" LIMIT 2 OFFSET "+strconv.Itoa(look-1), w.in.args, scanEntry)
 		if len(ends) == 2 {
 			out.Stop, out.More, out.Short = entryPlace(ends[0]), true, true
 		}
 	}
 	if err != nil {
-		return broker.EntrySlice{}, fmt.Errorf("entry list: %w", s.engine.explain(err))
+		return broker.EntrySlice{}, fmt.Errorf("entry list: %w", a.engine.explain(err))
 	}
 	if q.Back {
 		slices.Reverse(out.Entries)
@@ -59,7 +59,8 @@ func (w *entryWindow) text(look, limit int) string {
 		w.rest.String() + " ORDER BY " + w.order + " LIMIT " + strconv.Itoa(limit)
 }
 
-// entriesWindow chooses the index: the first of those that find the fewest.
+// entriesWindow chooses the index: the first applicable one in the order of fewest
+// matches.
 func entriesWindow(q broker.EntryQuery) *entryWindow {
 	w := &entryWindow{}
 	indexed := q.Writer != ""
@@ -72,7 +73,7 @@ func entriesWindow(q broker.EntryQuery) *entryWindow {
 		case indexed:
 			w.rest.equal(by.column, by.id)
 		default:
-			w.in.add(by.column+" = ? AND "+by.column+" <> ''", by.id) // the second half is the condition of the partial index
+			w.in.add(by.column+" = ? AND "+by.column+" <> ''", by.id) // the second condition matches the partial index
 			indexed = true
 		}
 	}

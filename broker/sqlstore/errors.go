@@ -6,23 +6,23 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// errClosed is "could not judge": the process is going down.
-var errClosed = errors.New("the journal is closed")
+// errClosed is returned for every unit after Close: its outcome was not decided.
+var errClosed = errors.New("the database is closed")
 
-// ErrUnknown is wrapped when a commit was sent and its outcome is not known.
-// Repeating the same unit is safe: what exists already is broker.ErrExists.
+// ErrUnknown is wrapped when a commit was sent and its outcome is not known. Repeating
+// the unit is safe: rows that exist already give broker.ErrExists.
 var ErrUnknown = errors.New("it is not known whether the unit was committed")
 
 var sentinels = []error{
 	broker.ErrNotFound, broker.ErrDone, broker.ErrStale, broker.ErrClaimed, broker.ErrTaskClosed,
-	broker.ErrTaskPaused, broker.ErrCap, broker.ErrOwnerCap, broker.ErrLost, broker.ErrExists, broker.ErrOutranked, broker.ErrOwed,
+	broker.ErrTaskPaused, broker.ErrCap, broker.ErrOwnerCap, broker.ErrLost, broker.ErrExists, broker.ErrOutranked, broker.ErrPendingRevocation,
 }
 
-// refusal reports whether err is an answer (somebody lost, something is not
-// there) rather than a failure to find one.
+// refusal reports whether err is a decision of the database's content (a lost race, a
+// missing row) and not a failure of the database.
 func refusal(err error) bool {
 	var be *broker.Error
 	if errors.As(err, &be) {
@@ -36,8 +36,8 @@ func refusal(err error) bool {
 	return false
 }
 
-// storable refuses what PostgreSQL could not keep, before a whole batch has to
-// find out. Both engines take the same texts.
+// storable rejects texts that PostgreSQL cannot store, before they fail a whole batch.
+// The rule is the same for both engines.
 func storable(texts ...string) error {
 	for _, s := range texts {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {

@@ -6,31 +6,31 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/migrations"
 	"slices"
 	"strings"
 	"time"
-
-	"ebb/broker"
-	"ebb/migrations"
 )
 
-// RequestColumns are those of a request, in order.
+// RequestColumns are the columns of a request, in order.
 const RequestColumns = requestColumns
 
-// Patiently lets a batch take minutes, for tests that write much at once under a slow
-// detector of races.
+// Patiently allows 5 minutes for a batch, for tests that write much at once under the
+// race detector.
 func (c Config) Patiently() Config {
 	c.batchTime = 5 * time.Minute
 	return c
 }
 
-// Hastily gives the integrity check at the start no time.
+// Hastily allows 1 ns for the integrity check at the start.
 func (c Config) Hastily() Config {
 	c.checkTime = time.Nanosecond
 	return c
 }
 
-// Say runs a statement on the connection that writes, for tests that set limits.
+// Say runs a statement on the writing connection, for tests that set limits.
 func (s *Store) Say(ctx context.Context, text string) error {
 	return s.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
 		rows, err := sess.conn.QueryContext(ctx, text)
@@ -43,7 +43,7 @@ func (s *Store) Say(ctx context.Context, text string) error {
 	}})
 }
 
-// Reconnect has the committer lose its connection, and open another one.
+// Reconnect makes the committer lose its connection and open another one.
 func (s *Store) Reconnect(ctx context.Context) error {
 	first := true
 	return s.com.do(ctx, &unit{work: func(_ context.Context, sess *session, _ *unit) error {
@@ -56,7 +56,8 @@ func (s *Store) Reconnect(ctx context.Context) error {
 	}})
 }
 
-// Hold keeps the committer busy until release is closed; held is closed when it is.
+// Hold keeps the committer busy until release is closed. It closes held once the
+// committer is busy.
 func (s *Store) Hold(held, release chan struct{}) error {
 	return s.com.do(context.Background(), &unit{work: func(context.Context, *session, *unit) error {
 		close(held)
@@ -65,8 +66,8 @@ func (s *Store) Hold(held, release chan struct{}) error {
 	}})
 }
 
-// OpenLimited opens a SQLite store whose file may not grow beyond so many pages,
-// as on a full disk.
+// OpenLimited opens a SQLite store whose file cannot grow beyond the given number of
+// pages, as on a full disk.
 func OpenLimited(ctx context.Context, cfg Config, pages int) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -83,8 +84,8 @@ func OpenLimited(ctx context.Context, cfg Config, pages int) (*Store, error) {
 	return s, s.start(ctx)
 }
 
-// Plans are how the database would answer the statements of a page of leases: its
-// window, the page, and the end of the window.
+// Plans returns the query plans of a page of leases: of its window with the end of the
+// window, and of the page.
 func (s *Store) Plans(ctx context.Context, q broker.LeaseQuery) (window, page string, err error) {
 	w, err := s.window(ctx, q)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *Store) Plans(ctx context.Context, q broker.LeaseQuery) (window, page st
 	return window, page, errors.Join(err1, err2)
 }
 
-// EntriesPlans are those of a page of the record.
+// EntriesPlans returns the query plans of a page of the audit log.
 func (s *Store) EntriesPlans(ctx context.Context, q broker.EntryQuery) (window, page string, err error) {
 	w := entriesWindow(q)
 	window, err1 := s.Plan(ctx, "SELECT "+entryColumns+" FROM audit_entries"+w.in.String()+" ORDER BY "+w.order+fmt.Sprintf(" LIMIT %d", q.Look), w.in.args...)
@@ -108,7 +109,8 @@ func (s *Store) EntriesPlans(ctx context.Context, q broker.EntryQuery) (window, 
 	return window, page, errors.Join(err1, err2)
 }
 
-// WaitingPlans are those of a page of the queue, of its count, and of the newest that wait.
+// WaitingPlans returns the query plans of a page of the approval queue, of its count, and
+// of its newest requests.
 func (s *Store) WaitingPlans(ctx context.Context, f broker.WaitFilter) (page, count, newest string, err error) {
 	text, args, err1 := waitingText(f)
 	w, err2 := waiting(f)
@@ -117,14 +119,14 @@ func (s *Store) WaitingPlans(ctx context.Context, f broker.WaitFilter) (page, co
 	}
 	page, err1 = s.Plan(ctx, text, args...)
 	count, err2 = s.Plan(ctx, countText(w), w.args...)
-	text, args, err3 := newestText(f.Now, f.Without, broker.MaxMarks)
+	text, args, err3 := newestText(f.Now, f.Without, approval.MaxMarks)
 	if err3 == nil {
 		newest, err3 = s.Plan(ctx, text, args...)
 	}
 	return page, count, newest, errors.Join(err1, err2, err3)
 }
 
-// MarksPlan is that of Marks.
+// MarksPlan returns the query plan of Marks.
 func (s *Store) MarksPlan(ctx context.Context, f broker.RequestFilter) (string, error) {
 	text, args, err := marksText(f)
 	if err != nil {
@@ -133,7 +135,7 @@ func (s *Store) MarksPlan(ctx context.Context, f broker.RequestFilter) (string, 
 	return s.Plan(ctx, text, args...)
 }
 
-// TasksPlan is that of a page of tasks.
+// TasksPlan returns the query plan of a page of tasks.
 func (s *Store) TasksPlan(ctx context.Context, f broker.TaskFilter) (string, error) {
 	text, args, err := tasksText(f)
 	if err != nil {
@@ -142,7 +144,7 @@ func (s *Store) TasksPlan(ctx context.Context, f broker.TaskFilter) (string, err
 	return s.Plan(ctx, text, args...)
 }
 
-// TallyPlans are those of LeaseTally.
+// TallyPlans returns the query plans of LeaseTally.
 func (s *Store) TallyPlans(ctx context.Context) (plans string, err error) {
 	for _, which := range []string{" WHERE l.expires_at > 5 ORDER BY l.expires_at DESC", " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id", " WHERE l.state = 'unconfirmed' ORDER BY l.id", " ORDER BY l.id DESC"} {
 		p, err := s.Plan(ctx, tallyText(which), int64(5))
@@ -154,7 +156,7 @@ func (s *Store) TallyPlans(ctx context.Context) (plans string, err error) {
 	return plans, nil
 }
 
-// Plan explains one statement, a line for each step.
+// Plan returns the query plan of a statement, with one line for each step.
 func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, error) {
 	explain := "EXPLAIN "
 	if s.engine.dialect == migrations.SQLite {
@@ -170,15 +172,15 @@ func (s *Store) Plan(ctx context.Context, text string, args ...any) (string, err
 	return strings.Join(steps, "\n"), err
 }
 
-// UsageWithin is Usage that sums up so many credentials, and so many uses, at most.
+// UsageWithin is Usage with limits on the number of credentials and of uses.
 func (s *Store) UsageWithin(ctx context.Context, f broker.UsageFilter, leases, uses int) (broker.Usage, error) {
 	return s.usage(ctx, f, [2]edge{{usageEdges[0].text, leases}, {usageEdges[1].text, uses}})
 }
 
-// FigureTexts are the statements that Figures and Usage run, by name.
+// FigureTexts returns the statements of Figures and Usage, by name.
 func FigureTexts() map[string]string {
 	out := map[string]string{"requests": figureRequests, "refused": figureRefused, "issued": figureIssued, "ended": figureEnded, "scopes": figureScopes,
-		"providers": figureProviders, "ends": figureEnds, "deaths": figureDeaths, "proofs": figureProofs, "votes": figureVotes, "day": figureDay, "handed out": usageHandedOut, "uses": usageUses}
+		"providers": figureProviders, "ends": figureEnds, "deaths": figureRevocations, "proofs": figureProofs, "votes": figureVotes, "day": figureDay, "handed out": usageHandedOut, "uses": usageUses}
 	for by, columns := range usageColumns {
 		out["usage by "+string(by)] = usageText(columns.names)
 	}
@@ -188,7 +190,7 @@ func FigureTexts() map[string]string {
 	return out
 }
 
-// Isolations are those of the transactions of the committer, of readers and of streams.
+// Isolations returns the isolation levels of the committer, of readers and of streams.
 func (s *Store) Isolations(ctx context.Context) ([]string, error) {
 	const text = "SELECT current_setting('transaction_isolation')"
 	var out [3]string
@@ -201,7 +203,7 @@ func (s *Store) Isolations(ctx context.Context) ([]string, error) {
 	return out[:], err
 }
 
-// Later makes what Writable remembers older.
+// Later makes the outcomes stored for Writable older by d.
 func (s *Store) Later(d time.Duration) {
 	o := &s.com.outcomes
 	o.mu.Lock()

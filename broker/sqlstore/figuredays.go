@@ -7,34 +7,36 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 const (
-	// figureDay says by provider and scope what was issued in a day, in one look at it.
+	// figureDay counts the leases issued in a day by provider and scope, in one
+	// statement.
 	figureDay = "SELECT l.provider, l.scope, COUNT(*)" + issuedIn + " GROUP BY l.provider, l.scope"
 
-	// figureOpen finds a credential of which it is not known yet what a day says of it: the
-	// provider may say that it never made it. Those are few and have an index, which the plus
-	// signs have the planner take.
+	// figureOpen finds a lease whose state still changes the sums of a day: the provider
+	// may yet report that the credential was never made. Such leases are few and have an
+	// index. The plus signs make the planner use it.
 	figureOpen  = "SELECT 1 FROM leases l WHERE l.state IN ('intent', 'revoking') AND +l.issued_at < ? AND +l.expires_at >= ? LIMIT 1"
 	figureDoubt = "SELECT 1 FROM leases l WHERE l.state = 'unconfirmed' AND +l.issued_at < ? AND +l.expires_at >= ? LIMIT 1"
 
 	wholeDay = 24 * time.Hour
-	// dayRests is how long a day must be over before what it says of credentials is kept: an
-	// end that a store did not take at once is written down with its own time, later.
+	// dayRests is how long a day must be over before its sums are cached: a revocation
+	// that the database did not accept at once is written later, with its original time.
 	dayRests = wholeDay
-	// dayKept is how long it is kept then, and dayBytes how much of it at most.
+	// dayKept is how long sums of a day stay cached, and dayBytes the maximum memory for
+	// them.
 	dayKept  = wholeDay
 	dayBytes = 256 << 10
 )
 
-// leaseDay is what a day says of credentials.
+// leaseDay holds the sums of one day.
 type leaseDay struct {
 	issued           []busyScope
 	n                int
 	revoked, expired int
-	at               time.Time // when it was summed up
+	at               time.Time // time of the computation
 }
 
 type busyScope struct {
@@ -42,11 +44,11 @@ type busyScope struct {
 	n               int
 }
 
-// leaseDays keeps days that say what they will say for good. A month of 100,000 credentials
-// is summed up once, and later two days of it.
+// leaseDays caches days whose sums are final. The leases of a month (100,000) are then
+// summed up once, and later only those of two days.
 type leaseDays struct {
 	mu   sync.Mutex
-	kept map[int64]leaseDay // by their beginning
+	kept map[int64]leaseDay // by the day's beginning
 }
 
 func (d *leaseDays) get(from int64, now time.Time) (leaseDay, bool) {
@@ -77,20 +79,20 @@ func (d *leaseDays) put(from int64, day leaseDay) {
 	d.kept[from] = day
 }
 
-// leasesByDay is what the window says of credentials, in cells of days.
-func (s *Store) leasesByDay(ctx context.Context, out *broker.Figures, now time.Time, from, to int64) error {
+// leasesByDay fills the cells, one for each day, with the sums of leases.
+func (fs *figureStore) leasesByDay(ctx context.Context, out *broker.Figures, now time.Time, from, to int64) error {
 	days, known := make([]leaseDay, len(out.Cells)), make([]bool, len(out.Cells))
 	for i, c := range out.Cells {
 		if millis(c.Start) >= from {
-			days[i], known[i] = s.days.get(millis(c.Start), now)
+			days[i], known[i] = fs.days.get(millis(c.Start), now)
 		}
 	}
-	// What ends in a day is found by its expiry, which may be later than the day: all that is
-	// not known is looked at together.
+	// Leases that ended in a day are found by their expiry, which may be later than the
+	// day. So all days that are not cached are read in one statement.
 	if i := slices.Index(known, false); i >= 0 {
 		since := max(millis(out.Cells[i].Start), from)
 		ended := make([]broker.FigureCell, len(out.Cells)-i)
-		if err := s.fill(ctx, ended, figureEnded, []any{millis(out.Cells[i].Start), wholeDay.Milliseconds(), since, since, since, to}); err != nil {
+		if err := fs.fill(ctx, ended, figureEnded, []any{millis(out.Cells[i].Start), wholeDay.Milliseconds(), since, since, since, to}); err != nil {
 			return err
 		}
 		for k := range ended {
@@ -103,7 +105,7 @@ func (s *Store) leasesByDay(ctx context.Context, out *broker.Figures, now time.T
 	for i := range out.Cells {
 		c := &out.Cells[i]
 		if start := millis(c.Start); !known[i] {
-			if err := s.leaseDay(ctx, &days[i], now, max(start, from), min(start+wholeDay.Milliseconds(), to)); err != nil {
+			if err := fs.leaseDay(ctx, &days[i], now, max(start, from), min(start+wholeDay.Milliseconds(), to)); err != nil {
 				return err
 			}
 		}
@@ -126,10 +128,10 @@ func busiest(by map[string]int) []broker.Busy {
 	return out[:min(len(out), broker.FigureNames)]
 }
 
-// leaseDay adds what was issued in a day, and keeps the day when it is final.
-func (s *Store) leaseDay(ctx context.Context, day *leaseDay, now time.Time, from, to int64) (err error) {
+// leaseDay adds the leases issued in a day, and caches the day when its sums are final.
+func (fs *figureStore) leaseDay(ctx context.Context, day *leaseDay, now time.Time, from, to int64) (err error) {
 	day.at = now
-	if day.issued, err = collect(ctx, s.engine.read(), figureDay, []any{from, to, from}, func(row scan) (b busyScope, err error) {
+	if day.issued, err = collect(ctx, fs.engine.read(), figureDay, []any{from, to, from}, func(row scan) (b busyScope, err error) {
 		err = row(&b.provider, &b.scope, &b.n)
 		day.n += b.n
 		return b, err
@@ -140,10 +142,10 @@ func (s *Store) leaseDay(ctx context.Context, day *leaseDay, now time.Time, from
 		return nil
 	}
 	for _, text := range []string{figureOpen, figureDoubt} {
-		if open, err := exists(ctx, s.engine.read(), text, to, from); err != nil || open {
+		if open, err := exists(ctx, fs.engine.read(), text, to, from); err != nil || open {
 			return err
 		}
 	}
-	s.days.put(from, *day)
+	fs.days.put(from, *day)
 	return nil
 }

@@ -8,21 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// whole is a table of the store that is read from its beginning to its end.
+// whole matches a plan step that reads a whole table of the store.
 var whole = regexp.MustCompile(`SCAN (l|t|u|v|r|leases|tasks|requests|votes|audit_entries|upstream_leases)\b|Seq Scan`)
 
-// TestFigurePlans: every sum finds its window by an index on the time that bounds it.
+// TestFigurePlans: every statement finds its window by an index on the time that bounds
+// it.
 func TestFigurePlans(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		url := empty(t)
-		if strings.HasPrefix(url, "postgres") { // small tables are read as a whole otherwise
+		if strings.HasPrefix(url, "postgres") { // PostgreSQL reads small tables completely otherwise
 			url += "&enable_seqscan=off"
 		}
 		s := open(t, url)
@@ -52,8 +53,8 @@ func TestFigurePlans(t *testing.T) {
 	})
 }
 
-// TestFiguresCut: a window with more than is summed up begins later, says so, and leaves
-// nothing out of the rest.
+// TestFiguresCut: a window with more rows than the limit begins later, reports that, and
+// includes all rows of the remaining part.
 func TestFiguresCut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -84,8 +85,8 @@ func TestFiguresCut(t *testing.T) {
 	})
 }
 
-// TestFigureDays: a day that is over and of which all is known is summed up once a day; what
-// can still change is looked at each time.
+// TestFigureDays: a past day without open leases is computed once a day; a day whose sums
+// can still change is computed at each call.
 func TestFigureDays(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -131,7 +132,7 @@ func TestFigureDays(t *testing.T) {
 		if want := []broker.Busy{{Name: "orders:eu/1:read", N: 5}, {Name: "orders:eu/2:read", N: 3}}; !slices.Equal(got.Scopes, want) || len(got.Providers) != 1 || got.Providers[0].N != 8 {
 			t.Errorf("%v, %v", got.Scopes, got.Providers)
 		}
-		// The two newest days are not over for a day; the others are as they were found.
+		// The two newest days are recomputed; the others are still cached.
 		for i := range 5 {
 			issue(i, "orders:eu/1:read")
 		}

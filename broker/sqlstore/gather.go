@@ -2,19 +2,20 @@ package sqlstore
 
 import "time"
 
-// patience bounds how long a batch waits for company, lateness how long one does that holds
-// nothing but late units.
+// patience is the maximum time that a batch waits for further units, and lateness the
+// maximum time for a batch of late units only.
 const (
 	patience = 10 * time.Millisecond
 	lateness = 20 * time.Millisecond
 )
 
-// gather takes first and what shares its commit. Clients that were answered together
-// come back one after the other: the first of them would have a commit of its own, and
-// all others wait for it. So where the batch before was shared, this one waits for as
-// many units, and no longer than bound. Who comes alone waits for nobody, and nothing waits
-// that is more than a mint, such as the end of a task. Late units wait for the first who is
-// not, and count as nobody's company.
+// gather collects first and the units that share its commit. Clients whose requests were
+// answered together send the next ones shortly after each other: without a wait, the
+// first would get a commit of its own, and all others would wait for it. So if several
+// units shared the previous batch, this batch waits for as many units, no longer than
+// bound. A single client waits for no further units. Batches with more than mints, such
+// as the close of a task, do not wait. Late units wait for the first unit that is not
+// late, and are not counted.
 func (c *committer) gather(first *unit) {
 	c.batch, c.urgent, c.prompt = c.batch[:0], false, 0
 	c.take(first)
@@ -40,16 +41,16 @@ func (c *committer) gather(first *unit) {
 	}
 }
 
-// bound is how long a batch waits for company at most: half as long as the one before took,
-// and where engine.waits allows it the longer the more shared that one. With many clients a
-// wait costs none of them anything, because the processor is what they all wait for, and each
-// commit that is not made leaves them more of it.
+// bound returns the maximum wait for further units: half the duration of the previous
+// batch, or with engine.waits more, the larger that batch was. With many clients the wait
+// costs none of them anything: the processor is the bottleneck, and each saved commit
+// frees some of it.
 func (c *committer) bound() time.Duration {
 	quarters := max(2, min(c.shared, c.engine.waits))
 	return min(c.took*time.Duration(quarters)/4, patience)
 }
 
-// waiting takes what is in the queue.
+// waiting takes the units in the queue without blocking.
 func (c *committer) waiting() {
 	for len(c.batch) < maxBatch {
 		select {
@@ -61,8 +62,8 @@ func (c *committer) waiting() {
 	}
 }
 
-// waitLate waits until somebody comes who is not late, until the batch is full or has waited
-// long enough.
+// waitLate waits until a unit arrives that is not late, the batch is full, or lateness
+// has passed.
 func (c *committer) waitLate() {
 	enough := time.NewTimer(lateness)
 	defer enough.Stop()
@@ -90,7 +91,7 @@ func (c *committer) take(u *unit) {
 	}
 }
 
-// expects reports whether company is worth waiting for.
+// expects reports whether the batch should wait for further units.
 func (c *committer) expects() bool {
 	return !c.urgent && c.prompt > 0 && c.prompt < c.shared && len(c.batch) < maxBatch
 }

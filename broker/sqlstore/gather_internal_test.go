@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// gatherer is a committer that gathers after a batch of so many units.
+// gatherer returns a committer whose previous batch had shared units and took the given
+// time.
 func gatherer(shared int, took time.Duration, waits int) *committer {
 	return &committer{engine: &engine{waits: waits}, queue: make(chan *unit, 8), closing: make(chan struct{}), shared: shared, took: took}
 }
 
-// Every case is one wait of gather: what is in the queue, what comes after how long,
-// and how many units share a commit after how long.
+// Each case is one call of gather: the queued units, the units that arrive later with
+// their delays, and the expected size and wait of the batch.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	type event struct {
@@ -85,7 +86,7 @@ func TestGather(t *testing.T) {
 				if slices.ContainsFunc(c.batch, func(u *unit) bool { return u.place.Load() != taken }) {
 					t.Error("a unit of the batch can still be withdrawn")
 				}
-				time.Sleep(time.Second) // what comes later finds its place in the queue
+				time.Sleep(time.Second) // so that a later unit finds room in the queue
 			})
 		})
 	}
@@ -104,7 +105,7 @@ func unitThat(what string) *unit {
 	return u
 }
 
-// A batch never grows beyond its bound, however many wait.
+// A batch never exceeds maxBatch, however many units wait.
 func TestGatherIsBounded(t *testing.T) {
 	t.Parallel()
 	c := gatherer(maxBatch, time.Hour, 0)

@@ -5,17 +5,18 @@ import (
 	"database/sql"
 	"sync"
 
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
-// hot are the statements of reads that each request through egress makes. SQLite takes
-// longer to prepare one than to run it; the driver of PostgreSQL keeps its own.
+// hot caches the prepared statements of reads that happen with each request through
+// egress. SQLite takes longer to prepare one than to run it. The driver of PostgreSQL has
+// its own cache.
 type hot struct {
 	mu sync.Mutex
 	of map[string]*sql.Stmt
 }
 
-// hotPool is pool for such reads: their texts are few and fixed.
+// hotPool is pool for the few fixed texts of these reads.
 type hotPool struct{ e *engine }
 
 func (p hotPool) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
@@ -29,8 +30,8 @@ func (p hotPool) query(ctx context.Context, text string, args ...any) (*sql.Rows
 	return st.QueryContext(ctx, args...)
 }
 
-// prepare is the statement of a text. It belongs to the handle, which prepares it for each of
-// its connections and closes it with itself.
+// prepare returns the statement of a text. It belongs to the handle, which prepares it
+// for each of its connections and closes it when the handle closes.
 func (h *hot) prepare(ctx context.Context, db *sql.DB, text string) (*sql.Stmt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

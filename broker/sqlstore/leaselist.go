@@ -7,45 +7,45 @@ import (
 	"slices"
 	"strconv"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// skew is how far the clocks of replicas may be apart for a list that is narrowed by
-// time of issue to find everything: ids are made by the same clocks.
+// skew is the tolerated difference between the clocks of replicas, in milliseconds. Ids
+// are made from these clocks, and a list narrowed by time of issue selects by id.
 const skew = 60_000
 
-// leaseWindow is the part of the table that a page looks at, in the order of an index,
-// and what it looks for there.
+// leaseWindow is the part of the table that a page reads, in the order of an index, and
+// the conditions checked on its rows.
 type leaseWindow struct {
-	in    where // answered by an index
-	rest  where // looked for in the rows of the window
+	in    where // conditions that an index answers
+	rest  where // conditions checked on each row of the window
 	order string
-	whole bool // in holds a bounded number: no place in its order, no limit
+	whole bool // in selects a bounded number of rows: needs no order and no limit
 }
 
 // LeaseList implements broker.Listing.
-func (s *Store) LeaseList(ctx context.Context, q broker.LeaseQuery) (broker.LeaseSlice, error) {
+func (l *leaseStore) LeaseList(ctx context.Context, q broker.LeaseQuery) (broker.LeaseSlice, error) {
 	if q.Now.IsZero() || q.Limit < 1 || q.Limit > maxLimit || q.Look <= q.Limit {
 		return broker.LeaseSlice{}, errors.New("lease list: the query needs Now, a Limit of 1 to 1000 and a Look above it")
 	}
-	out, err := s.leaseList(ctx, q)
+	out, err := l.leaseList(ctx, q)
 	if err != nil {
-		return broker.LeaseSlice{}, fmt.Errorf("lease list: %w", s.engine.explain(err))
+		return broker.LeaseSlice{}, fmt.Errorf("lease list: %w", l.engine.explain(err))
 	}
 	return out, nil
 }
 
-func (s *Store) leaseList(ctx context.Context, q broker.LeaseQuery) (broker.LeaseSlice, error) {
-	w, err := s.window(ctx, q)
+func (l *leaseStore) leaseList(ctx context.Context, q broker.LeaseQuery) (broker.LeaseSlice, error) {
+	w, err := l.window(ctx, q)
 	if err != nil {
 		return broker.LeaseSlice{}, err
 	}
 	look := q.Look
 	if len(w.rest.conds) == 0 {
-		look = q.Limit + 1 // every row counts
+		look = q.Limit + 1 // no further condition: every row counts
 	}
 	text, args := w.text(look, q.Limit+1)
-	found, err := collect(ctx, s.engine.read(), text, append([]any{millis(q.Now)}, args...), scanLease)
+	found, err := collect(ctx, l.engine.read(), text, append([]any{millis(q.Now)}, args...), scanLease)
 	if err != nil {
 		return broker.LeaseSlice{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Store) leaseList(ctx context.Context, q broker.LeaseQuery) (broker.Leas
 		last := out.Leases[q.Limit-1]
 		out.Stop = broker.LeasePlace{ID: last.ID, Ending: last.ExpiresAt}
 	case len(w.rest.conds) > 0 && !w.whole:
-		if out.Stop, out.More, err = s.windowEnd(ctx, w, look); err != nil {
+		if out.Stop, out.More, err = l.windowEnd(ctx, w, look); err != nil {
 			return out, err
 		}
 		out.Short = out.More
@@ -67,8 +67,8 @@ func (s *Store) leaseList(ctx context.Context, q broker.LeaseQuery) (broker.Leas
 	return out, nil
 }
 
-// text is one page of the window. The states are derived before the rows are sorted
-// out, on as many rows as the window has at most.
+// text returns the statement for one page of the window. States are derived before rows
+// are filtered, for the rows of the window only.
 func (w *leaseWindow) text(look, limit int) (string, []any) {
 	inner := " ORDER BY " + w.order + " LIMIT " + strconv.Itoa(look)
 	if w.whole {
@@ -80,12 +80,12 @@ func (w *leaseWindow) text(look, limit int) (string, []any) {
 		" ORDER BY " + w.order + " LIMIT " + strconv.Itoa(limit), append(slices.Clone(w.in.args), w.rest.args...)
 }
 
-// derived is leaseState where t and u are joined.
+// derived is leaseState for a statement that joins t and u.
 var derived = leaseState("nullif(t.closed_at, 0)", "u.fence > 0")
 
-// windowEnd is the last place of a full window, and whether there is anything after it.
-func (s *Store) windowEnd(ctx context.Context, w *leaseWindow, look int) (broker.LeasePlace, bool, error) {
-	ends, err := collect(ctx, s.engine.read(), "SELECT l.id, l.expires_at FROM leases l"+w.in.String()+" ORDER BY "+w.order+" LIMIT 2 OFFSET "+strconv.Itoa(look-1), w.in.args,
+// windowEnd returns the last place of a full window and whether rows follow it.
+func (l *leaseStore) windowEnd(ctx context.Context, w *leaseWindow, look int) (broker.LeasePlace, bool, error) {
+	ends, err := collect(ctx, l.engine.read(), "SELECT l.id, l.expires_at FROM leases l"+w.in.String()+" ORDER BY "+w.order+" LIMIT 2 OFFSET "+strconv.Itoa(look-1), w.in.args,
 		func(row scan) (p broker.LeasePlace, err error) {
 			var at int64
 			err = row(&p.ID, &at)
@@ -98,8 +98,8 @@ func (s *Store) windowEnd(ctx context.Context, w *leaseWindow, look int) (broker
 	return ends[0], true, nil
 }
 
-// window chooses the index.
-func (s *Store) window(ctx context.Context, q broker.LeaseQuery) (*leaseWindow, error) {
+// window chooses the index for a query.
+func (l *leaseStore) window(ctx context.Context, q broker.LeaseQuery) (*leaseWindow, error) {
 	w := &leaseWindow{}
 	now := millis(q.Now)
 	if q.State != "" {
@@ -115,7 +115,7 @@ func (s *Store) window(ctx context.Context, q broker.LeaseQuery) (*leaseWindow, 
 		w.ending(q, now)
 		names = &w.rest
 	case q.State == broker.LeaseLive:
-		few, err := s.fewLive(ctx, now, q.Look)
+		few, err := l.fewLive(ctx, now, q.Look)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (s *Store) window(ctx context.Context, q broker.LeaseQuery) (*leaseWindow, 
 	return w, nil
 }
 
-// byID is the window in the order of ids.
+// byID orders the window by id.
 func (w *leaseWindow) byID(q broker.LeaseQuery) {
 	op, dir := " > ?", " ASC"
 	if (q.Order != broker.LeaseOldest) != q.Back {
@@ -148,7 +148,7 @@ func (w *leaseWindow) byID(q broker.LeaseQuery) {
 	}
 }
 
-// ending is the window in the order in which live ones expire.
+// ending orders the window of live leases by expiry.
 func (w *leaseWindow) ending(q broker.LeaseQuery, now int64) {
 	op, dir := ">", ""
 	if q.Back {
@@ -162,7 +162,7 @@ func (w *leaseWindow) ending(q broker.LeaseQuery, now int64) {
 	}
 }
 
-// byRare finds the states that few are in without going through the others.
+// byRare finds leases in a rare state without reading the others.
 func (w *leaseWindow) byRare(state broker.LeaseState, now int64) {
 	switch state {
 	case broker.LeaseIntent:
@@ -175,15 +175,15 @@ func (w *leaseWindow) byRare(state broker.LeaseState, now int64) {
 	}
 }
 
-// fewLive reports whether at most n have not expired: then they are looked at by
-// their expiry, which leaves out everything that is over.
-func (s *Store) fewLive(ctx context.Context, now int64, n int) (bool, error) {
-	many, err := exists(ctx, s.engine.read(), "SELECT 1 FROM leases WHERE expires_at > ? LIMIT 1 OFFSET "+strconv.Itoa(n), now)
+// fewLive reports whether at most n leases have not expired. Those are then read by
+// expiry, which leaves out all expired ones.
+func (l *leaseStore) fewLive(ctx context.Context, now int64, n int) (bool, error) {
+	many, err := exists(ctx, l.engine.read(), "SELECT 1 FROM leases WHERE expires_at > ? LIMIT 1 OFFSET "+strconv.Itoa(n), now)
 	return !many, err
 }
 
-// issued narrows a window by time of issue: exactly in the rows, and by the ids
-// before and after, which the index on times finds.
+// issued narrows a window by time of issue: exactly in the rows, and by the neighbouring
+// ids, which the index on times finds.
 func (w *leaseWindow) issued(q broker.LeaseQuery, names *where) {
 	if !q.From.IsZero() {
 		w.rest.add("l.issued_at >= ?", millis(q.From))
@@ -191,6 +191,6 @@ func (w *leaseWindow) issued(q broker.LeaseQuery, names *where) {
 	}
 	if !q.To.IsZero() {
 		w.rest.add("l.issued_at < ?", millis(q.To))
-		names.add("l.id < coalesce((SELECT z.id FROM leases z WHERE z.issued_at >= ? ORDER BY z.issued_at LIMIT 1), 'z')", millis(q.To)+skew) // after every id, however text is sorted
+		names.add("l.id < coalesce((SELECT z.id FROM leases z WHERE z.issued_at >= ? ORDER BY z.issued_at LIMIT 1), 'z')", millis(q.To)+skew) // 'z' sorts after every id in every collation
 	}
 }

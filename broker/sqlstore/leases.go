@@ -7,9 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/broker"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes"
 )
+
+// leaseStore reads, lists and counts leases.
+type leaseStore struct {
+	engine *engine
+}
 
 const (
 	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
@@ -18,43 +23,44 @@ const (
 		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id, delivery"
 	leaseWidth = 22
 
-	// ended is when the task of lease l was closed, or NULL. A subquery and not a
-	// join: a page in the order of ids then comes from the primary key and stops at
-	// its limit, whatever the planner believes about how many rows will match.
-	// Nor does it say "state = 'closed'": a partial index has the same words, and is
-	// the wrong way to one task.
+	// ended is the time when the task of lease l was closed, or NULL. It is a subquery
+	// and not a join: a page in the order of ids then comes from the primary key and
+	// stops at its limit, regardless of the number of rows the planner expects. It does
+	// not say "state = 'closed'": that is the condition of a partial index, which is
+	// slower for a single task.
 	ended = "(SELECT nullif(t.closed_at, 0) FROM tasks t WHERE t.id = l.task_id)"
 )
 
-// leaseNumbers are the places of leaseColumns that are no text.
+// leaseNumbers are the positions of the numeric columns in leaseColumns.
 var leaseNumbers = [...]int{14, 15, 17} // issued_at, expires_at, revoked_at
 
 // leaseFields are the columns of lease l.
 var leaseFields = "l." + strings.ReplaceAll(leaseColumns, ", ", ", l.")
 
-// leaseState derives the state at the moment of its one parameter; ended is when
-// the task was closed, owed whether the lease is at a third party. Only live rows
-// are derived: an intent or a revocation that is owed to a provider is settled by
-// what the provider says, never by the clock, which makes it owed at most.
+// leaseState returns the SQL expression that derives the state at the time in its one
+// parameter. ended is when the task was closed; owed says whether the lease is at a third
+// party. Only leases stored as live are derived. An intent or a pending revocation is
+// settled by the provider's answer, never by the clock: the clock makes it due for
+// revocation at most.
 func leaseState(ended, owed string) string {
 	return "CASE WHEN l.state <> 'live' THEN l.state " +
 		"WHEN " + ended + " < l.expires_at THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'revoked' END " +
 		"WHEN l.expires_at <= ? THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'expired' END ELSE 'live' END"
 }
 
-// leaseRows is the INSERT of own tokens, in three parts: what precedes the rows, one
-// row, and what follows them. The task of each row is looked up: one that is closed
-// or unknown gives NULL, which the column refuses (see engine.shut). lock keeps the
-// task from being closed by another process before this one has committed. The
-// subquery stands once beside the rows and not once in each, because PostgreSQL sets
-// up each that it finds in a text whenever it runs it.
+// leaseRows returns the INSERT of own tokens in three parts: the text before the rows,
+// one row, and the text after them. The task of each row is looked up. A closed or
+// unknown task gives NULL, which the column refuses (see engine.shut). lock keeps other
+// processes from closing the task before this transaction commits. The subquery stands
+// once beside the rows and not in each row, because PostgreSQL sets up every subquery of
+// a text at each run.
 func leaseRows(lock string) (head, row, tail string) {
 	columns, marks := make([]string, leaseWidth), make([]string, leaseWidth)
 	for i := range columns {
 		columns[i], marks[i] = "column"+strconv.Itoa(i+1), "?"
 	}
 	for _, i := range leaseNumbers {
-		marks[i] = "CAST(? AS BIGINT)" // a row of its own, before it is one of leases, is text to PostgreSQL
+		marks[i] = "CAST(? AS BIGINT)" // PostgreSQL types parameters in VALUES as text
 	}
 	columns[1] = "(SELECT id FROM tasks WHERE id = column2 AND state <> 'closed'" + lock + ")"
 	return "INSERT INTO leases (" + leaseColumns + ") SELECT " + strings.Join(columns, ", ") + " FROM (VALUES", "(" + strings.Join(marks, ", ") + ")", ") v"
@@ -64,7 +70,7 @@ func checkLease(l *broker.Lease) error {
 	switch l.State {
 	case broker.LeaseIntent, broker.LeaseLive:
 	default:
-		return fmt.Errorf("lease %s: it cannot be issued in state %q", l.ID, l.State)
+		return fmt.Errorf("lease %s: state %q is not a state for a new lease", l.ID, l.State)
 	}
 	if l.ID == "" || l.TaskID == "" || l.IssuedAt.IsZero() || !l.ExpiresAt.After(l.IssuedAt) {
 		return errors.New("a lease needs an id, a task, and an expiry after its issue")
@@ -81,8 +87,8 @@ func appendLease(args []any, l *broker.Lease) []any {
 		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID, l.Delivery)
 }
 
-// Leases implements broker.Journal.
-func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Lease, error) {
+// Leases implements broker.Store.
+func (l *leaseStore) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Lease, error) {
 	if f.Now.IsZero() {
 		return nil, errors.New("leases: the filter needs Now")
 	}
@@ -95,6 +101,7 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 	w.equal("l.owner", f.Owner)
 	w.equal("l.sandbox", f.Sandbox)
 	w.equal("l.provider", f.Provider)
+	w.in("l.resource", f.Resources)
 	if len(f.Parents) > 0 {
 		w.in("l.parent_id", f.Parents)
 		w.add("l.parent_id <> ''") // the partial index
@@ -117,12 +124,12 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		w.add("l.expires_at > ?", millis(f.ExpiresAfter))
 	}
 	if f.State != "" {
-		if err := s.byState(ctx, &w, f); err != nil {
-			return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
+		if err := l.byState(ctx, &w, f); err != nil {
+			return nil, fmt.Errorf("leases: %w", l.engine.explain(err))
 		}
 	}
-	if len(f.Parents) > maxIDs {
-		return nil, fmt.Errorf("leases: %d parents: ask for at most %d at a time", len(f.Parents), maxIDs)
+	if n := max(len(f.Parents), len(f.Resources)); n > maxIDs {
+		return nil, fmt.Errorf("leases: %d parents or resources: ask for at most %d at a time", n, maxIDs)
 	}
 	order, limit, err := w.page("l.id", f.Page, f.IDs)
 	if err != nil {
@@ -136,22 +143,22 @@ func (s *Store) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Leas
 		", coalesce(t.closed_at, 0), coalesce(t.closed_by, ''), coalesce(t.cause, ''), " + upstreamFields + ", " + handle +
 		" FROM (SELECT " + leaseColumns + " FROM leases l" + w.String() + order + limit + ") l " +
 		"LEFT JOIN tasks t ON t.id = l.task_id LEFT JOIN upstream_leases u ON u.lease_id = l.id" + order
-	out, err := collect(ctx, s.engine.read(), text, append([]any{now}, w.args...), scanLeaseHandle)
+	out, err := collect(ctx, l.engine.read(), text, append([]any{now}, w.args...), scanLeaseHandle)
 	if err != nil {
-		return nil, fmt.Errorf("leases: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("leases: %w", l.engine.explain(err))
 	}
 	return out, nil
 }
 
-// byState adds the condition on the derived state, and for the two kinds of
-// listings that a start needs, how to find the few among the many.
-func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) error {
+// byState adds the condition on the derived state. For the two listings that every start
+// of ebb needs, it also adds a condition that finds the few rows through an index.
+func (l *leaseStore) byState(ctx context.Context, w *where, f broker.LeaseFilter) error {
 	now := millis(f.Now)
-	// The conditions say for each state what leaseState derives, and do not compare
-	// with what it returns: of such a comparison PostgreSQL believes that it leaves
-	// next to nothing, and then sorts everything instead of stopping at the limit.
+	// The conditions repeat the rules of leaseState for each state instead of comparing
+	// with its result. PostgreSQL expects such a comparison to match very few rows, and
+	// then sorts all rows instead of stopping at the limit.
 	const (
-		over  = "coalesce(" + ended + ", l.expires_at) < l.expires_at" // its task was closed before its expiry
+		over  = "coalesce(" + ended + ", l.expires_at) < l.expires_at" // the task was closed before the lease expired
 		fence = "(SELECT u.fence FROM upstream_leases u WHERE u.lease_id = l.id)"
 	)
 	switch f.State {
@@ -161,26 +168,27 @@ func (s *Store) byState(ctx context.Context, w *where, f broker.LeaseFilter) err
 		w.add("(l.state = 'expired' OR l.state = 'live' AND NOT "+over+" AND l.expires_at <= ? AND "+fence+" IS NULL)", now)
 	case broker.LeaseRevoking:
 		w.add("(l.state = 'revoking' OR l.state = 'live' AND ("+over+" OR l.expires_at <= ?) AND "+fence+" > 0)", now)
-		if f.TaskID != "" { // what has ended is out of it: a task's end asks again and again
+		if f.TaskID != "" { // excludes settled leases: the close of a task asks repeatedly
 			w.add("l.id IN (SELECT u.lease_id FROM upstream_leases u WHERE u.task_id = ? AND u.next_at > 0)", f.TaskID)
 			break
 		}
-		// The partial index, and of the live ones at third parties those whose time is
-		// over: they are due at their expiry.
+		// The partial index, and of the live leases at third parties the expired ones:
+		// they are due at their expiry.
 		w.add("l.id IN (SELECT o.id FROM leases o WHERE o.state IN ('intent', 'revoking') "+
 			"UNION ALL SELECT u.lease_id FROM upstream_leases u WHERE u.provider > '' AND u.next_at > 0 AND u.next_at <= ?)", now)
 	case broker.LeaseLive:
 		if f.Page.After == "" && !f.Page.Desc {
-			// Skip everything that expired before the first that did not: ids sort by time.
-			first, err := collect(ctx, s.engine.read(), "SELECT coalesce(min(id || ''), '') FROM leases WHERE expires_at > ?", []any{now},
+			// Skip all leases that expired before the first unexpired one: ids sort by
+			// time.
+			first, err := collect(ctx, l.engine.read(), "SELECT coalesce(min(id || ''), '') FROM leases WHERE expires_at > ?", []any{now},
 				func(row scan) (id string, err error) { return id, row(&id) })
 			if err != nil {
 				return err
 			}
 			w.add("l.id >= ?", first[0])
 		}
-		// "+ 0" keeps the index on expires_at out of it: a page in the order of
-		// ids comes from the primary key, not from sorting all live leases.
+		// "+ 0" keeps the planner from the index on expires_at: a page in the order of
+		// ids then comes from the primary key and not from sorting all live leases.
 		w.add("l.state = 'live' AND l.expires_at + 0 > ? AND NOT "+over, now)
 	default:
 		w.add("l.state = ?", string(f.State))
@@ -206,8 +214,8 @@ func scanLeaseHandle(row scan) (broker.Lease, error) {
 	return l, err
 }
 
-// scanLeaseRow reads a lease, and whatever more the query has at its end; fence is
-// that of a lease at a third party.
+// scanLeaseRow reads a lease and the further columns at the end of the query. fence is 0
+// for an own token.
 func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error) {
 	var scope string
 	var issued, expires, revoked, closed int64
@@ -225,7 +233,7 @@ func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error
 	if l.State == broker.LeaseLive && (derived == broker.LeaseRevoked || derived == broker.LeaseRevoking) {
 		l.RevokedAt = l.ExpiresAt
 		if closed > 0 && closed < expires {
-			// A lease that lost the race against the end of its task was never valid.
+			// A lease inserted after its task was closed was never valid.
 			l.RevokedAt, l.RevokedBy, l.Cause = fromMillis(max(closed, issued)), closedBy, cause
 		}
 	}

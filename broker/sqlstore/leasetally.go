@@ -7,17 +7,17 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // LeaseTally implements broker.Listing.
-func (s *Store) LeaseTally(ctx context.Context, now time.Time) (broker.LeaseTally, error) {
-	live, err1 := s.states(ctx, now, " WHERE l.expires_at > ? ORDER BY l.expires_at DESC", millis(now))
-	owed, err2 := s.states(ctx, now, " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id")
-	over, err3 := s.states(ctx, now, " WHERE l.state = 'unconfirmed' ORDER BY l.id")
-	recent, err4 := s.states(ctx, now, " ORDER BY l.id DESC")
+func (l *leaseStore) LeaseTally(ctx context.Context, now time.Time) (broker.LeaseTally, error) {
+	live, err1 := l.states(ctx, now, " WHERE l.expires_at > ? ORDER BY l.expires_at DESC", millis(now))
+	owed, err2 := l.states(ctx, now, " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id")
+	over, err3 := l.states(ctx, now, " WHERE l.state = 'unconfirmed' ORDER BY l.id")
+	recent, err4 := l.states(ctx, now, " ORDER BY l.id DESC")
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return broker.LeaseTally{}, fmt.Errorf("lease tally: %w", s.engine.explain(err))
+		return broker.LeaseTally{}, fmt.Errorf("lease tally: %w", l.engine.explain(err))
 	}
 	return broker.LeaseTally{
 		Live: of(live, broker.LeaseLive), Intent: of(owed, broker.LeaseIntent), Revoking: of(owed, broker.LeaseRevoking), Unconfirmed: of(over, broker.LeaseUnconfirmed), Recent: recent,
@@ -29,10 +29,11 @@ func tallyText(which string) string {
 		"LEFT JOIN tasks t ON t.id = l.task_id LEFT JOIN upstream_leases u ON u.lease_id = l.id) x GROUP BY d"
 }
 
-// states counts the derived states of the leases that which selects, up to TallyCap.
-func (s *Store) states(ctx context.Context, now time.Time, which string, args ...any) (map[broker.LeaseState]int, error) {
+// states counts the derived states of the leases selected by which, up to TallyCap
+// leases.
+func (l *leaseStore) states(ctx context.Context, now time.Time, which string, args ...any) (map[broker.LeaseState]int, error) {
 	out := map[broker.LeaseState]int{}
-	_, err := collect(ctx, s.engine.read(), tallyText(which), append([]any{millis(now)}, args...), func(row scan) (n int, err error) {
+	_, err := collect(ctx, l.engine.read(), tallyText(which), append([]any{millis(now)}, args...), func(row scan) (n int, err error) {
 		var state broker.LeaseState
 		err = row(&state, &n)
 		out[state] = n
@@ -41,8 +42,7 @@ func (s *Store) states(ctx context.Context, now time.Time, which string, args ..
 	return out, err
 }
 
-// of is the count of one state; when as many were looked at as there may be, there may
-// be more of it.
+// of returns the count of one state. More is set when the count stopped at TallyCap.
 func of(states map[broker.LeaseState]int, state broker.LeaseState) broker.Count {
 	all := 0
 	for _, n := range states {

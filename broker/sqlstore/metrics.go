@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of the committer. No label comes from input.
+// metrics are the committer's. No label comes from input.
 type metrics struct {
 	units    prometheus.Counter
 	failures prometheus.Counter
@@ -18,14 +18,14 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		units:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_journal_units_total", Help: "Durable units that were settled, refused and failed ones included."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_journal_failures_total", Help: "Units that failed because the database did, or whose outcome is unknown."}),
-		splits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_journal_splits_total", Help: "Batches that were rolled back and run unit by unit."}),
-		sizes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_journal_batch_units", Help: "Units that shared one commit.",
+		units:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_units_total", Help: "Units of the committer that got an outcome, including refused and failed ones."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_failures_total", Help: "Units that failed because the database failed, or whose outcome is unknown."}),
+		splits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_splits_total", Help: "Batches that were rolled back and run unit by unit."}),
+		sizes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_database_batch_units", Help: "Units that shared one commit.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_journal_batch_seconds", Help: "Time from the begin to the commit of a batch.",
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_database_batch_seconds", Help: "Time from the begin to the commit of a batch.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12)}),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_journal_queue_units", Help: "Units that wait for the next batch."}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_database_queue_units", Help: "Units that wait for the next batch."}),
 	}
 	if r == nil {
 		return m, nil

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
 // Migrate applies pending migrations and returns their names.
@@ -18,7 +18,7 @@ func Migrate(ctx context.Context, cfg Config) ([]migrations.File, error) {
 	return done, errors.Join(eng.explain(err), eng.close())
 }
 
-// MigrationStatus reports what was applied and what is pending. It changes nothing.
+// MigrationStatus reports the applied and the pending migrations. It changes nothing.
 func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) {
 	_, eng, err := connect(ctx, cfg, false)
 	if err != nil {
@@ -32,7 +32,7 @@ func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) 
 	return st, errors.Join(eng.explain(err), eng.close())
 }
 
-// migrate applies what is pending, or refuses to, as Config.Manual says.
+// migrate applies pending migrations, or refuses them if Config.Manual is set.
 func (s *Store) migrate(ctx context.Context) error {
 	if s.cfg.Manual {
 		st, err := migrations.Status(ctx, s.engine.writer, s.engine.dialect)
@@ -40,13 +40,13 @@ func (s *Store) migrate(ctx context.Context) error {
 			return err
 		}
 		if len(st.Pending) > 0 {
-			return fmt.Errorf("journal: %d migrations are pending, the first is %s: run `ebb migrate`", len(st.Pending), st.Pending[0].Name)
+			return fmt.Errorf("database: %d migrations are pending, the first is %s: run `ebb migrate`", len(st.Pending), st.Pending[0].Name)
 		}
 		return nil
 	}
 	done, err := migrations.Apply(ctx, s.engine.writer, s.engine.dialect)
 	for _, f := range done {
-		s.cfg.Logger.InfoContext(ctx, "journal schema changed", "migration", f.Name)
+		s.cfg.Logger.InfoContext(ctx, "database schema changed", "migration", f.Name)
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/people"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 func TestNotify(t *testing.T) {
@@ -37,7 +37,7 @@ func TestReach(t *testing.T) {
 		if err := s.Wish(ctx, ana.Person, ana.Wishes); err != nil {
 			t.Fatal(err)
 		}
-		// Who signs in again has other groups, and the same wishes.
+		// A new sign-in updates the groups and keeps the wishes.
 		ana.Groups, ana.SeenAt = []string{"ops"}, at.Add(time.Minute)
 		if err := s.Know(ctx, ana); err != nil {
 			t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-var _ notify.Sources = (*Store)(nil)
+var _ notify.Sources = (*outboxStore)(nil)
 
 // ReadFromHere implements notify.Sources.
-func (s *Store) ReadFromHere(ctx context.Context) error {
-	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+func (ob *outboxStore) ReadFromHere(ctx context.Context) error {
+	err := ob.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		begun, err := exists(ctx, sess, "SELECT 1 FROM notification_cursors LIMIT 1")
 		if err != nil || begun {
 			return nil, err
@@ -30,13 +30,13 @@ func (s *Store) ReadFromHere(ctx context.Context) error {
 	return nil
 }
 
-// Unread implements notify.Sources. Of one writer the record is in the order of its
-// commits, so that nothing appears behind a cursor.
-func (s *Store) Unread(ctx context.Context, kinds []string, n int) ([]notify.Reading, error) {
+// Unread implements notify.Sources. The entries of one writer are numbered in the order
+// of its commits, so no entry appears behind a cursor later.
+func (ob *outboxStore) Unread(ctx context.Context, kinds []string, n int) ([]notify.Reading, error) {
 	if len(kinds) == 0 || n < 1 {
 		return nil, errors.New("unread: it needs kinds and a number")
 	}
-	all, err := collect(ctx, s.engine.read(), "SELECT writer, seq, last FROM (SELECT w.writer AS writer, coalesce(c.seq, 0) AS seq, "+
+	all, err := collect(ctx, ob.engine.read(), "SELECT writer, seq, last FROM (SELECT w.writer AS writer, coalesce(c.seq, 0) AS seq, "+
 		"coalesce((SELECT max(e.seq) FROM audit_entries e WHERE e.writer = w.writer), 0) AS last "+
 		"FROM audit_writers w LEFT JOIN notification_cursors c ON c.writer = w.writer) o WHERE last > seq ORDER BY writer", nil,
 		func(row scan) (r notify.Reading, err error) { return r, row(&r.Writer, &r.From, &r.To) })
@@ -49,15 +49,15 @@ func (s *Store) Unread(ctx context.Context, kinds []string, n int) ([]notify.Rea
 		w := &where{}
 		w.add("writer = ? AND seq > ? AND seq <= ?", r.Writer, r.From, r.To)
 		ofKinds(w, kinds)
-		r.Entries, err = collect(ctx, s.engine.read(), "SELECT "+entryColumns+" FROM audit_entries"+w.String()+" ORDER BY seq", w.args, scanEntry)
+		r.Entries, err = collect(ctx, ob.engine.read(), "SELECT "+entryColumns+" FROM audit_entries"+w.String()+" ORDER BY seq", w.args, scanEntry)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("unread: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("unread: %w", ob.engine.explain(err))
 	}
 	return all, nil
 }
 
-// ofKinds keeps entries of these kinds, of which one that ends in "." is a prefix.
+// ofKinds selects entries of these kinds. A kind that ends in "." is a prefix.
 func ofKinds(w *where, kinds []string) {
 	var conds []string
 	var args []any
@@ -72,11 +72,11 @@ func ofKinds(w *where, kinds []string) {
 }
 
 // Keep implements notify.Sources.
-func (s *Store) Keep(ctx context.Context, p notify.Plan) error {
+func (ob *outboxStore) Keep(ctx context.Context, p notify.Plan) error {
 	if p.Writer == "" || p.To <= p.From || p.Now.IsZero() || len(p.Items) > 0 && p.Window <= 0 {
 		return errors.New("plan: it needs a reading, a time and a window")
 	}
-	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := ob.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq WHERE notification_cursors.seq = ?", p.Writer, p.To, p.From)
 		if err != nil {
 			return nil, err
@@ -97,8 +97,8 @@ func (s *Store) Keep(ctx context.Context, p notify.Plan) error {
 	return nil
 }
 
-// keepItem puts an item into its message. One that comes when its digest is on its way
-// goes into the next one.
+// keepItem adds an item to its message. When delivery of its digest has begun, the item
+// goes into the next digest.
 func keepItem(ctx context.Context, sess *session, p notify.Plan, i notify.Item) error {
 	text, err := json.Marshal(i.Notice)
 	if err != nil {
@@ -136,7 +136,7 @@ func keepItem(ctx context.Context, sess *session, p notify.Plan, i notify.Item) 
 			return err
 		}
 		if !i.Digest {
-			return nil // the same message is there, of a time when its item was forgotten
+			return nil // the message exists from an earlier time, and its item was forgotten
 		}
 		i.SendAt = i.SendAt.Add(p.Window)
 	}
@@ -151,14 +151,14 @@ func later(a, b time.Time) time.Time {
 }
 
 // Told implements notify.Sources.
-func (s *Store) Told(ctx context.Context, subject string) ([]notify.Recipient, error) {
-	out, err := collect(ctx, s.engine.read(), "SELECT DISTINCT n.channel, n.person, n.address FROM notification_items i JOIN notifications n ON n.id = i.notification_id "+
+func (ob *outboxStore) Told(ctx context.Context, subject string) ([]notify.Recipient, error) {
+	out, err := collect(ctx, ob.engine.read(), "SELECT DISTINCT n.channel, n.person, n.address FROM notification_items i JOIN notifications n ON n.id = i.notification_id "+
 		"WHERE i.subject = ? AND i.event IN (?, ?) AND (n.state = 'sent' OR n.state = 'waiting' AND n.fence > 0) ORDER BY n.channel, n.person",
 		[]any{subject, string(notify.Waiting), string(notify.Escalated)}, func(row scan) (r notify.Recipient, err error) {
 			return r, row(&r.Channel, &r.Person, &r.Address)
 		})
 	if err != nil {
-		return nil, fmt.Errorf("told: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("told: %w", ob.engine.explain(err))
 	}
 	return out, nil
 }

@@ -14,13 +14,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// refused opens a store that must not open, and returns what it said.
+// refused opens a store that must not open, and returns the error text.
 func refused(t *testing.T, c sqlstore.Config) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -137,7 +137,7 @@ func TestManualMigration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A newer release was here.
+		// As if a newer release had used the database.
 		if err := s.Say(t.Context(), "INSERT INTO meta (version, name, checksum, applied_at) VALUES (9999, '9999_later.sql', 'x', 0)"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 		"password":    {func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") }, "password was refused"},
 		"user":        {func(u *url.URL) { u.User = url.UserPassword("nobody_here", "hunter2") }, "password was refused"},
 		"database":    {func(u *url.URL) { u.Path = "/ebb_none" }, "does not exist"},
-		"server down": {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "is the server up"},
+		"server down": {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "the server cannot be reached"},
 	} {
 		u := *good
 		tt.spoil(&u)
@@ -182,7 +182,7 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: got %q, want %q and no password", name, msg, tt.want)
 		}
 	}
-	// The schema of somebody else is left alone.
+	// A schema of another application is not changed.
 	storetest.PostgresExec(t, good.String(), "CREATE TABLE tasks (x TEXT)")
 	if msg := refused(t, sqlstore.Config{URL: good.String()}); !strings.Contains(msg, "another application") {
 		t.Errorf("got %q", msg)
@@ -192,8 +192,9 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// What waits for a lock decides by what was committed meanwhile, however the database or the URL
-// would have transactions begin: two of one person would else begin a break-glass at one time.
+// After a wait for a lock, a transaction sees the commits in between, whatever isolation
+// level the database or the URL sets. Otherwise two names of one person could begin a
+// break-glass at once.
 func TestIsolationIsEbbs(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(storetest.Postgres(t))
@@ -255,7 +256,7 @@ func TestDiskFull(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, c.URL) // space was freed
+	s = open(t, c.URL) // as if space was freed
 	if err := s.Append(t.Context(), mint("tsk_1")); err != nil {
 		t.Error(err)
 	}
@@ -284,7 +285,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A full queue makes callers wait, and those who stop waiting leave no trace.
+// A full queue makes callers wait, and a caller that stops waiting leaves no data behind.
 func TestBackPressure(t *testing.T) {
 	t.Parallel()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: databases()["sqlite"](t), Queue: 4})
@@ -318,8 +319,8 @@ func TestBackPressure(t *testing.T) {
 	proven(t, s)
 }
 
-// read returns the ids of all leases that the record says were issued, after
-// checking that each is there.
+// read returns the ids of all leases with an issue entry in the audit log, after checking
+// that each lease exists.
 func read(t *testing.T, s *sqlstore.Store) map[string]int {
 	t.Helper()
 	out := map[string]int{}

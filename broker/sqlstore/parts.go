@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 type step func(ctx context.Context, s *session) error
 
-// parts makes the compare-and-swaps of a record, in the order in which they can
-// refuse without having written when there is just one of them.
+// parts returns the compare-and-swaps of a record, ordered so that a single one can
+// refuse before any write.
 func parts(r broker.Record) (step, error) {
 	var steps []step
 	for _, part := range []struct {
@@ -52,8 +52,8 @@ func openTask(t *broker.Task, limit int) (step, error) {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
 	text := "INSERT INTO tasks (" + taskColumns + ") VALUES (" + marks(len(args)) + ") ON CONFLICT (id) DO NOTHING"
-	// What a sandbox opens is bounded by the task it began with, and takes no place of
-	// its runner's.
+	// A delegated task counts against the limit of its root task, not against its
+	// runner's.
 	of, whose := "runner = ? AND root_id = ''", t.Runner
 	if len(t.Ancestors) > 0 {
 		of, whose = "root_id = ? AND root_id <> ''", t.Ancestors[0]
@@ -105,7 +105,7 @@ func moveTask(m broker.TaskMove) (step, error) {
 			return nil, fmt.Errorf("task %s: closing needs a time and a cause", m.ID)
 		}
 		closedAt, closedBy, cause = millis(m.At), m.By, string(m.Cause)
-		rank = string(broker.RoleOperator) // nobody's pause is in the way of an end
+		rank = string(broker.RoleOperator) // a pause never prevents the close of a task
 	default:
 		return nil, fmt.Errorf("task %s: unknown state %q", m.ID, m.State)
 	}
@@ -114,7 +114,8 @@ func moveTask(m broker.TaskMove) (step, error) {
 			"WHERE id = ? AND state <> 'closed' AND (paused_as <> 'operator' OR ? = 'operator') AND (? = '' OR state = ?)"
 		args := []any{string(m.State), cause, m.Reason, closedAt, closedBy, paused.by, paused.as, m.ID, rank, string(m.From), string(m.From)}
 		if m.State == broker.TaskClosed {
-			// Most tasks have own tokens only, and their end is this one statement.
+			// Most tasks have own tokens only; for these one statement is the whole
+			// close.
 			if n, err := s.exec(ctx, text+" AND has_upstream = 0", args...); err != nil || n == 1 {
 				return err
 			}
@@ -165,10 +166,10 @@ func endLease(e broker.LeaseEnd) (step, error) {
 	switch e.State {
 	case broker.LeaseRevoking, broker.LeaseRevoked, broker.LeaseExpired, broker.LeaseUnconfirmed:
 	default:
-		return nil, fmt.Errorf("lease %s: %q does not end it", e.ID, e.State)
+		return nil, fmt.Errorf("lease %s: state %q does not end a lease", e.ID, e.State)
 	}
 	if e.At.IsZero() {
-		return nil, fmt.Errorf("lease %s: its end needs a time", e.ID)
+		return nil, fmt.Errorf("lease %s: the time of its end is required", e.ID)
 	}
 	return func(ctx context.Context, s *session) error {
 		if err := endUpstream(ctx, s, e); err != nil {
@@ -195,8 +196,8 @@ func endLease(e broker.LeaseEnd) (step, error) {
 }
 
 func endRow(ctx context.Context, s *session, e broker.LeaseEnd) (int64, error) {
-	// A lease that is refused since an earlier moment, its expiry or its end, stays
-	// so: what follows at the provider does not move it.
+	// A lease refused since an earlier moment (its expiry or its revocation) keeps that
+	// time; later steps at the provider do not change it.
 	const text = `UPDATE leases SET state = ?,
 		revoked_at = CASE WHEN revoked_at > 0 OR ? = 'expired' THEN revoked_at WHEN expires_at < ? THEN expires_at ELSE ? END,
 		revoked_by = CASE WHEN revoked_by <> '' THEN revoked_by ELSE ? END,
@@ -205,10 +206,10 @@ func endRow(ctx context.Context, s *session, e broker.LeaseEnd) (int64, error) {
 	return s.exec(ctx, text, string(e.State), string(e.State), millis(e.At), millis(e.At), e.By, string(e.Cause), e.ID)
 }
 
-// endNarrowed ends what was narrowed from the lease of e.
+// endNarrowed ends a lease that was narrowed from the lease of e.
 func endNarrowed(ctx context.Context, s *session, e broker.LeaseEnd, id string) error {
 	e.ID = id
-	n, err := oweUpstream(ctx, s, id, e.At)
+	n, err := queueUpstream(ctx, s, id, e.At)
 	if err != nil {
 		return err
 	}
@@ -219,13 +220,13 @@ func endNarrowed(ctx context.Context, s *session, e broker.LeaseEnd, id string) 
 	return err
 }
 
-// narrowed finds what was narrowed from a lease, at any depth.
+// narrowed selects the leases narrowed from a lease, at any depth.
 const narrowed = `WITH RECURSIVE under(id) AS (
 	SELECT id FROM leases WHERE parent_id = ? AND parent_id <> ''
 	UNION SELECT l.id FROM under u JOIN leases l ON l.parent_id = u.id AND l.parent_id <> ''
 ) SELECT id FROM under ORDER BY id`
 
-// lost says why a compare-and-swap touched no row.
+// lost returns why a compare-and-swap touched no row: ErrDone or ErrNotFound.
 func lost(ctx context.Context, s *session, table, id string) error {
 	found, err := exists(ctx, s, "SELECT 1 FROM "+table+" WHERE id = ?", id)
 	switch {

@@ -7,22 +7,22 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 var (
-	_ people.PasskeyStore = (*Store)(nil)
-	_ people.PasskeyNames = (*Store)(nil)
+	_ people.PasskeyStore = (*peopleStore)(nil)
+	_ people.PasskeyNames = (*peopleStore)(nil)
 )
 
 const passkeyColumns = "id, person, name, public_key, uses, synced, created_at, used_at"
 
 // AddPasskey implements people.PasskeyStore.
-func (s *Store) AddPasskey(ctx context.Context, p people.Passkey) error {
+func (s *peopleStore) AddPasskey(ctx context.Context, p people.Passkey) error {
 	if len(p.ID) == 0 || len(p.ID) > 1023 || len(p.PublicKey) == 0 || p.Person == "" || p.CreatedAt.IsZero() || storable(p.Person, p.Name) != nil {
-		return errors.New("passkey: it needs an id, a key, a person and a time, in UTF-8")
+		return errors.New("passkey: an id of 1 to 1023 bytes, a key, a person and a time are required, with texts in UTF-8")
 	}
-	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		_, err = sess.exec(ctx, "INSERT INTO passkeys ("+passkeyColumns+") VALUES ("+marks(8)+")",
 			hex.EncodeToString(p.ID), p.Person, p.Name, hex.EncodeToString(p.PublicKey), int64(p.Count), flag(p.Synced), millis(p.CreatedAt), millis(p.UsedAt))
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Store) AddPasskey(ctx context.Context, p people.Passkey) error {
 }
 
 // Passkeys implements people.PasskeyStore.
-func (s *Store) Passkeys(ctx context.Context, person string) ([]people.Passkey, error) {
+func (s *peopleStore) Passkeys(ctx context.Context, person string) ([]people.Passkey, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+passkeyColumns+" FROM passkeys WHERE person = ? ORDER BY created_at, id", []any{person}, scanPasskey)
 	if err != nil {
 		return nil, fmt.Errorf("passkeys: %w", s.engine.explain(err))
@@ -56,14 +56,15 @@ func scanPasskey(row scan) (people.Passkey, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// UsePasskey implements people.PasskeyStore. Of two uses with one count, one wins.
-func (s *Store) UsePasskey(ctx context.Context, person string, id []byte, count uint32, at time.Time) error {
+// UsePasskey implements people.PasskeyStore. Of two concurrent uses with one count, one
+// wins.
+func (s *peopleStore) UsePasskey(ctx context.Context, person string, id []byte, count uint32, at time.Time) error {
 	return s.onPasskey(ctx, person, id, people.ErrCounted, "UPDATE passkeys SET uses = ?, used_at = ? WHERE (uses < ? OR (uses = 0 AND ? = 0)) AND id = ? AND person = ?",
 		int64(count), millis(at), int64(count), int64(count))
 }
 
 // RenamePasskey implements people.PasskeyNames.
-func (s *Store) RenamePasskey(ctx context.Context, person string, id []byte, name string) error {
+func (s *peopleStore) RenamePasskey(ctx context.Context, person string, id []byte, name string) error {
 	if err := storable(name); err != nil {
 		return fmt.Errorf("passkey: %w", err)
 	}
@@ -71,15 +72,15 @@ func (s *Store) RenamePasskey(ctx context.Context, person string, id []byte, nam
 }
 
 // RemovePasskey implements people.PasskeyStore.
-func (s *Store) RemovePasskey(ctx context.Context, person string, id []byte) error {
+func (s *peopleStore) RemovePasskey(ctx context.Context, person string, id []byte) error {
 	return s.onPasskey(ctx, person, id, people.ErrNoPasskey, "DELETE FROM passkeys WHERE id = ? AND person = ?")
 }
 
-// onPasskey runs a statement that ends with the id and the person. untouched is what it
-// means that the passkey is there and the statement leaves it as it was.
-func (s *Store) onPasskey(ctx context.Context, person string, id []byte, untouched error, text string, args ...any) error {
+// onPasskey runs a statement whose last parameters are the id and the person. It returns
+// untouched when the passkey exists but the statement changed no row.
+func (s *peopleStore) onPasskey(ctx context.Context, person string, id []byte, untouched error, text string, args ...any) error {
 	name := hex.EncodeToString(id)
-	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, text, append(args, name, person)...)
 		if err != nil || n > 0 {
 			return nil, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 func TestPasskeys(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPasskeys(t *testing.T) {
 		if err := s.UsePasskey(ctx, "bo", key.ID, 9, at); !errors.Is(err, people.ErrNoPasskey) {
 			t.Errorf("somebody else's: %v", err)
 		}
-		// Two at once with one count: one wins.
+		// Of two concurrent uses with one count, one wins.
 		var won atomic.Int32
 		var wg sync.WaitGroup
 		for range 4 {
@@ -58,7 +58,7 @@ func TestPasskeys(t *testing.T) {
 		if got, err := s.Passkeys(ctx, "sso:ana"); err != nil || got[0].Count != 4 || !got[0].UsedAt.Equal(at.Add(time.Second)) {
 			t.Errorf("after a use: %+v, %v", got, err)
 		}
-		// One that does not count may be used as often as it likes.
+		// A passkey without a counter may be used any number of times.
 		silent := people.Passkey{ID: []byte{7}, Person: "sso:ana", PublicKey: []byte{1}, CreatedAt: at.Add(time.Second)}
 		if err := s.AddPasskey(ctx, silent); err != nil {
 			t.Fatal(err)

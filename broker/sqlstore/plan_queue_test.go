@@ -7,21 +7,23 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// wholes are steps that read all requests or tasks; orders put in order what an index has
-// in order. PostgreSQL sorts what an index finds when it takes that for few.
+// wholes matches steps that read all requests or tasks, and orders matches steps that
+// sort rows which an index has in order. PostgreSQL sorts the rows found by an index when
+// it expects few of them.
 var (
 	wholes = regexp.MustCompile(`(?m)SCAN (requests|tasks)$|Seq Scan on (requests|tasks)`)
 	orders = regexp.MustCompile(`(?m)USE TEMP B-TREE FOR ORDER BY`)
 )
 
-// TestQueuePlans: no page of the queue or of tasks reads or sorts the table, and what
-// waits is counted, and told to browsers, without reading what does not.
+// TestQueuePlans: no page of the approval queue or of tasks reads or sorts the whole
+// table. Counting pending requests, and listing the newest for browsers, reads pending
+// requests only.
 func TestQueuePlans(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -62,7 +64,7 @@ func TestQueuePlans(t *testing.T) {
 			if f.Rank == 0 && !strings.Contains(page, "requests_queue") {
 				t.Errorf("the page of %s is not in the order of the index:\n%s", name, page)
 			}
-			// PostgreSQL takes what waits for few, and sorts that.
+			// PostgreSQL expects few pending requests, and sorts them.
 			if !strings.HasPrefix(url, "postgres") && !strings.Contains(newest, "requests_newest") {
 				t.Errorf("the newest are not in the order of the index:\n%s", newest)
 			}
@@ -88,7 +90,7 @@ func TestQueuePlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// SQLite says SCAN of a walk along an index that stops at the limit, too.
+			// SQLite also calls a read along an index that stops at the limit SCAN.
 			if strings.Contains(plan, "Seq Scan") || orders.MatchString(plan) {
 				t.Errorf("%s tasks are read or sorted whole:\n%s", name, plan)
 			}
@@ -96,7 +98,7 @@ func TestQueuePlans(t *testing.T) {
 	})
 }
 
-// fillQueue makes n copies of one request, of which every tenth waits.
+// fillQueue makes n copies of one request, of which every tenth is pending.
 func fillQueue(t testing.TB, s *sqlstore.Store, n int) {
 	t.Helper()
 	task := storetest.Task()

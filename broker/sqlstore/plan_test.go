@@ -6,21 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// scans are steps that read a table from its beginning to its end, whatever the page.
-// What PostgreSQL joins by key it may hash instead where it is small, as here.
+// scans matches steps that read a whole table, for any page. PostgreSQL may hash small
+// tables, as here, where it would join large ones by key.
 var scans = regexp.MustCompile(`(?m)SCAN (leases|o|u|a|z|audit_entries|t|tasks)$|Seq Scan on (leases|audit_entries)`)
 
-// sorts sort what a window would have to be read for as a whole. Equal times are
-// sorted in both engines (the last term, incrementally): those are few.
+// sorts matches steps that sort a whole window. Both engines sort rows of equal times
+// (the last term, incrementally): these are few.
 var sorts = regexp.MustCompile(`(?m)USE TEMP B-TREE FOR ORDER BY|^ *(->)? *Sort  `)
 
-// TestListPlans: no page of a list reads or sorts the table (issue 5).
+// TestListPlans: no page of a list reads or sorts the whole table (issue 5).
 func TestListPlans(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -43,7 +43,7 @@ func TestListPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if scans.MatchString(page) || strings.HasSuffix(window, "SCAN l") { // in a page that is the window
+			if scans.MatchString(page) || strings.HasSuffix(window, "SCAN l") { // in a page, that is the window
 				t.Errorf("%s reads the table:\n%s", name, page)
 			}
 			if sorts.MatchString(window) && q.TaskID == "" && q.State != broker.LeaseRevoking {
@@ -64,7 +64,7 @@ func TestListPlans(t *testing.T) {
 			if scans.MatchString(page) {
 				t.Errorf("the record, %s, is read whole:\n%s", name, page)
 			}
-			if sorts.MatchString(window) && q.LeaseID+q.RequestID+q.Writer == "" { // those find few
+			if sorts.MatchString(window) && q.LeaseID+q.RequestID+q.Writer == "" { // these conditions select few rows
 				t.Errorf("the record, %s, is sorted:\n%s", name, window)
 			}
 		}
@@ -75,7 +75,8 @@ func TestListPlans(t *testing.T) {
 	})
 }
 
-// analyse tells the planner what there is, which it also finds out by itself.
+// analyse updates the planner's statistics, which the databases otherwise do by
+// themselves.
 func analyse(t *testing.T, s *sqlstore.Store, _ string) {
 	t.Helper()
 	if err := s.Say(t.Context(), "ANALYZE"); err != nil {

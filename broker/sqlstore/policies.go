@@ -6,32 +6,38 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-var _ broker.PolicyDesk = (*Store)(nil)
+// policyStore stores policy drafts and releases.
+type policyStore struct {
+	com    *committer
+	engine *engine
+}
+
+var _ broker.PolicyStore = (*policyStore)(nil)
 
 const (
 	draftColumns   = "id, digest, author, also, note, base, after, version, files, created_at, changed_at"
 	releaseColumns = "number, version, before, files, draft, digest, note, author, publisher, proof, at"
 )
 
-// onRecord runs work as one unit with an entry.
-func (s *Store) onRecord(ctx context.Context, e audit.Entry, work func(context.Context, *session) error) error {
+// onRecord runs work as one unit with an audit entry.
+func (p *policyStore) onRecord(ctx context.Context, e audit.Entry, work func(context.Context, *session) error) error {
 	entries, err := draft([]audit.Entry{e})
 	if err != nil {
 		return err
 	}
-	return s.com.do(ctx, &unit{entries: entries, work: func(ctx context.Context, sess *session, _ *unit) error { return work(ctx, sess) }})
+	return p.com.do(ctx, &unit{entries: entries, work: func(ctx context.Context, sess *session, _ *unit) error { return work(ctx, sess) }})
 }
 
 // PutDraft implements broker.PolicyDrafts.
-func (s *Store) PutDraft(ctx context.Context, d policyset.Draft, was string, e audit.Entry) error {
+func (p *policyStore) PutDraft(ctx context.Context, d policyset.Draft, was string, e audit.Entry) error {
 	args, err := draftArgs(d)
 	if err == nil {
-		err = s.onRecord(ctx, e, func(ctx context.Context, sess *session) error {
+		err = p.onRecord(ctx, e, func(ctx context.Context, sess *session) error {
 			if was == "" {
 				return addDraft(ctx, sess, args)
 			}
@@ -64,7 +70,7 @@ func addDraft(ctx context.Context, sess *session, args []any) error {
 	return err
 }
 
-// noDraft is why a draft with that digest was not there.
+// noDraft returns why no draft has that digest: ErrStale or ErrNotFound.
 func noDraft(ctx context.Context, sess *session, id string) error {
 	there, err := exists(ctx, sess, "SELECT 1 FROM policy_drafts WHERE id = ?", id)
 	switch {
@@ -78,7 +84,7 @@ func noDraft(ctx context.Context, sess *session, id string) error {
 
 func draftArgs(d policyset.Draft) ([]any, error) {
 	if d.ID == "" || d.Author == "" || d.Version == "" || len(d.Files) == 0 || d.CreatedAt.IsZero() || d.ChangedAt.IsZero() {
-		return nil, errors.New("it needs an id, an author, a version, files and times")
+		return nil, errors.New("an id, an author, a version, files and times are required")
 	}
 	files, err := filesText(d.Files)
 	if err != nil {
@@ -94,7 +100,7 @@ func draftArgs(d policyset.Draft) ([]any, error) {
 	return []any{d.ID, d.Digest(), d.Author, string(also), d.Note, d.Base, d.After, d.Version, files, millis(d.CreatedAt), millis(d.ChangedAt)}, nil
 }
 
-// filesText is files as they are stored: JSON, so that what they hold cannot offend.
+// filesText returns files in their stored form: JSON, which is safe for any content.
 func filesText(files []policyset.File) (string, error) {
 	for _, f := range files {
 		if err := storable(f.Name, f.Text); err != nil {
@@ -106,8 +112,8 @@ func filesText(files []policyset.File) (string, error) {
 }
 
 // DropDraft implements broker.PolicyDrafts.
-func (s *Store) DropDraft(ctx context.Context, id, digest string, e audit.Entry) error {
-	err := s.onRecord(ctx, e, func(ctx context.Context, sess *session) error { return dropDraft(ctx, sess, id, digest) })
+func (p *policyStore) DropDraft(ctx context.Context, id, digest string, e audit.Entry) error {
+	err := p.onRecord(ctx, e, func(ctx context.Context, sess *session) error { return dropDraft(ctx, sess, id, digest) })
 	if err != nil {
 		return fmt.Errorf("dropping a policy draft: %w", err)
 	}
@@ -123,22 +129,22 @@ func dropDraft(ctx context.Context, sess *session, id, digest string) error {
 }
 
 // Draft implements broker.PolicyDrafts.
-func (s *Store) Draft(ctx context.Context, id string) (policyset.Draft, error) {
-	found, err := s.drafts(ctx, " WHERE id = ?", id)
+func (p *policyStore) Draft(ctx context.Context, id string) (policyset.Draft, error) {
+	found, err := p.drafts(ctx, " WHERE id = ?", id)
 	return single(found, err, "policy draft", broker.ErrNotFound)
 }
 
 // Drafts implements broker.PolicyDrafts.
-func (s *Store) Drafts(ctx context.Context) ([]policyset.Draft, error) {
-	found, err := s.drafts(ctx, " ORDER BY changed_at DESC, id DESC")
+func (p *policyStore) Drafts(ctx context.Context) ([]policyset.Draft, error) {
+	found, err := p.drafts(ctx, " ORDER BY changed_at DESC, id DESC")
 	if err != nil {
 		return nil, fmt.Errorf("policy drafts: %w", err)
 	}
 	return found, nil
 }
 
-func (s *Store) drafts(ctx context.Context, rest string, args ...any) ([]policyset.Draft, error) {
-	found, err := collect(ctx, s.engine.read(), "SELECT "+draftColumns+" FROM policy_drafts"+rest, args, func(row scan) (policyset.Draft, error) {
+func (p *policyStore) drafts(ctx context.Context, rest string, args ...any) ([]policyset.Draft, error) {
+	found, err := collect(ctx, p.engine.read(), "SELECT "+draftColumns+" FROM policy_drafts"+rest, args, func(row scan) (policyset.Draft, error) {
 		var d policyset.Draft
 		var digest, also, files string
 		var created, changed int64
@@ -149,7 +155,7 @@ func (s *Store) drafts(ctx context.Context, rest string, args ...any) ([]policys
 		return d, errors.Join(json.Unmarshal([]byte(also), &d.Also), json.Unmarshal([]byte(files), &d.Files))
 	})
 	if err != nil {
-		return nil, s.engine.explain(err)
+		return nil, p.engine.explain(err)
 	}
 	return found, nil
 }

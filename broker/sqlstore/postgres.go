@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/fips140"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
 const (
@@ -26,21 +28,23 @@ const (
 func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 	conf, err := pgx.ParseConfig(cfg.URL)
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err) // pgx keeps the password out
+		return nil, fmt.Errorf("database: %w", err) // the error of pgx does not contain the password
 	}
+	conf.RequireAuth = provider.RequireAuth(conf.RequireAuth)
 	if conf.ConnectTimeout == 0 {
 		conf.ConnectTimeout = 5 * time.Second
 	}
 	for name, value := range map[string]string{
 		"application_name":   "ebb",
 		"synchronous_commit": "on", // an acknowledged unit survives power loss
-		// Who waits for a lock sees what was committed meanwhile, whatever the server, the
-		// database or the role would have: above this the wait begins with an old snapshot.
+		// After a wait for a lock, a transaction must see the commits in between,
+		// regardless of the default of the server, the database or the role. Stricter levels
+		// keep the snapshot from before the wait.
 		isolation:          "read committed",
 		"lock_timeout":     "5s",
-		"jit":              "off", // it takes longer than any statement here
-		"random_page_cost": "1.1", // a page of a listing looks its rows up, and does not read the table beside
-		// A peer that vanished must not hold its locks for ever.
+		"jit":              "off", // compiling takes longer than any statement here
+		"random_page_cost": "1.1", // makes the planner use indexes for a page of a listing instead of reading the whole table
+		// A client that vanished must not hold its locks indefinitely.
 		"idle_in_transaction_session_timeout": "30s",
 	} {
 		if _, set := conf.RuntimeParams[name]; !set || name == "synchronous_commit" || name == isolation {
@@ -52,7 +56,7 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 		tell: tellPostgres, lone: lonePostgres, again: againPostgres,
 		taken: violates("leases_pkey"), shut: shutPostgres, forked: violates("audit_entries_pkey"), pipeline: pipeline,
 		name: fmt.Sprintf("postgres %s at %s", conf.Database, net.JoinHostPort(conf.Host, fmt.Sprint(conf.Port))),
-		// The committer has a handle of its own: readers can never take its connection.
+		// The committer has a handle of its own: readers cannot use up its connection.
 		writer: pgHandle(ready(*conf), 1), reader: pgHandle(*conf, cfg.MaxConns-1), stream: pgHandle(*conf, streams),
 	}
 	err = fitPostgres(ctx, e.writer)
@@ -66,21 +70,21 @@ func openPostgres(ctx context.Context, cfg Config) (*engine, error) {
 	return e, nil
 }
 
-// ready keeps the plan of a statement from its first run on. What the committer runs
-// finds its rows by primary key whatever the values are, and has one text for each
-// number of rows: to plan each text anew for its first five runs is most of what a
-// batch costs the server.
+// ready makes the server plan each statement once, at its first run. The committer's
+// statements find their rows by primary key for all values, and have one text for each
+// number of rows. Planning each text again in its first five runs is most of the server's
+// work for a batch.
 func ready(conf pgx.ConnConfig) pgx.ConnConfig {
 	conf.RuntimeParams = maps.Clone(conf.RuntimeParams)
 	conf.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	return conf
 }
 
-// warmReaders is how many statements the end of a task reads at one time.
+// warmReaders is the number of statements that the close of a task reads concurrently.
 const warmReaders = 3
 
-// warm opens n connections: with TLS and SCRAM that takes longer than all else
-// that the first caller would wait for.
+// warm opens n connections. With TLS and SCRAM that takes longer than the rest of the
+// first caller's wait.
 func warm(ctx context.Context, db *sql.DB, n int) (err error) {
 	conns := make([]*sql.Conn, n)
 	for i := range conns {
@@ -138,7 +142,7 @@ func tellPostgres(err error) string {
 		case "53100":
 			return "the server's disk is full: free space, nothing was lost"
 		case "53300":
-			return "the server has no free connection: raise max_connections or lower the journal's max_conns"
+			return "the server has no free connection: raise max_connections or lower the database's max_conns"
 		case "42P07":
 			return "a table of another application has the same name: give ebb a database or a search_path of its own"
 		case "57P01", "57P02", "57P03":
@@ -148,13 +152,16 @@ func tellPostgres(err error) string {
 	}
 	var ce *pgconn.ConnectError
 	if errors.As(err, &ce) {
-		return "no connection: is the server up, and the URL right?"
+		if strings.Contains(err.Error(), "server requested md5 authentication") && fips140.Enforced() {
+			return "the server asks for the password by MD5, which GODEBUG=fips140=only forbids: set password_encryption to scram-sha-256 there and set the role's password again, or run ebb with GODEBUG=fips140=on"
+		}
+		return "the server cannot be reached: check that it is running and that the URL is correct"
 	}
 	return ""
 }
 
-// lonePostgres reports whether an error concerns one unit of a batch, so that
-// the others may succeed without it: bad data, a constraint, a lock.
+// lonePostgres reports whether an error concerns one unit of a batch (bad data, a
+// constraint, a lock): the other units may succeed without it.
 func lonePostgres(err error) bool {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) {
@@ -168,14 +175,14 @@ func lonePostgres(err error) bool {
 	return false
 }
 
-// againPostgres reports whether the server undid a transaction only because of
-// another one (deadlock, serialization).
+// againPostgres reports whether the server rolled a transaction back only because of a
+// concurrent one (deadlock, serialization failure).
 func againPostgres(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && strings.HasPrefix(pe.Code, "40")
 }
 
-// violates recognises the violation of one constraint.
+// violates returns a function that recognises the violation of one unique constraint.
 func violates(constraint string) func(error) bool {
 	return func(err error) bool {
 		var pe *pgconn.PgError
@@ -183,14 +190,15 @@ func violates(constraint string) func(error) bool {
 	}
 }
 
-// shutPostgres recognises what leaseRows provokes (not_null_violation).
+// shutPostgres recognises the not_null_violation that leaseRows provokes for a closed
+// task.
 func shutPostgres(err error) bool {
 	var pe *pgconn.PgError
 	return errors.As(err, &pe) && pe.Code == "23502" && pe.TableName == "leases" && pe.ColumnName == "task_id"
 }
 
-// pipeline sends everything at once. After an error the server skips what
-// follows, the commit too.
+// pipeline sends all statements and the commit in one round trip. After an error the
+// server skips the remaining ones, including the commit.
 func pipeline(ctx context.Context, conn *sql.Conn, begin bool, sts []statement) error {
 	return conn.Raw(func(driver any) error {
 		var b pgx.Batch

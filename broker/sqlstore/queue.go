@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// sight keeps what a principal may see of requests. The groups are looked up for each
-// request: a group's history is much longer than what waits.
+// sight limits requests to those that a principal may see. Groups are looked up for each
+// pending request: the history of a group is much longer than the queue.
 func (w *where) sight(s *broker.Sight) {
 	if s == nil {
 		return
@@ -33,13 +34,13 @@ func (w *where) sight(s *broker.Sight) {
 	w.add(cond, args...)
 }
 
-// without leaves requests of some trees of tasks out.
+// without excludes requests of the task trees with these roots.
 func (w *where) without(roots []string) error {
 	if len(roots) == 0 {
 		return nil
 	}
 	if len(roots) > maxRoots {
-		return fmt.Errorf("without %d tasks: name at most %d", len(roots), maxRoots)
+		return fmt.Errorf("%d task trees to leave out: name at most %d", len(roots), maxRoots)
 	}
 	args := make([]any, 0, 2*len(roots))
 	for range 2 {
@@ -52,17 +53,17 @@ func (w *where) without(roots []string) error {
 	return nil
 }
 
-// maxRoots is how many trees one query leaves out.
+// maxRoots is the maximum number of task trees that one query leaves out.
 const maxRoots = 100
 
 // Waiting implements broker.Queue.
-func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) (broker.WaitSlice, error) {
+func (rs *requestStore) Waiting(ctx context.Context, f broker.WaitFilter) (broker.WaitSlice, error) {
 	text, args, err := waitingText(f)
 	if err != nil {
 		return broker.WaitSlice{}, fmt.Errorf("waiting: %w", err)
 	}
 	var out broker.WaitSlice
-	last, err := collect(ctx, s.engine.read(), text, args, func(row scan) (p broker.Place, err error) {
+	last, err := collect(ctx, rs.engine.read(), text, args, func(row scan) (p broker.Place, err error) {
 		var ends, hit int64
 		if err := row(&p.Rank, &ends, &p.ID, &hit); err != nil {
 			return p, err
@@ -73,7 +74,7 @@ func (s *Store) Waiting(ctx context.Context, f broker.WaitFilter) (broker.WaitSl
 		return p, nil
 	})
 	if err != nil {
-		return broker.WaitSlice{}, fmt.Errorf("waiting: %w", s.engine.explain(err))
+		return broker.WaitSlice{}, fmt.Errorf("waiting: %w", rs.engine.explain(err))
 	}
 	if out.Looked = len(last); out.Looked == waitingLimit(f) {
 		out.Stop = last[out.Looked-1]
@@ -88,14 +89,15 @@ func waitingLimit(f broker.WaitFilter) int {
 	return f.Limit
 }
 
-// waitingText says of each row that is looked at whether it is looked for.
+// waitingText returns the statement that reads a window of the queue and marks each
+// matching row.
 func waitingText(f broker.WaitFilter) (string, []any, error) {
 	w, err := waiting(f)
 	if err != nil {
 		return "", nil, err
 	}
 	if f.Limit < 0 || f.Limit > maxLimit {
-		return "", nil, fmt.Errorf("a page of %d: ask for 1 to %d", f.Limit, maxLimit)
+		return "", nil, fmt.Errorf("the limit is %d: ask for 1 to %d", f.Limit, maxLimit)
 	}
 	if p := f.After; p.ID != "" {
 		at := millis(p.ExpiresAt)
@@ -115,15 +117,15 @@ func waitingText(f broker.WaitFilter) (string, []any, error) {
 }
 
 // CountWaiting implements broker.Queue.
-func (s *Store) CountWaiting(ctx context.Context, f broker.WaitFilter) (map[int]int, error) {
+func (rs *requestStore) CountWaiting(ctx context.Context, f broker.WaitFilter) (map[int]int, error) {
 	w, err := waiting(f)
 	if err != nil {
 		return nil, fmt.Errorf("count waiting: %w", err)
 	}
 	type line struct{ rank, n int }
-	lines, err := collect(ctx, s.engine.read(), countText(w), w.args, func(row scan) (l line, err error) { return l, row(&l.rank, &l.n) })
+	lines, err := collect(ctx, rs.engine.read(), countText(w), w.args, func(row scan) (l line, err error) { return l, row(&l.rank, &l.n) })
 	if err != nil {
-		return nil, fmt.Errorf("count waiting: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("count waiting: %w", rs.engine.explain(err))
 	}
 	out := make(map[int]int, len(lines))
 	for _, l := range lines {
@@ -141,13 +143,13 @@ func countText(w *where) string {
 
 func waiting(f broker.WaitFilter) (*where, error) {
 	if f.Now.IsZero() {
-		return nil, errors.New("it needs the time")
+		return nil, errors.New("the filter needs Now")
 	}
 	w := &where{}
 	w.add("state = 'pending' AND expires_at > ?", millis(f.Now))
 	w.sight(f.Sight)
 	for _, name := range f.NotOf {
-		who := strings.ToLower(name)
+		who := people.Folded(name)
 		w.add("lower(owner) <> ? AND lower(runner) <> ?", who, who)
 	}
 	if f.Rank != 0 {
@@ -161,14 +163,14 @@ func waiting(f broker.WaitFilter) (*where, error) {
 }
 
 // NewestWaiting implements broker.Queue.
-func (s *Store) NewestWaiting(ctx context.Context, now time.Time, without []string, n int) ([]string, error) {
+func (rs *requestStore) NewestWaiting(ctx context.Context, now time.Time, without []string, n int) ([]string, error) {
 	text, args, err := newestText(now, without, n)
 	if err != nil {
 		return nil, fmt.Errorf("newest waiting: %w", err)
 	}
-	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (id string, err error) { return id, row(&id) })
+	out, err := collect(ctx, rs.engine.read(), text, args, func(row scan) (id string, err error) { return id, row(&id) })
 	if err != nil {
-		return nil, fmt.Errorf("newest waiting: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("newest waiting: %w", rs.engine.explain(err))
 	}
 	return out, nil
 }
@@ -186,12 +188,12 @@ func newestText(now time.Time, without []string, n int) (string, []any, error) {
 }
 
 // Marks implements broker.Queue.
-func (s *Store) Marks(ctx context.Context, f broker.RequestFilter) ([]broker.Mark, error) {
+func (rs *requestStore) Marks(ctx context.Context, f broker.RequestFilter) ([]broker.Mark, error) {
 	text, args, err := marksText(f)
 	if err != nil {
 		return nil, fmt.Errorf("marks: %w", err)
 	}
-	out, err := collect(ctx, s.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
+	out, err := collect(ctx, rs.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
 		var scope, ask string
 		var created, expires int64
 		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask, &m.State, &created, &expires); err != nil {
@@ -207,7 +209,7 @@ func (s *Store) Marks(ctx context.Context, f broker.RequestFilter) ([]broker.Mar
 		return m, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("marks: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("marks: %w", rs.engine.explain(err))
 	}
 	return out, nil
 }

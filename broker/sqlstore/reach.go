@@ -8,17 +8,17 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-var _ people.ReachStore = (*Store)(nil)
+var _ people.ReachStore = (*peopleStore)(nil)
 
 const reachColumns = "person, mail, roles, in_groups, also, seen_at, wishes"
 
 // Know implements people.ReachStore.
-func (s *Store) Know(ctx context.Context, r people.Reach) error {
+func (s *peopleStore) Know(ctx context.Context, r people.Reach) error {
 	if r.Person == "" || r.SeenAt.IsZero() || storable(append([]string{r.Person, r.Mail}, slices.Concat(r.Roles, r.Groups, r.Also)...)...) != nil {
-		return errors.New("reach: it needs a person and a time, in UTF-8")
+		return errors.New("reach: a person and a time are required, with texts in UTF-8")
 	}
 	var lists [3]string
 	for i, list := range [][]string{r.Roles, r.Groups, r.Also} {
@@ -32,7 +32,7 @@ func (s *Store) Know(ctx context.Context, r people.Reach) error {
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		_, err = sess.exec(ctx, "INSERT INTO reach ("+reachColumns+") VALUES ("+marks(7)+") ON CONFLICT (person) DO UPDATE SET "+
 			"mail = excluded.mail, roles = excluded.roles, in_groups = excluded.in_groups, also = excluded.also, seen_at = excluded.seen_at",
 			r.Person, r.Mail, lists[0], lists[1], lists[2], millis(r.SeenAt), string(wishes))
@@ -45,7 +45,7 @@ func (s *Store) Know(ctx context.Context, r people.Reach) error {
 }
 
 // Wish implements people.ReachStore.
-func (s *Store) Wish(ctx context.Context, person string, w people.Wishes) error {
+func (s *peopleStore) Wish(ctx context.Context, person string, w people.Wishes) error {
 	if err := w.Check(); err != nil {
 		return fmt.Errorf("wishes: %w", err)
 	}
@@ -53,7 +53,7 @@ func (s *Store) Wish(ctx context.Context, person string, w people.Wishes) error 
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "UPDATE reach SET wishes = ? WHERE person = ?", string(text), person)
 		if err == nil && n == 0 {
 			refused = people.ErrNone
@@ -67,13 +67,13 @@ func (s *Store) Wish(ctx context.Context, person string, w people.Wishes) error 
 }
 
 // Reach implements people.ReachStore.
-func (s *Store) Reach(ctx context.Context, person string) (people.Reach, error) {
+func (s *peopleStore) Reach(ctx context.Context, person string) (people.Reach, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+reachColumns+" FROM reach WHERE person = ?", []any{person}, scanReach)
 	return single(found, s.engine.explain(err), "reach", people.ErrNone)
 }
 
 // Reachable implements people.ReachStore.
-func (s *Store) Reachable(ctx context.Context, since time.Time) ([]people.Reach, error) {
+func (s *peopleStore) Reachable(ctx context.Context, since time.Time) ([]people.Reach, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+reachColumns+" FROM reach WHERE seen_at >= ? AND mail <> '' ORDER BY seen_at DESC, person LIMIT ?",
 		[]any{millis(since), people.MaxReach}, scanReach)
 	if err != nil {

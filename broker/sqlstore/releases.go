@@ -7,24 +7,24 @@ import (
 	"fmt"
 	"math"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-// Publish implements broker.PolicyReleases. The number is the key: of two that read the
-// same newest release, one finds its own taken.
-func (s *Store) Publish(ctx context.Context, r policyset.Release, e audit.Entry) error {
+// Publish implements broker.PolicyReleases. The number is the primary key: of two
+// publishers that read the same newest release, the second finds its number taken.
+func (p *policyStore) Publish(ctx context.Context, r policyset.Release, e audit.Entry) error {
 	files, err := filesText(r.Files)
 	switch {
 	case err != nil:
 	case r.Number < 1 || r.Version == "" || len(r.Files) == 0 || r.Draft == "" || r.Digest == "" || r.Author == "" || r.Publisher == "" || r.At.IsZero():
-		err = errors.New("it needs a number, a version, files, a draft, people and a time")
+		err = errors.New("a number, a version, files, a draft with its digest, an author, a publisher and a time are required")
 	default:
 		err = storable(r.Version, r.Before, r.Draft, r.Digest, r.Note, r.Author, r.Publisher, r.Proof)
 	}
 	if err == nil {
-		err = s.onRecord(ctx, e, func(ctx context.Context, sess *session) error {
+		err = p.onRecord(ctx, e, func(ctx context.Context, sess *session) error {
 			newest, err := newestRelease(ctx, sess)
 			if err == nil && newest != r.Number-1 {
 				err = broker.ErrStale
@@ -50,10 +50,10 @@ func (s *Store) Publish(ctx context.Context, r policyset.Release, e audit.Entry)
 }
 
 // NewestRelease implements broker.PolicyReleases.
-func (s *Store) NewestRelease(ctx context.Context) (int64, error) {
-	n, err := newestRelease(ctx, s.engine.read())
+func (p *policyStore) NewestRelease(ctx context.Context) (int64, error) {
+	n, err := newestRelease(ctx, p.engine.read())
 	if err != nil {
-		return 0, fmt.Errorf("newest policies: %w", s.engine.explain(err))
+		return 0, fmt.Errorf("newest policies: %w", p.engine.explain(err))
 	}
 	return n, nil
 }
@@ -67,28 +67,28 @@ func newestRelease(ctx context.Context, q querier) (int64, error) {
 }
 
 // Release implements broker.PolicyReleases.
-func (s *Store) Release(ctx context.Context, number int64) (policyset.Release, error) {
-	found, err := s.releases(ctx, releaseColumns, " WHERE number = ?", number)
+func (p *policyStore) Release(ctx context.Context, number int64) (policyset.Release, error) {
+	found, err := p.releases(ctx, releaseColumns, " WHERE number = ?", number)
 	return single(found, err, "published policies", broker.ErrNotFound)
 }
 
 // Releases implements broker.PolicyReleases.
-func (s *Store) Releases(ctx context.Context, before int64, n int) ([]policyset.Release, error) {
+func (p *policyStore) Releases(ctx context.Context, before int64, n int) ([]policyset.Release, error) {
 	if n < 1 || n > maxLimit {
-		return nil, fmt.Errorf("published policies: %d of them: ask for 1 to %d", n, maxLimit)
+		return nil, fmt.Errorf("published policies: the limit is %d: ask for 1 to %d", n, maxLimit)
 	}
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	found, err := s.releases(ctx, "number, version, before, '[]', draft, digest, note, author, publisher, proof, at", " WHERE number < ? ORDER BY number DESC LIMIT ?", before, n)
+	found, err := p.releases(ctx, "number, version, before, '[]', draft, digest, note, author, publisher, proof, at", " WHERE number < ? ORDER BY number DESC LIMIT ?", before, n)
 	if err != nil {
 		return nil, fmt.Errorf("published policies: %w", err)
 	}
 	return found, nil
 }
 
-func (s *Store) releases(ctx context.Context, columns, rest string, args ...any) ([]policyset.Release, error) {
-	found, err := collect(ctx, s.engine.read(), "SELECT "+columns+" FROM policy_releases"+rest, args, func(row scan) (policyset.Release, error) {
+func (p *policyStore) releases(ctx context.Context, columns, rest string, args ...any) ([]policyset.Release, error) {
+	found, err := collect(ctx, p.engine.read(), "SELECT "+columns+" FROM policy_releases"+rest, args, func(row scan) (policyset.Release, error) {
 		var r policyset.Release
 		var files string
 		var at int64
@@ -99,7 +99,7 @@ func (s *Store) releases(ctx context.Context, columns, rest string, args ...any)
 		return r, json.Unmarshal([]byte(files), &r.Files)
 	})
 	if err != nil {
-		return nil, s.engine.explain(err)
+		return nil, p.engine.explain(err)
 	}
 	return found, nil
 }

@@ -8,27 +8,34 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes"
 )
+
+// requestStore is the approval queue: it stores requests and votes.
+type requestStore struct {
+	com    *committer
+	engine *engine
+}
 
 const requestColumns = "id, task_id, sandbox, owner, runner, dedupe, provider, scope, resource, ttl, jkt, x5t, tool, details, evidence_until, " +
 	"ask, facts, digest, reason, asked, voted, created_at, expires_at, state, decided_at, granted, granted_ttl, grant_until, code, note, parents, risk"
 
-// Requests implements broker.Desk.
-func (s *Store) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
+// Requests implements broker.ApprovalStore.
+func (rs *requestStore) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
 	tail, args, err := requestsTail(f)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
-	out, err := readRequests(ctx, s.engine.read(), f.Seen, tail, args)
+	out, err := readRequests(ctx, rs.engine.read(), f.Seen, tail, args)
 	if err != nil {
-		return nil, fmt.Errorf("requests: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("requests: %w", rs.engine.explain(err))
 	}
 	return out, nil
 }
 
-// requestsTail is what follows the name of the table.
+// requestsTail returns the conditions, the order and the limit of a statement on
+// requests.
 func requestsTail(f broker.RequestFilter) (string, []any, error) {
 	var w where
 	w.equal("task_id", f.TaskID)
@@ -112,7 +119,7 @@ func oneRequest(ctx context.Context, q querier, id string) (broker.Request, erro
 
 func requestArgs(r *broker.Request) ([]any, error) {
 	if r.ID == "" || r.TaskID == "" || r.Dedupe == "" || r.Digest == "" || len(r.Groups) == 0 || len(r.Rules) == 0 {
-		return nil, errors.New("a request needs an id, a task, a dedupe key, a digest, and rules that say who decides")
+		return nil, errors.New("a request needs an id, a task, a dedupe key, a digest, and groups and rules that name the approvers")
 	}
 	if r.CreatedAt.IsZero() || !r.ExpiresAt.After(r.CreatedAt) {
 		return nil, errors.New("a request needs an expiry after its creation")
@@ -121,7 +128,7 @@ func requestArgs(r *broker.Request) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As a JSON string in ASCII: whatever bytes the agent sent can be stored.
+	// As a JSON string in ASCII, so that any bytes sent by the agent can be stored.
 	reason, err := json.Marshal(r.Reason)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// scan is Scan of a row.
+// scan is the Scan method of a row.
 type scan func(dest ...any) error
 
 // collect reads all rows of a query.
@@ -27,7 +27,7 @@ func collect[T any](ctx context.Context, q querier, text string, args []any, one
 	return out, rows.Err()
 }
 
-// single is the row that was looked up by its key; none is what it means that there is no such row.
+// single returns the row found by its key, or the error none if there is no row.
 func single[T any](found []T, err error, what string, none error) (T, error) {
 	if err == nil && len(found) == 0 {
 		err = none

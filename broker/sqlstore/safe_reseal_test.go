@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/seal"
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
 // secrets is a database with secrets, and the keys that seal them.
@@ -33,13 +33,16 @@ func openSecrets(t *testing.T, url string) *secrets {
 	return d
 }
 
-// safe is one on the database by way of store, with the keys that this process has.
-func (d *secrets) safe(store safe.Store) *safe.Safe { return safe.New(store, d.ring, d.clock.Now) }
+// safe returns a secret store on the database by way of store, with the keys of this
+// process.
+func (d *secrets) safe(store secretstore.Database) *secretstore.Store {
+	return secretstore.New(store, d.ring, d.clock.Now)
+}
 
-// restarted is a safe that has read its keys anew from keys.
-func (d *secrets) restarted(t *testing.T, keys seal.Store) *safe.Safe {
+// restarted returns a secret store that has read its keys again from keys.
+func (d *secrets) restarted(t *testing.T, keys seal.Store) *secretstore.Store {
 	t.Helper()
-	return safe.New(d.Store, ring(t, keys, wrapper(t, d.path), d.clock), d.clock.Now)
+	return secretstore.New(d.Store, ring(t, keys, wrapper(t, d.path), d.clock), d.clock.Now)
 }
 
 // rotate makes the next data key.
@@ -52,7 +55,7 @@ func (d *secrets) rotate(t *testing.T) {
 	}
 }
 
-// left are the names of the secrets that the newest key has not sealed.
+// left returns the names of the secrets that an older key has sealed.
 func (d *secrets) left(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -64,7 +67,7 @@ func (d *secrets) left(t *testing.T) []string {
 	return out
 }
 
-func (d *secrets) rows(t *testing.T) []safe.Row {
+func (d *secrets) rows(t *testing.T) []secretstore.Row {
 	t.Helper()
 	rows, err := d.Secrets(t.Context())
 	if err != nil {
@@ -81,8 +84,8 @@ func (n onlyNewest) SealingKeys(ctx context.Context) ([]seal.Key, error) {
 	return ks[max(len(ks)-1, 0):], err
 }
 
-// After a rotation every secret comes under the new key, more than a page of them;
-// then the old one may go. Nothing else of a row changes.
+// After a rotation every secret is sealed by the new key, also when there is more than a
+// page of them. The old key can then be removed. Nothing else of a row changes.
 func TestSafeReseals(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -118,7 +121,8 @@ func TestSafeReseals(t *testing.T) {
 	})
 }
 
-// One that does not open holds nobody up, and is there for the next time.
+// A secret that cannot be opened does not stop the others, and is tried again the next
+// time.
 func TestSafeResealsWhatOpens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -127,7 +131,7 @@ func TestSafeResealsWhatOpens(t *testing.T) {
 		put(t, s, "a", "canary-a")
 		put(t, s, "c", "canary-c")
 		const odd = "s1.0000000000000000.AAAA"
-		if err := d.PutSecret(t.Context(), safe.Row{Name: "b", Sealed: odd, ChangedAt: d.clock.Now()}); err != nil {
+		if err := d.PutSecret(t.Context(), secretstore.Row{Name: "b", Sealed: odd, ChangedAt: d.clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		d.rotate(t)
@@ -164,26 +168,26 @@ func TestSafeResealArguments(t *testing.T) {
 	})
 }
 
-// halting is a store that dies after some swaps: before the next one or, the answer
-// lost, after it.
+// halting is a store that fails after some swaps: before the next one, or after it with
+// its answer lost.
 type halting struct {
-	safe.Store
+	secretstore.Database
 	left  int
 	after bool
 }
 
 func (h *halting) ResealSecret(ctx context.Context, name, from, to string) error {
 	if h.left--; h.left >= 0 {
-		return h.Store.ResealSecret(ctx, name, from, to)
+		return h.Database.ResealSecret(ctx, name, from, to)
 	}
 	if h.after {
-		_ = h.Store.ResealSecret(ctx, name, from, to)
+		_ = h.Database.ResealSecret(ctx, name, from, to)
 	}
 	return errOff
 }
 
-// A crash at any swap leaves every secret under one key or the other, and the next
-// round goes on from there.
+// After a crash at any swap, every secret is sealed by one of the two keys, and the next
+// run continues from there.
 func TestSafeResealIsCut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -194,7 +198,7 @@ func TestSafeResealIsCut(t *testing.T) {
 		}
 		for i := range 2 * len(names) {
 			d.rotate(t)
-			h := &halting{Store: d.Store, left: i / 2, after: i%2 == 1}
+			h := &halting{Database: d.Store, left: i / 2, after: i%2 == 1}
 			if err := d.safe(h).Reseal(t.Context()); !errors.Is(err, errOff) {
 				t.Errorf("Reseal = %v", err)
 			}
@@ -217,14 +221,15 @@ func TestSafeResealIsCut(t *testing.T) {
 	})
 }
 
-// A successor that was not written survives that its predecessor is sealed again by
-// another replica; one of what was put, or removed and put anew, does not.
+// A new secret that was not yet written survives the resealing of its predecessor by
+// another replica. A new secret does not survive when the predecessor was replaced, or
+// removed and put again.
 func TestSafeResealKeepsTheSuccessor(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		url := empty(t)
 		mine, theirs := open(t, url), openSecrets(t, url)
-		u := &unwilling{Store: mine}
+		u := &unwilling{Database: mine}
 		a, b := openSafe(t, u, mine, theirs.path, theirs.clock), theirs.safe(theirs.Store)
 		for i, tt := range []struct {
 			meanwhile func() error
@@ -255,8 +260,8 @@ func TestSafeResealKeepsTheSuccessor(t *testing.T) {
 	})
 }
 
-// Keys rotate and two replicas seal again while two exchange: every successor is the
-// next exchange's predecessor, and what an operator puts is never undone.
+// Keys rotate and two replicas reseal while two others exchange: every exchange begins
+// from the result of the previous one, and an operator's Put is never undone.
 func TestSafeResealRaces(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -264,11 +269,11 @@ func TestSafeResealRaces(t *testing.T) {
 		one := openSecrets(t, url)
 		keyTime, store := one.clock, open(t, url)
 		rings := []*seal.Ring{one.ring, ring(t, store, wrapper(t, one.path), keyTime)}
-		safes := []*safe.Safe{safe.New(one.Store, rings[0], nil), safe.New(store, rings[1], nil)}
+		safes := []*secretstore.Store{secretstore.New(one.Store, rings[0], nil), secretstore.New(store, rings[1], nil)}
 		put(t, safes[0], "n", "0")
 		put(t, safes[0], "put", "0")
-		// A ring looks for the keys of others every 5 s of its clock, which here only
-		// moves when it is told to.
+		// A ring looks for new keys of other replicas every 5 s of its clock, which here
+		// moves only when the test moves it.
 		known := func(f func() error) error {
 			for {
 				if err := f(); !errors.Is(err, seal.ErrNoKey) {

@@ -12,18 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// openSafe is a safe of one replica on a database that others may share.
-func openSafe(t *testing.T, store safe.Store, keys *sqlstore.Store, path string, c *clock) *safe.Safe {
+// openSafe returns the secret store of one replica on a database that others may share.
+func openSafe(t *testing.T, store secretstore.Database, keys *sqlstore.Store, path string, c *clock) *secretstore.Store {
 	t.Helper()
-	return safe.New(store, ring(t, keys, wrapper(t, path), c), c.Now)
+	return secretstore.New(store, ring(t, keys, wrapper(t, path), c), c.Now)
 }
 
-func get(t *testing.T, s *safe.Safe, name string) string {
+func get(t *testing.T, s *secretstore.Store, name string) string {
 	t.Helper()
 	v, err := s.Get(t.Context(), name)
 	if err != nil {
@@ -32,7 +32,7 @@ func get(t *testing.T, s *safe.Safe, name string) string {
 	return v.Reveal()
 }
 
-func put(t *testing.T, s *safe.Safe, name, v string) {
+func put(t *testing.T, s *secretstore.Store, name, v string) {
 	t.Helper()
 	if err := s.Put(t.Context(), name, provider.NewSecret(v)); err != nil {
 		t.Fatal(err)
@@ -43,15 +43,15 @@ func become(v string) func(context.Context, provider.Secret) (provider.Secret, e
 	return func(context.Context, provider.Secret) (provider.Secret, error) { return provider.NewSecret(v), nil }
 }
 
-// addOne is an exchange of a number for the next one.
+// addOne exchanges a number for the next one.
 func addOne(_ context.Context, old provider.Secret) (provider.Secret, error) {
 	n, err := strconv.Atoi(old.Reveal())
 	return provider.NewSecret(strconv.Itoa(n + 1)), err
 }
 
-// exchanges has s exchange the secret n, which must be want, for next, or for nothing
-// when that is "".
-func exchanges(t *testing.T, s *safe.Safe, want, next string) {
+// exchanges makes s exchange the secret n, whose value must be want, for next. If next is
+// "", the exchange returns an empty secret.
+func exchanges(t *testing.T, s *secretstore.Store, want, next string) {
 	t.Helper()
 	err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
 		if old.Reveal() != want {
@@ -70,7 +70,7 @@ func TestSafeKeepsSecrets(t *testing.T) {
 		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
 		c := &clock{now: time.Now()}
 		s := openSafe(t, store, store, path, c)
-		if _, err := s.Get(t.Context(), "token"); !errors.Is(err, safe.ErrNone) {
+		if _, err := s.Get(t.Context(), "token"); !errors.Is(err, secretstore.ErrNone) {
 			t.Errorf("Get of none = %v", err)
 		}
 		for _, v := range []string{"canary-1", "canary-2"} {
@@ -80,7 +80,7 @@ func TestSafeKeepsSecrets(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{"", "A", "a/b", "1a", strings.Repeat("a", 65), "a b", "a\x00"} {
-			if err := s.Put(t.Context(), bad, provider.NewSecret("x")); !errors.Is(err, safe.ErrName) {
+			if err := s.Put(t.Context(), bad, provider.NewSecret("x")); !errors.Is(err, secretstore.ErrName) {
 				t.Errorf("Put(%q) = %v", bad, err)
 			}
 		}
@@ -91,7 +91,7 @@ func TestSafeKeepsSecrets(t *testing.T) {
 		if err != nil || len(rows) != 1 || strings.Contains(rows[0].Sealed, "canary") {
 			t.Fatalf("the database holds %+v, %v", rows, err)
 		}
-		// Under another name it does not open, nor as a handle.
+		// A secret does not open under another name, nor as a handle.
 		rows[0].Name = "other"
 		if err := store.PutSecret(t.Context(), rows[0]); err != nil {
 			t.Fatal(err)
@@ -106,24 +106,24 @@ func TestSafeKeepsSecrets(t *testing.T) {
 		if err := s.Remove(t.Context(), "token"); err != nil {
 			t.Error(err)
 		}
-		if err := s.Remove(t.Context(), "token"); !errors.Is(err, safe.ErrNone) {
+		if err := s.Remove(t.Context(), "token"); !errors.Is(err, secretstore.ErrNone) {
 			t.Errorf("Remove of none = %v", err)
 		}
-		if err := s.Exchange(t.Context(), "token", time.Second, become("x")); !errors.Is(err, safe.ErrNone) {
+		if err := s.Exchange(t.Context(), "token", time.Second, become("x")); !errors.Is(err, secretstore.ErrNone) {
 			t.Errorf("Exchange of none = %v", err)
 		}
 	})
 }
 
-// A refresh token is used once: whatever the number of replicas, each exchange sees
-// the successor that the one before it left.
+// A refresh token is used once: with any number of replicas, each exchange gets the
+// result of the previous one.
 func TestSafeExchangesOneAtATime(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		url, path := empty(t), filepath.Join(t.TempDir(), "seal.key")
 		c := &clock{now: time.Now()}
 		a, b := open(t, url), open(t, url)
-		safes := []*safe.Safe{openSafe(t, a, a, path, c), openSafe(t, b, b, path, c)}
+		safes := []*secretstore.Store{openSafe(t, a, a, path, c), openSafe(t, b, b, path, c)}
 		put(t, safes[0], "n", "0")
 		var inside atomic.Int32
 		var wg sync.WaitGroup
@@ -148,11 +148,11 @@ func TestSafeExchangesOneAtATime(t *testing.T) {
 	})
 }
 
-// hold is that of the providers.
+// hold is the claim time that providers use.
 const hold = 30 * time.Second
 
-// A holder that does not come back loses its claim, and what it then brings is
-// refused: its successor is not the one that the others went on with.
+// A holder that does not settle in time loses its claim, and its late result is refused:
+// the others have continued from another secret.
 func TestSafeLateHolder(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -170,13 +170,13 @@ func TestSafeLateHolder(t *testing.T) {
 			}
 			return provider.NewSecret("mine"), nil
 		})
-		if !errors.Is(err, safe.ErrHeld) {
+		if !errors.Is(err, secretstore.ErrHeld) {
 			t.Errorf("the late holder's Exchange = %v", err)
 		}
 		if got := get(t, s, "n"); got != "theirs" {
 			t.Errorf("it is %q", got)
 		}
-		// An operator who puts a new one does not wait, and is not overwritten.
+		// An operator's Put does not wait and is not overwritten.
 		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
 			return provider.NewSecret("rotated"), s.Put(ctx, "n", provider.NewSecret("the operator's"))
 		})
@@ -184,9 +184,9 @@ func TestSafeLateHolder(t *testing.T) {
 			t.Errorf("it is %q, %v", got, err)
 		}
 		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
-			waits, cancel := context.WithTimeout(ctx, 8*time.Second) // it must ask once, at least
+			waits, cancel := context.WithTimeout(ctx, 8*time.Second) // it must poll at least once
 			defer cancel()
-			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, safe.ErrHeld) {
+			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, secretstore.ErrHeld) {
 				t.Errorf("an exchange while it is held = %v", err)
 			}
 			return provider.Secret{}, errors.New("nothing came of it")
@@ -197,9 +197,9 @@ func TestSafeLateHolder(t *testing.T) {
 	})
 }
 
-// unwilling is a store that takes no settlement while off.
+// unwilling is a store that refuses settlements while off is set.
 type unwilling struct {
-	safe.Store
+	secretstore.Database
 	off atomic.Bool
 }
 
@@ -209,18 +209,18 @@ func (u *unwilling) SettleSecret(ctx context.Context, name string, fence int64, 
 	if u.off.Load() {
 		return errOff
 	}
-	return u.Store.SettleSecret(ctx, name, fence, sealed, at)
+	return u.Database.SettleSecret(ctx, name, fence, sealed, at)
 }
 
-func (u *unwilling) PutSecret(ctx context.Context, r safe.Row) error {
+func (u *unwilling) PutSecret(ctx context.Context, r secretstore.Row) error {
 	if u.off.Load() {
 		return errOff
 	}
-	return u.Store.PutSecret(ctx, r)
+	return u.Database.PutSecret(ctx, r)
 }
 
-// strand leaves s, whose store this is, with a successor of n that is not written.
-func (u *unwilling) strand(t *testing.T, s *safe.Safe, successor string) {
+// strand leaves s, whose store this is, with a new value of n that is not written.
+func (u *unwilling) strand(t *testing.T, s *secretstore.Store, successor string) {
 	t.Helper()
 	u.off.Store(true)
 	defer u.off.Store(false)
@@ -229,19 +229,19 @@ func (u *unwilling) strand(t *testing.T, s *safe.Safe, successor string) {
 	}
 }
 
-// The database goes away between the exchange and its record: the predecessor is
-// used up, so the successor is not lost as long as the process lives.
+// The database fails between the exchange and its record. The old secret is used up, so
+// the process keeps the new one in memory until it is written.
 func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		store, path := open(t, empty(t)), filepath.Join(t.TempDir(), "seal.key")
 		c := &clock{now: time.Now()}
-		u := &unwilling{Store: store}
+		u := &unwilling{Database: store}
 		s := openSafe(t, u, store, path, c)
 		put(t, s, "n", "first")
 		u.strand(t, s, "second")
 		u.off.Store(true)
-		// An operator's new one, and its removal, do not arrive either.
+		// An operator's Put and Remove fail as well.
 		if s.Put(t.Context(), "n", provider.NewSecret("the operator's")) == nil || s.Remove(t.Context(), "n") == nil {
 			t.Error("it was replaced")
 		}
@@ -254,15 +254,15 @@ func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 	})
 }
 
-// It stays a successor of what it was exchanged for: what an operator puts through
-// another replica meanwhile is used, and not overwritten.
+// The unwritten secret replaces only its own predecessor: a secret that an operator puts
+// through another replica in the meantime is used, and not overwritten.
 func TestSafeSuccessorOfAnother(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		url, path := empty(t), filepath.Join(t.TempDir(), "seal.key")
 		c := &clock{now: time.Now()}
 		mine, theirs := open(t, url), open(t, url)
-		u := &unwilling{Store: mine}
+		u := &unwilling{Database: mine}
 		a, b := openSafe(t, u, mine, path, c), openSafe(t, theirs, theirs, path, c)
 		put(t, a, "n", "first")
 		u.strand(t, a, "second")
@@ -277,9 +277,9 @@ func TestSafeSuccessorOfAnother(t *testing.T) {
 	})
 }
 
-// slow is a store that looks at how long its settlements may take.
+// slow is a store that records how long its settlements may take.
 type slow struct {
-	safe.Store
+	secretstore.Database
 	t     *testing.T
 	until time.Duration
 }
@@ -289,15 +289,15 @@ func (s *slow) SettleSecret(ctx context.Context, name string, fence int64, seale
 	if s.until = time.Until(end); !ok {
 		s.t.Error("a settlement without an end")
 	}
-	return s.Store.SettleSecret(ctx, name, fence, sealed, at)
+	return s.Database.SettleSecret(ctx, name, fence, sealed, at)
 }
 
-// The work and its record together end before the claim does, with room for a clock
+// The work and its record together end before the claim does, with a margin for the clock
 // of another replica that is fast.
 func TestSafeFitsIntoItsClaim(t *testing.T) {
 	t.Parallel()
 	store, path := open(t, "sqlite://"+filepath.Join(t.TempDir(), "ebb.db")), filepath.Join(t.TempDir(), "seal.key")
-	w := &slow{Store: store, t: t}
+	w := &slow{Database: store, t: t}
 	s := openSafe(t, w, store, path, &clock{now: time.Now()})
 	put(t, s, "n", "first")
 	var work time.Duration

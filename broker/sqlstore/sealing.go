@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker"
-	"ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/seal"
 )
 
-var _ seal.Store = (*Store)(nil)
+var _ seal.Store = (*secretStore)(nil)
 
 // SealingKeys implements seal.Store.
-func (s *Store) SealingKeys(ctx context.Context) ([]seal.Key, error) {
-	out, err := collect(ctx, s.engine.read(), "SELECT id, wrapped, created_at FROM sealing_keys ORDER BY created_at, id", nil, func(row scan) (seal.Key, error) {
+func (ss *secretStore) SealingKeys(ctx context.Context) ([]seal.Key, error) {
+	out, err := collect(ctx, ss.engine.read(), "SELECT id, wrapped, created_at FROM sealing_keys ORDER BY created_at, id", nil, func(row scan) (seal.Key, error) {
 		var k seal.Key
 		var created int64
 		err := row(&k.ID, &k.Wrapped, &created)
@@ -21,15 +21,15 @@ func (s *Store) SealingKeys(ctx context.Context) ([]seal.Key, error) {
 		return k, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sealing keys: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("sealing keys: %w", ss.engine.explain(err))
 	}
 	return out, nil
 }
 
 // AddSealingKey implements seal.Store.
-func (s *Store) AddSealingKey(ctx context.Context, k seal.Key) error {
+func (ss *secretStore) AddSealingKey(ctx context.Context, k seal.Key) error {
 	if k.ID == "" || k.Wrapped == "" || k.CreatedAt.IsZero() || storable(k.ID, k.Wrapped) != nil {
-		return errors.New("sealing key: it needs an id, a wrapped form and a time")
+		return errors.New("sealing key: an id, a wrapped form and a time are required")
 	}
 	work := func(ctx context.Context, sess *session, _ *unit) error {
 		n, err := sess.exec(ctx, "INSERT INTO sealing_keys (id, wrapped, created_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
@@ -39,22 +39,22 @@ func (s *Store) AddSealingKey(ctx context.Context, k seal.Key) error {
 		}
 		return err
 	}
-	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+	if err := ss.com.do(ctx, &unit{work: work}); err != nil {
 		return fmt.Errorf("adding a sealing key: %w", err)
 	}
 	return nil
 }
 
 // RewrapSealingKey implements seal.Store.
-func (s *Store) RewrapSealingKey(ctx context.Context, id, old, wrapped string) error {
+func (ss *secretStore) RewrapSealingKey(ctx context.Context, id, old, wrapped string) error {
 	if wrapped == "" || storable(wrapped) != nil {
-		return errors.New("sealing key: it needs a wrapped form")
+		return errors.New("sealing key: a wrapped form is required")
 	}
 	work := func(ctx context.Context, sess *session, _ *unit) error {
 		_, err := sess.exec(ctx, "UPDATE sealing_keys SET wrapped = ? WHERE id = ? AND wrapped = ?", wrapped, id, old)
 		return err
 	}
-	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+	if err := ss.com.do(ctx, &unit{work: work}); err != nil {
 		return fmt.Errorf("wrapping a sealing key anew: %w", err)
 	}
 	return nil

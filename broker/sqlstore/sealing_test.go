@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
 )
 
 const leaseA, leaseB = "lse_0192f0c1a2b37c3d8e9f00112233aabb", "lse_0192f0c1a2b37c3d8e9f00112233aabc"
@@ -70,8 +70,8 @@ func opens(t *testing.T, r *seal.Ring, text string) {
 	}
 }
 
-// Replicas that share the database and the wrapping key read each other's
-// handles, also those sealed by a key that was made after they had loaded.
+// Replicas that share the database and the wrapping key open each other's handles, also
+// those sealed by a key that was made after they had loaded.
 func TestSealingKeysAreShared(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -100,8 +100,8 @@ func TestSealingKeysAreShared(t *testing.T) {
 	})
 }
 
-// Many replicas start at once on an empty database: whatever keys come of it,
-// everybody opens everything.
+// Many replicas start at once on an empty database: whichever keys they make, every
+// replica opens every handle.
 func TestSealingKeysOfManyFirstStarts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -134,8 +134,8 @@ func TestSealingKeysOfManyFirstStarts(t *testing.T) {
 	})
 }
 
-// A database whose data keys belong to another wrapping key: nothing is sealed,
-// nothing is opened, nothing is made.
+// With data keys that belong to another wrapping key, a ring seals nothing, opens
+// nothing, and makes no key.
 func TestSealingKeyOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -143,7 +143,7 @@ func TestSealingKeyOfSomebodyElse(t *testing.T) {
 		c := &clock{now: time.Now()}
 		mine := ring(t, store, wrapper(t, filepath.Join(dir, "mine.key")), c)
 		text := sealed(t, mine)
-		c.add(2 * time.Hour) // its turn to rotate, too
+		c.add(2 * time.Hour) // a rotation is due, too
 		other := ring(t, store, wrapper(t, filepath.Join(dir, "other.key")), c)
 		if err := other.Err(); !errors.Is(err, seal.ErrNoKey) {
 			t.Errorf("Err = %v", err)
@@ -157,14 +157,14 @@ func TestSealingKeyOfSomebodyElse(t *testing.T) {
 		if keys, err := store.SealingKeys(t.Context()); err != nil || len(keys) != 1 {
 			t.Errorf("there are %d keys, %v", len(keys), err)
 		}
-		// With the key back everything opens, without a restart of the ring that
-		// held it.
+		// With the key available again everything opens, without a restart of the ring
+		// that held it.
 		opens(t, ring(t, store, wrapper(t, filepath.Join(dir, "other.key"), filepath.Join(dir, "mine.key")), c), text)
 	})
 }
 
-// The wrapping key is replaced: data keys are wrapped anew, and then the old file
-// is not needed any more.
+// After a change of the wrapping key, data keys are wrapped with the new one, and the old
+// file is not needed any more.
 func TestSealingKeysAreWrappedAnew(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -235,7 +235,7 @@ func TestSealingWhileTheWrappingKeyIsAway(t *testing.T) {
 		}
 		w.set(false)
 		c.add(time.Minute)
-		opens(t, r, text) // it looks again by itself
+		opens(t, r, text) // the ring retries by itself
 		id := r.KeyID()
 		w.set(true)
 		c.add(2 * time.Hour)
@@ -279,7 +279,7 @@ func TestSealingKeysInTheStore(t *testing.T) {
 	})
 }
 
-// tampered is a store whose database somebody else writes too.
+// tampered is a store whose database an attacker writes too.
 type tampered struct {
 	seal.Store
 	change func([]seal.Key) []seal.Key
@@ -293,8 +293,8 @@ func (s tampered) SealingKeys(ctx context.Context) ([]seal.Key, error) {
 	return ks, err
 }
 
-// Whoever writes the database, and has perhaps learned an old data key, cannot make
-// it the one that seals: neither by its row nor by an id of its own.
+// An attacker who can write the database, and may know an old data key, cannot make that
+// key the sealing key: neither by changing its row nor by adding a row with another id.
 func TestSealingKeysDoNotRollBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seal.key")

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
-// querier is what reads need; a session and a pool have it.
+// querier runs queries; a session and a pool implement it.
 type querier interface {
 	query(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }
@@ -25,13 +25,14 @@ func (p pool) query(ctx context.Context, text string, args ...any) (*sql.Rows, e
 	return p.db.QueryContext(ctx, p.e.dialectText(text), args...)
 }
 
-// session is one connection with its prepared statements. Transactions are said
-// in SQL because database/sql would prepare every statement again in each.
+// session is one connection with its prepared statements. Transactions are begun and
+// ended in SQL: database/sql would prepare every statement again in each of its own
+// transactions.
 type session struct {
 	e      *engine
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt
-	writes int // rows touched so far
+	writes int // number of rows changed so far
 }
 
 func openSession(ctx context.Context, e *engine) (*session, error) {
@@ -54,7 +55,7 @@ func (s *session) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	return st, nil
 }
 
-// exec runs a prepared statement and returns how many rows it touched.
+// exec runs a prepared statement and returns the number of changed rows.
 func (s *session) exec(ctx context.Context, text string, args ...any) (int64, error) {
 	st, err := s.prepare(ctx, text)
 	if err != nil {
@@ -83,18 +84,18 @@ func (s *session) say(ctx context.Context, text string) error {
 	return err
 }
 
-// statement is a text of the dialect with its arguments.
+// statement is an SQL text of the dialect with its arguments.
 type statement struct {
 	text string
 	args []any
 }
 
-// finish runs the statements and commits, after a begin if begin is set. The
-// error wraps ErrUnknown when the database may have committed; otherwise it has
-// not, and the transaction may still be open.
+// finish runs the statements and commits; if begin is set, it begins the transaction
+// first. The error wraps ErrUnknown when the database may have committed. Otherwise it
+// has not committed, and the transaction may still be open.
 func (s *session) finish(ctx context.Context, begin bool, sts []statement) error {
 	if len(sts) == 0 && begin {
-		return nil // every unit refused: nothing to do
+		return nil // every unit refused: no statement to run
 	}
 	if s.e.pipeline != nil {
 		return s.e.pipeline(ctx, s.conn, begin, sts)
@@ -115,7 +116,7 @@ func (s *session) finish(ctx context.Context, begin bool, sts []statement) error
 	return nil
 }
 
-// close gives the connection up; a half-done transaction on it is undone.
+// close gives the connection up; the server undoes an unfinished transaction on it.
 func (s *session) close() {
 	for _, st := range s.stmts {
 		_ = st.Close()

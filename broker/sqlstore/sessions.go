@@ -8,21 +8,29 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-var _ people.Store = (*Store)(nil)
+// peopleStore stores the sessions, passkeys and addresses of the console's users.
+type peopleStore struct {
+	engine *engine
 
-// sessionKept is how long an ended session is still told apart from none at all.
+	secrets *secretStore
+}
+
+var _ people.Store = (*peopleStore)(nil)
+
+// sessionKept is how long an expired session is kept, to tell it apart from an unknown
+// one.
 const sessionKept = 24 * time.Hour
 
 const sessionColumns = "id, act, person, name, roles, in_groups, also, method, acr, agent, purpose, auth_at, groups_at, created_at, seen_at, expires_at"
 
 // AddSession implements people.Store.
-func (s *Store) AddSession(ctx context.Context, p people.Session) error {
+func (s *peopleStore) AddSession(ctx context.Context, p people.Session) error {
 	if p.ID == "" || p.Act == "" || p.Person == "" || p.CreatedAt.IsZero() || p.ExpiresAt.IsZero() ||
 		storable(append([]string{p.ID, p.Act, p.Person, p.Name, p.Method, p.ACR, p.Agent, p.Purpose}, slices.Concat(p.Roles, p.Groups, p.Also)...)...) != nil {
-		return errors.New("session: it needs ids, a person and times, in UTF-8")
+		return errors.New("session: ids, a person and times are required, with texts in UTF-8")
 	}
 	roles, err := json.Marshal(p.Roles)
 	if err != nil {
@@ -36,7 +44,7 @@ func (s *Store) AddSession(ctx context.Context, p people.Session) error {
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		if _, err := sess.exec(ctx, "DELETE FROM sessions WHERE expires_at < ?", millis(p.CreatedAt.Add(-sessionKept))); err != nil {
 			return nil, err
 		}
@@ -52,13 +60,13 @@ func (s *Store) AddSession(ctx context.Context, p people.Session) error {
 }
 
 // Session implements people.Store.
-func (s *Store) Session(ctx context.Context, id string) (people.Session, error) {
+func (s *peopleStore) Session(ctx context.Context, id string) (people.Session, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+sessionColumns+" FROM sessions WHERE id = ?", []any{id}, scanSession)
 	return single(found, s.engine.explain(err), "session", people.ErrNone)
 }
 
 // Sessions implements people.Store.
-func (s *Store) Sessions(ctx context.Context, person string) ([]people.Session, error) {
+func (s *peopleStore) Sessions(ctx context.Context, person string) ([]people.Session, error) {
 	found, err := collect(ctx, s.engine.read(), "SELECT "+sessionColumns+" FROM sessions WHERE person = ? ORDER BY seen_at DESC, id LIMIT ?", []any{person, people.MaxSessions}, scanSession)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", s.engine.explain(err))
@@ -78,8 +86,8 @@ func scanSession(row scan) (people.Session, error) {
 }
 
 // SeeSession implements people.Store.
-func (s *Store) SeeSession(ctx context.Context, id string, at time.Time) error {
-	err := s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+func (s *peopleStore) SeeSession(ctx context.Context, id string, at time.Time) error {
+	err := s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "UPDATE sessions SET seen_at = ? WHERE id = ?", millis(at), id)
 		if err == nil && n == 0 {
 			refused = people.ErrNone
@@ -92,9 +100,9 @@ func (s *Store) SeeSession(ctx context.Context, id string, at time.Time) error {
 	return nil
 }
 
-// EndAllSessions removes the sessions of everybody and says how many there were.
-func (s *Store) EndAllSessions(ctx context.Context) (ended int, err error) {
-	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+// EndAllSessions removes the sessions of all people and returns their number.
+func (s *peopleStore) EndAllSessions(ctx context.Context) (ended int, err error) {
+	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "DELETE FROM sessions")
 		ended = int(n)
 		return nil, err
@@ -106,11 +114,11 @@ func (s *Store) EndAllSessions(ctx context.Context) (ended int, err error) {
 }
 
 // EndSessions implements people.Store.
-func (s *Store) EndSessions(ctx context.Context, person string, ids ...string) (ended int, err error) {
+func (s *peopleStore) EndSessions(ctx context.Context, person string, ids ...string) (ended int, err error) {
 	w := &where{}
 	w.add("person = ?", person)
 	w.in("id", ids)
-	err = s.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "DELETE FROM sessions"+w.String(), w.args...)
 		ended = int(n)
 		return nil, err

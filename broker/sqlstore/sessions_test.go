@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 func aSession(id, person string, at time.Time) people.Session {
@@ -79,7 +79,7 @@ func TestSessionsEnd(t *testing.T) {
 			}
 		}
 		if n, err := s.EndSessions(ctx, "ana", "b1"); n != 0 || err != nil {
-			t.Errorf("somebody else's session: %d, %v", n, err)
+			t.Errorf("another person's session: %d, %v", n, err)
 		}
 		if n, err := s.EndSessions(ctx, "ana", "a1"); n != 1 || err != nil {
 			t.Errorf("one: %d, %v", n, err)
@@ -90,7 +90,7 @@ func TestSessionsEnd(t *testing.T) {
 		if _, err := s.Session(ctx, "b1"); err != nil {
 			t.Error(err)
 		}
-		// A new one sweeps out what ended long ago, and not what ended just now.
+		// A new session removes long-expired ones, and keeps recently expired ones.
 		if err := s.AddSession(ctx, aSession("c1", "cy", at)); err != nil {
 			t.Fatal(err)
 		}

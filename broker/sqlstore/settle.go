@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Settle implements broker.Desk. Everything in r is written with the move, or
-// nothing is. Only Vote approves. A request that expires unanswered gets the
-// deny code no_answer.
-func (s *Store) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
+// Settle implements broker.ApprovalStore. The whole record r is written with the move, or none of
+// it. Only Vote approves. A request that expires without a decision gets the deny code
+// no_answer.
+func (q *revocationStore) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
 	if err := checkMove(from, to); err != nil {
 		return broker.Request{}, fmt.Errorf("settle request %s: %w", id, err)
 	}
 	if at.IsZero() {
-		return broker.Request{}, fmt.Errorf("settle request %s: it needs a time", id)
+		return broker.Request{}, fmt.Errorf("settle request %s: a time is required", id)
 	}
 	if r.SettleLease != nil {
 		return broker.Request{}, fmt.Errorf("settle request %s: a lease is settled in a record of its own", id)
@@ -46,7 +46,7 @@ func (s *Store) Settle(ctx context.Context, id string, from, to broker.RequestSt
 		out, err = oneRequest(ctx, s, id)
 		return err
 	}
-	if err := s.com.do(ctx, u); err != nil {
+	if err := q.com.do(ctx, u); err != nil {
 		return broker.Request{}, fmt.Errorf("settle request: %w", err)
 	}
 	return out, nil
@@ -65,7 +65,7 @@ func checkMove(from, to broker.RequestState) error {
 			return nil
 		}
 	}
-	return errors.New("there is no way from " + string(from) + " to " + string(to))
+	return errors.New("there is no transition from " + string(from) + " to " + string(to))
 }
 
 func move(ctx context.Context, s *session, id string, from, to broker.RequestState, at time.Time) error {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// settleLease makes the work of a unit that records what came of a step at a
-// provider. When the lease must die whatever it brought, what was said is kept, the
-// entries are not, and the unit answers ErrTaskClosed.
+// settleLease returns the work of a unit that records the outcome of a step at a
+// provider. When the lease must be revoked regardless of the outcome, the state of the
+// credential is kept, the entries are not written, and the unit answers ErrTaskClosed.
 func settleLease(r broker.Record) (func(context.Context, *session, *unit) error, error) {
 	m := *r.SettleLease
 	if r.OpenTask != nil || r.MoveTask != nil || r.BindSandbox != nil || r.IssueLease != nil || r.ResealLease != nil || r.EndLease != nil {
@@ -36,12 +36,12 @@ func settleLease(r broker.Record) (func(context.Context, *session, *unit) error,
 
 func checkMoveOf(m broker.LeaseMove) error {
 	if m.ID == "" || m.Fence < 1 || m.At.IsZero() {
-		return errors.New("settling it needs its id, the fence of a claim and a time")
+		return errors.New("its id, the fence of a claim and a time are required to settle it")
 	}
 	switch m.State {
 	case broker.LeaseIntent, broker.LeaseLive, broker.LeaseRevoking:
 		if m.Upstream.NextAt.IsZero() {
-			return fmt.Errorf("in state %q the lane must know when to look at it again", m.State)
+			return fmt.Errorf("state %q needs the time of the next attempt", m.State)
 		}
 	case broker.LeaseRevoked, broker.LeaseExpired, broker.LeaseUnconfirmed:
 		if m.Upstream.Proof == "" {
@@ -59,22 +59,23 @@ func checkMoveOf(m broker.LeaseMove) error {
 	return storable(m.ID, m.By, string(m.Cause), string(m.Class))
 }
 
-// final reports whether nothing leaves the state.
+// final reports whether a lease never leaves the state.
 func final(s broker.LeaseState) bool {
 	return s == broker.LeaseRevoked || s == broker.LeaseExpired || s == broker.LeaseUnconfirmed
 }
 
-// settle writes a move. revoking is true when the lease was to live and must die.
+// settle writes a move. revoking is true when the move was to a live state and the lease
+// must be revoked.
 func settle(ctx context.Context, s *session, m broker.LeaseMove) (revoking bool, err error) {
 	up, next := m.Upstream, millis(m.Upstream.NextAt)
 	handle, more := "coalesce(nullif(?, ''), handle)", []any{up.Handle}
-	if final(m.State) { // nobody needs its handle any more
+	if final(m.State) { // the handle is not needed any more
 		next, handle, more = 0, "''", nil
 	}
 	args := slices.Concat([]any{int64(up.Bound), millis(up.DiesAt), millis(up.AcceptedAt), millis(up.DeadAt), string(up.Proof), millis(up.ProbedAt),
 		int64(up.Attempts), int64(up.Unjudged), next, up.LastError}, more, []any{millis(m.Hold), m.ID, m.Fence})
-	// The fence is compared by the statement that takes the row: nobody can claim
-	// the lease, end it or close its task between this and the next.
+	// The UPDATE that locks the row compares the fence: no other transaction can claim
+	// the lease, revoke it or close its task between this statement and the next.
 	n, err := s.exec(ctx, "UPDATE upstream_leases SET bound = ?, dies_at = ?, accepted_at = ?, dead_at = ?, proof = ?, probed_at = ?, attempts = ?, unjudged = ?, "+
 		"next_at = ?, last_error = ?, handle = "+handle+", claimed_until = ? WHERE lease_id = ? AND fence = ? AND next_at > 0", args...)
 	if err == nil && n == 0 {
@@ -101,8 +102,8 @@ func settle(ctx context.Context, s *session, m broker.LeaseMove) (revoking bool,
 	return revoking, err
 }
 
-// settleRow writes the part of a move that is in the row of the lease, and returns
-// what it is now.
+// settleRow writes the part of a move that is in the row of the lease. It returns the
+// resulting state and expiry.
 func settleRow(ctx context.Context, s *session, m broker.LeaseMove) (state broker.LeaseState, expires int64, err error) {
 	const said = "class = coalesce(nullif(?, ''), class), expires_at = CASE WHEN ? < expires_at THEN ? ELSE expires_at END"
 	until := int64(never)
@@ -137,13 +138,13 @@ func settleRow(ctx context.Context, s *session, m broker.LeaseMove) (state broke
 	return got[0].state, got[0].expires, nil
 }
 
-// never is later than every time.
+// never is later than every time, in milliseconds.
 const never = 1<<63 - 1
 
-// resealLease swaps one sealed form of a handle for another.
+// resealLease replaces the sealed form of a handle.
 func resealLease(c broker.LeaseSeal) (step, error) {
 	if c.ID == "" || c.From == "" || c.To == "" {
-		return nil, errors.New("sealing a handle again needs its lease, what it was and what it becomes")
+		return nil, errors.New("sealing a handle again needs its lease, its present sealed form and the new one")
 	}
 	if err := storable(c.ID, c.From, c.To); err != nil {
 		return nil, fmt.Errorf("lease %s: %w", c.ID, err)
@@ -157,7 +158,7 @@ func resealLease(c broker.LeaseSeal) (step, error) {
 	}, nil
 }
 
-// lostUpstream is lost for the row beside a lease.
+// lostUpstream is lost for the row in upstream_leases.
 func lostUpstream(ctx context.Context, s *session, id string) error {
 	found, err := exists(ctx, s, "SELECT 1 FROM upstream_leases WHERE lease_id = ?", id)
 	switch {
@@ -166,5 +167,5 @@ func lostUpstream(ctx context.Context, s *session, id string) error {
 	case found:
 		return fmt.Errorf("lease %s: %w", id, broker.ErrDone)
 	}
-	return fmt.Errorf("lease %s: nothing of it is at a third party: %w", id, broker.ErrNotFound)
+	return fmt.Errorf("lease %s: it has no credential at a third party: %w", id, broker.ErrNotFound)
 }

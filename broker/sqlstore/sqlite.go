@@ -15,18 +15,18 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"ebb/broker"
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
 const sqliteMagic = "SQLite format 3\x00"
 
-// openSQLite opens one connection to write and a pool to read. A file that is
-// not a whole SQLite database of ebb is refused before anything touches it.
+// openSQLite opens one connection for writing and a pool for reading. It refuses a file
+// that is not a complete SQLite database of ebb before anything changes the file.
 func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engine, error) {
 	path := u.Path
 	if u.Host != "" || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(path) {
-		return nil, errors.New("journal: write the SQLite file as sqlite:///absolute/path, without parameters")
+		return nil, errors.New("database: write the SQLite file as sqlite:///absolute/path, without parameters")
 	}
 	fresh, err := inspect(path, create)
 	if err != nil {
@@ -36,7 +36,7 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 		return nil, nil
 	}
 	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
-		waits: 16, // a commit is work of this process, mostly pages that its units share
+		waits: 16, // a commit is work of this process, mostly on pages that its units share
 		tell:  tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
 		taken: violated("UNIQUE", "leases.id"), shut: violated("NOT NULL", "leases.task_id"), forked: violated("UNIQUE", "audit_entries.writer")}
 	const read = "&_pragma=query_only(1)"
@@ -45,7 +45,7 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 		more  string
 		conns int
 	}{{&e.writer, "", 1}, {&e.reader, read, cfg.MaxConns - 1}, {&e.stream, read, streams}} {
-		if *h.to, err = handle(path, h.more, h.conns); err != nil { // the DSN is refused; nothing is open yet
+		if *h.to, err = handle(path, h.more, h.conns); err != nil { // the DSN was refused; no connection is open yet
 			return nil, err
 		}
 	}
@@ -62,11 +62,12 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 	return e, nil
 }
 
-// damaged is what to do about a file that SQLite finds damaged.
+// damaged is the advice for a file that SQLite finds damaged.
 const damaged = "the database is damaged; nothing was changed: restore it from a backup, or move it away to start anew"
 
-// quickCheck looks at the structure of every page, for at most cfg.checkTime: a large database
-// must not delay the start for minutes. It logs when the time was not enough.
+// quickCheck checks the structure of every page, for at most cfg.checkTime: a large
+// database must not delay the start for minutes. It logs a warning when the time was not
+// enough.
 func quickCheck(ctx context.Context, db *sql.DB, cfg Config) error {
 	look, cancel := context.WithTimeout(ctx, cfg.checkTime)
 	defer cancel()
@@ -74,7 +75,7 @@ func quickCheck(ctx context.Context, db *sql.DB, cfg Config) error {
 	err := db.QueryRowContext(look, "PRAGMA quick_check(1)").Scan(&found)
 	switch {
 	case look.Err() != nil && ctx.Err() == nil:
-		cfg.Logger.WarnContext(ctx, "the integrity check of the database was not finished in time: ebb starts, and what was not looked at may be damaged; run PRAGMA quick_check with sqlite3 on a copy", "time", cfg.checkTime)
+		cfg.Logger.WarnContext(ctx, "the integrity check of the database was not finished in time: ebb starts, and the unchecked part may be damaged; run PRAGMA quick_check with sqlite3 on a copy", "time", cfg.checkTime)
 		return nil
 	case err != nil:
 		return err
@@ -88,15 +89,15 @@ func handle(path, more string, conns int) (*sql.DB, error) {
 	dsn := url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=cache_size(-8192)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(4000)" + more}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
-		return nil, fmt.Errorf("journal: sqlite %s: %w", path, err)
+		return nil, fmt.Errorf("database: sqlite %s: %w", path, err)
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
 }
 
-// inspect looks at the file without SQLite, which would take an empty or a
-// foreign file for its own. fresh means that there is nothing yet.
+// inspect reads the file without SQLite, which would initialize an empty or a foreign
+// file. fresh means that the file is new or empty.
 func inspect(path string, create bool) (fresh bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +110,7 @@ func inspect(path string, create bool) (fresh bool, err error) {
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("journal: the SQLite file cannot be opened: make its directory and file readable and writable for this user: %w", err)
+		return false, fmt.Errorf("database: the SQLite file cannot be opened: make its directory and file readable and writable for this user: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	head := make([]byte, len(sqliteMagic))
@@ -120,12 +121,12 @@ func inspect(path string, create bool) (fresh bool, err error) {
 	case err == nil && string(head) == sqliteMagic:
 		return false, nil
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
-		return false, fmt.Errorf("journal: the SQLite file cannot be read: %w", err)
+		return false, fmt.Errorf("database: the SQLite file cannot be read: %w", err)
 	}
-	return false, fmt.Errorf("journal: %s is not a SQLite database; nothing was changed: name another file, or restore it from a backup", path)
+	return false, fmt.Errorf("database: %s is not a SQLite database; nothing was changed: name another file, or restore it from a backup", path)
 }
 
-// enter makes sure the database is ebb's before it switches it to WAL, which
+// enter checks that the database belongs to ebb before it switches to WAL mode, which
 // writes to the file.
 func enter(ctx context.Context, db *sql.DB, write bool) error {
 	if _, err := migrations.Status(ctx, db, migrations.SQLite); err != nil || !write {
@@ -144,7 +145,7 @@ func enter(ctx context.Context, db *sql.DB, write bool) error {
 func sqliteCode(err error) int {
 	var se *sqlite.Error
 	if errors.As(err, &se) {
-		return se.Code() & 0xff // the primary code of an extended one
+		return se.Code() & 0xff // the primary code of an extended result code
 	}
 	return 0
 }

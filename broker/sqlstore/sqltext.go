@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// errDiscard makes database/sql throw a connection away.
+// errDiscard makes database/sql discard a connection.
 var errDiscard = driver.ErrBadConn
 
-// dollars turns each ? into $1, $2, ... No text here has a ? in a literal.
+// dollars turns each ? into $1, $2, ... No SQL text of this package has a ? in a literal.
 func dollars(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + 64)
@@ -31,7 +31,7 @@ func dollars(text string) string {
 	}
 }
 
-// bulk is an INSERT of 1 to chunk rows; it keeps the text for each count.
+// bulk is an INSERT of 1 to chunk rows; it caches the text for each number of rows.
 type bulk struct {
 	e     *engine
 	head  string // INSERT INTO t (a, b) VALUES
@@ -91,10 +91,10 @@ const (
 	maxIDs       = 1000
 )
 
-// page adds the cursor and returns the end of the statement.
+// page adds the cursor and returns the ORDER BY and LIMIT clauses.
 func (w *where) page(column string, p broker.Page, ids []string) (order, limit string, err error) {
 	if p.Limit < 0 || p.Limit > maxLimit {
-		return "", "", fmt.Errorf("a page of %d: ask for 1 to %d", p.Limit, maxLimit)
+		return "", "", fmt.Errorf("the limit is %d: ask for 1 to %d", p.Limit, maxLimit)
 	}
 	if len(ids) > maxIDs {
 		return "", "", fmt.Errorf("%d ids: ask for at most %d at a time", len(ids), maxIDs)
@@ -114,7 +114,7 @@ func (w *where) page(column string, p broker.Page, ids []string) (order, limit s
 	return " ORDER BY " + column + dir, " LIMIT " + strconv.Itoa(n), nil
 }
 
-// millis is how a time is stored: 0 for the zero time.
+// millis returns the stored form of a time: Unix milliseconds, 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

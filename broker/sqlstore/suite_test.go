@@ -4,12 +4,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/broker/sqlstore"
-	"ebb/broker/sqlstore/sqlstoretest"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// databases are the kinds of database; each call makes one without a row.
+// databases are the kinds of database; each call makes an empty one with the schema.
 func databases() map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{
 		"sqlite":   sqlstoretest.SQLite,
@@ -17,7 +17,7 @@ func databases() map[string]func(testing.TB) string {
 	}
 }
 
-// bare are databases without the schema.
+// bare makes databases without the schema.
 func bare() map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "ebb.db") },
@@ -30,7 +30,7 @@ func open(t testing.TB, url string) *sqlstore.Store {
 	return opened(t, sqlstore.Config{URL: url, MaxConns: 4})
 }
 
-// toFill opens a store that is filled before it is looked at.
+// toFill opens a store whose data is written before it is read.
 func toFill(t testing.TB, url string) *sqlstore.Store {
 	t.Helper()
 	return opened(t, sqlstore.Config{URL: url, MaxConns: 4}.Patiently())
@@ -67,30 +67,30 @@ func stores(empty func(testing.TB) string) storetest.OpenStores {
 		url := empty(t)
 		return func() storetest.Stores {
 			s := open(t, url)
-			return storetest.Stores{Journal: s, Desk: s, Policies: s, Sessions: s, Close: s.Close}
+			return storetest.Stores{Store: s, ApprovalStore: s, Policies: s, Sessions: s, Close: s.Close}
 		}
 	}
 }
 
-func TestJournal(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunJournal(t, stores(empty)) })
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunStore(t, stores(empty)) })
 }
 
-// TestSortedByLanguage: what a list leaves out does not depend on how the database sorts text.
+// TestSortedByLanguage: the rows of a list do not depend on the database's collation.
 func TestSortedByLanguage(t *testing.T) {
 	t.Parallel()
 	storetest.RunLists(t, stores(storetest.PostgresSorted))
 }
 
-func TestDesk(t *testing.T) {
+func TestApprovalStore(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunDesk(t, stores(empty)) })
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunApprovalStore(t, stores(empty)) })
 }
 
-func TestLane(t *testing.T) {
+func TestRevocationQueue(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunLane(t, stores(empty)) })
+	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunRevocationQueue(t, stores(empty)) })
 }
 
 func TestPolicies(t *testing.T) {

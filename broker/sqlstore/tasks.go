@@ -8,30 +8,35 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes"
 )
+
+// taskStore reads tasks.
+type taskStore struct {
+	engine *engine
+}
 
 const taskColumns = "id, name, kind, owner, runner, labels, ceiling, caps, expected, heartbeat, opened_at, deadline, " +
 	"state, cause, reason, closed_at, closed_by, sandbox_id, sandbox, paused_by, paused_as, parent_id, root_id, ancestors, delegation, uses"
 
-// below is the condition on tasks that were delegated to by one, at any depth; its
-// parameters are three times that. The comparison with ” is the partial index, and
-// LIKE is not the same in both engines.
+// below is the condition on the tasks delegated from one task, at any depth; each of its
+// three parameters is that task. The comparison with the empty text matches the partial
+// index. LIKE differs between the engines.
 const below = "root_id IN (?, (SELECT b.root_id FROM tasks b WHERE b.id = ?)) AND root_id <> '' AND replace(ancestors, ?, '') <> ancestors"
 
-// tree are a task and those below it; its parameters are four times the task.
+// tree selects a task and the tasks below it; each of its four parameters is that task.
 const tree = "(SELECT id FROM tasks WHERE id = ? UNION ALL SELECT id FROM tasks WHERE " + below + ")"
 
-// Tasks implements broker.Journal.
-func (s *Store) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
+// Tasks implements broker.Store.
+func (t *taskStore) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	text, args, err := tasksText(f)
 	if err != nil {
 		return nil, fmt.Errorf("tasks: %w", err)
 	}
-	out, err := collect(ctx, s.engine.read(), text, args, scanTask)
+	out, err := collect(ctx, t.engine.read(), text, args, scanTask)
 	if err != nil {
-		return nil, fmt.Errorf("tasks: %w", s.engine.explain(err))
+		return nil, fmt.Errorf("tasks: %w", t.engine.explain(err))
 	}
 	return out, nil
 }

@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 const (
 	upstreamColumns = "lease_id, task_id, provider, fence, claimed_until, bound, dies_at, accepted_at, dead_at, proof, probed_at, attempts, unjudged, next_at, last_error, handle"
 	insertUpstream  = "INSERT INTO upstream_leases (" + upstreamColumns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-	// upstreamFields are what a reader of leases needs of u, which may be missing:
-	// a fence of 0 says so.
+	// upstreamFields are the columns of u for a reader of leases. A fence of 0 means that
+	// u has no row.
 	upstreamFields = "coalesce(u.fence, 0), coalesce(u.bound, 0), coalesce(u.dies_at, 0), coalesce(u.accepted_at, 0), coalesce(u.dead_at, 0), " +
 		"coalesce(u.proof, ''), coalesce(u.probed_at, 0), coalesce(u.attempts, 0), coalesce(u.unjudged, 0), coalesce(u.next_at, 0), coalesce(u.last_error, '')"
 )
 
-// upstreamRow is where upstreamFields are scanned to.
+// upstreamRow receives upstreamFields.
 type upstreamRow struct {
 	broker.Upstream
 	fence, dies, accepted, dead, probed, next int64
@@ -29,7 +29,7 @@ func (r *upstreamRow) dest() []any {
 	return []any{&r.fence, &r.Bound, &r.dies, &r.accepted, &r.dead, &r.Proof, &r.probed, &r.Attempts, &r.Unjudged, &r.next, &r.LastError}
 }
 
-// upstream is nil for an own token.
+// upstream returns nil for an own token.
 func (r *upstreamRow) upstream() *broker.Upstream {
 	if r.fence == 0 {
 		return nil
@@ -41,20 +41,20 @@ func (r *upstreamRow) upstream() *broker.Upstream {
 
 func checkUpstream(u *broker.Upstream) error {
 	if u.Bound < 0 || u.Attempts < 0 || u.Unjudged < 0 {
-		return errors.New("a bound and a number of attempts or probes are not negative")
+		return errors.New("a bound and a number of attempts or probes must not be negative")
 	}
 	return storable(string(u.Proof), u.LastError, u.Handle)
 }
 
-// issueUpstream inserts an intent. It does so at once and not with the other inserts
-// of the batch, because the end of its task may stand behind it in the same batch.
+// issueUpstream inserts an intent. It does so at once and not with the other inserts of
+// the batch, because the close of its task may follow in the same batch.
 func issueUpstream(l *broker.Lease) (step, error) {
 	u := l.Upstream
 	if err := checkUpstream(u); err != nil {
 		return nil, fmt.Errorf("lease %s: %w", l.ID, err)
 	}
 	if l.State != broker.LeaseIntent || u.NextAt.IsZero() {
-		return nil, fmt.Errorf("lease %s: at a third party it begins as an intent, with the time at which its mint must have ended", l.ID)
+		return nil, fmt.Errorf("lease %s: at a third party a lease begins as an intent, with the latest time at which its mint ends", l.ID)
 	}
 	lease := appendLease(nil, l)
 	upstream := []any{l.ID, l.TaskID, l.Provider, int64(1), millis(u.NextAt), int64(u.Bound), millis(u.DiesAt), millis(u.AcceptedAt), millis(u.DeadAt),
@@ -74,8 +74,8 @@ func issueUpstream(l *broker.Lease) (step, error) {
 	}, nil
 }
 
-// holdOpen makes sure that the task is open and stays so until the transaction ends,
-// and that its end looks for what the transaction writes.
+// holdOpen makes sure that the task stays open until the transaction ends, and marks the
+// task, so that its close finds the row of this transaction.
 func holdOpen(ctx context.Context, s *session, taskID string) error {
 	held, err := exists(ctx, s, "SELECT 1 FROM tasks WHERE id = ? AND state <> 'closed' AND has_upstream = 1"+s.e.lock, taskID)
 	if err != nil || held {
@@ -88,8 +88,8 @@ func holdOpen(ctx context.Context, s *session, taskID string) error {
 	return err
 }
 
-// closeUpstream moves what a closed task has at third parties to revoking. Its row is
-// held, so that no intent comes after.
+// closeUpstream moves the leases of a closed task at third parties to revoking. The row
+// of the task is locked, so no intent is added afterwards.
 func closeUpstream(ctx context.Context, s *session, m broker.TaskMove) error {
 	at := millis(m.At)
 	n, err := s.exec(ctx, "UPDATE upstream_leases SET next_at = ? WHERE task_id = ? AND next_at > 0 "+
@@ -102,29 +102,29 @@ func closeUpstream(ctx context.Context, s *session, m broker.TaskMove) error {
 	return err
 }
 
-// leaving writes once when and why a lease was refused for good.
+// leaving records the time and the cause of a final refusal once.
 const leaving = "revoked_at = CASE WHEN revoked_at > 0 THEN revoked_at WHEN expires_at < ? THEN expires_at ELSE ? END, " +
 	"revoked_by = CASE WHEN revoked_at > 0 THEN revoked_by ELSE ? END, cause = CASE WHEN revoked_at > 0 THEN cause ELSE ? END"
 
-// oweUpstream makes the end of a lease due, if it is at a third party and has not
-// ended.
-func oweUpstream(ctx context.Context, s *session, id string, at time.Time) (int64, error) {
+// queueUpstream makes the revocation of a lease due if the lease is at a third party and
+// not settled.
+func queueUpstream(ctx context.Context, s *session, id string, at time.Time) (int64, error) {
 	return s.exec(ctx, "UPDATE upstream_leases SET next_at = ? WHERE lease_id = ? AND next_at > 0", millis(at), id)
 }
 
-// endUpstream is the part of EndLease that concerns the lane: a statement that finds
-// no row for an own token.
+// endUpstream is the part of EndLease for the revocation queue. Its statement finds no
+// row for an own token.
 func endUpstream(ctx context.Context, s *session, e broker.LeaseEnd) error {
 	var err error
 	switch e.State {
 	case broker.LeaseRevoking:
-		_, err = oweUpstream(ctx, s, e.ID, e.At)
+		_, err = queueUpstream(ctx, s, e.ID, e.At)
 	case broker.LeaseUnconfirmed:
 		_, err = s.exec(ctx, "UPDATE upstream_leases SET next_at = 0, claimed_until = 0, proof = ?, handle = '' WHERE lease_id = ? AND next_at > 0", string(broker.ProofForced), e.ID)
 	default:
 		var owed bool
 		if owed, err = exists(ctx, s, "SELECT 1 FROM upstream_leases WHERE lease_id = ? AND next_at > 0", e.ID); err == nil && owed {
-			err = fmt.Errorf("lease %s: %w", e.ID, broker.ErrOwed)
+			err = fmt.Errorf("lease %s: %w", e.ID, broker.ErrPendingRevocation)
 		}
 	}
 	return err

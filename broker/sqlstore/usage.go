@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/report"
 	"strings"
-
-	"ebb/broker"
 )
 
-// What usage reads, each by an index on the time that bounds it. kind <> 'lease.issued' is the
-// condition of the partial index, without which it is not used.
+// The statements of Usage. Each uses an index on the time that bounds it. kind <>
+// 'lease.issued' is the condition of the partial index, which is not used without it.
 const (
-	// usageUses is of each credential what went through with it in a window, which can begin later than that of credentials.
+	// usageUses counts the uses of each credential in a window, which may begin later
+	// than the window of credentials.
 	usageUses = "SELECT lease_id, COUNT(*) AS n, MAX(at) AS newest FROM audit_entries " +
 		"WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ? GROUP BY lease_id"
 
@@ -20,36 +21,39 @@ const (
 		"WHERE l.issued_at >= ? AND l.issued_at < ? AND l.state <> 'intent' AND " + wasMade + " AND l.delivery = 'egress'"
 )
 
-// usageHandedOut has the end of the window, the window, and its beginning as parameters.
+// usageHandedOut counts credentials delivered to the sandbox. Its parameters are the end
+// of the window, the window, and its beginning.
 var usageHandedOut = "SELECT COUNT(*), COALESCE(SUM(" + usedOnce("l.id") + "), 0)" + issuedIn + " AND l.delivery <> 'egress'"
 
-// usedOnce is 1 when a credential was used before the moment of its one parameter, else 0. It looks at
-// the entries of that credential alone, which are few until the first use. The databases would rather
-// go through all uses there are: what is put behind the kind keeps SQLite from the index on that, and a
-// value with a limit, where EXISTS would do, PostgreSQL from a hash of them.
+// usedOnce is 1 when a credential was used before the time in its one parameter, else 0.
+// It reads only the entries of that credential, which are few before the first use. Both
+// databases would rather read all uses. The text after kind keeps SQLite from the index
+// on kind. The value with a LIMIT, in place of EXISTS, keeps PostgreSQL from a hash of
+// all uses.
 func usedOnce(id string) string {
 	return "COALESCE((SELECT 1 FROM audit_entries WHERE lease_id = " + id + " AND lease_id <> '' AND kind || '' = 'egress.allowed' AND at < ? LIMIT 1), 0)"
 }
 
-// usageEdges are as edges: of credentials, and of uses.
+// usageEdges are the edges of Usage: of credentials, and of uses.
 var usageEdges = [2]edge{edges[0], {
 	"SELECT at FROM audit_entries WHERE kind = 'egress.allowed' AND kind <> 'lease.issued' AND at >= ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?", broker.FigureRows,
 }}
 
-// usageColumns are what rows are put together by.
+// usageColumns are the columns by which rows are grouped.
 var usageColumns = map[broker.UsageBy]struct {
 	names []string
 	into  func(*broker.GrantUsage) []any
 }{
-	broker.UsageByScope: {[]string{"g.provider", "g.scope", "g.tool"}, func(r *broker.GrantUsage) []any { return []any{&r.Provider, &r.Scope, &r.Tool} }},
-	broker.UsageByOwner: {[]string{"g.owner"}, func(r *broker.GrantUsage) []any { return []any{&r.Owner} }},
-	broker.UsageByTask:  {[]string{"g.task_id", "g.owner"}, func(r *broker.GrantUsage) []any { return []any{&r.TaskID, &r.Owner} }},
+	report.UsageByScope: {[]string{"g.provider", "g.scope", "g.tool"}, func(r *broker.GrantUsage) []any { return []any{&r.Provider, &r.Scope, &r.Tool} }},
+	report.UsageByOwner: {[]string{"g.owner"}, func(r *broker.GrantUsage) []any { return []any{&r.Owner} }},
+	report.UsageByTask:  {[]string{"g.task_id", "g.owner"}, func(r *broker.GrantUsage) []any { return []any{&r.TaskID, &r.Owner} }},
 }
 
-// usageText sums up; its parameters are the window, its beginning, its end, the window of uses, the
-// moment, and how many rows. Whether a credential was ever used is asked of those alone that were not
-// in the window of uses. Materialized, because to group without a sort SQLite would walk through all
-// there is by an index on the owner, and would ask twice.
+// usageText returns the grouping statement. Its parameters are the window, its beginning,
+// its end, the window of uses, the time, and the number of rows. Only for credentials
+// without a use in the window of uses does it look for any earlier use. The parts are
+// MATERIALIZED: to group without a sort, SQLite would otherwise read all leases by an
+// index on the owner, and compute the uses twice.
 func usageText(columns []string) string {
 	by := strings.Join(columns, ", ")
 	return "WITH c AS MATERIALIZED (" + usageGranted + "), g AS MATERIALIZED (SELECT c.*, x.n, x.newest, CASE WHEN x.n > 0 THEN 1 ELSE " + usedOnce("c.id") + " END AS used " +
@@ -58,25 +62,25 @@ func usageText(columns []string) string {
 }
 
 // Usage implements broker.Statistics. It is several statements, as Figures is.
-func (s *Store) Usage(ctx context.Context, f broker.UsageFilter) (broker.Usage, error) {
+func (fs *figureStore) Usage(ctx context.Context, f broker.UsageFilter) (broker.Usage, error) {
 	if _, known := usageColumns[f.By]; !known || f.From.IsZero() || !f.From.Before(f.Now) {
-		return broker.Usage{}, errors.New("usage: it needs the time, a window before that, and what rows are put together by")
+		return broker.Usage{}, errors.New("usage: the time, a window before it, and a grouping by scope, owner or task are required")
 	}
-	out, err := s.usage(ctx, f, usageEdges)
+	out, err := fs.usage(ctx, f, usageEdges)
 	if err != nil {
-		return broker.Usage{}, fmt.Errorf("usage: %w", s.engine.explain(err))
+		return broker.Usage{}, fmt.Errorf("usage: %w", fs.engine.explain(err))
 	}
 	return out, nil
 }
 
-func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges [2]edge) (broker.Usage, error) {
+func (fs *figureStore) usage(ctx context.Context, f broker.UsageFilter, edges [2]edge) (broker.Usage, error) {
 	columns, out := usageColumns[f.By], broker.Usage{At: f.Now, By: f.By}
 	to := millis(f.Now) + 1
-	from, cut, err1 := s.cutAt(ctx, edges[:1], millis(f.From), to)
-	uses, _, err4 := s.cutAt(ctx, edges[1:], from, to) // nothing of a credential is older than it
+	from, cut, err1 := fs.cutAt(ctx, edges[:1], millis(f.From), to)
+	uses, _, err4 := fs.cutAt(ctx, edges[1:], from, to) // a credential has no use before its issue
 	out.From, out.Cut, out.UsesFrom = fromMillis(from), cut, fromMillis(uses)
-	handed, err2 := collect(ctx, s.engine.read(), usageHandedOut, []any{to, from, to, from}, func(row scan) (n [2]int, err error) { return n, row(&n[0], &n[1]) })
-	rows, err3 := collect(ctx, s.engine.read(), usageText(columns.names), []any{from, to, from, to, uses, to, millis(f.Now), broker.UsageRows + 1},
+	handed, err2 := collect(ctx, fs.engine.read(), usageHandedOut, []any{to, from, to, from}, func(row scan) (n [2]int, err error) { return n, row(&n[0], &n[1]) })
+	rows, err3 := collect(ctx, fs.engine.read(), usageText(columns.names), []any{from, to, from, to, uses, to, millis(f.Now), report.UsageRows + 1},
 		func(row scan) (r broker.GrantUsage, err error) {
 			var last int64
 			err = row(append(columns.into(&r), &r.Issued, &r.Used, &r.Unused, &r.Uses, &last)...)
@@ -86,7 +90,7 @@ func (s *Store) usage(ctx context.Context, f broker.UsageFilter, edges [2]edge) 
 	for _, n := range handed {
 		out.HandedOut, out.Carried = n[0], n[1]
 	}
-	out.More = len(rows) > broker.UsageRows
-	out.Items = rows[:min(len(rows), broker.UsageRows)]
+	out.More = len(rows) > report.UsageRows
+	out.Items = rows[:min(len(rows), report.UsageRows)]
 	return out, errors.Join(err1, err2, err3, err4)
 }

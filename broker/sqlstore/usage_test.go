@@ -2,16 +2,17 @@ package sqlstore_test
 
 import (
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/broker/storetest"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/storetest"
 )
 
-// TestUsageCut: a window with more credentials than are summed up begins later, and says so. One with
-// more uses does not: their sum begins later and says so, and what was used before is not told as unused.
+// TestUsageCut: a window with more credentials than the limit begins later and reports
+// that. With more uses than the limit, only the sum of uses begins later and reports
+// that; a credential with an earlier use is not counted as unused.
 func TestUsageCut(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
@@ -37,7 +38,7 @@ func TestUsageCut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := broker.UsageFilter{From: storetest.Epoch, Now: storetest.Epoch.Add(time.Hour), By: broker.UsageByTask}
+		f := broker.UsageFilter{From: storetest.Epoch, Now: storetest.Epoch.Add(time.Hour), By: report.UsageByTask}
 		for _, c := range []struct {
 			leases, uses, left, used int
 			cut, later               bool
@@ -53,39 +54,39 @@ func TestUsageCut(t *testing.T) {
 	})
 }
 
-// TestUsageRows: there are as many rows as there may be, those with the most unused, and
-// whether there are more is said.
+// TestUsageRows: the result has at most UsageRows rows, those with the most unused
+// credentials, and reports whether there are more.
 func TestUsageRows(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {
 		s := open(t, empty(t))
-		f := broker.UsageFilter{From: storetest.Epoch, Now: storetest.Epoch.Add(time.Hour), By: broker.UsageByOwner}
+		f := broker.UsageFilter{From: storetest.Epoch, Now: storetest.Epoch.Add(time.Hour), By: report.UsageByOwner}
 		task := storetest.Task()
 		if err := s.Append(t.Context(), broker.Record{OpenTask: &task}); err != nil {
 			t.Fatal(err)
 		}
-		for n := range broker.UsageRows + 1 {
+		for n := range report.UsageRows + 1 {
 			l := storetest.Lease(task.ID)
 			l.Owner = fmt.Sprintf("%05d", n)
-			if n == broker.UsageRows {
-				l.ExpiresAt = storetest.Epoch.Add(2 * time.Hour) // not over: the last of all
+			if n == report.UsageRows {
+				l.ExpiresAt = storetest.Epoch.Add(2 * time.Hour) // not expired: sorted last
 			}
 			if err := s.Append(t.Context(), broker.Record{IssueLease: &l}); err != nil {
 				t.Fatal(err)
 			}
-			if n < broker.UsageRows-1 {
+			if n < report.UsageRows-1 {
 				continue
 			}
 			got, err := s.Usage(t.Context(), f)
-			if err != nil || len(got.Items) != broker.UsageRows || got.More != (n == broker.UsageRows) || got.Items[0].Owner != "00000" || got.Items[broker.UsageRows-1].Owner != "00999" {
+			if err != nil || len(got.Items) != report.UsageRows || got.More != (n == report.UsageRows) || got.Items[0].Owner != "00000" || got.Items[report.UsageRows-1].Owner != "00999" {
 				t.Fatalf("%d: %d rows, more %v, %v", n, len(got.Items), got.More, err)
 			}
 		}
 	})
 }
 
-// BenchmarkUsage sums up 30 days of 20,000 credentials, each tenth of which is unused, with 300,000
-// uses: more than are summed up.
+// BenchmarkUsage computes the usage of 30 days with 20,000 credentials, every tenth of
+// them unused, and 300,000 uses, which is above the limit.
 func BenchmarkUsage(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		b.Run(engine, func(b *testing.B) {
@@ -114,7 +115,7 @@ func BenchmarkUsage(b *testing.B) {
 				return nil
 			})
 			now := storetest.Epoch.Add(length)
-			for _, by := range []broker.UsageBy{broker.UsageByScope, broker.UsageByTask} {
+			for _, by := range []broker.UsageBy{report.UsageByScope, report.UsageByTask} {
 				b.Run(string(by), func(b *testing.B) {
 					for b.Loop() {
 						got, err := s.Usage(b.Context(), broker.UsageFilter{From: now.Add(-length), Now: now, By: by})

@@ -1,12 +1,12 @@
 package sqlstore
 
 import (
-	"ebb/broker"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// verdict is what the votes so far, the last one included, make of a request.
-// It is pure; the caller holds the request.
+// verdict returns the request after the votes so far, including the last one. It has no
+// side effects; the caller holds the request.
 func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 	last := votes[len(votes)-1]
 	r.Votes = votes
@@ -18,7 +18,7 @@ func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 	var yes []policy.Approver
 	for _, v := range votes {
 		if !v.Approve {
-			continue // cannot be: it would have settled the request
+			continue // unreachable: a denial settles the request
 		}
 		yes = append(yes, policy.Approver{Name: v.By, Groups: v.Groups})
 		if !v.Scopes.Empty() {
@@ -28,10 +28,10 @@ func verdict(r broker.Request, votes []broker.Vote) (broker.Request, error) {
 			ttl = v.TTL
 		}
 	}
-	// An approval of nothing would tell the agent yes and mint no. It is refused
-	// with the vote that causes it, so that this person can vote differently.
+	// An approval of an empty scope would answer yes and mint nothing. It is refused with
+	// the vote that causes it, so that the voter can vote differently.
 	if granted.Empty() {
-		return r, broker.E(broker.InvalidScope, "What you approve has nothing in common with what was asked and approved before. Approve as asked, a part of it, or deny.", nil)
+		return r, broker.E(broker.InvalidScope, "The scope that you approve has no part in common with the requested scope and the earlier approvals. Approve the requested scope or a part of it, or deny.", nil)
 	}
 	if last.BreakGlass != "" || r.Satisfied(yes) {
 		r.State, r.DecidedAt, r.Granted, r.GrantedTTL, r.Note = broker.RequestApproved, last.At, granted, ttl, last.Note

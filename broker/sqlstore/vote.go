@@ -8,25 +8,25 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// Vote implements broker.Desk. A yes needs the digest; a no is safe without.
-// Entries of kind request.approved and request.denied are written only if that
-// is what the vote decided, every other entry with the vote. A yes that would
-// leave nothing to grant is a *broker.Error and no vote.
-func (s *Store) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, entries ...audit.Entry) (broker.Request, error) {
-	out, err := s.VoteAll(ctx, []broker.Ballot{{Vote: v, Until: grantUntil, Entries: entries}})
+// Vote implements broker.ApprovalStore. An approval needs the digest; a denial does not. Entries
+// of kind request.approved and request.denied are written only if the vote made that
+// decision; every other entry is written with the vote. An approval that leaves an empty
+// scope returns a *broker.Error and is not stored.
+func (rs *requestStore) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, entries ...audit.Entry) (broker.Request, error) {
+	out, err := rs.VoteAll(ctx, []broker.Ballot{{Vote: v, Until: grantUntil, Entries: entries}})
 	if err != nil {
 		return broker.Request{}, err
 	}
 	return out[0], nil
 }
 
-// VoteAll implements broker.Ballots: all of it is one transaction, and the first ballot
-// that is refused takes the others with it.
-func (s *Store) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
+// VoteAll implements broker.Ballots in one transaction. If one ballot is refused, no
+// ballot is stored.
+func (rs *requestStore) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
 	if len(bs) == 0 {
 		return nil, errors.New("vote: there is no ballot")
 	}
@@ -48,7 +48,7 @@ func (s *Store) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Reque
 		u.entries = entries
 		return nil
 	}
-	if err := s.com.do(ctx, &unit{work: work}); err != nil {
+	if err := rs.com.do(ctx, &unit{work: work}); err != nil {
 		return nil, fmt.Errorf("vote: %w", err)
 	}
 	out := make([]broker.Request, len(all))
@@ -65,7 +65,7 @@ func prepare(b broker.Ballot) (ballot, error) {
 	}
 	v := b.Vote
 	if v.By == "" || v.At.IsZero() || v.Approve && b.Until.IsZero() {
-		return ballot{}, errors.New("it needs a voter, a time, and for a yes the end of the grant")
+		return ballot{}, errors.New("a voter and a time are required, and for an approval the end of the grant")
 	}
 	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof}, v.Also...)...); err != nil {
 		return ballot{}, err
@@ -82,9 +82,9 @@ type ballot struct {
 	out broker.Request
 }
 
-// run reads, decides in Go, and writes only if no vote came in between: the
-// number of votes is the version of the row. A vote that another replica has
-// just written makes the update wait for it and then miss.
+// run reads, decides in Go, and writes only if no other vote was written in between: the
+// number of votes is the version of the row. A concurrent vote of another replica makes
+// the update wait for it and then match no row.
 func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 	for try := range 8 {
 		r, err := oneRequest(ctx, s, b.v.RequestID)
@@ -93,13 +93,14 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 		}
 		err = b.admit(r)
 		if try == 0 && errors.Is(err, broker.ErrExists) {
-			continue // the request may have been read before the answer that its votes have
+			continue // the request and its votes are read by two statements: a vote may have been written in between
 		}
 		if err != nil {
 			return err
 		}
 		before := len(r.Votes)
-		// Who said yes with others, and then alone, has one answer: the second.
+		// A second vote of the same person, now under break-glass, replaces the first
+		// one.
 		instead := ""
 		if i := slices.IndexFunc(r.Votes, b.v.SamePerson); i >= 0 {
 			instead = r.Votes[i].By
@@ -136,11 +137,11 @@ func (b *ballot) run(ctx context.Context, s *session, u *unit) error {
 			return b.insert(ctx, s, before+1)
 		}
 	}
-	return errors.New("others vote on the same request all the time: try again")
+	return errors.New("the request got another vote during each of 8 attempts: try again")
 }
 
-// replaceVote puts an answer away that another one takes the place of: what was shown and
-// signed for it stays.
+// replaceVote moves a replaced vote to votes_replaced, with the shown evidence and the
+// signature.
 func replaceVote(ctx context.Context, s *session, request, voter string) error {
 	_, err := s.exec(ctx, "INSERT INTO votes_replaced ("+voteColumns+") SELECT "+voteColumns+" FROM votes WHERE request_id = ? AND voter = ?", request, voter)
 	if err == nil {

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// failureFor is how long a write that failed makes Writable fail, unless a write that
-	// somebody waited for succeeds after it. A probe does not end that time: it is small,
-	// and finds room where a mint finds none.
+	// failureFor is how long Writable fails after a failed write, unless a later write
+	// with a waiting caller succeeds. A successful probe does not end that time: a probe
+	// is small, and may find space on a disk where a mint does not.
 	failureFor = 10 * time.Second
-	// successFor is how long a write that succeeded stands for the next.
+	// successFor is how long Writable succeeds without a probe after a successful write.
 	successFor = 5 * time.Second
 )
 
-// outcomes remembers how the latest writes ended, and runs at most one probe at a time.
+// outcomes stores the outcomes of the latest writes, and runs at most one probe at a
+// time.
 type outcomes struct {
 	mu     sync.Mutex
 	last   time.Time // when the latest write or probe succeeded
 	failed time.Time // when the latest write failed; zero once a later write has succeeded
-	err    error     // why
-	probe  *probe    // the one under way, or nil
+	err    error     // error of that write
+	probe  *probe    // the running probe, or nil
 }
 
 // probe is a write of the store itself. err may be read once done is closed.
@@ -47,7 +48,7 @@ func (o *outcomes) fail(err error) {
 	o.failed, o.err, o.last = time.Now(), err, time.Time{}
 }
 
-// recent returns what the latest writes say; known is false when a probe has to find out.
+// recent returns the outcome of the latest writes; known is false when a probe is needed.
 func (o *outcomes) recent() (err error, known bool) { //nolint:revive // not an error of recent itself
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +58,7 @@ func (o *outcomes) recent() (err error, known bool) { //nolint:revive // not an 
 	return nil, time.Since(o.last) < successFor
 }
 
-// begin joins the probe that is under way or starts one.
+// begin joins the running probe or starts one.
 func (o *outcomes) begin(run func() error) *probe {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,25 +77,26 @@ func (o *outcomes) begin(run func() error) *probe {
 	return p
 }
 
-// Writable implements broker.Journal. A store that has just written is not asked. One that has
-// not is asked to commit a row of probeBytes and its removal, by the same connection as every write.
-func (s *Store) Writable(ctx context.Context) error {
-	if err, known := s.com.outcomes.recent(); known {
+// Writable implements broker.Store. It does no write when another write has just had an
+// outcome. Otherwise it commits a row of probeBytes and its removal, on the connection of
+// every write.
+func (w *storeWriter) Writable(ctx context.Context) error {
+	if err, known := w.com.outcomes.recent(); known {
 		return err
 	}
-	p := s.com.outcomes.begin(func() error {
-		return s.com.do(context.Background(), &unit{probe: true, work: writeProbe})
+	p := w.com.outcomes.begin(func() error {
+		return w.com.do(context.Background(), &unit{probe: true, work: writeProbe})
 	})
 	select {
 	case <-p.done:
 		return p.err
 	case <-ctx.Done():
-		return fmt.Errorf("journal %s: a write has not ended: %w", s.engine.name, ctx.Err())
+		return fmt.Errorf("database %s: a write has not ended: %w", w.engine.name, ctx.Err())
 	}
 }
 
-// probeBytes needs pages of its own: a row that fits into a page that is there would be written
-// on a full disk, too.
+// probeBytes is larger than a page: a smaller row could fit into an existing page, and
+// would be written on a full disk, too.
 const probeBytes = 16 << 10
 
 func writeProbe(ctx context.Context, s *session, u *unit) error {

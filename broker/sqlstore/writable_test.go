@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// A full disk makes Writable fail by the writes that fail, and by its own write where there are
-// none; room makes it succeed again without a restart.
+// On a full disk Writable fails because of failed writes, and without any writes because
+// of its own probe. With free space it succeeds again without a restart.
 func TestWritableOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, writes := range map[string]bool{"after a write that failed": true, "without a write": false} {
@@ -20,7 +20,7 @@ func TestWritableOnAFullDisk(t *testing.T) {
 			t.Parallel()
 			c := sqlstore.Config{URL: databases()["sqlite"](t)}
 			withRoom(t, c.URL)
-			s, err := sqlstore.OpenLimited(t.Context(), c, 1) // not a page more than it has
+			s, err := sqlstore.OpenLimited(t.Context(), c, 1) // the file cannot grow by a page
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +48,8 @@ func TestWritableOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A probe that hangs is one probe, and nobody waits for it longer than they want.
+// While a probe hangs there is only that one, and each caller waits for it only until its
+// own context ends.
 func TestWritableWhileAWriteHangs(t *testing.T) {
 	t.Parallel()
 	s := open(t, databases()["sqlite"](t))
@@ -67,7 +68,7 @@ func TestWritableWhileAWriteHangs(t *testing.T) {
 	}
 }
 
-// withRoom makes a database with a task, and with pages that the test can give back.
+// withRoom makes a database with a task, and with pages that the test can free.
 func withRoom(t *testing.T, url string) {
 	t.Helper()
 	s := mustOpenOne(t, open(t, url))

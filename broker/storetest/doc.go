@@ -1,43 +1,43 @@
-// Package storetest holds the suites that every store passes: each sentence of
-// the contracts in package broker, races, paging and recovery.
+// Package storetest holds the test suites for every store: the contracts in package
+// broker, races, paging and recovery.
 //
-//	journal.go           RunJournal, and what its parts share
-//	journal_units.go     what one unit does
-//	journal_refuse.go    what it refuses, and that it is done as a whole or not at all
-//	journal_delegation.go  tasks that sandboxes delegated to, and counted credentials
-//	journal_races.go     one winner, withdrawal, replicas
-//	journal_reopen.go    a store that was closed, and the next run on what it left
-//	journal_read.go      filters, pages, derived states of leases
-//	journal_listing.go   pages of lists, forth and back
-//	journal_audit.go     the chain under concurrency, entries, checkpoints
-//	journal_figures.go   sums over windows of a random history;
-//	                     journal_figures_counted.go  the same by counting all of it;
-//	                     journal_usage.go  what was issued and used, the same way
-//	journal_fixtures.go  tasks, leases and requests with every member filled
-//	journal_postgres.go  a database of its own on a real server
-//	lane.go              RunLane, and what its parts share
-//	lane_take.go         intents, claims, turns
-//	lane_settle.go       what came of a step at a provider
-//	lane_close.go        the end of a task, and of one lease
-//	lane_read.go         listings, sums, sealed handles
-//	lane_races.go        replicas, the end of a task against a mint, crashes
-//	desk.go              RunDesk: creating requests
-//	desk_settle.go       settling them
-//	desk_vote.go         votes; desk_together.go  those that count together; desk_races.go  at the same time
-//	desk_breakglass.go   periods in which somebody approves alone: how they begin and end
-//	desk_breakglass_pages.go, desk_breakglass_races.go, desk_breakglass_votes.go  lists and sight, races, votes under them
-//	desk_read.go         filters of requests; desk_queue.go  those that wait, what was seen
-//	policies.go          RunPolicies: drafts of policy sets; policies_release.go  what is published of them
-//	ledger.go            RunLedger, and what its parts share
-//	ledger_tasks.go, ledger_touch.go, ledger_due.go, ledger_leases.go, ledger_owners.go,
-//	ledger_lease_races.go, ledger_feed.go, ledger_gate.go, ledger_rates.go, ledger_values.go, ledger_guard.go
+//	store.go              RunStore, and the shared functions
+//	store_units.go     the effects of one unit
+//	store_refuse.go    refused units, which leave no part behind
+//	store_delegation.go  tasks that sandboxes delegated to, and counted credentials
+//	store_races.go     one winner, withdrawal, replicas
+//	store_reopen.go    a closed store, and the next run on its data
+//	store_read.go      filters, pages, derived states of leases
+//	store_listing.go   pages of lists, forth and back
+//	store_audit.go     the chain under concurrency, entries, checkpoints
+//	store_figures.go   sums over windows of a random history;
+//	                     store_figures_counted.go  the same by counting all of it;
+//	                     store_usage.go  sums of issued and used credentials, the same way
+//	store_fixtures.go  tasks, leases and requests with every member filled
+//	store_postgres.go  a database of its own on a real server
+//	revocation_queue.go              RunRevocationQueue (the revocation queue), and the shared functions
+//	revocation_queue_take.go         intents, claims, turns
+//	revocation_queue_settle.go       the outcome of a step at a provider
+//	revocation_queue_close.go        the close of a task, and the revocation of one lease
+//	revocation_queue_read.go         listings, sums, sealed handles
+//	revocation_queue_races.go        replicas, the close of a task against a mint, crashes
+//	approval_store.go              RunApprovalStore: creating requests
+//	approval_store_settle.go       settling them
+//	approval_store_vote.go         votes; approval_store_together.go  batch decisions; approval_store_races.go  concurrent votes
+//	approval_store_breakglass.go   beginning and end of break-glass periods
+//	approval_store_breakglass_pages.go, approval_store_breakglass_races.go, approval_store_breakglass_votes.go  lists and sight, races, votes under them
+//	approval_store_read.go         filters of requests; approval_store_queue.go  pending requests, evidence snapshots
+//	policies.go          RunPolicies: drafts of policy sets; policies_release.go  published policies
+//	live_store.go            RunLiveStore (the LiveStore), and the shared functions
+//	live_store_tasks.go, live_store_touch.go, live_store_due.go, live_store_leases.go, live_store_owners.go,
+//	live_store_lease_races.go, live_store_feed.go, live_store_gate.go, live_store_rates.go, live_store_values.go, live_store_guard.go
 //	                     one file for each part of the contract
-//	ledger_model.go      random walks against a model; ledger_model_ops.go its steps
-//	ledger_bench.go      BenchLedger
-//	notify.go            RunNotify, and what its parts share
-//	notify_read.go       reading the record: where it begins, one reader of each part
-//	notify_keep.go       what becomes one message, what is kept of it, what is forgotten
-//	notify_take.go       claims of messages and what came of them
+//	live_store_model.go      random walks against a model; live_store_model_ops.go its steps
+//	live_store_bench.go      BenchLiveStore
+//	notify.go            RunNotify, and the shared functions
+//	notify_read.go       reading the audit log: the beginning, one reader of each range
+//	notify_keep.go       items of a message, their storage and their removal
+//	notify_take.go       claims of messages and their outcomes
 //
-// What needs a real server finds it with package counterpart.
+// Tests that need a real server find it with package counterpart.
 package storetest

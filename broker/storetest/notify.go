@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// NotifyStore is what RunNotify runs over.
+// NotifyStore is the interface that RunNotify tests.
 type NotifyStore interface {
-	broker.Journal
+	broker.Store
 	notify.Sources
 	notify.Outbox
 }
 
-// RunNotify runs every sentence of the contracts of notify.Sources and notify.Outbox. open
-// makes an empty database; what it returns opens one more store on it.
+// RunNotify tests the contracts of notify.Sources and notify.Outbox. open makes an empty
+// database; the returned function opens one more store on it.
 func RunNotify(t *testing.T, open func(t *testing.T) func() NotifyStore) {
 	for name, f := range map[string]func(*notifyTest){
 		"Begin": notifyBegin, "Unread": notifyUnread, "KeepRace": notifyKeepRace, "Once": notifyOnce, "Digest": notifyDigest, "Crowd": notifyCrowd, "Flood": notifyFlood,
@@ -58,7 +58,7 @@ func (t *notifyTest) unread(n int) []notify.Reading {
 	return rs
 }
 
-// item is one for the place or the person of a channel, at once.
+// item returns a notice for the channel's own destination, to be sent at once.
 func item(n int) notify.Item {
 	return notify.Item{
 		Recipient: notify.Recipient{Channel: "ops"}, SendAt: Epoch, Until: Epoch.Add(time.Hour),
@@ -66,7 +66,7 @@ func item(n int) notify.Item {
 	}
 }
 
-// keep makes items durable with one new entry of the record.
+// keep stores items with one new entry of the audit log.
 func (t *notifyTest) keep(items ...notify.Item) {
 	t.Helper()
 	t.write(audit.TaskTicket)

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// The same notice is told once, with the same id, however often it is planned.
+// The same notice is sent once, with the same id, however often it is planned.
 func notifyOnce(t *notifyTest) {
 	t.keep(item(1))
 	t.keep(item(1), item(1))
@@ -28,8 +28,8 @@ func notifyOnce(t *notifyTest) {
 	}
 }
 
-// What waits for the same moment is one message; what comes when that is on its way goes
-// into the next.
+// Items for the same time are one message; an item that comes during its delivery goes
+// into the next one.
 func notifyDigest(t *notifyTest) {
 	of := func(n int, person string) notify.Item {
 		i := item(n)
@@ -58,7 +58,8 @@ func notifyDigest(t *notifyTest) {
 	}
 }
 
-// More than a few at once to one recipient become one digest; others are not held up.
+// Further immediate messages to one recipient become one digest; other recipients are not
+// delayed.
 func notifyCrowd(t *notifyTest) {
 	var items []notify.Item
 	for n := range 100 {
@@ -80,7 +81,7 @@ func notifyCrowd(t *notifyTest) {
 	}
 }
 
-// A flood keeps bounded rows.
+// A flood stores a limited number of rows.
 func notifyFlood(t *notifyTest) {
 	var items []notify.Item
 	for n := range 3 * notify.MaxItems {
@@ -101,12 +102,12 @@ func notifyTold(t *notifyTest) {
 	escalated.Notice.Event, escalated.Channel = notify.Escalated, "dev"
 	t.keep(item(1), person, escalated, other)
 	if got, err := t.Told(t.Context(), "req_1"); err != nil || len(got) != 0 {
-		t.Errorf("nobody was told: %v, %v", got, err)
+		t.Errorf("no recipient was notified: %v, %v", got, err)
 	}
 	for _, m := range t.take(Epoch, 10) {
 		if m.Person == "" {
 			t.settle(m, notify.StateSent)
-		} // the other is on its way
+		} // the other is being sent
 	}
 	got, err := t.Told(t.Context(), "req_1")
 	if want := []notify.Recipient{{Channel: "ops"}, {Channel: "ops", Person: "ana", Address: "ana@example.com"}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
@@ -142,7 +143,7 @@ func notifyForget(t *notifyTest) {
 	}
 	told1, err1 := t.Told(t.Context(), "req_1")
 	told2, err2 := t.Told(t.Context(), "req_2")
-	if err1 != nil || err2 != nil || len(told1)+len(told2) != 1 { // the one that was taken last
+	if err1 != nil || err2 != nil || len(told1)+len(told2) != 1 { // the one taken last
 		t.Errorf("told: %v, %v", told1, told2)
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// What was on the record before anybody wanted to be told is told nobody; of a writer that
-// comes later everything is read.
+// Entries from before ReadFromHere are not read; of a later writer all entries are read.
 func notifyBegin(t *notifyTest) {
 	t.write(audit.RequestCreated)
 	for range 2 {
@@ -26,7 +25,7 @@ func notifyBegin(t *notifyTest) {
 	if err := second.Append(t.Context(), broker.Record{Entries: []audit.Entry{Entry(audit.RequestCreated, "tsk_2")}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.ReadFromHere(t.Context()); err != nil { // it has begun
+	if err := second.ReadFromHere(t.Context()); err != nil { // reading has begun before
 		t.Fatal(err)
 	}
 	if rs := t.unread(10); len(rs) != 2 || len(rs[0].Entries) != 1 || len(rs[1].Entries) != 1 {
@@ -34,10 +33,10 @@ func notifyBegin(t *notifyTest) {
 	}
 }
 
-// Only the kinds that were asked for come, and what lies between is read too.
+// Unread returns only entries of the given kinds, and counts the others as read.
 func notifyUnread(t *notifyTest) {
 	for range 3 {
-		t.write(audit.LedgerLost)
+		t.write(audit.LiveStoreLost)
 		t.write(audit.RequestCreated)
 		t.write(audit.TaskTicket)
 	}
@@ -63,7 +62,7 @@ func notifyUnread(t *notifyTest) {
 	}
 }
 
-// Of replicas that read the same, one keeps what it made of it.
+// Of replicas that read the same range, one stores its plan.
 func notifyKeepRace(t *notifyTest) {
 	second := t.again()
 	for n := range 5 {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
 func notifyTake(t *notifyTest) {
@@ -82,7 +82,7 @@ func notifySettle(t *notifyTest) {
 	}
 }
 
-// Of two that work on one message only the later is heard.
+// Of two workers on one message, only the outcome of the later claim is stored.
 func notifyFence(t *notifyTest) {
 	t.keep(item(1))
 	slow := t.take(Epoch, 1)[0]

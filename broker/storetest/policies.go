@@ -10,20 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-// RunPolicies runs every sentence of the contract of broker.PolicyDesk.
+// RunPolicies tests the contract of broker.PolicyStore.
 func RunPolicies(t *testing.T, open OpenStores) {
-	run(t, open, map[string]func(*journalTest){
+	run(t, open, map[string]func(*storeTest){
 		"Drafts": drafts, "DraftsRefuse": draftsRefuse, "DraftsCap": draftsCap, "DraftRace": draftRace,
 		"Releases": releases, "PublishRefuses": publishRefuses, "PublishRace": publishRace, "DraftAgainstPublish": draftAgainstPublish,
 	})
 }
 
-// Draft is a draft with every member filled.
+// Draft returns a draft with every member set.
 func Draft() policyset.Draft {
 	return policyset.Draft{
 		ID: ID("pol_"), Author: "ola", Also: []string{"ola@example.org", "Ola \"the\" Ø"}, Note: "less for 'web'; -- and\tmore", Base: "v0", Version: "v1",
@@ -32,29 +32,29 @@ func Draft() policyset.Draft {
 	}
 }
 
-// ReleaseOf is what comes of publishing a draft as the release after another.
+// ReleaseOf returns the release of a draft after another release.
 func ReleaseOf(d policyset.Draft, after int64) policyset.Release {
 	return policyset.Release{Number: after + 1, Version: d.Version, Before: d.Base, Files: d.Files, Draft: d.ID, Digest: d.Digest(), Note: d.Note,
 		Author: d.Author, Publisher: "uma", Proof: `{"key":"x"}`, At: Epoch.Add(time.Hour)}
 }
 
-func (t *journalTest) put(d policyset.Draft, was string) error {
+func (t *storeTest) put(d policyset.Draft, was string) error {
 	return t.Policies.PutDraft(context.WithoutCancel(t.Context()), d, was, Entry(audit.PolicyDrafted, ""))
 }
 
-func (t *journalTest) proposed() policyset.Draft {
+func (t *storeTest) proposed() policyset.Draft {
 	t.Helper()
 	d := Draft()
 	t.want("a new draft", t.put(d, ""), nil)
 	return d
 }
 
-func (t *journalTest) written(kind string) int {
+func (t *storeTest) written(kind string) int {
 	t.Helper()
 	return len(t.entries(broker.EntryFilter{Kind: kind}))
 }
 
-func drafts(t *journalTest) {
+func drafts(t *storeTest) {
 	none, err := t.Policies.Drafts(t.Context())
 	if err != nil || len(none) != 0 {
 		t.Fatal(none, err)
@@ -83,7 +83,7 @@ func drafts(t *journalTest) {
 	}
 }
 
-func draftsRefuse(t *journalTest) {
+func draftsRefuse(t *storeTest) {
 	d := t.proposed()
 	e := Entry(audit.PolicyDropped, "")
 	t.want("the same id", t.put(d, ""), broker.ErrExists)
@@ -109,11 +109,11 @@ func draftsRefuse(t *journalTest) {
 	}
 	got, err := t.Policies.Drafts(t.Context())
 	if err != nil || len(got) != 1 || got[0].Digest() != d.Digest() || t.written(audit.PolicyDrafted) != 1 || t.written(audit.PolicyDropped) != 0 {
-		t.Errorf("what was refused left something: %+v, %v", got, err)
+		t.Errorf("a refused draft left data behind: %+v, %v", got, err)
 	}
 }
 
-func draftsCap(t *journalTest) {
+func draftsCap(t *storeTest) {
 	var wg sync.WaitGroup
 	var kept atomic.Int64
 	for range policyset.MaxDrafts + 10 {
@@ -132,8 +132,9 @@ func draftsCap(t *journalTest) {
 	}
 }
 
-// draftRace: of those that change the same text one wins, and the others are told.
-func draftRace(t *journalTest) {
+// draftRace: of concurrent changes of the same text one wins, and the others get an
+// error.
+func draftRace(t *storeTest) {
 	d := t.proposed()
 	won := t.contend(8, func(i int) error {
 		mine := d
@@ -145,8 +146,9 @@ func draftRace(t *journalTest) {
 	}
 }
 
-// contend runs n at once. It returns who won; the others must be told that they are late.
-func (t *journalTest) contend(n int, f func(i int) error) (won []int) {
+// contend runs n calls at once. It returns the winners; the others must get ErrStale or
+// ErrNotFound.
+func (t *storeTest) contend(n int, f func(i int) error) (won []int) {
 	t.Helper()
 	for i, err := range race(n, f) {
 		switch {

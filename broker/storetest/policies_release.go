@@ -4,16 +4,16 @@ import (
 	"context"
 	"slices"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-func (t *journalTest) publish(r policyset.Release) error {
+func (t *storeTest) publish(r policyset.Release) error {
 	return t.Policies.Publish(context.WithoutCancel(t.Context()), r, Entry(audit.PolicyPublished, ""))
 }
 
-func releases(t *journalTest) {
+func releases(t *storeTest) {
 	newest, err := t.Policies.NewestRelease(t.Context())
 	if err != nil || newest != 0 {
 		t.Fatal(newest, err)
@@ -54,7 +54,7 @@ func releases(t *journalTest) {
 	}
 }
 
-func publishRefuses(t *journalTest) {
+func publishRefuses(t *storeTest) {
 	d := t.proposed()
 	r := ReleaseOf(d, 0)
 	for what, tt := range map[string]struct {
@@ -78,15 +78,15 @@ func publishRefuses(t *journalTest) {
 		}
 	}
 	if _, err := t.Policies.Draft(t.Context(), d.ID); err != nil || t.written(audit.PolicyPublished) != 0 {
-		t.Errorf("what was refused left something: %v", err)
+		t.Errorf("a refused release left data behind: %v", err)
 	}
 	t.want("publish", t.publish(r), nil)
 	t.want("again", t.publish(r), broker.ErrStale)
 }
 
-// publishRace: of those who publish different drafts on two replicas, one wins; the
-// drafts of the others are left.
-func publishRace(t *journalTest) {
+// publishRace: of concurrent publications of different drafts on two replicas, one wins;
+// the other drafts stay.
+func publishRace(t *storeTest) {
 	var ds []policyset.Draft
 	for range 8 {
 		ds = append(ds, t.proposed())
@@ -104,9 +104,9 @@ func publishRace(t *journalTest) {
 	}
 }
 
-// draftAgainstPublish: a text that changes while it is published is published as it was
+// draftAgainstPublish: a text that changes during its publication is published as it was
 // seen, or not at all.
-func draftAgainstPublish(t *journalTest) {
+func draftAgainstPublish(t *storeTest) {
 	d := t.proposed()
 	other := d
 	other.Files = other.Files[:1]

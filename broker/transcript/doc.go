@@ -1,16 +1,16 @@
-// Package transcript keeps what was written down of requests that left through egress, and of
-// their answers, in files of one directory. What may be written down, and what is taken out of it
-// before, says package egress; here it is bounded, found again, and erased.
+// Package transcript stores selected requests through egress, with their responses, as files in
+// one directory. Package egress selects the requests and redacts secrets before the text arrives
+// here. This package bounds the space, lists and reads the files, and erases old ones.
 //
-//	transcript.go  Transcript: what is written of one request, as JSON
-//	store.go       Store: its directory, and how much there is room for
-//	entry.go       Entry: begins, ends, or is dropped
-//	read.go        lists, counts and reads them
-//	erase.go       erases what is older than it may be
-//	name.go        what their files are called
+//	transcript.go  Transcript: the content of one file, as JSON
+//	store.go       Store: the directory and its space limits
+//	entry.go       Entry: a transcript whose request is under way; Begin, End, Drop
+//	read.go        List, Count, Read
+//	erase.go       erases transcripts that are older than the limit
+//	name.go        file names
 //
-// A transcript is a file of two lines, mode 0600: what left, written before it leaves, and what
-// came back, written when that is over. One without the second is of a request that is under way,
-// or that nobody knows the end of. Its name holds the time, the tasks and the lease, so that no
-// index has to be kept beside it.
+// A transcript is a file with mode 0600 and two lines. The request is written before it is sent.
+// The response is written when it is complete. A file with one line belongs to a request that is
+// under way, or whose end is unknown because ebb stopped. The file name holds the time, the tasks
+// and the lease, so that no separate index is needed.
 package transcript

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Entry is a transcript whose request is under way. Either End or Drop follows; what comes behind
-// that does nothing.
+// Entry is a transcript whose request is under way. The caller calls End or Drop; later calls do
+// nothing.
 type Entry struct {
 	s        *Store
 	root     string
@@ -18,14 +18,14 @@ type Entry struct {
 	once     sync.Once
 }
 
-// Begin writes down what is about to leave. root is the task of a runner's that t.TaskID is, or is
-// below of. room is how many bytes both lines take at most; that much is there for it from then on.
-// Without room the error is ErrFull.
+// Begin writes a request that is about to be sent. root is the task that the runner created:
+// t.TaskID itself or its ancestor. room is the largest size of both lines in bytes; it is reserved
+// until End or Drop. Without room, the error wraps ErrFull.
 func (s *Store) Begin(t Transcript, root string, room int64) (*Entry, error) {
 	t.root = root
 	name, ok := t.name()
 	if !ok {
-		return nil, fmt.Errorf("transcript: %q is no name", name)
+		return nil, fmt.Errorf("transcript: %q is not a valid file name: an id of the transcript, task or lease has another form", name)
 	}
 	text, err := line(t)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) Begin(t Transcript, root string, room int64) (*Entry, error) {
 	return e, nil
 }
 
-var errRoom = errors.New("transcript: it is longer than the room for it")
+var errRoom = errors.New("transcript: the text is longer than the reserved space")
 
 // write appends to a file, or makes it.
 func (s *Store) write(name string, how int, text []byte) error {
@@ -64,7 +64,7 @@ func (s *Store) write(name string, how int, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// End writes down what came back, and what there is to say of the request's body.
+// End writes the response and the summary of the request's body.
 func (e *Entry) End(request Body, answer Message) (err error) {
 	e.once.Do(func() {
 		var text []byte

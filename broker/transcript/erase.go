@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// How often it is looked for what is too old: by itself, and when there is no room.
+// The time between two searches for old transcripts: in Run, and when there is no room.
 const (
 	eraseEvery = time.Minute
 	eraseSoon  = time.Second
 )
 
-// Run erases what is older than it may be until ctx is done.
+// Run erases transcripts that are older than Config.Keep until ctx is done.
 func (s *Store) Run(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(eraseEvery)
 	defer tick.Stop()
@@ -30,8 +30,8 @@ func (s *Store) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Erase erases what is older than it may be, and says how many that were. Those whose request is
-// under way stay until it is over. Room that somebody has made by hand is there from then on.
+// Erase erases transcripts that are older than Config.Keep and returns their number. A transcript
+// whose request is under way stays. Erase also counts the space that an operator freed by hand.
 func (s *Store) Erase() (int, error) { return s.erase(0) }
 
 // erase does so unless that was done less than so long ago.
@@ -62,7 +62,7 @@ func (s *Store) erase(apart time.Duration) (n int, err error) {
 	return n, errors.Join(err, s.recount())
 }
 
-// eraseOne erases a file that is over. Who is faster counts it.
+// eraseOne erases a finished file. If another caller erased it first, that caller counts it.
 func (s *Store) eraseOne(root, name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

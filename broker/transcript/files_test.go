@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/owndir"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/owndir"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
 // file is where a transcript of a task of a runner's is.
@@ -65,7 +65,7 @@ func TestStoreIsAlone(t *testing.T) {
 	}
 }
 
-// ... nor is one of another user's, whatever its mode.
+// TestStoreIsNotOfSomebodyElse: Open refuses another user's directory, at any mode.
 func TestStoreIsNotOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -80,8 +80,8 @@ func TestStoreIsNotOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// What nobody can read hides nothing of what others can: a torn file, one of somebody else's text, a
-// directory, a pipe.
+// TestFilesThatAreNone: List and Read still return the good transcripts beside a torn file, a file
+// with another text, a directory and a pipe.
 func TestFilesThatAreNone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")
@@ -119,8 +119,8 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// Room that somebody makes by hand is there without a restart, for the task and for all; what is under
-// way keeps what is reserved for it.
+// TestRoomThatIsMadeByHand: space that an operator frees by removing files counts without a
+// restart, for the task and in total. Entries under way keep their reservation.
 func TestRoomThatIsMadeByHand(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: what is read of a file is what is written for it again, whatever the file holds.
+// FuzzParse: a parsed transcript has the same form when it is written and parsed again.
 func FuzzParse(f *testing.F) {
 	whole := Transcript{Head: Head{ID: NewID(), Host: "api.example.com:443", Path: "/a%20b"}, Query: "a=1", Request: Message{Headers: map[string][]string{"X-Note": {"\x1b"}}}}
 	first, err := line(whole)

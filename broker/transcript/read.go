@@ -30,9 +30,9 @@ const (
 )
 
 // ErrNotFound is of a transcript that is not there, or not there any more.
-var ErrNotFound = errors.New("transcript: there is no such transcript here")
+var ErrNotFound = errors.New("transcript: not found on this replica")
 
-// names are those of all transcripts, the oldest first. Other files are nobody's business.
+// names returns the names of all transcripts, the oldest first. It ignores other files.
 func (s *Store) names() ([]string, error) {
 	d, err := s.dir.Open(".")
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) names() ([]string, error) {
 	return all, nil
 }
 
-// List are those that a filter selects, the newest first, without what was said in them.
+// List returns the heads of the transcripts that the filter selects, the newest first.
 func (s *Store) List(f Filter) ([]Head, error) {
 	if f.Limit <= 0 {
 		f.Limit = defaultLimit
@@ -83,7 +83,7 @@ func (s *Store) List(f Filter) ([]Head, error) {
 	return out, nil
 }
 
-// Count is how many a filter selects, whatever its limit.
+// Count returns the number of transcripts that the filter selects. It ignores the filter's limit.
 func (s *Store) Count(f Filter) (n int, err error) {
 	names, err := s.names()
 	for _, name := range names {
@@ -146,7 +146,8 @@ func (s *Store) head(name string) (Head, error) {
 	return h, nil
 }
 
-// open opens a file. What is called like one and is none is ErrTorn: of a pipe the end would never come.
+// open opens a file. It returns ErrTorn for anything but a regular file: a read from a pipe would
+// never end.
 func (s *Store) open(name string) (*os.File, error) {
 	info, err := s.dir.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {

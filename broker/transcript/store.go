@@ -9,18 +9,18 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/owndir"
+	"github.com/ebb-broker/ebb/broker/owndir"
 )
 
 // block is what a file takes of a disk at least, in bytes; sizes count in whole ones.
 const block = 4 << 10
 
-// TaskShare says which part of all one task may have, with those below it: what one box has written
-// down leaves the others room.
+// TaskShare bounds a root task, with its descendants, to one TaskShare-th of the space that other
+// tasks leave. One sandbox cannot use up the space of the others.
 const TaskShare = 8
 
 // ErrFull is why nothing more is written down: there is no room, or the task has had its part.
-var ErrFull = errors.New("transcript: there is no room")
+var ErrFull = errors.New("transcript: no space left")
 
 // Config is what Open needs.
 type Config struct {
@@ -43,8 +43,8 @@ type Store struct {
 	last time.Time        // when it was looked for what is too old
 }
 
-// Open opens a directory and counts what is in it. One that others can enter is refused: what is
-// there could be theirs, and what comes there for them to read.
+// Open opens the directory and counts its files. It refuses a directory that other users can
+// enter: they could plant files, or read the transcripts.
 func Open(c Config) (*Store, error) {
 	if c.Dir == "" || c.Bytes <= 0 || c.Keep <= 0 {
 		return nil, errors.New("transcript: Dir, Bytes and Keep are required")
@@ -66,8 +66,8 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// recount takes in what is there when that is not what was counted: what an earlier process has left,
-// and that somebody has removed files by hand, which is the one way to make room before their time.
+// recount counts the files again if their number has changed: after a start, because of an earlier
+// process, and after an operator removed files by hand to free space.
 func (s *Store) recount() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,16 +122,17 @@ func (s *Store) reserve(root, name string, n int64) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.held+n > s.cfg.Bytes:
-		return fmt.Errorf("%w: %d bytes of %d are taken", ErrFull, s.held, s.cfg.Bytes)
+		return fmt.Errorf("%w: %d of %d bytes are in use; raise the limit, or wait until old transcripts are erased", ErrFull, s.held, s.cfg.Bytes)
 	case s.of[root] > 0 && s.of[root]+n > (s.cfg.Bytes-s.held+s.of[root])/TaskShare:
-		return fmt.Errorf("%w: %d bytes are taken by this task, of %d that others have left", ErrFull, s.of[root], s.cfg.Bytes-s.held+s.of[root])
+		return fmt.Errorf("%w: this task uses %d of the %d bytes that other tasks leave, and its share is used up", ErrFull, s.of[root], s.cfg.Bytes-s.held+s.of[root])
 	}
 	s.add(root, n)
 	s.busy[name] = n
 	return nil
 }
 
-// settle has a file count as what it takes, which is no more than was reserved for it; 0 = it is gone.
+// settle replaces a reservation by the file's actual size, which is not larger. 0 means that the
+// file is removed.
 func (s *Store) settle(root, name string, takes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
 func id(prefix string) string {
@@ -44,7 +44,7 @@ func of(task string) transcript.Transcript {
 
 const room = 8 << 10
 
-// What is written is read again, by its id and in the order of time, a page at a time.
+// TestStore: transcripts can be read by id, and listed in the order of time, page by page.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, transcript.Config{})
@@ -119,7 +119,7 @@ func TestStoreIsFull(t *testing.T) {
 	if n := fill(greedy); n != files/transcript.TaskShare {
 		t.Errorf("one task has %d of %d", n, files)
 	}
-	// Who has nothing gets something as long as there is room: tasks that are over keep what they have.
+	// A task without transcripts gets space while there is some; finished tasks keep theirs.
 	for i := range files - files/transcript.TaskShare {
 		if n := fill(id("tsk_")); n != 1 {
 			t.Errorf("after %d others a task has %d", i, n)
@@ -140,7 +140,8 @@ func TestStoreIsFull(t *testing.T) {
 	}
 }
 
-// What ends takes what it takes, what is dropped nothing, and both once.
+// TestStoreGivesBack: a finished entry counts with its file's size, a dropped one with 0, each
+// once.
 func TestStoreGivesBack(t *testing.T) {
 	t.Parallel()
 	s := open(t, transcript.Config{Bytes: transcript.TaskShare * room})
@@ -177,7 +178,7 @@ func TestStoreGivesBack(t *testing.T) {
 	}
 }
 
-// What is longer than its room is not written.
+// TestStoreHoldsToItsRoom: an entry that is longer than its reservation is not written.
 func TestStoreHoldsToItsRoom(t *testing.T) {
 	t.Parallel()
 	s := open(t, transcript.Config{})
@@ -196,7 +197,7 @@ func TestStoreHoldsToItsRoom(t *testing.T) {
 	}
 }
 
-// What is too old is erased, unless it is under way, and makes room.
+// TestStoreErases: old transcripts are erased and free their space, unless they are under way.
 func TestStoreErases(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 // LeftOut stands where a text goes on; a box can write the same.
@@ -44,7 +44,7 @@ type Message struct {
 	Cut     bool                `json:"cut,omitempty"` // of an answer: it did not end by itself
 }
 
-// Body is a body, or what there is to say of one.
+// Body is the text of a body, or the reason for which there is no text.
 type Body struct {
 	Type  string `json:"type,omitempty"` // media type, without parameters
 	Bytes int64  `json:"bytes"`          // that passed, at least: of a request that was cut fewer may have left
@@ -83,7 +83,7 @@ func line(v any) ([]byte, error) {
 }
 
 // ErrTorn is of a file of which the first line is not whole: the machine has ended over it.
-var ErrTorn = errors.New("transcript: the file is none that ebb has written")
+var ErrTorn = errors.New("transcript: the file is damaged or was not written by ebb")
 
 // parse reads a file. A second line that is not whole is none: ebb was ended over it.
 func parse(text []byte) (Transcript, error) {

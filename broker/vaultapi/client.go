@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxAnswer is far above any answer that is asked for; the library keeps whole ones.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
 func self(ctx context.Context, c *vaultapi.Client) error {

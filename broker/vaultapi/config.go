@@ -28,9 +28,9 @@ type Auth struct {
 	// approle
 	RoleID       string `json:"role_id,omitempty"`
 	SecretIDFile string `json:"secret_id_file,omitempty"`
-	// SecretIDPath: the file holds a wrapping token for a secret id. It is unwrapped
-	// only if it was made at this path, such as auth/approle/role/ebb/secret-id:
-	// somebody who swapped it could otherwise choose whom ebb logs in as.
+	// SecretIDPath says that the file holds a wrapping token for a secret id, and names the path
+	// at which it must have been made, such as auth/approle/role/ebb/secret-id. An attacker who
+	// replaced the token could otherwise choose the identity that ebb logs in with.
 	SecretIDPath string `json:"secret_id_wrapped_at,omitempty"`
 	// jwt, kubernetes; "" = the pod's own token for kubernetes
 	JWTFile string `json:"jwt_file,omitempty"`

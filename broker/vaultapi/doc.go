@@ -1,10 +1,9 @@
-// Package vaultapi is a client of Vault or OpenBao that is logged in: the ground
-// that everything stands on which talks to one (providers vault and static,
-// sealing keys).
+// Package vaultapi is a client of Vault or OpenBao that logs in and renews its login. The
+// providers vault and static and the sealing key in the transit engine use it.
 //
-//	config.go     Config: address, namespace, and how to log in
-//	client.go     Client: Do as the broker, As somebody else; logs in again by itself
-//	transport.go  what no answer can do: send the token elsewhere, go on for ever, write into the log
+//	config.go     Config: address, namespace, and login method
+//	client.go     Client: Do with the broker's token, As with another one; logs in again
+//	transport.go  refuses redirects, bounds responses, keeps foreign texts out of the log
 //	login.go      AppRole, JWT, Kubernetes, or a token in a file; wrapped secret ids
-//	errors.go     what an answer means
+//	errors.go     classifies responses
 package vaultapi

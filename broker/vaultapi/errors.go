@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Status is the HTTP status of an error's answer, or 0 when there was none.
@@ -19,16 +19,15 @@ func Status(err error) int {
 	return 0
 }
 
-// Judged reports whether it is Vault itself that said no: a proxy before it, or
-// whatever else has its address, answers with a status too, but not with errors
-// in Vault's JSON.
+// Judged reports whether Vault itself refused the call. A proxy in front of it, or another server
+// at its address, also answers with a status, but not with errors in Vault's JSON.
 func Judged(err error) bool {
 	re, ok := errors.AsType[*api.ResponseError](err)
 	return ok && !re.RawError && len(re.Errors) > 0
 }
 
-// Refused reports whether Vault itself answered with a status. What is between it and
-// ebb may answer with the same one when Vault has done what it was asked.
+// Refused reports whether Vault itself answered with this status. A proxy may answer with the same
+// status although Vault did the work.
 func Refused(err error, status int) bool { return Status(err) == status && Judged(err) }
 
 // Says reports whether Vault's answer has a line that contains text. Vault has no
@@ -46,9 +45,8 @@ func Says(err error, text string) bool {
 	return false
 }
 
-// Done is an error unless Vault itself answered a call that has no answer but that it
-// went well: nothing at all (204), or warnings under the request's id. A page that
-// somebody on the way gives with a 200 is neither.
+// Done returns an error unless Vault itself confirmed a call without a result: status 204, or
+// warnings under the request's id. A page that a proxy sends with status 200 is neither.
 func Done(out *api.Secret) error {
 	if out != nil && out.RequestID == "" {
 		return errors.New("vault: the answer is not Vault's: nobody knows whether it was done")

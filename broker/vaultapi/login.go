@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // login gets a token. The answer's token is the only secret that leaves here.

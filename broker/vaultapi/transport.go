@@ -7,15 +7,15 @@ import (
 	"io"
 	"net/http"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// guarded makes an error of a redirect. The library follows one by itself, past the
-// HTTP client's own rule, with the token in its header; its DisableRedirects is
-// lost when a client is cloned, and set by the environment. And it keeps out what is
-// not Vault's: the library takes any 200, and a 404 without a body, for a call that
-// went well where it expects no answer, and its errors hold refusals as they came, for
-// the log.
+// guarded turns a redirect into an error. Vault's library follows a redirect itself, with the
+// token in the header, and ignores the rule of the HTTP client; its DisableRedirects is lost when
+// a client is cloned, and the environment can set it. guarded also refuses responses that do not
+// come from Vault: for calls without a result, the library accepts any 200 and a 404 without a
+// body. Finally, it shortens refusals, because the library copies them into errors and these go
+// into the log.
 type guarded struct{ http.RoundTripper }
 
 // foreign stands for a refusal that is not Vault's. It is no JSON, so that the library

@@ -4,36 +4,41 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var attestorColumns = []out.Column[broker.AttestorState]{
-	{Name: "name", Cell: func(a broker.AttestorState) string { return a.Name }},
-	{Name: "for", Cell: func(a broker.AttestorState) string {
+// attestCommands holds the sub-commands of ebb attest.
+type attestCommands struct{ *cli }
+
+var attestorColumns = []out.Column[wire.Attestor]{
+	{Name: "name", Cell: func(a wire.Attestor) string { return a.Name }},
+	{Name: "for", Cell: func(a wire.Attestor) string {
 		if a.People {
 			return "principals"
 		}
 		return "sandboxes"
 	}},
-	{Name: "challenges", Cell: func(a broker.AttestorState) string { return strconv.FormatBool(a.Challenges) }},
-	{Name: "sees_death", Cell: func(a broker.AttestorState) string { return strconv.FormatBool(a.Watches) }},
-	{Name: "on_death", Cell: func(a broker.AttestorState) string { return string(a.OnDeath) }},
-	{Name: "reattest", Cell: func(a broker.AttestorState) string {
+	{Name: "challenges", Cell: func(a wire.Attestor) string { return strconv.FormatBool(a.Challenges) }},
+	{Name: "sees_exit", Cell: func(a wire.Attestor) string { return strconv.FormatBool(a.Watches) }},
+	{Name: "on_sandbox_exit", Cell: func(a wire.Attestor) string { return string(a.OnSandboxExit) }},
+	{Name: "reattest", Cell: func(a wire.Attestor) string {
 		if a.Reattest == 0 {
 			return ""
 		}
-		return a.Reattest.Duration().String()
+		return (time.Duration(a.Reattest) * time.Second).String()
 	}},
-	{Name: "on_lapse", Cell: func(a broker.AttestorState) string { return string(a.OnLapse) }},
+	{Name: "on_missed_attestation", Cell: func(a wire.Attestor) string { return string(a.OnMissedAttestation) }},
 }
 
 func newAttest(c *cli) *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the configured attestors, and what follows from the end of a sandbox", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Short: "List the configured attestors and their action when a sandbox exits", Args: cobra.NoArgs}
 	list.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -45,11 +50,11 @@ func newAttest(c *cli) *cobra.Command {
 		}
 		return out.List(c.stdout, c.format, attestorColumns, items)
 	})
-	return c.group("attest", "See who vouches for sandboxes; have evidence explained", c.output(c.remote(list)), c.attestExplain(), c.attestChallenge())
+	return c.group("attest", "List attestors; explain how evidence is judged", c.output(c.remote(list)), attestCommands{c}.attestExplain(), attestCommands{c}.attestChallenge())
 }
 
-// explainedLine is one line of an explanation: what passed, what was found to be
-// the case, or what stands in the way.
+// explainedLine is one line of an explanation: a check that passed, a fact that
+// the evidence shows, or the reason for a refusal.
 type explainedLine struct{ state, check, found string }
 
 var explainedColumns = []out.Column[explainedLine]{
@@ -58,18 +63,18 @@ var explainedColumns = []out.Column[explainedLine]{
 	{Name: "found", Cell: func(l explainedLine) string { return l.found }},
 }
 
-func (c *cli) attestExplain() *cobra.Command {
-	var q broker.EvidenceQuery
+func (c attestCommands) attestExplain() *cobra.Command {
+	var q wire.EvidenceQuery
 	var jwk string
 	cmd := &cobra.Command{
-		Use: "explain ATTESTOR FILE", Short: "Say step by step how evidence is judged, and why it would be refused", Args: cobra.ExactArgs(2),
-		Long: `Say step by step how evidence is judged, what it proves, and why it would be
-refused; with --task also whether it would serve for that task. FILE - is standard
-input. Nothing is proved, claimed, spent or counted by it, and nobody enrols.
+		Use: "explain ATTESTOR FILE", Short: "Explain step by step how evidence is judged and why it would be refused", Args: cobra.ExactArgs(2),
+		Long: `Explain step by step how evidence is judged, what it proves, and why it would be
+refused; with --task also whether it would be accepted for that task. FILE - is
+standard input. Nothing is claimed or counted, and no sandbox is enrolled.
 Evidence that is bound to a key needs --jwk, the sandbox's public key. Exit code 3
-when it would be refused.`,
+if the evidence would be refused.`,
 	}
-	cmd.Flags().StringVar(&q.TaskID, "task", "", "the task that it should serve for")
+	cmd.Flags().StringVar(&q.TaskID, "task", "", "also judge the evidence for this task")
 	cmd.Flags().StringVar(&jwk, "jwk", "", "`file` with the sandbox's public key as a JWK")
 	cmd.Flags().StringVar(&q.X5T, "x5t", "", "x5t#S256 of the sandbox's certificate")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
@@ -84,7 +89,7 @@ when it would be refused.`,
 			}
 			q.JWK = json.RawMessage(key)
 			if !json.Valid(q.JWK) {
-				return usage(jwk+" is not JSON", "write the public key as a JWK (RFC 7517)")
+				return usage(jwk+" is not JSON", "name a file with the public key as a JWK (RFC 7517)")
 			}
 		}
 		q.Evidence = strings.TrimSpace(text)
@@ -101,16 +106,17 @@ when it would be refused.`,
 		} else {
 			err = out.List(c.stdout, c.format, explainedColumns, linesOf(x))
 		}
-		if err == nil && (x.Verdict != broker.EvidenceAccepted || x.Task != nil && !x.Task.Accepted) {
-			return &failure{exitRefused, "this evidence would not be accepted", "look at the lines that are not ok"}
+		if err == nil && (x.Verdict != wire.EvidenceAccepted || x.Task != nil && !x.Task.Accepted) {
+			return &failure{exitRefused, "this evidence would not be accepted", "see the lines whose state is not ok"}
 		}
 		return err
 	})
 	return c.output(c.remote(cmd))
 }
 
-// linesOf draws an explanation from top to bottom.
-func linesOf(x broker.EvidenceExplanation) (lines []explainedLine) {
+// linesOf converts an explanation to the lines of the table, in the order of
+// the checks.
+func linesOf(x wire.EvidenceExplanation) (lines []explainedLine) {
 	add := func(state, check, found string) { lines = append(lines, explainedLine{state, check, found}) }
 	for _, s := range x.Steps {
 		add("ok", s.Check, s.Found)
@@ -120,14 +126,14 @@ func linesOf(x broker.EvidenceExplanation) (lines []explainedLine) {
 		add("ok", "class "+id.Class, id.Proves)
 		add("ok", "selectors", out.Pairs(id.Selectors))
 		if !id.NotAfter.IsZero() {
-			add("ok", "vouches until", out.Time(id.NotAfter))
+			add("ok", "valid until", out.Time(id.NotAfter))
 		}
 		if id.Key != "" {
 			add("ok", "bound to key", id.Key)
 		}
 	}
-	if x.Verdict != broker.EvidenceAccepted {
-		add(x.Verdict, x.Reason, x.Why)
+	if x.Verdict != wire.EvidenceAccepted {
+		add(string(x.Verdict), x.Reason, x.Why)
 	}
 	if t := x.Task; t != nil {
 		for _, s := range t.Selectors {
@@ -138,7 +144,7 @@ func linesOf(x broker.EvidenceExplanation) (lines []explainedLine) {
 			add(state, "registered "+s.Name+"="+s.Registered, s.Shown)
 		}
 		if t.Accepted {
-			add("ok", "task "+t.ID, "it would serve")
+			add("ok", "task "+t.ID, "accepted")
 		} else {
 			add("refused", "task "+t.ID, t.Why)
 		}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// challenged is what `ebb attest challenge` prints.
+// challenged is the output of `ebb attest challenge`.
 type challenged struct {
 	Nonce     string          `json:"nonce"`
 	Document  json.RawMessage `json:"document,omitempty"`
@@ -30,23 +30,23 @@ var challengedColumns = []out.Column[challenged]{
 	{Name: "document", Cell: func(c challenged) string { return string(c.Document) }},
 }
 
-func (c *cli) attestChallenge() *cobra.Command {
+func (c attestCommands) attestChallenge() *cobra.Command {
 	var attestor, task, show string
 	cmd := &cobra.Command{
-		Use: "challenge", Short: "Ask for what evidence must answer, as a sandbox", Args: cobra.NoArgs,
-		Long: `Ask for what evidence must answer, as a sandbox, and print it. The answer is good
-for a minute and for one key: the key file --key is made if there is none, and
-ebb token --key FILE --task TASK --evidence ANSWER enrols with the same.`,
+		Use: "challenge", Short: "Request an attestation challenge, as a sandbox", Args: cobra.NoArgs,
+		Long: `Request an attestation challenge, as a sandbox, and print it. The answer to it is
+valid for one minute and for one key: the key file --key, which is created if it does
+not exist. ebb token --key FILE --task TASK --evidence ANSWER enrols with that key.`,
 	}
-	cmd.Flags().StringVar(&attestor, "attestor", "", "who will judge the evidence; default: the one the task was opened with")
+	cmd.Flags().StringVar(&attestor, "attestor", "", "attestor that will judge the evidence; default: the attestor of the task")
 	cmd.Flags().StringVar(&task, "task", c.env("EBB_TASK_ID"), "the task (EBB_TASK_ID)")
-	cmd.Flags().StringVar(&show, "show", "", "`file` with what the attestor's page says is shown first, - = standard input")
+	cmd.Flags().StringVar(&show, "show", "", "`file` with the input that the attestor needs for a challenge (see its documentation), - = standard input")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		key, err := c.ownKey()
 		if err != nil {
 			return err
 		}
-		s, err := c.newSandbox(key)
+		s, err := tokenCommands(c).newSandbox(key)
 		if err != nil {
 			return err
 		}
@@ -69,10 +69,10 @@ ebb token --key FILE --task TASK --evidence ANSWER enrols with the same.`,
 	return c.output(c.boxed(cmd))
 }
 
-// ownKey is the sandbox's key file, made if there is none.
-func (c *cli) ownKey() (keyfile.File, error) {
+// ownKey reads the sandbox's key file, and creates it if it does not exist.
+func (c attestCommands) ownKey() (keyfile.File, error) {
 	if c.keyFile == "" {
-		return keyfile.File{}, usage("a sandbox needs a key file", "name it with --key or EBB_KEY_FILE; it is made if there is none")
+		return keyfile.File{}, usage("a sandbox needs a key file", "name it with --key or EBB_KEY_FILE; it is created if it does not exist")
 	}
 	f, err := keyfile.Read(c.keyFile)
 	switch {

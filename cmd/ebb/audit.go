@@ -8,28 +8,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var entryColumns = []out.Column[audit.Entry]{
-	{Name: "at", Cell: func(e audit.Entry) string { return e.At.UTC().Format("2006-01-02T15:04:05.000Z") }},
-	{Name: "kind", Cell: func(e audit.Entry) string { return e.Kind }},
-	{Name: "actor", Cell: func(e audit.Entry) string { return e.Actor }},
-	{Name: "task", Cell: func(e audit.Entry) string { return e.TaskID }},
-	{Name: "lease", Cell: func(e audit.Entry) string { return e.LeaseID }},
-	{Name: "request", Cell: func(e audit.Entry) string { return e.RequestID }},
-	{Name: "data", Cell: func(e audit.Entry) string { return string(e.Data) }},
+// auditCommands holds the sub-commands of ebb audit.
+type auditCommands struct{ *cli }
+
+var entryColumns = []out.Column[wire.AuditEntry]{
+	{Name: "at", Cell: func(e wire.AuditEntry) string { return e.At }},
+	{Name: "kind", Cell: func(e wire.AuditEntry) string { return e.Kind }},
+	{Name: "actor", Cell: func(e wire.AuditEntry) string { return e.Actor }},
+	{Name: "task", Cell: func(e wire.AuditEntry) string { return e.TaskID }},
+	{Name: "lease", Cell: func(e wire.AuditEntry) string { return e.LeaseID }},
+	{Name: "request", Cell: func(e wire.AuditEntry) string { return e.RequestID }},
+	{Name: "data", Cell: func(e wire.AuditEntry) string { return string(e.Data) }},
 }
 
 func newAudit(c *cli) *cobra.Command {
-	return c.group("audit", "Read, export and prove the record", c.auditList(), c.auditTail(), c.auditExport(), c.auditVerify(), c.auditAcceptLoss())
+	return c.group("audit", "List, export and verify the audit log", auditCommands{c}.auditList(), auditCommands{c}.auditTail(), auditCommands{c}.auditExport(), auditCommands{c}.auditVerify(), auditCommands{c}.auditAcceptLoss())
 }
 
-// entryFlags select entries.
+// entryFlags are the flags that select audit entries.
 type entryFlags struct {
-	f     broker.EntryFilter
+	f     client.EntryFilter
 	since time.Duration
 }
 
@@ -39,10 +42,10 @@ func (e *entryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.f.RequestID, "request", "", "about this request")
 	cmd.Flags().StringVar(&e.f.Kind, "kind", "", "of this kind, or of a prefix that ends in a dot: lease.")
 	cmd.Flags().StringVar(&e.f.Actor, "actor", "", "caused by this principal or sandbox")
-	cmd.Flags().DurationVar(&e.since, "since", 0, "of this time until now")
+	cmd.Flags().DurationVar(&e.since, "since", 0, "from this long ago until now")
 }
 
-func (e *entryFlags) filter() broker.EntryFilter {
+func (e *entryFlags) filter() client.EntryFilter {
 	f := e.f
 	if e.since > 0 {
 		f.From = time.Now().Add(-e.since)
@@ -50,11 +53,11 @@ func (e *entryFlags) filter() broker.EntryFilter {
 	return f
 }
 
-func (c *cli) auditList() *cobra.Command {
+func (c auditCommands) auditList() *cobra.Command {
 	var flags entryFlags
 	cmd := &cobra.Command{Use: "list", Short: "List audit entries, oldest first", Args: cobra.NoArgs}
 	flags.add(cmd)
-	limit := cmd.Flags().Int("limit", 1000, "how many of the newest at most; 0 = all")
+	limit := cmd.Flags().Int("limit", 1000, "at most this many, the newest; 0 = all")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -62,7 +65,7 @@ func (c *cli) auditList() *cobra.Command {
 		}
 		f := flags.filter()
 		f.Limit, f.Desc = *limit, true
-		var items []audit.Entry
+		var items []wire.AuditEntry
 		for e, err := range o.Audit(cmd.Context(), f) {
 			if err != nil {
 				return err
@@ -77,19 +80,19 @@ func (c *cli) auditList() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) auditTail() *cobra.Command {
+func (c auditCommands) auditTail() *cobra.Command {
 	var flags entryFlags
 	every := time.Second
-	cmd := &cobra.Command{Use: "tail", Short: "Print audit entries as they come, until interrupted", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "tail", Short: "Print audit entries as they are written, until interrupted", Args: cobra.NoArgs}
 	flags.add(cmd)
-	cmd.Flags().DurationVar(&every, "every", every, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", every, "interval between two queries")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return err
 		}
 		ctx := cmd.Context()
-		seen := map[string]int64{} // writer -> last printed
+		seen := map[string]int64{} // writer -> sequence number of its last printed entry
 		from := time.Now().Add(-max(flags.since, time.Second))
 		for {
 			f := flags.filter()
@@ -105,8 +108,8 @@ func (c *cli) auditTail() *cobra.Command {
 					continue
 				}
 				seen[e.Writer] = e.Seq
-				if e.At.After(from) {
-					from = e.At
+				if at := entryTime(e); at.After(from) {
+					from = at
 				}
 				if err := c.tailLine(e); err != nil {
 					return err
@@ -122,8 +125,16 @@ func (c *cli) auditTail() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-// tailLine prints one entry without knowing the next ones: no aligned columns.
-func (c *cli) tailLine(e audit.Entry) error {
+// entryTime returns the time of an entry, and the zero time if e.At is not in
+// RFC 3339.
+func entryTime(e wire.AuditEntry) time.Time {
+	at, _ := time.Parse(time.RFC3339, e.At)
+	return at
+}
+
+// tailLine prints one entry. Columns are not aligned, because the later entries
+// are not known yet.
+func (c auditCommands) tailLine(e wire.AuditEntry) error {
 	if c.format == out.JSON {
 		return out.Lines(c.stdout, e)
 	}
@@ -134,21 +145,21 @@ func (c *cli) tailLine(e audit.Entry) error {
 	if subject == "" {
 		subject = e.TaskID
 	}
-	_, err := fmt.Fprintf(c.stdout, "%s  %-24s %s  %s  %s\n", out.Time(e.At), out.Line(e.Kind), out.Line(e.Actor), out.Line(subject), out.Line(string(e.Data)))
+	_, err := fmt.Fprintf(c.stdout, "%s  %-24s %s  %s  %s\n", out.Time(entryTime(e)), out.Line(e.Kind), out.Line(e.Actor), out.Line(subject), out.Line(string(e.Data)))
 	return err
 }
 
-func (c *cli) auditExport() *cobra.Command {
+func (c auditCommands) auditExport() *cobra.Command {
 	var flags entryFlags
 	var to string
 	var kept bool
-	cmd := &cobra.Command{Use: "export", Short: "Write the record with its checkpoints, for `ebb audit verify`", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "export", Short: "Write the audit log with its checkpoints, for `ebb audit verify`", Args: cobra.NoArgs}
 	flags.add(cmd)
 	cmd.Flags().StringVarP(&to, "file", "f", "", "new `file` to write; default: standard output")
-	cmd.Flags().BoolVar(&kept, "kept", false, "with what approvers saw and what their passkeys signed; it holds agents' words")
+	cmd.Flags().BoolVar(&kept, "kept", false, "include the pages that approvers saw and the data that their passkeys signed; these contain text written by agents")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) (err error) {
 		if to == "" && terminal(c.stdout) {
-			return usage("an export is bytes to be proved, not text to be read", "name a file with -f, or read it with `ebb audit list`")
+			return usage("an export is not written to a terminal", "name a file with -f, or read it with `ebb audit list`")
 		}
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -161,10 +172,11 @@ func (c *cli) auditExport() *cobra.Command {
 		if to == "" {
 			return export(cmd.Context(), flags.filter(), c.stdout)
 		}
-		// Complete or not there: a broken export must not be taken for the record.
+		// The file appears only when it is complete, so that a partial export
+		// cannot be taken for the audit log.
 		tmp, err := os.CreateTemp(filepath.Dir(to), ".ebb-export-*")
 		if err != nil {
-			return fail("the export cannot be written: "+err.Error(), "choose another --file")
+			return fail("write the export: "+err.Error(), "choose another --file")
 		}
 		defer os.Remove(tmp.Name())
 		if err := export(cmd.Context(), flags.filter(), tmp); err != nil {
@@ -172,10 +184,10 @@ func (c *cli) auditExport() *cobra.Command {
 			return err
 		}
 		if err := tmp.Close(); err != nil {
-			return fail("the export cannot be written: "+err.Error(), "choose another --file")
+			return fail("write the export: "+err.Error(), "choose another --file")
 		}
 		if err := os.Link(tmp.Name(), to); err != nil {
-			return fail("the export cannot be put in place: "+err.Error(), "choose a --file that does not exist")
+			return fail("create the export file: "+err.Error(), "choose a --file that does not exist")
 		}
 		return nil
 	})

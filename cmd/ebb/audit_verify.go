@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/jose"
-	"ebb/broker/audit"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
 var reportColumns = []out.Column[audit.Report]{
@@ -30,31 +30,31 @@ var reportColumns = []out.Column[audit.Report]{
 	{Name: "missing_writers", Cell: func(r audit.Report) string { return strings.Join(r.Missing, " ") }},
 }
 
-func (c *cli) auditVerify() *cobra.Command {
+func (c auditCommands) auditVerify() *cobra.Command {
 	var keyFiles []string
 	var whole bool
 	var against string
 	cmd := &cobra.Command{
-		Use: "verify EXPORT", Short: "Prove an export offline: no line changed, dropped, added or moved", Args: cobra.ExactArgs(1),
-		Long: `Prove an export ("-" = standard input) with the public keys alone. Nothing is
-asked over the network. Keys are a JWK set as at /.well-known/jwks.json, a JWK,
-or PEM; without --keys those of the data directory of this machine, and the command
-says so. A key that the export names itself (key.added) counts once a checkpoint of
-one of these keys covers that entry.
+		Use: "verify EXPORT", Short: "Verify an export offline: no line was changed, dropped, added or moved", Args: cobra.ExactArgs(1),
+		Long: `Verify an export ("-" = standard input) with public keys only. The command does not
+use the network. Keys are a JWK set as at /.well-known/jwks.json, a JWK, or PEM.
+Without --keys the keys of the data directory of this machine are used, and the command
+prints a notice. A key that the export introduces itself (key.added) is trusted once a
+checkpoint signed by one of these keys covers that entry.
 
-With --against, an export or checkpoint that was kept earlier must be a beginning of
-this one. Save exports where ebb cannot write, and prove each with the one before.
+With --against, an earlier export or checkpoint must be a prefix of this export. Save
+exports where ebb cannot write, and verify each against the one before.
 
-An export with --task, --lease, --request, --kind or --actor proves no chain: entries
-that were left out cannot be told from entries that were removed.
+An export with --task, --lease, --request, --kind or --actor cannot be verified: entries
+that the filter left out look the same as entries that were removed.
 
-In an export with --kept, what each approver saw must have the hash that the record
-of the answer has, and the passkey must have signed that answer to that request on
-those facts, by the key that the record says it was registered with.`,
+In an export with --kept, the page that each approver saw must have the hash in the
+entry of the decision. The passkey must have signed that decision on that request with
+those facts, with the key of its registration entry.`,
 	}
 	cmd.Flags().StringArrayVar(&keyFiles, "keys", nil, "`file` of public keys, repeatable")
-	cmd.Flags().BoolVar(&whole, "whole", false, "fail unless the export starts at the beginning of every chain and a checkpoint vouches for it")
-	cmd.Flags().StringVar(&against, "against", "", "earlier export or checkpoint `file`: fail unless this export goes on from it")
+	cmd.Flags().BoolVar(&whole, "whole", false, "fail unless the export starts at the beginning of every chain and a checkpoint covers it")
+	cmd.Flags().StringVar(&against, "against", "", "earlier export or checkpoint `file`: fail unless this export continues it")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		keys, err := c.verifyKeys(keyFiles)
 		if err != nil {
@@ -75,7 +75,7 @@ those facts, by the key that the record says it was registered with.`,
 		}
 		report, err := audit.VerifyAgainst(in, keys, passkey.Check, held)
 		if fault, ok := errors.AsType[*audit.Fault](err); ok {
-			return fail("NOT PROVED: "+fault.Error(), "the record was altered, the export is damaged, or --keys are those of another ebb; the keys were "+keyIDs(keys))
+			return fail("NOT PROVED: "+fault.Error(), "the audit log was altered, the export is damaged, or --keys belong to another ebb; the keys were "+keyIDs(keys))
 		}
 		if part, ok := errors.AsType[*audit.FilteredError](err); ok {
 			return fail("NOT PROVED: "+part.Error(), "export again without --task, --lease, --request, --kind and --actor")
@@ -87,9 +87,10 @@ those facts, by the key that the record says it was registered with.`,
 			return err
 		}
 		if whole && !report.Whole() {
-			return fail("NOT PROVED: the export is not whole", "export again without filters, after a checkpoint (limits.checkpoint) was made")
+			return fail("NOT PROVED: the export does not start at the beginning of every chain, or no checkpoint covers it", "export again without filters, after a checkpoint (limits.checkpoint) was made")
 		}
-		// Links alone prove nothing: whoever can write to the store can link anew.
+		// The hash links alone prove nothing: a writer to the store can compute new
+		// ones.
 		if report.Checkpoints == 0 {
 			return fail("NOT PROVED: no signed checkpoint is in the export", "export again without filters, after a checkpoint (limits.checkpoint) was made")
 		}
@@ -109,8 +110,9 @@ those facts, by the key that the record says it was registered with.`,
 	return c.output(cmd)
 }
 
-// printSigned says what is known of people's answers.
-func (c *cli) printSigned(r audit.Report) {
+// printSigned prints how many decisions are signed by passkeys, and how many
+// could not be checked.
+func (c auditCommands) printSigned(r audit.Report) {
 	if r.Signed > 0 {
 		c.printf("SIGNED    %d answers of people, each by a passkey whose registration is on this record\n", r.Signed)
 	}
@@ -122,8 +124,9 @@ func (c *cli) printSigned(r audit.Report) {
 	}
 }
 
-// printKeys says what the proof rests on.
-func (c *cli) printKeys(r audit.Report, against string) {
+// printKeys prints the keys and the earlier export that the verification used,
+// and revoked checkpoints and accepted losses.
+func (c auditCommands) printKeys(r audit.Report, against string) {
 	if against != "" {
 		c.printf("EXTENDS   %s\n", out.Line(against))
 	}
@@ -136,7 +139,7 @@ func (c *cli) printKeys(r audit.Report, against string) {
 	}
 }
 
-// keyIDs names the keys of a set.
+// keyIDs returns the key IDs of a set, separated by spaces.
 func keyIDs(set jose.KeySet) string {
 	var ids []string
 	for _, k := range set.Keys() {
@@ -145,7 +148,8 @@ func keyIDs(set jose.KeySet) string {
 	return strings.Join(ids, " ")
 }
 
-// heldHeads are the ends of chains in an earlier export, or in a checkpoint, which keys must have signed.
+// heldHeads returns the head of each chain in an earlier export, or in a
+// checkpoint that one of keys must have signed.
 func heldHeads(file string, keys jose.KeySet) (map[string]audit.Head, error) {
 	if file == "" {
 		return nil, nil
@@ -175,10 +179,11 @@ func heldHeads(file string, keys jose.KeySet) (map[string]audit.Head, error) {
 	return heads, nil
 }
 
-// verifyKeys reads public keys from files, or the local ones, forgotten ones included.
-func (c *cli) verifyKeys(files []string) (jose.KeySet, error) {
+// verifyKeys reads public keys from files, or the local ones, including retired
+// keys.
+func (c auditCommands) verifyKeys(files []string) (jose.KeySet, error) {
 	if len(files) == 0 {
-		all, err := c.localPublicKeys()
+		all, err := keyCommands(c).localPublicKeys()
 		if err != nil {
 			return jose.KeySet{}, err
 		}

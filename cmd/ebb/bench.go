@@ -8,11 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/bench"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/bench"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
+
+// benchCommands holds the sub-commands of ebb bench.
+type benchCommands struct{ *cli }
 
 var benchColumns = []out.Column[bench.Row]{
 	{Name: "op", Cell: func(r bench.Row) string { return r.Op }},
@@ -41,7 +44,7 @@ func millis(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 3, 64)
 }
 
-// benchFlags say what to measure and where.
+// benchFlags select the measurements and the ebb to measure.
 type benchFlags struct {
 	clients, leases     []int
 	window              time.Duration
@@ -54,39 +57,39 @@ type benchFlags struct {
 func newBench(c *cli) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use: "bench", Short: "Measure mint, introspect, offline verification and the end of tasks", Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure mint, introspect, offline verification and the completion of tasks", Args: cobra.NoArgs,
 		Long: `Measure with a closed loop: one connection per client, requests and proofs built
-before the clock runs, a warm-up of a quarter of the window. client_us is what this
-process used of the processor for one request: on one machine the server did not
-have it. 200 tasks with 10 live tokens are ended, 50 with 1,000, 7 with 10,000 and 3
-with 100,000. Without --url an ebb is started as a process of its own with
-its data in a temporary directory and the stores of --config and EBB_ variables
-(none: SQLite and the ledger in process). With --url, of loopback or of public_url
-in the configuration, an ebb that runs already is measured: it needs a runner key
-(--key), caps that allow it (limits.max_*, limits.owner_*), and for
-introspection and verification a resource server's key (--server-key). It ends by
-itself; tasks that it opened are completed.`,
+before the measurement starts, and a warm-up of a quarter of the window. client_us is
+the processor time that this process used for one request; on one machine it was not
+available to the server. 200 tasks with 10 live tokens are completed, 50 with 1,000, 7
+with 10,000 and 3 with 100,000. Without --url the command starts an ebb in a process of
+its own, with its data in a temporary directory and the database and Redis of --config
+and EBB_ variables (default: SQLite, and live state in the process). With --url, which
+must be loopback or public_url of the configuration, it measures an ebb that is already
+running. That needs a runner key (--key), limits that allow it (limits.max_*,
+limits.owner_*), and for introspection and verification the key of a resource server
+(--server-key). The command ends by itself and completes the tasks that it opened.`,
 	}
 	fl := cmd.Flags()
 	fl.IntSliceVar(&f.clients, "clients", []int{1, 16, 64}, "concurrent clients, one measurement each")
 	fl.IntSliceVar(&f.leases, "leases", []int{10, 1000, 10_000, 100_000}, "live tokens of the tasks that are completed")
-	fl.DurationVar(&f.window, "window", 4*time.Second, "longest time of one measurement")
-	fl.StringVar(&f.scope, "scope", "bench:load/1:read", "scope to ask for; must be granted without a person")
+	fl.DurationVar(&f.window, "window", 4*time.Second, "maximum duration of one measurement")
+	fl.StringVar(&f.scope, "scope", "bench:load/1:read", "scope to ask for; policy must grant it without an approval")
 	fl.StringVar(&f.resource, "resource", "", "resource of the scope's provider, with --url")
 	fl.StringVar(&f.serverKey, "server-key", "", "key `file` of a resource server, with --url")
-	fl.StringVar(&f.serverID, "server-id", "", "its principal; default: as the key file says")
-	fl.BoolVar(&f.quick, "quick", false, "a smoke test of a few seconds: 1 and 8 clients, 10 and 200 tokens, 5 ends each")
+	fl.StringVar(&f.serverID, "server-id", "", "principal of --server-key; default: the one in the key file")
+	fl.BoolVar(&f.quick, "quick", false, "a smoke test of a few seconds: 1 and 8 clients, 10 and 200 tokens, 5 tasks each")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if f.quick {
 			f.clients, f.leases, f.window, f.rounds = []int{1, 8}, []int{10, 200}, 300*time.Millisecond, 5
 		}
-		return c.bench(cmd, &f)
+		return benchCommands{c}.bench(cmd, &f)
 	})
 	cmd.AddCommand(newBenchEgress(c))
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) bench(cmd *cobra.Command, f *benchFlags) error {
+func (c benchCommands) bench(cmd *cobra.Command, f *benchFlags) error {
 	if f.window < 50*time.Millisecond || f.window > bench.MaxWindow {
 		return usage("--window is out of range", "choose from 50ms to "+bench.MaxWindow.String())
 	}
@@ -131,9 +134,10 @@ func (c *cli) bench(cmd *cobra.Command, f *benchFlags) error {
 	return err
 }
 
-// benchRemote takes keys from files, and refuses hosts that nobody named in a
-// configuration: a load generator must not be pointed by a typing mistake.
-func (c *cli) benchRemote(f *benchFlags, b *bench.Config) error {
+// benchRemote reads the keys from files. It refuses a host that is neither
+// loopback nor in the configuration, so that a typing mistake cannot direct
+// load at a foreign server.
+func (c benchCommands) benchRemote(f *benchFlags, b *bench.Config) error {
 	u, err := url.Parse(c.url)
 	if err != nil || u.Host == "" {
 		return usage("--url is not a URL", "write one such as http://127.0.0.1:8420")
@@ -149,7 +153,7 @@ func (c *cli) benchRemote(f *benchFlags, b *bench.Config) error {
 	}
 	path := c.keyFile
 	if path == "" {
-		path = c.keyPath(operatorKey)
+		path = keyCommands(c).keyPath(operatorKey)
 	}
 	runner, err := keyfile.Read(path)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/bench"
-	"ebb/cmd/ebb/internal/egressbench"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/bench"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/egressbench"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
 var egressColumns = []out.Column[egressbench.Row]{
@@ -35,7 +35,7 @@ var boundColumns = []out.Column[egressbench.Bound]{
 	{Name: "holds", Cell: func(b egressbench.Bound) string { return map[bool]string{true: "yes", false: "NO"}[b.Holds] }},
 }
 
-// figure is "" for 0, which nobody has measured.
+// figure formats x, and returns "" for 0, which means that it was not measured.
 func figure(x float64, digits int) string {
 	if x == 0 {
 		return ""
@@ -48,48 +48,49 @@ func newBenchEgress(c *cli) *cobra.Command {
 	var quick bool
 	var mib int
 	cmd := &cobra.Command{
-		Use: "egress", Short: "Measure the egress proxy, beside nginx where that is installed", Args: cobra.NoArgs,
-		Long: `Measure what requests cost that egress adds a credential to: small ones, with 1, 16
-and 64 clients that each wait for their answer; large answers; tunnels that nobody uses;
-how soon streams end whose credential is revoked; and what ebb run adds to bubblewrap.
-Each is measured by every way in turn (straight to the upstream, by nginx that adds a
-header and writes no log, by a proxy of Go's net/http that does no more, by ebb), and
-medians of all rounds are reported.
+		Use: "egress", Short: "Measure the egress proxy, and nginx for comparison if it is installed", Args: cobra.NoArgs,
+		Long: `Measure the cost of requests to which egress adds a credential: small requests from 1,
+16 and 64 clients that each wait for their response; large responses; idle tunnels; the
+time until streams end after their credential is revoked; and the start-up time that ebb
+run adds to bubblewrap. Each is measured in turn directly against the upstream, through
+nginx that adds a header and writes no log, through a proxy of Go's net/http that does
+the same, and through ebb. Medians of all rounds are reported.
 
-An ebb and an upstream are started as processes of their own, with their data in a
-temporary directory and the stores of --config and EBB_ variables (none: SQLite and the
-ledger in process). proxy_us is what the proxy used of all cores for one request, as
-/proc says, so it takes Linux. That ebb knows its boxes by their sockets
-(egress.identity: socket), because the clients are in no box: who is in one is asked of
-the kernel once for each connection, and these stay. Tunnels have used one request.`,
+An ebb and an upstream are started in processes of their own, with their data in a
+temporary directory and the database and Redis of --config and EBB_ variables (default:
+SQLite, and live state in the process). proxy_us is the processor time on all cores that
+the proxy used for one request, read from /proc, so it needs Linux. This ebb identifies
+sandboxes by their sockets (egress.identity: socket), because the clients run in no
+sandbox: egress asks the kernel for the processes of a sandbox once per connection, and
+these connections are reused. Each idle tunnel has served one request.`,
 	}
 	fl := cmd.Flags()
 	fl.IntSliceVar(&b.Clients, "clients", []int{1, 16, 64}, "concurrent clients, 1 to 64, one measurement each")
-	fl.DurationVar(&b.Window, "window", 2*time.Second, "time of one measurement")
+	fl.DurationVar(&b.Window, "window", 2*time.Second, "duration of one measurement")
 	fl.IntVar(&b.Rounds, "rounds", 5, "measurements of which the median is reported")
 	fl.IntVar(&mib, "body", 64, "large answers, in MiB")
-	fl.IntVar(&b.Tunnels, "tunnels", 1000, "tunnels that nobody uses")
-	fl.IntVar(&b.Streams, "streams", 500, "streams of which the credential is revoked")
-	fl.IntVar(&b.Runs, "runs", 20, "how often ebb run is run")
-	fl.BoolVar(&quick, "quick", false, "a smoke test of a few seconds, its figures say nothing")
+	fl.IntVar(&b.Tunnels, "tunnels", 1000, "idle tunnels")
+	fl.IntVar(&b.Streams, "streams", 500, "streams whose credential is revoked")
+	fl.IntVar(&b.Runs, "runs", 20, "number of times that ebb run is started")
+	fl.BoolVar(&quick, "quick", false, "a smoke test of a few seconds; its figures are not meaningful")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if quick {
 			b.Clients, b.Window, b.Rounds, mib, b.Tunnels, b.Streams, b.Runs = []int{1, 8}, 150*time.Millisecond, 1, 4, 20, 20, 1
 		}
 		b.Body = int64(mib) << 20
-		return c.benchEgress(cmd.Context(), b)
+		return benchCommands{c}.benchEgress(cmd.Context(), b)
 	})
 	cmd.AddCommand(newBenchUpstream(c), newBenchBare(c), newBenchProxy(c))
 	return c.output(cmd)
 }
 
-func (c *cli) benchEgress(ctx context.Context, b egressbench.Config) error {
+func (c benchCommands) benchEgress(ctx context.Context, b egressbench.Config) error {
 	if b.Window < 50*time.Millisecond || b.Window > bench.MaxWindow {
 		return usage("--window is out of range", "choose from 50ms to "+bench.MaxWindow.String())
 	}
 	for _, n := range b.Clients {
 		if n < 1 || n > 64 {
-			return usage(fmt.Sprintf("%d clients are out of range", n), "choose from 1 to 64: so many connections one box has")
+			return usage(fmt.Sprintf("%d clients are out of range", n), "choose from 1 to 64, the maximum number of connections of one sandbox")
 		}
 	}
 	for _, n := range []int64{int64(b.Rounds), b.Body >> 20, int64(b.Tunnels), int64(b.Streams), int64(b.Runs)} {
@@ -107,7 +108,7 @@ func (c *cli) benchEgress(ctx context.Context, b egressbench.Config) error {
 	}
 	b.Announce = func(what string) { c.sayf("ebb bench egress: %s ...\n", what) }
 	if b.Nginx == "" {
-		c.sayf("ebb bench egress: nginx is not installed, nothing is measured beside it\n")
+		c.sayf("ebb bench egress: nginx is not installed; the comparison with it is skipped\n")
 	}
 	stop, err := c.benchEgressParts(ctx, &b)
 	if err != nil {

@@ -16,34 +16,36 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/egressbench"
-	"ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/egressbench"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
 )
 
-// newBenchUpstream is the upstream of `ebb bench egress`, for a process of its own.
+// newBenchUpstream runs the upstream of `ebb bench egress`, in a process of its
+// own.
 func newBenchUpstream(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "upstream DIR", Short: "The upstream of the bench", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: c.benchPart(func(ctx context.Context, args []string, secret string) error {
+		RunE: benchCommands{c}.benchPart(func(ctx context.Context, args []string, secret string) error {
 			return egressbench.Serve(ctx, args[0], secret, func(address string) { c.printf("%s\n", address) })
 		}),
 	}
 }
 
-// newBenchBare is the proxy that does nothing but to set a header.
+// newBenchBare runs the proxy that only sets a header.
 func newBenchBare(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "bare DIR UPSTREAM", Short: "A proxy that only sets a header", Args: cobra.ExactArgs(2), Hidden: true,
-		RunE: c.benchPart(func(ctx context.Context, args []string, secret string) error {
+		RunE: benchCommands{c}.benchPart(func(ctx context.Context, args []string, secret string) error {
 			return egressbench.ServeBare(ctx, args[0], args[1], secret, func() { c.printf("ready\n") })
 		}),
 	}
 }
 
-// benchPart runs a part of the bench that is a process of its own. The secret comes by its
-// input, and it goes when that ends.
-func (c *cli) benchPart(serve func(ctx context.Context, args []string, secret string) error) func(*cobra.Command, []string) error {
+// benchPart runs a part of the bench in a process of its own. The first line of
+// its standard input is the secret; the process ends when its standard input is
+// closed.
+func (c benchCommands) benchPart(serve func(ctx context.Context, args []string, secret string) error) func(*cobra.Command, []string) error {
 	return c.do(func(cmd *cobra.Command, args []string) error {
 		in := bufio.NewReader(c.stdin)
 		secret, err := in.ReadString('\n')
@@ -60,17 +62,18 @@ func (c *cli) benchPart(serve func(ctx context.Context, args []string, secret st
 	})
 }
 
-// newBenchProxy is `ebb serve` that knows the name of the upstream.
+// newBenchProxy is `ebb serve` with a resolver that knows the name of the
+// upstream.
 func newBenchProxy(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "proxy", Short: "The ebb of the bench", Args: cobra.NoArgs, Hidden: true,
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
-			return c.serve(cmd.Context(), loopbackName(egressbench.Host))
+			return serveCommand{c}.serve(cmd.Context(), loopbackName(egressbench.Host))
 		}),
 	}
 }
 
-// loopbackName is a resolver that knows one name, which is this machine's.
+// loopbackName is a resolver that resolves this one name, to 127.0.0.1.
 type loopbackName string
 
 // LookupNetIP implements egress.Resolver.
@@ -81,8 +84,9 @@ func (n loopbackName) LookupNetIP(_ context.Context, _, host string) ([]netip.Ad
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 }
 
-// benchEgressParts starts the upstream and the ebb, and fills in how to reach them.
-func (c *cli) benchEgressParts(ctx context.Context, b *egressbench.Config) (stop func(), err error) {
+// benchEgressParts starts the upstream, the bare proxy and the ebb, and sets
+// their addresses and processes in b.
+func (c benchCommands) benchEgressParts(ctx context.Context, b *egressbench.Config) (stop func(), err error) {
 	if b.Dir, err = os.MkdirTemp("", "ebb-bench-"); err != nil { // mode 0700
 		return nil, fail(err.Error(), "set TMPDIR to a directory that this user can write to")
 	}
@@ -132,9 +136,9 @@ func (c *cli) benchEgressParts(ctx context.Context, b *egressbench.Config) (stop
 	return stop, nil
 }
 
-// benchEgressEnv is the configuration of the ebb: a secret of kind static for the upstream,
-// and a runner who may put it there.
-func (c *cli) benchEgressEnv(b *egressbench.Config) ([]string, error) {
+// benchEgressEnv returns the configuration of the ebb: a provider of kind
+// static with the secret of the upstream, and a runner that may use it.
+func (c benchCommands) benchEgressEnv(b *egressbench.Config) ([]string, error) {
 	b.RunnerID, b.KeyFile = benchRunner, filepath.Join(b.Dir, "runner.key")
 	people, signers, err := benchPeople([]benchPerson{{ID: b.RunnerID, Roles: []broker.Role{broker.RoleRunner, broker.RoleOperator}}})
 	if err != nil {
@@ -156,14 +160,14 @@ func (c *cli) benchEgressEnv(b *egressbench.Config) ([]string, error) {
 		"EBB_EGRESS_CA_FILE="+egressbench.Certificate(b.Dir), "EBB_LIMITS_USES_PER_MINUTE=100000000"), err
 }
 
-// benchChild is a part of the bench that runs.
+// benchChild is a running part of the bench.
 type benchChild struct {
 	pid  int
-	said string // when it was ready
+	said string // the line that it printed when it was ready
 	end  func()
 }
 
-// startBenchPart starts one and waits until it is ready.
+// startBenchPart starts one part and waits until it is ready.
 func startBenchPart(b *egressbench.Config, args ...string) (benchChild, error) {
 	child := exec.Command(b.Self, append([]string{"bench", "egress"}, args...)...)
 	in, err1 := child.StdinPipe()
@@ -186,7 +190,7 @@ func startBenchPart(b *egressbench.Config, args ...string) (benchChild, error) {
 	}
 	if err != nil {
 		p.end()
-		return benchChild{}, fmt.Errorf("the %s of the bench does not start: %w", args[0], err)
+		return benchChild{}, fmt.Errorf("start the %s process of the bench: %w", args[0], err)
 	}
 	return p, nil
 }

@@ -16,15 +16,15 @@ import (
 	"syscall"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/bench"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/bench"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// benched is an ebb in a process of its own, so that its memory and the
-// generator's are apart.
+// benched is an ebb in a process of its own, so that its memory is measured
+// apart from that of the load generator.
 type benched struct {
 	dir   string
 	args  []string
@@ -33,8 +33,8 @@ type benched struct {
 	ended chan struct{}
 }
 
-// benchServer starts an ebb to be measured and fills in how to reach it.
-func (c *cli) benchServer(ctx context.Context, b *bench.Config) (stop func(), err error) {
+// benchServer starts an ebb to measure, and sets its address and keys in b.
+func (c benchCommands) benchServer(ctx context.Context, b *bench.Config) (stop func(), err error) {
 	set, err := scopes.ParseSet(b.Scope)
 	if err != nil || set.Len() != 1 {
 		return nil, usage("--scope must be one scope", "write one such as bench:load/1:read")
@@ -96,17 +96,17 @@ func (s *benched) start(ctx context.Context) (url string, err error) {
 	ended := make(chan struct{})
 	s.child, s.ended = child, ended
 	go func() {
-		_ = child.Wait() // its own log says why
+		_ = child.Wait() // the reason is in its log
 		close(ended)
 	}()
 	if url, err = awaitServer(ctx, filepath.Join(s.dir, "data", urlFile), ended); err != nil {
 		text, _ := os.ReadFile(log.Name())
-		return "", fail("the ebb to be measured did not start: "+err.Error()+"\n"+strings.TrimSpace(string(text)), "check the configuration with `ebb config check`")
+		return "", fail("start the ebb to measure: "+err.Error()+"\n"+strings.TrimSpace(string(text)), "check the configuration with `ebb config check`")
 	}
 	return url, nil
 }
 
-// stop ends the process in good order.
+// stop sends SIGTERM and waits until the process has ended.
 func (s *benched) stop() {
 	if s.child == nil {
 		return
@@ -116,10 +116,11 @@ func (s *benched) stop() {
 	s.child = nil
 }
 
-// benchEnv is the configuration of the measured ebb: the caller's stores, and
-// everything else its own.
-func (c *cli) benchEnv(data, people, providers string) ([]string, error) {
-	// A port that stays the same when the process is restarted.
+// benchEnv returns the configuration of the measured ebb: the caller's database
+// and Redis; everything else is its own.
+func (c benchCommands) benchEnv(data, people, providers string) ([]string, error) {
+	// Choose the port now, so that it stays the same when the process is
+	// restarted.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (c *cli) benchEnv(data, people, providers string) ([]string, error) {
 			env = append(env, line)
 		}
 	}
-	if c.configFile != "" { // which may name a socket that is in use
+	if c.configFile != "" { // the file may name a socket that is in use
 		env = append(env, "EBB_LISTEN_UNIX="+filepath.Join(filepath.Dir(data), "ebb.sock"))
 	}
 	return append(env,
@@ -143,10 +144,10 @@ func (c *cli) benchEnv(data, people, providers string) ([]string, error) {
 	), nil
 }
 
-// benchRunner is the runner of an ebb that a bench has started.
+// benchRunner is the runner of an ebb that was started by a bench.
 const benchRunner = "bench-runner"
 
-// benchPerson is one principal as EBB_PRINCIPALS has it.
+// benchPerson is one principal in the format of EBB_PRINCIPALS.
 type benchPerson struct {
 	ID        string            `json:"id"`
 	Roles     []broker.Role     `json:"roles"`
@@ -154,7 +155,7 @@ type benchPerson struct {
 	Keys      []json.RawMessage `json:"keys"`
 }
 
-// benchPeople makes a key for everybody and describes them as the value of
+// benchPeople makes a key for each principal and returns the value of
 // EBB_PRINCIPALS.
 func benchPeople(people []benchPerson) (string, []jose.Signer, error) {
 	signers := make([]jose.Signer, len(people))
@@ -182,9 +183,9 @@ func awaitServer(ctx context.Context, path string, ended <-chan struct{}) (strin
 	for {
 		select {
 		case <-ctx.Done():
-			return "", errors.New("it did not get ready in time")
+			return "", errors.New("not ready within 30s")
 		case <-ended:
-			return "", errors.New("it ended")
+			return "", errors.New("the process ended")
 		case <-t.C:
 		}
 		text, err := os.ReadFile(path)

@@ -22,12 +22,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 )
 
-// birds are the secrets of a canary test, by what they are. Each is unlike any other
-// text, and has what the forms of brokertest.Hides change.
+// birds are the secrets of a canary test by name. Each differs from all other
+// text, and contains the characters that the encodings of brokertest.Hides
+// change.
 type birds struct {
 	mu sync.Mutex
 	m  map[string]string
@@ -37,7 +38,7 @@ func (b *birds) hatch(what string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	tail := "-/+.~" + rand.Text()
-	if what == "client secret" || strings.HasPrefix(what, "refresh") { // need not fit into a header
+	if what == "client secret" || strings.HasPrefix(what, "refresh") { // the others must fit into a header
 		tail = `-<&"'%>` + tail
 	}
 	s := "cAn4ry-" + strings.ReplaceAll(what, " ", "-") + tail
@@ -55,8 +56,8 @@ func (b *birds) all() map[string]string {
 	return out
 }
 
-// careless is an authorization server that tells every secret it knows in whatever
-// it answers besides a token.
+// careless is an authorization server that writes every secret it knows into
+// each response other than a token.
 type careless struct {
 	*birds
 	secret string
@@ -64,7 +65,7 @@ type careless struct {
 	mu     sync.Mutex
 	n      int
 	fault  string // of the token endpoint
-	fails  int    // revocations to come that do what they should and answer an error
+	fails  int    // number of next revocations that succeed but respond with an error
 	active map[string]bool
 }
 
@@ -124,7 +125,7 @@ func (s *careless) token(w http.ResponseWriter, r *http.Request, blurt func(int,
 		blurt(map[string]int{"error": 500, "refused": 400}[s.fault], map[string]string{"error": "server_error", "refused": "invalid_scope"}[s.fault])
 		return
 	case "garbage", "cut":
-		s.active[access] = false // nobody could know of it
+		s.active[access] = false // the client never learns this token
 		raw, _ := json.Marshal(answer)
 		fmt.Fprintf(w, "%s <html> %s", raw[:len(raw)-1], access)
 		if s.fault == "cut" {
@@ -140,18 +141,18 @@ func (s *careless) token(w http.ResponseWriter, r *http.Request, blurt func(int,
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// shore is one ebb of a canary test and everything that it ever said.
+// shore is one ebb of a canary test with all its output.
 type shore struct {
 	t    *testing.T
 	bin  string
 	dir  string
 	env  []string
-	said bytes.Buffer // by the command line, but for answers that are secrets
-	log  bytes.Buffer // by the server
+	said bytes.Buffer // output of the command line, except responses that are secrets
+	log  bytes.Buffer // log of the server
 }
 
-// run runs a command and returns its standard output. What it says is kept, unless
-// its answer is a secret.
+// run runs a command and returns its standard output. The output is kept,
+// unless the response is a secret.
 func (s *shore) run(in string, answers bool, args ...string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -171,7 +172,7 @@ func (s *shore) run(in string, answers bool, args ...string) string {
 	return out.String()
 }
 
-// find takes a piece of what a command says.
+// find extracts a part of a command's output.
 func (s *shore) find(form, text string) string {
 	s.t.Helper()
 	m := regexp.MustCompile(form).FindStringSubmatch(text)
@@ -208,7 +209,7 @@ func (s *shore) until(what string, is func() bool) {
 	}
 }
 
-// files is everything in the directory but what the test put there.
+// files returns every file in the directory except those that the test created.
 func (s *shore) files() []byte {
 	var out []byte
 	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
@@ -225,11 +226,12 @@ func (s *shore) files() []byte {
 	return out
 }
 
-// I8, E92: the secret of a provider's configuration, an upstream's refresh tokens and
-// access tokens, which are revocation handles too, and ebb's own tokens and tickets
-// are nowhere but in the answers that they are: not in the log at its most
-// talkative, the record, the metrics, an error, the database, Redis, or whatever the
-// command line says. The upstream shouts them into every answer.
+// I8, E92: the secret of a provider's configuration, an upstream's refresh and
+// access tokens, which are revocation handles too, and ebb's own tokens and
+// tickets appear only in the responses that return them. They are not in the
+// log at debug level, the audit log, the metrics, an error, the database,
+// Redis, or output of the command line. The upstream writes them into every
+// response.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	bin := buildBinary(t)
@@ -286,7 +288,7 @@ func canary(t *testing.T, bin string, redis *redistest.Server) {
 	lease := s.walk(server)
 
 	metrics, readiness := s.get("/metrics"), s.get("/readyz")
-	running := s.files() // with the write-ahead log
+	running := s.files() // including the write-ahead log
 	if err := stop(); err != nil {
 		t.Errorf("serve: %v", err)
 	}
@@ -313,8 +315,8 @@ func canary(t *testing.T, bin string, redis *redistest.Server) {
 	}
 }
 
-// walk does everything with a third party that the command line can, and names one
-// lease of it.
+// walk performs every operation of the command line with a third party, and
+// returns one lease ID of it.
 func (s *shore) walk(server *careless) string {
 	s.run(server.hatch("refresh 0"), false, "secrets", "put", "drive-ann")
 	for _, format := range []string{"table", "json", "csv"} {

@@ -14,17 +14,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// defaultURL is where `ebb serve` listens when nobody says otherwise.
+// defaultURL is the default address of `ebb serve`.
 const defaultURL = "http://127.0.0.1:8420"
 
-// cli is what every command works with: the process around it, and the flags
-// that several commands share.
+// cli is the context of every command: the streams and environment of the
+// process, and the flags that several commands share.
 type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -38,12 +38,12 @@ type cli struct {
 	keyFile    string
 	caFile     string
 
-	started  bool  // a command's own code ran: the words were right
-	status   exit  // of a command that ended well and yet has something to say
-	unhelped error // help was asked for on what is no command
+	started  bool  // a command's own code ran: the arguments were valid
+	status   exit  // exit code of a command that returned no error
+	unhelped error // help was requested for an unknown command
 }
 
-// env is a variable of the environment, "" when it is not set.
+// env returns an environment variable, or "" if it is not set.
 func (c *cli) env(name string) string {
 	value := ""
 	for _, line := range c.environ {
@@ -54,7 +54,7 @@ func (c *cli) env(name string) string {
 	return value
 }
 
-// do makes a cobra RunE of f.
+// do wraps f as a cobra RunE that marks the command as started.
 func (c *cli) do(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c.started = true
@@ -64,7 +64,8 @@ func (c *cli) do(f func(cmd *cobra.Command, args []string) error) func(*cobra.Co
 
 func (c *cli) help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// group makes a command that only holds others. Unknown words are refused.
+// group makes a command that only has sub-commands. Unknown arguments are
+// refused.
 func (c *cli) group(use, short string, sub ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: c.help}
 	cmd.AddCommand(sub...)
@@ -73,41 +74,43 @@ func (c *cli) group(use, short string, sub ...*cobra.Command) *cobra.Command {
 
 // output adds -o to a command.
 func (c *cli) output(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().VarP(&c.format, "output", "o", "how to print")
+	cmd.Flags().VarP(&c.format, "output", "o", "output format")
 	return cmd
 }
 
-// remote adds the flags of a command that talks to a server as a principal.
+// remote adds the flags of a command that calls a server as a principal.
 func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
-	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the ebb of this user on this machine")
-	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "unix socket to reach it by (EBB_SOCKET), a `path`; --url then only names it")
-	f.StringVar(&c.clientID, "client-id", c.env("EBB_CLIENT_ID"), "principal to act as (EBB_CLIENT_ID); default: as the key file says")
-	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "private key `file` (EBB_KEY_FILE); default: the local one in the data directory")
+	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: the ebb of this user on this machine")
+	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "`path` of the Unix socket to connect to (EBB_SOCKET); --url is then only the expected issuer")
+	f.StringVar(&c.clientID, "client-id", c.env("EBB_CLIENT_ID"), "principal to act as (EBB_CLIENT_ID); default: the one in the key file")
+	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "private key `file` (EBB_KEY_FILE); default: the local key in the data directory")
 	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
 	return cmd
 }
 
-// boxed is remote for a command of a sandbox, which is nobody but its key file.
+// boxed is remote for a command of a sandbox. A sandbox authenticates with its
+// key file alone, so there is no --client-id.
 func (c *cli) boxed(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
-	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the ebb of this user on this machine")
-	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "unix socket to reach it by (EBB_SOCKET), a `path`; --url then only names it")
-	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolling makes it")
+	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: the ebb of this user on this machine")
+	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "`path` of the Unix socket to connect to (EBB_SOCKET); --url is then only the expected issuer")
+	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolment creates it")
 	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
 	return cmd
 }
 
-// localKeys are the key files that `ebb serve` makes in its data directory.
+// Key files that `ebb serve` creates in its data directory.
 const (
 	operatorKey = "operator.key"
 	approverKey = "approver.key"
 	urlFile     = "url" // the public URL of the ebb that uses the directory
 )
 
-// peer says where ebb is. Who is told no place has the ebb of this user on this machine, and
-// while none runs nobody: on the port where it was or would be, anybody may listen by now, and
-// whatever is shown there, a ticket, evidence, an assertion, is theirs.
+// peer returns the address of ebb. Without --url and --socket that is the
+// running ebb of this user on this machine. If none is running peer returns an
+// error and no default: another process may listen on the port by now, and
+// would receive the ticket, evidence or assertion that is sent there.
 func (c *cli) peer() (client.Config, error) {
 	url := c.url
 	if url == "" {
@@ -120,7 +123,8 @@ func (c *cli) peer() (client.Config, error) {
 	return client.Config{Issuer: cmp.Or(url, defaultURL), Socket: c.socket, HTTP: hc}, err
 }
 
-// httpClient trusts the system's roots and those of --ca-file.
+// httpClient returns a client that trusts the system's roots, or only the
+// certificates of --ca-file if it is set.
 func (c *cli) httpClient() (*http.Client, error) {
 	tc, err := c.tlsConfig()
 	if err != nil {
@@ -142,17 +146,17 @@ func (c *cli) tlsConfig() (*tls.Config, error) {
 	}
 	tc.RootCAs = x509.NewCertPool()
 	if !tc.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, usage("--ca-file "+c.caFile+" holds no certificate", "name a PEM file with CERTIFICATE blocks")
+		return nil, usage("--ca-file "+c.caFile+" contains no certificate", "name a PEM file with CERTIFICATE blocks")
 	}
 	return tc, nil
 }
 
-// operator is the API seen by a principal: the one that the flags name, else
-// the local one whose key file is called local.
+// operator returns a client of the API that acts as a principal: the one named
+// by the flags, or the local principal whose key file is named local.
 func (c *cli) operator(local string) (*client.Operator, error) {
 	path := c.keyFile
 	if path == "" {
-		path = c.keyPath(local)
+		path = keyCommands{c}.keyPath(local)
 	}
 	f, err := keyfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
@@ -163,7 +167,7 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 	}
 	id := cmp.Or(c.clientID, f.ClientID)
 	if id == "" {
-		return nil, usage("the key file "+path+" does not say whose it is", "name the principal with --client-id")
+		return nil, usage("the key file "+path+" does not name its principal", "name the principal with --client-id")
 	}
 	peer, err := c.peer()
 	if err != nil {
@@ -181,8 +185,8 @@ func (c *cli) loadConfig() (config.Config, error) {
 	return config.Load(config.Source{File: c.configFile, Environ: c.environ})
 }
 
-// checkConfig reads it and also asks every kind of attestor and provider what it
-// thinks of its part: all problems at once.
+// checkConfig loads the configuration and has every attestor and provider kind
+// check its own options. It returns all problems at once.
 func (c *cli) checkConfig() (config.Config, error) {
 	cfg, err := c.loadConfig()
 	ps, ok := errors.AsType[config.Problems](err)
@@ -199,8 +203,8 @@ func (c *cli) checkConfig() (config.Config, error) {
 	return cfg, nil
 }
 
-// dataDir is the data directory of the ebb on this machine: that of --config
-// when it is given, so that all commands find the same keys.
+// dataDir is the data directory of the ebb on this machine. If --config is set
+// it is taken from that file, so that all commands find the same keys.
 func (c *cli) dataDir() string {
 	if c.configFile != "" {
 		if cfg, err := c.loadConfig(); err == nil {
@@ -213,5 +217,5 @@ func (c *cli) dataDir() string {
 // printf writes to standard output.
 func (c *cli) printf(format string, args ...any) { fmt.Fprintf(c.stdout, format, args...) }
 
-// sayf writes to standard error: for people, never for pipes.
+// sayf writes to standard error: messages for people, kept out of pipes.
 func (c *cli) sayf(format string, args ...any) { fmt.Fprintf(c.stderr, format, args...) }

@@ -8,22 +8,25 @@ import (
 	"sync"
 )
 
-// Bounds of how much garbage there may be before it is collected. Little is kept between
-// requests, and a few tens of MiB buy a fifteenth of the processor time of a mint. Who keeps
-// more, as idle tunnels and live leases do, has as much garbage again and not four times that.
+// Bounds of the garbage that may accumulate before a collection. ebb keeps
+// little memory between requests, and allowing 40 MiB of garbage saves a
+// fifteenth of the processor time of a mint. If more memory is live, as with
+// idle tunnels and live leases, GOGC is 100: garbage up to the size of the live
+// memory, not four times as much.
 const (
 	garbage    = 40 << 20
 	mostGOGC   = 400
 	noMoreGOGC = 100
 )
 
-// percent is the GOGC for a process that keeps so many bytes: its heap, stacks and globals,
-// of which the collector goes by (https://go.dev/doc/gc-guide).
+// percent returns the GOGC for a process with kept bytes of live heap, stacks
+// and globals, the sizes on which the collector bases its target
+// (https://go.dev/doc/gc-guide).
 func percent(kept uint64) int {
 	return int(min(mostGOGC, max(noMoreGOGC, 100*garbage/max(kept, 1))))
 }
 
-// tuner sets GOGC by what the last collection has left.
+// tuner sets GOGC by the live memory after each collection.
 type tuner struct {
 	mu   sync.Mutex
 	kept []metrics.Sample
@@ -31,8 +34,8 @@ type tuner struct {
 	over bool
 }
 
-// tuneCollector has the collector wait for so much garbage, and returns what ends that. Where
-// GOGC is set it decides.
+// tuneCollector starts a tuner and returns a function that stops it and
+// restores GOGC. If the environment variable GOGC is set, it has no effect.
 func tuneCollector() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
@@ -48,7 +51,8 @@ func tuneCollector() (stop func()) {
 	}
 }
 
-// arm has tune called after the next collection, of which what nobody holds is a part.
+// arm has tune called after the next collection, by a cleanup of an object that
+// is unreachable at once.
 func (c *tuner) arm() {
 	runtime.AddCleanup(&struct{ *tuner }{c}, func(c *tuner) {
 		if c.tune() {
@@ -57,7 +61,8 @@ func (c *tuner) arm() {
 	}, c)
 }
 
-// tune sets GOGC if it is another, for which everything stops for a moment. false: it is over.
+// tune sets GOGC if the value changes, because a change stops the world. It
+// returns false after stop was called.
 func (c *tuner) tune() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// GOGC follows what is kept, and is what it was when nobody wants that any more.
+// GOGC follows the live memory, and is restored after stop.
 func TestTuneCollector(t *testing.T) {
 	t.Setenv("GOGC", "")
 	gogc := func() int {
@@ -28,7 +28,7 @@ func TestTuneCollector(t *testing.T) {
 	stop := tuneCollector()
 	defer stop()
 	kept := make([]byte, 2*garbage)
-	for end := time.Now().Add(patience); time.Now().Before(end); { // it is set in a goroutine of the runtime's
+	for end := time.Now().Add(patience); time.Now().Before(end); { // a goroutine of the runtime sets it
 		if runtime.GC(); gogc() == noMoreGOGC {
 			break
 		}

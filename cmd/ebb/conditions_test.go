@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A condition that has been taken out to see its test fail, and was not put back, compiles and is
-// clean for vet: `if false`, `x && false`, `case true`.
+// A condition that was disabled to see its test fail, and was not restored,
+// compiles and passes vet: `if false`, `x && false`, `case true`.
 func TestHouseConditions(t *testing.T) {
 	t.Parallel()
 	for _, p := range house(t) {
@@ -30,7 +30,7 @@ func TestHouseConditions(t *testing.T) {
 	}
 }
 
-// constant is the literal that a node decides by, if it does.
+// constant returns the literal that decides a condition, if there is one.
 func constant(n ast.Node) ast.Expr {
 	var decides []ast.Expr
 	switch e := n.(type) {

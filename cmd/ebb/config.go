@@ -1,9 +1,11 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
 func newConfig(c *cli) *cobra.Command {
@@ -11,8 +13,12 @@ func newConfig(c *cli) *cobra.Command {
 		&cobra.Command{
 			Use: "check", Short: "Report every problem of the configuration (--config and EBB_ variables)", Args: cobra.NoArgs,
 			RunE: c.do(func(*cobra.Command, []string) error {
-				if _, err := c.checkConfig(); err != nil {
+				cfg, err := c.checkConfig()
+				if err != nil {
 					return err
+				}
+				if len(cfg.ServiceLinks) > 0 {
+					c.sayf("ebb: ignored %s, which Kubernetes sets for Services; %s\n", strings.Join(cfg.ServiceLinks, ", "), withoutLinks)
 				}
 				c.printf("ok\n")
 				return nil

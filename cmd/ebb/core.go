@@ -2,10 +2,11 @@ package main
 
 import "syscall"
 
-// noCore has the kernel write nothing of this process' memory, which holds credentials, to a file when
-// it crashes, and hand it to no program that collects such files: a limit of 1 means that where a limit
-// of 0 does not (core(5), do_coredump of Linux). What this process starts has the limit, too, and may
-// raise it again: the hard one stays.
+// noCore keeps the memory of this process, which holds credentials, from being
+// written to a core file or piped to a core-dump handler when the process
+// crashes. The limit is 1, because a limit of 0 does not stop the handler
+// (core(5), do_coredump of Linux). Child processes inherit the soft limit and
+// may raise it: the hard limit is unchanged.
 func noCore() error {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_CORE, &l); err != nil {

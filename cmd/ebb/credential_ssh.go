@@ -11,66 +11,65 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/cmd/ebb/internal/sshagent"
-	"ebb/scopes"
-	"ebb/scopes/policy"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// sshFormat is the issued_token_type of a line with an SSH certificate.
+// sshFormat is the issued_token_type of an SSH certificate.
 const sshFormat = "urn:ebb:token-type:ssh-certificate"
 
-func (c *cli) credentialSSH() *cobra.Command {
+func (c credentialCommands) credentialSSH() *cobra.Command {
 	var t tokenFlags
 	var socket string
 	cmd := &cobra.Command{
-		Use: "ssh-agent", Short: "Answer ssh (an agent), until it is stopped", Args: cobra.NoArgs,
-		Long: `Answer ssh, scp, git and rsync: an SSH agent with one certificate over a key of its own,
-which no other process sees. It asks for the certificate at once, and again when it has
-expired; it signs logins of the certificate's users and nothing else, while ebb says that
-the certificate is alive. In a box of ebb run there is one: ebb run --ssh HOST=SCOPE.
+		Use: "ssh-agent", Short: "Run an SSH agent, until it is stopped", Args: cobra.NoArgs,
+		Long: `Run an SSH agent for ssh, scp, git and rsync, with one certificate over a key that
+never leaves this process. The agent requests the certificate at once, and again when it
+has expired. It signs only logins as the certificate's users, and only while ebb reports
+that the certificate is active. A sandbox of ebb run gets one with: ebb run --ssh HOST=SCOPE.
 
   ebb credential ssh-agent --scope ssh:web/deploy:login -a ./agent.sock &
   SSH_AUTH_SOCK=./agent.sock ssh deploy@web-1.example.com`,
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&t.scope, "scope", nil, "what the certificate is for, repeatable")
+	f.StringSliceVar(&t.scope, "scope", nil, "scope of the certificate, repeatable")
 	f.StringVarP(&socket, "socket-path", "a", "", "`path` of the agent's socket; default: in a new directory")
-	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
-	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
-	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
+	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the certificate")
+	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
+	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		set, err := parseScopes(t.scope)
 		switch {
 		case err != nil:
 			return err
 		case set.Empty():
-			return usage("the agent needs --scope", "say what the certificate is for: --scope ssh:group/login:login")
+			return usage("the agent needs --scope", "name the certificate's scope: --scope ssh:group/login:login")
 		case c.keyFile == "" && c.env("EBB_ASK") != "":
-			return usage("in a box the private key would be in it", "have the runner keep it: ebb run --ssh HOST=SCOPE")
+			return usage("the agent would keep its private key inside the sandbox", "let the runner keep the key: ebb run --ssh HOST=SCOPE")
 		}
 		return c.sshAgent(cmd, &t, set, socket)
 	})
 	return c.boxed(cmd)
 }
 
-// agentLog says to the person why an agent signs nothing.
-func (c *cli) agentLog() *slog.Logger {
+// agentLog logs to standard error why the agent refuses to sign.
+func (c credentialCommands) agentLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// sshAgent serves an agent until the command is told to stop.
-func (c *cli) sshAgent(cmd *cobra.Command, t *tokenFlags, set scopes.Set, path string) error {
+// sshAgent serves an agent until the context ends.
+func (c credentialCommands) sshAgent(cmd *cobra.Command, t *tokenFlags, set scopes.Set, path string) error {
 	ctx := cmd.Context()
-	s, _, err := c.sandbox(cmd, t)
+	s, _, err := tokenCommands(c).sandbox(cmd, t)
 	if err != nil {
 		return err
 	}
-	t.request.Scope = set
-	t.request.Pending = func(client.Pending) { c.sayAsked(set) }
+	t.request.Scope = set.String()
+	t.request.Pending = func(client.Pending) { runReport(c).sayAsked(set.String()) }
 	a, err := sshagent.New(sshagent.Config{
 		Identities: []sshagent.Identity{{Name: set.String(), Issue: issueSSH(s, t.request)}},
 		State:      stateOf(s), Logger: c.agentLog(),
@@ -93,8 +92,8 @@ func (c *cli) sshAgent(cmd *cobra.Command, t *tokenFlags, set scopes.Set, path s
 	return nil
 }
 
-// agentSocket listens where only this user can connect. It replaces nothing: the socket gets the
-// name that was asked for when it is closed to others.
+// agentSocket listens on a socket that only this user can connect to. It
+// replaces no file: the socket is linked to path after its mode is set to 0600.
 func agentSocket(path string) (l net.Listener, at string, remove func(), err error) {
 	base := os.TempDir()
 	if path != "" {
@@ -126,25 +125,25 @@ func agentSocket(path string) (l net.Listener, at string, remove func(), err err
 	return l, at, remove, err
 }
 
-// issueSSH asks for a certificate over a key that stays in this process.
+// issueSSH requests a certificate over a key that stays in this process.
 func issueSSH(s ask.Sandbox, r client.TokenRequest) func(context.Context, string) (sshagent.Issued, error) {
 	return func(ctx context.Context, publicKey string) (sshagent.Issued, error) {
 		r := r
-		r.PublicKey, r.Delivery = publicKey, policy.DeliveryToken
+		r.PublicKey, r.Delivery = publicKey, wire.DeliveryToken
 		cred, err := s.Token(ctx, r)
 		if err != nil {
 			return sshagent.Issued{}, err
 		}
 		if cred.Format != sshFormat {
-			return sshagent.Issued{}, usage("what "+r.Scope.String()+" is given is no SSH certificate", "name a scope of a provider of kind ssh")
+			return sshagent.Issued{}, usage("the credential for "+r.Scope+" is not an SSH certificate", "name a scope of a provider of kind ssh")
 		}
 		return sshagent.Issued{Line: cred.Token.Reveal(), LeaseID: cred.LeaseID, ExpiresAt: cred.ExpiresAt}, nil
 	}
 }
 
-// stateOf says how it is with a lease of a sandbox.
-func stateOf(s ask.Sandbox) func(context.Context, string) (broker.LeaseState, error) {
-	return func(ctx context.Context, leaseID string) (broker.LeaseState, error) {
+// stateOf returns a function that looks up the state of a lease of a sandbox.
+func stateOf(s ask.Sandbox) func(context.Context, string) (wire.LeaseState, error) {
+	return func(ctx context.Context, leaseID string) (wire.LeaseState, error) {
 		ctx, cancel := context.WithTimeout(ctx, stateTime)
 		defer cancel()
 		all, err := s.Credentials(ctx)
@@ -160,5 +159,5 @@ func stateOf(s ask.Sandbox) func(context.Context, string) (broker.LeaseState, er
 	}
 }
 
-// stateTime is how long ebb has to say whether a certificate is alive.
+// stateTime is the timeout of a lookup of a certificate's state.
 const stateTime = 10 * time.Second

@@ -5,17 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var (
 	decisionFile = regexp.MustCompile(`^([0-9]{4})-[a-z0-9-]+\.md$`)
-	decisionRow  = regexp.MustCompile(`(?m)^\| \[([0-9]{4})\]\(([^)]*)\) \| (.*) \|$`)
+	decisionRow  = regexp.MustCompile(`(?m)^\| \[([0-9]{4})\]\(([^)]*)\) \| ([^|]*) \| [^|]*\. \|$`)
+	decisionPart = regexp.MustCompile(`(?m)^## (.*)$`)
+	decided      = regexp.MustCompile(`\n## Status\n\n(Accepted|Superseded by [^,]*), 20[0-9]{2}-[0-9]{2}-[0-9]{2}\.`)
 )
 
-// TestHouseDecisions holds the list of decisions against the records: each has one row, in the
-// order of their numbers, under its own heading.
+// TestHouseDecisions compares the index of decisions with the records. Each record has one row
+// below one topic, with its title and a sentence, and the rows of a topic are in the order of the
+// numbers. Each record has a dated status and the same four parts.
 func TestHouseDecisions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "docs", "decisions")
@@ -44,12 +48,26 @@ func TestHouseDecisions(t *testing.T) {
 		if err != nil || !is {
 			t.Errorf("%s has no heading: %v", f.Name(), err)
 		}
-		title = strings.TrimPrefix(title, strings.TrimLeft(name[1], "0")+". ")
 		want = append(want, fmt.Sprintf("%s %s %s", name[1], f.Name(), title))
+		var parts []string
+		for _, part := range decisionPart.FindAllStringSubmatch(string(text), -1) {
+			parts = append(parts, part[1])
+		}
+		if !slices.Equal(parts, []string{"Status", "Context", "Decision", "Consequences"}) || !decided.Match(text) {
+			t.Errorf("%s has the parts %q; want Status (accepted or superseded, with its date), Context, Decision, Consequences", f.Name(), parts)
+		}
 	}
-	for _, row := range decisionRow.FindAllStringSubmatch(string(page), -1) {
-		got = append(got, fmt.Sprintf("%s %s %s", row[1], row[2], row[3]))
+	for i, topic := range strings.Split(string(page), "\n## ") {
+		var rows []string
+		for _, row := range decisionRow.FindAllStringSubmatch(topic, -1) {
+			rows = append(rows, fmt.Sprintf("%s %s %s", row[1], row[2], row[3]))
+		}
+		if name, _, _ := strings.Cut(topic, "\n"); !slices.IsSorted(rows) || (i == 0) != (len(rows) == 0) {
+			t.Errorf("docs/decisions/README.md: the rows below %q are not in the order of their numbers, or not below a topic: %q", name, rows)
+		}
+		got = append(got, rows...)
 	}
+	slices.Sort(got)
 	if len(want) < 60 {
 		t.Errorf("%d records", len(want))
 	}

@@ -6,20 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// delegated is what `ebb delegate` prints.
+// delegated is the output of `ebb delegate`.
 type delegated struct {
-	TaskID          string        `json:"task_id"`
-	Scope           string        `json:"scope"`
-	ExpiresAt       time.Time     `json:"expires_at"`
-	Uses            int           `json:"uses,omitempty"`
-	Expect          broker.Expect `json:"sandbox_expected"`
-	Ticket          string        `json:"ticket,omitempty"`
-	TicketExpiresAt time.Time     `json:"ticket_expires_at,omitzero"`
+	TaskID          string      `json:"task_id"`
+	Scope           string      `json:"scope"`
+	ExpiresAt       time.Time   `json:"expires_at"`
+	Uses            int         `json:"uses,omitempty"`
+	Expect          wire.Expect `json:"sandbox_expected"`
+	Ticket          string      `json:"ticket,omitempty"`
+	TicketExpiresAt time.Time   `json:"ticket_expires_at,omitzero"`
 }
 
 var delegatedColumns = []out.Column[delegated]{
@@ -37,28 +38,29 @@ func newDelegate(c *cli) *cobra.Command {
 	var d client.Delegation
 	var scope []string
 	cmd := &cobra.Command{
-		Use: "delegate", Short: "Hand a part of a task to another sandbox, as a sandbox", Args: cobra.NoArgs,
-		Long: `Hand a part of a task to another sandbox, as a sandbox.
+		Use: "delegate", Short: "Delegate a part of a task to another sandbox, as a sandbox", Args: cobra.NoArgs,
+		Long: `Delegate a part of a task to another sandbox, as a sandbox.
 
 The runner must have allowed it (ebb task open --delegate). The other sandbox gets
-a task of its own that is wider in nothing and over when this one is; it enrols
-with the ticket that this prints.`,
+a task of its own, whose limits do not exceed those of this task and which ends when
+this task ends. The other sandbox enrols with the printed ticket.`,
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scope, "scope", nil, "what the other sandbox may do at most, repeatable")
-	f.DurationVar(&d.TTL, "ttl", 0, "for how long; 0 = until this task ends")
-	f.IntVar(&d.Uses, "uses", 0, "credentials in all; needed when those of this task are counted")
-	f.IntVar(&d.Depth, "depth", 0, "how many times in a row it may be delegated on")
-	f.StringToStringVar(&d.Selectors, "selector", nil, "what the other sandbox's evidence must say, `name=value`")
+	f.StringSliceVar(&scope, "scope", nil, "scope of the other sandbox at most, repeatable")
+	f.DurationVar(&d.TTL, "ttl", 0, "lifetime; 0 = until this task ends")
+	f.IntVar(&d.Uses, "uses", 0, "maximum number of credentials; required if this task has a maximum")
+	f.IntVar(&d.Depth, "depth", 0, "how many further levels of delegation are allowed")
+	f.StringToStringVar(&d.Selectors, "selector", nil, "selector that the other sandbox's evidence must have, `name=value`")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
-		var err error
-		if d.Scope, err = parseScopes(scope); err != nil {
+		asked, err := parseScopes(scope)
+		if err != nil {
 			return err
 		}
-		if d.Scope.Empty() {
-			return usage("nothing is delegated", "name it with --scope, such as 'orders:eu/42:read'")
+		d.Scope = asked.String()
+		if asked.Empty() {
+			return usage("--scope is empty", "name the scope to delegate, such as 'orders:eu/42:read'")
 		}
-		s, _, err := c.sandbox(cmd, &t)
+		s, _, err := tokenCommands{c}.sandbox(cmd, &t)
 		if err != nil {
 			return err
 		}
@@ -66,8 +68,11 @@ with the ticket that this prints.`,
 		if err != nil {
 			return err
 		}
+		if granted, err := scopes.ParseSet(got.Scope); err != nil || !asked.Covers(granted) {
+			return fail("the response delegates a wider scope than was requested", "check that --url is that of an ebb, and complete the task "+out.Line(got.TaskID))
+		}
 		return out.One(c.stdout, c.format, delegatedColumns, delegated{
-			TaskID: got.TaskID, Scope: got.Scope.String(), ExpiresAt: got.ExpiresAt, Uses: got.Uses, Expect: got.Expect,
+			TaskID: got.TaskID, Scope: got.Scope, ExpiresAt: got.ExpiresAt, Uses: got.Uses, Expect: got.Expect,
 			Ticket: got.Ticket.Reveal(), TicketExpiresAt: got.TicketExpiresAt,
 		})
 	})

@@ -12,45 +12,48 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/demo"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/demo"
+	"github.com/ebb-broker/ebb/web/client"
 )
+
+// demoCommand implements ebb demo.
+type demoCommand struct{ *cli }
 
 func newDemo(c *cli) *cobra.Command {
 	var console bool
 	var listen string
 	cmd := &cobra.Command{
-		Use: "demo", Short: "A guided tour on embedded parts, in seconds", Args: cobra.NoArgs,
-		Long: "Start everything embedded on free ports of loopback, and walk one task from an\nenrolled sandbox to nothing left. Every expectation is checked; the exit code is 0\nonly if all held. Nothing outside a temporary directory is written.",
+		Use: "demo", Short: "A guided tour with embedded services, in seconds", Args: cobra.NoArgs,
+		Long: "Start all services in this process on free loopback ports, and follow one task from\nthe enrolment of its sandbox until every credential is revoked. Every expectation is\nchecked; the exit code is 0 only if all hold. Nothing outside a temporary directory is written.",
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
 			if console {
-				return c.demoConsole(cmd.Context(), listen)
+				return demoCommand{c}.demoConsole(cmd.Context(), listen)
 			}
-			return c.demo(cmd.Context())
+			return demoCommand{c}.demo(cmd.Context())
 		}),
 	}
-	cmd.Flags().BoolVar(&console, "console", false, "instead, leave a web console running with a day of work in it to click through")
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "with --console: where on loopback")
+	cmd.Flags().BoolVar(&console, "console", false, "instead, run a web console with the history of one working day")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "with --console: loopback address to listen on")
 	cmd.AddCommand(&cobra.Command{
 		Use: "sandbox", Short: "The sandbox of the tour", Args: cobra.NoArgs, Hidden: true,
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt) // the tour ends it by closing its input
+			signal.Ignore(os.Interrupt) // the tour ends the sandbox by closing its input
 			return demo.Sandbox(context.WithoutCancel(cmd.Context()), c.env("EBB_URL"), c.stdin, c.stdout)
 		}),
 	}, &cobra.Command{
 		Use: "rogue", Short: "The hostile program of the tour, for a box", Args: cobra.NoArgs, Hidden: true,
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(syscall.SIGTERM) // it is hostile: it goes on until it is cut off
+			signal.Ignore(syscall.SIGTERM) // the program is hostile: it runs until it is cut off
 			return demo.Rogue(context.WithoutCancel(cmd.Context()), c.env, c.stdout)
 		}),
 	})
 	return cmd
 }
 
-func (c *cli) demo(ctx context.Context) error {
+func (c demoCommand) demo(ctx context.Context) error {
 	started := time.Now()
 	self, err := os.Executable()
 	if err != nil {
@@ -96,18 +99,18 @@ func (c *cli) demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.printf("ebb demo: one task, from an enrolled sandbox to nothing left, every expectation checked\n")
+	c.printf("ebb demo: one task, from the enrolment of its sandbox until every credential is revoked; every expectation is checked\n")
 	err = demo.Run(ctx, demo.Config{
 		Issuer: e.url, Shop: shop, Host: host, Payments: pay, DataDir: e.dir, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys, Broker: e.node.broker,
 		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},
 	}, started)
 	if err := errors.Join(err, e.end()); err != nil {
-		return fail(err.Error(), "this should not happen; please report the output above")
+		return fail(err.Error(), "please report the output above as a bug")
 	}
 	return nil
 }
 
-// demoPeople are the principals of the tour, each with a fresh key.
+// demoPeople returns the principals of the tour, each with a fresh key.
 func demoPeople(resource string) ([]broker.PrincipalConfig, map[string]jose.Signer, error) {
 	return withKeys([]broker.Principal{
 		{ID: demo.Runner, Roles: []broker.Role{broker.RoleRunner, broker.RoleApprover}, Groups: []string{"approvers"}},
@@ -137,6 +140,6 @@ func withKeys(people []broker.Principal) ([]broker.PrincipalConfig, map[string]j
 	return out, signers, nil
 }
 
-// quiet is a logger for embedded parts: what goes wrong there is an expectation
-// that fails.
+// quiet returns a logger that discards everything: an error of an embedded
+// service shows as an expectation that fails.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

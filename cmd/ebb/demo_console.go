@@ -12,16 +12,16 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/history"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/history"
 )
 
-// demoConsole leaves an ebb running with a day of work in it, on embedded parts, until
-// it is interrupted.
-func (c *cli) demoConsole(ctx context.Context, listen string) error {
+// demoConsole runs an ebb with embedded services and the history of one working
+// day, until it is interrupted.
+func (c demoCommand) demoConsole(ctx context.Context, listen string) error {
 	desk, err := history.OpenHelpdesk(ctx)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 	if err != nil {
 		return err
 	}
-	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal, Transcripts: e.node.transcripts})
+	err = history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.store, Transcripts: e.node.transcripts})
 	if err == nil {
 		err = historyDraft(ctx, e)
 	}
@@ -46,7 +46,7 @@ func (c *cli) demoConsole(ctx context.Context, listen string) error {
 	return errors.Join(err, e.end())
 }
 
-// historyDraft leaves a draft of policies behind that somebody should look at twice.
+// historyDraft creates a policy draft whose changes a reviewer should question.
 func historyDraft(ctx context.Context, e *embedded) error {
 	files, err := history.DraftPolicies()
 	if err != nil {
@@ -57,7 +57,8 @@ func historyDraft(ctx context.Context, e *embedded) error {
 	return err
 }
 
-// historyNode is an ebb that begins when the history does. dir is for its secrets.
+// historyNode starts an ebb whose clock begins when the history does. dir is
+// for the files with its secrets.
 func historyNode(ctx context.Context, desk *history.Helpdesk, dir, listen string) (*embedded, *history.Clock, map[string]jose.Signer, error) {
 	providers, err := historyProviders(desk, dir)
 	if err != nil {
@@ -79,8 +80,8 @@ func historyNode(ctx context.Context, desk *history.Helpdesk, dir, listen string
 	return e, clock, keys, err
 }
 
-// historyProviders are resource servers that accept ebb's own tokens, and the helpdesk,
-// which mints its own.
+// historyProviders returns resource servers that accept ebb's own tokens, and
+// the helpdesk, which mints its own.
 func historyProviders(desk *history.Helpdesk, dir string) ([]config.Provider, error) {
 	var out []config.Provider
 	for _, p := range []config.Provider{
@@ -107,8 +108,9 @@ func historyProviders(desk *history.Helpdesk, dir string) ([]config.Provider, er
 	return append(out, config.Provider{Name: "helpdesk", Kind: "oauth", Resource: "https://helpdesk.example", Config: oauth}), nil
 }
 
-// invite prints links for everybody, and others each time Enter is pressed.
-func (c *cli) invite(ctx context.Context, e *embedded, now func() time.Time) error {
+// invite prints sign-in links for every person, and new ones each time Enter is
+// pressed.
+func (c demoCommand) invite(ctx context.Context, e *embedded, now func() time.Time) error {
 	again := make(chan struct{})
 	go func() {
 		for lines := bufio.NewScanner(c.stdin); lines.Scan(); {
@@ -132,7 +134,7 @@ func (c *cli) invite(ctx context.Context, e *embedded, now func() time.Time) err
 			}
 			c.printf("  %-4s %-38s %s\n", p.ID, what(p), link.Reveal())
 		}
-		c.printf("\nEnter makes other links, Ctrl-C ends it all.\n")
+		c.printf("\nPress Enter for new links, Ctrl-C to stop.\n")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -141,7 +143,7 @@ func (c *cli) invite(ctx context.Context, e *embedded, now func() time.Time) err
 	}
 }
 
-// what says what somebody may do.
+// what describes the roles and groups of p.
 func what(p broker.Principal) string {
 	roles := make([]string, len(p.Roles))
 	for i, r := range p.Roles {

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/history"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/history"
 )
 
-// TestHistory: the day of the demonstration holds what the console has to show, and
-// each of it came about by itself.
+// TestHistory: the history of the demonstration contains every state that the
+// console can show, each created through the API.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // what is waited for in it has an end
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // every wait in the history is bounded
 	defer cancel()
 	desk, err := history.OpenHelpdesk(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.journal, Transcripts: e.node.transcripts}); err != nil {
+	if err := history.Run(ctx, history.Config{Issuer: e.url, Keys: keys, Clock: clock, Helpdesk: desk, HTTP: &http.Client{Timeout: 30 * time.Second}, Broker: e.node.broker, Sessions: e.node.store, Transcripts: e.node.transcripts}); err != nil {
 		t.Fatal(err)
 	}
 	who := broker.Principal{ID: history.Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
 // finding is one line of ebb doctor.
@@ -29,7 +29,7 @@ var findingColumns = []out.Column[finding]{
 	{Name: "remedy", Cell: func(f finding) string { return f.Remedy }},
 }
 
-// doctor collects findings. Every check looks and changes nothing.
+// doctor collects findings. No check changes anything.
 type doctor struct {
 	c    *cli
 	cfg  config.Config
@@ -50,7 +50,8 @@ func (d *doctor) fail(check, said, remedy string) {
 	d.all = append(d.all, finding{check, "fail", said, remedy})
 }
 
-// failed turns an error of our own into a finding.
+// failed reports an error as a finding. A *failure has its own remedy, which
+// takes the place of remedy.
 func (d *doctor) failed(check string, err error, remedy string) {
 	if f, ok := errors.AsType[*failure](err); ok {
 		d.fail(check, f.said, f.next)
@@ -61,11 +62,11 @@ func (d *doctor) failed(check string, err error, remedy string) {
 
 func newDoctor(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check a deployment and say what to fix", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check a deployment and print remedies", Args: cobra.NoArgs,
 		Long: `Check the configuration (--config and EBB_ variables), the data directory, keys,
-certificates, policies, both stores, and the ebb that runs: its address, its clock,
-what it depends on, and whether the local key gets in. Nothing is changed. Exit code
-1 when a check failed, also when no ebb answers; warnings alone are no failure.
+certificates, policies, the database, Redis, and the running ebb: its address, clock
+and dependencies, and whether it accepts the local key. Nothing is changed. The exit
+code is 1 if a check failed or no ebb answers; warnings alone are no failure.
 For the health check of a container there is ` + "`ebb health`" + `.`,
 	}
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +86,7 @@ For the health check of a container there is ` + "`ebb health`" + `.`,
 			}
 		}
 		if bad > 0 {
-			return fail(fmt.Sprintf("%d check(s) failed", bad), "do what the remedies say, then run it again")
+			return fail(fmt.Sprintf("%d check(s) failed", bad), "apply the remedies, then run the command again")
 		}
 		return nil
 	})
@@ -108,15 +109,19 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 		return nil
 	}
 	d.ok("config", "no problem found")
+	if len(d.cfg.ServiceLinks) > 0 {
+		d.warn("config", "ignored "+strings.Join(d.cfg.ServiceLinks, ", ")+", which Kubernetes sets for Services", withoutLinks)
+	}
 	d.dataDir()
 	d.signingKeys()
 	d.certificate()
 	d.policy()
+	d.presence()
 	d.breakGlass()
 	d.ok("attestors", "%d configured beside enroll", len(d.cfg.Attestors))
 	d.ok("providers", "%d configured", len(d.cfg.Providers))
-	d.journal(ctx)
-	d.ledger(ctx)
+	d.store(ctx)
+	d.liveStore(ctx)
 	d.server(ctx)
 	d.console(ctx)
 	return nil

@@ -8,16 +8,16 @@ import (
 	"os"
 	"slices"
 
-	"ebb/broker/keys"
-	"ebb/broker/notify"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// console says where people see the console, and what to do when their browser does not
-// find it there. d.url is known by now.
+// console reports the console's address, and a remedy for browsers that do not
+// resolve its name. d.url must be set.
 func (d *doctor) console(ctx context.Context) {
 	if _, err := os.Stat(d.cfg.Signing.KeysDir); d.c.url != "" || err != nil {
-		return // an ebb elsewhere, or one that has not begun: its name is not known here
+		return // the name is known only for an ebb on this machine that has created its keys
 	}
 	dir, err := keys.Open(keysConfig(d.cfg))
 	if err != nil {
@@ -41,21 +41,38 @@ func (d *doctor) console(ctx context.Context) {
 	d.consoleName(pages, u.Hostname(), addrs, err)
 }
 
-// consoleName judges what the resolver of this machine says of the console's name.
+// consoleName judges the addresses to which this machine's resolver resolves
+// the console's name.
 func (d *doctor) consoleName(pages, name string, addrs []netip.Addr, err error) {
 	line := "add the line `127.0.0.1 " + name + "` to /etc/hosts"
 	switch {
 	case err != nil || len(addrs) == 0:
-		d.ok("console", "at %s. Chromium and Firefox know that this is this machine; for Safari, curl and others %s", pages, line)
+		d.ok("console", "at %s. Chromium and Firefox resolve it to this machine; for Safari, curl and others %s", pages, line)
 	case slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() }):
-		d.warn("console", "this machine's resolver says that "+name+" is another machine", line+": a browser that asks the resolver would be led there")
+		d.warn("console", "this machine's resolver resolves "+name+" to another machine", line+", or a browser that uses the resolver connects there")
 	default:
 		d.ok("console", "at %s", pages)
 	}
 }
 
-// breakGlass says whether anybody hears of it when somebody approves alone, outside of the
-// console's own pages.
+// presence reports whether an approver can prove user presence at the console,
+// which an approval of high risk requires (docs/risk.md).
+func (d *doctor) presence() {
+	const check, said = "approvals", "no request of high risk can be approved: "
+	switch {
+	case d.cfg.Loopback():
+		d.ok(check, "an approver on this machine signs in by `ebb console`, and can approve high risk")
+	case d.cfg.Console.OIDC.Issuer == "":
+		d.warn(check, said+"ebb listens on "+d.cfg.Listen+", which is not loopback, and console.oidc.issuer is empty, so no approver can sign in to the console", "set console.oidc.issuer, client_id and client_secret_file, and name groups in console.roles.approver")
+	case len(d.cfg.Console.Roles.Approver) == 0:
+		d.warn(check, said+"console.roles.approver is empty, so no person who signs in by console.oidc is an approver", "name groups in console.roles.approver")
+	default:
+		d.ok(check, "approvers sign in by %s, and can approve high risk", d.cfg.Console.OIDC.Issuer)
+	}
+}
+
+// breakGlass reports whether a notification is sent when a person approves
+// alone in an emergency.
 func (d *doctor) breakGlass() {
 	if !d.cfg.Console.BreakGlass.On() {
 		return
@@ -64,8 +81,8 @@ func (d *doctor) breakGlass() {
 		return len(r.Channels) > 0 && len(r.Groups)+len(r.Providers) == 0 && (len(r.Events) == 0 || slices.Contains(r.Events, string(notify.BreakGlass)))
 	}
 	if !slices.ContainsFunc(d.cfg.Notify.Routes, hears) {
-		d.warn("break-glass", "nobody is told when somebody approves alone: no route takes "+string(notify.BreakGlass), "add a route without groups and providers to notify.routes, such as {events: ["+string(notify.BreakGlass)+"], channels: [...]}")
+		d.warn("break-glass", "an approval by one person alone is not notified: no route takes "+string(notify.BreakGlass), "add a route without groups and providers to notify.routes, such as {events: ["+string(notify.BreakGlass)+"], channels: [...]}")
 		return
 	}
-	d.ok("break-glass", "a route takes it")
+	d.ok("break-glass", "a route takes its events")
 }

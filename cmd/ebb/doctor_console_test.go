@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// TestDoctorConsoleName: a name that only browsers know is fine; one that leads elsewhere is
-// not.
+// TestDoctorConsoleName: a name that only browsers resolve is ok; one that
+// resolves to another machine is a warning.
 func TestDoctorConsoleName(t *testing.T) {
 	t.Parallel()
 	addr := netip.MustParseAddr
@@ -34,7 +35,32 @@ func TestDoctorConsoleName(t *testing.T) {
 	}
 }
 
-// TestDoctorBreakGlass: who approves alone must not do so unheard.
+// TestDoctorPresence: if no approver can sign in to the console, requests of
+// high risk cannot be approved.
+func TestDoctorPresence(t *testing.T) {
+	t.Parallel()
+	groups := []broker.RoleGroup{{Group: "leads"}}
+	for name, c := range map[string]struct {
+		listen, issuer string
+		approvers      []broker.RoleGroup
+		state, remedy  string
+	}{
+		"loopback":          {"127.0.0.1:8420", "", nil, "ok", ""},
+		"no sign-in":        {"0.0.0.0:8420", "", nil, "warn", "console.oidc.issuer"},
+		"nobody approves":   {"0.0.0.0:8420", "https://sso.example.com", nil, "warn", "console.roles.approver"},
+		"by oidc":           {"0.0.0.0:8420", "https://sso.example.com", groups, "ok", ""},
+		"loopback and oidc": {"[::1]:8420", "https://sso.example.com", groups, "ok", ""},
+	} {
+		d := &doctor{}
+		d.cfg.Listen, d.cfg.Console.OIDC.Issuer, d.cfg.Console.Roles.Approver = c.listen, c.issuer, c.approvers
+		d.presence()
+		if len(d.all) != 1 || d.all[0].State != c.state || !strings.Contains(d.all[0].Remedy, c.remedy) || c.state == "warn" && !strings.Contains(d.all[0].Said, "no request of high risk can be approved") {
+			t.Errorf("%s: %+v", name, d.all)
+		}
+	}
+}
+
+// TestDoctorBreakGlass: approving alone must be notified.
 func TestDoctorBreakGlass(t *testing.T) {
 	t.Parallel()
 	route := func(r config.NotifyRoute) []config.NotifyRoute {
@@ -44,7 +70,7 @@ func TestDoctorBreakGlass(t *testing.T) {
 	for name, c := range map[string]struct {
 		people []string
 		routes []config.NotifyRoute
-		want   string // "" = it says nothing
+		want   string // "" = no finding
 	}{
 		"off":              {nil, nil, ""},
 		"no route":         {[]string{"gil"}, nil, "warn"},

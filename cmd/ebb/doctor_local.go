@@ -10,25 +10,26 @@ import (
 	"os"
 	"time"
 
-	"ebb/broker/keys"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// certWarning is how long before its end a certificate is warned about.
+// certWarning is the remaining lifetime below which a certificate causes a
+// warning.
 const certWarning = 21 * 24 * time.Hour
 
 func (d *doctor) dataDir() {
 	info, err := os.Stat(d.cfg.DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.warn("data directory", d.cfg.DataDir+" does not exist yet", "`ebb serve` makes it")
+		d.warn("data directory", d.cfg.DataDir+" does not exist yet", "`ebb serve` creates it")
 		return
 	case err != nil:
 		d.fail("data directory", err.Error(), "check its owner and mode")
 		return
 	case info.Mode().Perm()&0o077 != 0:
-		d.fail("data directory", fmt.Sprintf("others can enter %s (mode %04o)", d.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+d.cfg.DataDir)
+		d.fail("data directory", fmt.Sprintf("other users can enter %s (mode %04o)", d.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+d.cfg.DataDir)
 		return
 	}
 	if err := wholeData(d.cfg); d.cfg.Database == "" && err != nil {
@@ -37,15 +38,15 @@ func (d *doctor) dataDir() {
 	}
 	d.ok("data directory", "%s, mode 0700", d.cfg.DataDir)
 	for _, name := range []string{operatorKey, approverKey} {
-		if _, err := keyfile.Read(d.c.keyPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.fail("local key "+name, err.Error(), "chmod 600, or remove the file so that `ebb serve` makes another")
+		if _, err := keyfile.Read((keyCommands{d.c}).keyPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.fail("local key "+name, err.Error(), "chmod 600, or remove the file so that `ebb serve` creates a new one")
 		}
 	}
 }
 
 func (d *doctor) signingKeys() {
 	if _, err := os.Stat(d.cfg.Signing.KeysDir); errors.Is(err, fs.ErrNotExist) {
-		d.warn("signing keys", "there are none yet", "`ebb serve` makes them")
+		d.warn("signing keys", "there are none yet", "`ebb serve` creates them")
 		return
 	}
 	dir, err := keys.Open(keysConfig(d.cfg))
@@ -60,7 +61,7 @@ func (d *doctor) signingKeys() {
 		}
 		age := now.Sub(k.ActiveFrom).Round(time.Hour)
 		if !k.RetireAt.IsZero() && now.After(k.RetireAt.Add(24*time.Hour)) {
-			d.warn("signing keys", fmt.Sprintf("%s has signed for %s and should have been replaced", k.KID, age), "is an ebb running? it rotates by itself; `ebb keys rotate` does it now")
+			d.warn("signing keys", fmt.Sprintf("%s has signed for %s and should have been replaced", k.KID, age), "check that an ebb is running, which rotates keys by itself, or run `ebb keys rotate`")
 			return
 		}
 		d.ok("signing keys", "%s (%s) has signed for %s", k.KID, k.Alg, age)
@@ -80,7 +81,7 @@ func (d *doctor) certificate() {
 		return
 	}
 	if info, err := os.Stat(d.cfg.TLS.Key); err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.warn("certificate", fmt.Sprintf("others can read %s (mode %04o)", d.cfg.TLS.Key, info.Mode().Perm()), "chmod 600 "+d.cfg.TLS.Key)
+		d.warn("certificate", fmt.Sprintf("other users can read %s (mode %04o)", d.cfg.TLS.Key, info.Mode().Perm()), "chmod 600 "+d.cfg.TLS.Key)
 	}
 	cert, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
@@ -89,18 +90,18 @@ func (d *doctor) certificate() {
 	}
 	if u, err := url.Parse(d.cfg.PublicURL); err == nil && u.Hostname() != "" {
 		if err := cert.VerifyHostname(u.Hostname()); err != nil {
-			d.fail("certificate", "it is not for "+u.Hostname(), "get one for the host of public_url")
+			d.fail("certificate", "the certificate is not valid for "+u.Hostname(), "get a certificate for the host of public_url")
 			return
 		}
 	}
 	left := time.Until(cert.NotAfter).Round(time.Hour)
 	switch {
 	case left <= 0:
-		d.fail("certificate", "it ended at "+cert.NotAfter.UTC().Format(time.RFC3339), "renew it")
+		d.fail("certificate", "it expired at "+cert.NotAfter.UTC().Format(time.RFC3339), "renew it")
 	case left < certWarning:
-		d.warn("certificate", fmt.Sprintf("it ends in %s", left), "renew it and restart ebb")
+		d.warn("certificate", fmt.Sprintf("it expires in %s", left), "renew it and restart ebb")
 	default:
-		d.ok("certificate", "good for %s", left)
+		d.ok("certificate", "valid for %s", left)
 	}
 }
 
@@ -122,9 +123,9 @@ func (d *doctor) policy() {
 	report := policy.RunTests(set, files)
 	switch {
 	case report.Failed > 0:
-		d.warn("policy", fmt.Sprintf("%d of %d golden tests fail", report.Failed, report.Failed+report.Passed), "`ebb policy test` says which")
+		d.warn("policy", fmt.Sprintf("%d of %d golden tests fail", report.Failed, report.Failed+report.Passed), "`ebb policy test` lists them")
 	case report.Passed == 0:
-		d.warn("policy", fmt.Sprintf("%d policies load, and no test holds them to account", set.Len()), "write *.test.yaml files beside them")
+		d.warn("policy", fmt.Sprintf("%d policies load, and none of them is tested", set.Len()), "add *.test.yaml files to policy_dir")
 	default:
 		d.ok("policy", "%d policies load, %d tests pass", set.Len(), report.Passed)
 	}

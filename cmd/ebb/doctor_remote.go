@@ -12,42 +12,43 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/redisstore"
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// How far clocks may be apart: proofs have 60 s, assertions 30 s.
+// Bounds of the difference between clocks. Proofs may be up to 60 s off,
+// assertions up to 30 s.
 const (
 	clockWarning = 5 * time.Second
 	clockFailure = 25 * time.Second
 )
 
-func (d *doctor) journal(ctx context.Context) {
+func (d *doctor) store(ctx context.Context) {
 	if d.cfg.Database == "" {
-		if _, err := os.Stat(journalFile(d.cfg)); errors.Is(err, fs.ErrNotExist) {
-			d.warn("journal", "there is no SQLite file yet", "`ebb serve` makes it")
+		if _, err := os.Stat(sqliteFile(d.cfg)); errors.Is(err, fs.ErrNotExist) {
+			d.warn("database", "there is no SQLite file yet", "`ebb serve` creates it")
 			return
 		}
 	}
-	state, err := sqlstore.MigrationStatus(ctx, journalConfig(d.cfg))
+	state, err := sqlstore.MigrationStatus(ctx, databaseConfig(d.cfg))
 	switch {
 	case err != nil:
-		d.failed("journal", err, "check database, its password, and that the server can be reached")
+		d.failed("database", err, "check database, its password, and that the server can be reached")
 	case len(state.Pending) > 0:
-		d.warn("journal", fmt.Sprintf("%d migration(s) are pending", len(state.Pending)), "`ebb migrate`, or restart ebb")
+		d.warn("database", fmt.Sprintf("%d migration(s) are pending", len(state.Pending)), "`ebb migrate`, or restart ebb")
 	default:
-		d.ok("journal", "reachable, schema %d", len(state.Applied))
+		d.ok("database", "reachable, schema %d", len(state.Applied))
 	}
 	if d.cfg.Database != "" {
-		d.apart("journal clock", "the database", func() (time.Time, error) { return sqlstore.ServerClock(ctx, journalConfig(d.cfg)) })
+		d.apart("database clock", "the database", func() (time.Time, error) { return sqlstore.ServerClock(ctx, databaseConfig(d.cfg)) })
 	}
 }
 
-// apart compares another clock with that of this machine. Nothing that ebb decides
-// is read off those clocks, but what people read beside each other is, and a
-// machine whose clock is wrong seldom has one that is wrong alone.
+// apart compares another clock with that of this machine. ebb decides nothing
+// by those clocks. But people compare their times, and if one clock is wrong
+// the clocks that ebb uses may be wrong too.
 func (d *doctor) apart(check, whose string, read func() (time.Time, error)) {
 	before := time.Now()
 	at, err := read()
@@ -60,41 +61,41 @@ func (d *doctor) apart(check, whose string, read func() (time.Time, error)) {
 		d.warn(check, fmt.Sprintf("this machine and %s are %s apart", whose, off), "set both clocks by NTP")
 		return
 	}
-	d.ok(check, "like this machine's")
+	d.ok(check, "agrees with this machine's")
 }
 
-func (d *doctor) ledger(ctx context.Context) {
+func (d *doctor) liveStore(ctx context.Context) {
 	if d.cfg.Embedded() {
 		if d.cfg.Database != "" {
-			d.warn("ledger", "it is in the process of ebb, and the journal can be shared", "run one ebb only, or set redis.addrs")
+			d.warn("live_store", "live state is kept in ebb's process, but the database can be shared by several", "run only one ebb, or set redis.addrs")
 			return
 		}
-		d.ok("ledger", "in the process of ebb")
+		d.ok("live_store", "live state is kept in ebb's process")
 		return
 	}
-	rc, err := ledgerConfig(d.cfg)
+	rc, err := liveStoreConfig(d.cfg)
 	if err != nil {
-		d.failed("ledger", err, "")
+		d.failed("live_store", err, "")
 		return
 	}
 	l, err := redisstore.New(ctx, rc)
 	if err != nil {
-		d.failed("ledger", err, "check redis.addrs, the password, and that the server can be reached")
+		d.failed("live_store", err, "check redis.addrs, the password, and that the server can be reached")
 		return
 	}
 	defer l.Close()
-	d.apart("ledger clock", "Redis", func() (time.Time, error) { return l.Clock(ctx) })
+	d.apart("live store clock", "Redis", func() (time.Time, error) { return l.Clock(ctx) })
 	if err := l.Check(ctx); errors.Is(err, broker.ErrLost) {
-		d.warn("ledger", "Redis holds no complete ledger", "ebb refills it when it starts; if ebb runs, look at its log")
+		d.warn("live_store", "the live state in Redis is incomplete", "ebb rebuilds it when it starts; if ebb is running, see its log")
 		return
 	} else if err != nil {
-		d.failed("ledger", err, "check Redis")
+		d.failed("live_store", err, "check Redis")
 		return
 	}
-	d.ok("ledger", "Redis answers, is new enough, and evicts nothing")
+	d.ok("live_store", "Redis answers, its version is supported, and evicts nothing")
 }
 
-// server looks at the ebb that runs, from the outside.
+// server checks the running ebb over HTTP.
 func (d *doctor) server(ctx context.Context) {
 	d.url = d.c.url
 	if d.url == "" {
@@ -134,11 +135,11 @@ func (d *doctor) get(ctx context.Context, path string) (*http.Response, []byte, 
 	return resp, body, err
 }
 
-// clock compares the server's Date with the clock of this machine.
+// clock compares the server's Date header with the clock of this machine.
 func (d *doctor) clock(resp *http.Response) {
 	at, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		d.warn("clock", "the server sends no Date", "is a proxy removing it?")
+		d.warn("clock", "the server sends no Date", "check whether a proxy removes the header")
 		return
 	}
 	// Date has whole seconds.
@@ -149,14 +150,14 @@ func (d *doctor) clock(resp *http.Response) {
 	case apart > clockWarning:
 		d.warn("clock", fmt.Sprintf("this machine and the server are %s apart", apart), "set both clocks by NTP")
 	default:
-		d.ok("clock", "like the server's")
+		d.ok("clock", "agrees with the server's")
 	}
 }
 
 func (d *doctor) dependencies(resp *http.Response, body []byte) {
 	var ready readyAnswer
 	if err := json.Unmarshal(body, &ready); err != nil {
-		d.fail("readiness", "what answers is not an ebb", "check --url")
+		d.fail("readiness", "the response is not from an ebb", "check --url")
 		return
 	}
 	for _, x := range ready.Dependencies {
@@ -166,7 +167,7 @@ func (d *doctor) dependencies(resp *http.Response, body []byte) {
 	}
 	down := ready.down()
 	if len(down) > 0 || resp.StatusCode != http.StatusOK {
-		d.fail("readiness", "down: "+strings.Join(down, "; "), "the log of the server says why")
+		d.fail("readiness", "down: "+strings.Join(down, "; "), "see the log of the server")
 		return
 	}
 	d.ok("readiness", "%d dependencies are up", len(ready.Dependencies))
@@ -179,27 +180,27 @@ func (d *doctor) metadata(ctx context.Context) {
 		JWKS   string `json:"jwks_uri"`
 	}
 	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(body, &m) != nil {
-		d.fail("metadata", "the server's metadata cannot be read", "is a proxy in between that hides /.well-known/?")
+		d.fail("metadata", "the server's metadata cannot be read", "check whether a proxy blocks /.well-known/")
 		return
 	}
 	if m.Issuer != d.url {
-		d.fail("metadata", "the server calls itself "+m.Issuer+", not "+d.url, "use that URL, or set public_url to what clients use")
+		d.fail("metadata", "the server's issuer is "+m.Issuer+", not "+d.url, "use that URL, or set public_url to what clients use")
 		return
 	}
 	resp, body, err = d.get(ctx, strings.TrimPrefix(m.JWKS, d.url))
 	if err != nil || resp.StatusCode != http.StatusOK {
-		d.fail("metadata", "the key set "+m.JWKS+" cannot be read", "is a proxy in between that hides it?")
+		d.fail("metadata", "the key set "+m.JWKS+" cannot be read", "check whether a proxy blocks it")
 		return
 	}
 	set, err := jose.ParseJWKS(body)
 	if err != nil || len(set.Keys()) == 0 {
-		d.fail("metadata", "the key set holds no usable key", "look at the log of the server")
+		d.fail("metadata", "the key set holds no usable key", "see the log of the server")
 		return
 	}
 	d.ok("metadata", "issuer %s, %d key(s) published", m.Issuer, len(set.Keys()))
 }
 
-// entrance tries the key that the other commands use.
+// entrance tries the local key, which the other commands use.
 func (d *doctor) entrance(ctx context.Context) {
 	saved := d.c.url
 	d.c.url = d.url
@@ -211,12 +212,12 @@ func (d *doctor) entrance(ctx context.Context) {
 	}
 	_, err = o.Policy(ctx)
 	if exitOf(err) == exitUnavailable {
-		d.fail("local key", "ebb could not judge it: "+explain(err), "mend what `readiness` names first, then run it again")
+		d.fail("local key", "ebb could not check the key: "+explain(err), "fix the failed `readiness` check first, then run the command again")
 		return
 	}
 	if err != nil {
 		d.warn("local key", explain(err), "register the key for its principal, or name another with --key")
 		return
 	}
-	d.ok("local key", "it gets in")
+	d.ok("local key", "ebb accepts it")
 }

@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"strconv"
 
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// door makes the server and its listener.
+// door creates the HTTP server and its listeners.
 func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error) {
 	n.server = web.NewServer(h, web.Limits{}, s.Log)
 	if n.server.TLSConfig, err = serverTLS(s.TLS); err != nil {
@@ -24,7 +24,7 @@ func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error)
 	n.server.BaseContext = func(net.Listener) context.Context { return requests }
 	if n.listener == nil {
 		if n.listener, err = web.ListenTCP(ctx, s.Listen); err != nil {
-			return fail("cannot listen: "+err.Error(), "stop what uses the address, or set listen (EBB_LISTEN)")
+			return fail("listen: "+err.Error(), "stop the process that uses the address, or set listen (EBB_LISTEN)")
 		}
 	}
 	n.listener = web.Capped(n.listener, web.Conns(0.5))
@@ -34,8 +34,9 @@ func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error)
 	return n.openSocket(ctx, s.Config)
 }
 
-// openSocket listens on the unix socket too. Nothing there is encrypted: nobody
-// but the kernel is between the two ends, and it says who the other one is.
+// openSocket also listens on the Unix socket. Its connections are not
+// encrypted, because they do not leave the kernel, which also names the peer's
+// process.
 func (n *node) openSocket(ctx context.Context, c config.Config) error {
 	if c.ListenUnix == "" {
 		return nil
@@ -45,19 +46,19 @@ func (n *node) openSocket(ctx context.Context, c config.Config) error {
 		return fmt.Errorf("listen_unix_mode: %w", err)
 	}
 	if n.socket, err = web.ListenUnix(ctx, c.ListenUnix, fs.FileMode(mode)); err != nil {
-		return fail("cannot listen on the unix socket: "+err.Error(), "stop what uses it, or set listen_unix (EBB_LISTEN_UNIX) to a path in a directory that only ebb's user can write to")
+		return fail("listen on the Unix socket: "+err.Error(), "stop the process that uses it, or set listen_unix (EBB_LISTEN_UNIX) to a path in a directory that only ebb's user can write to")
 	}
 	return nil
 }
 
-// address is the public URL. A port that the system chooses is bound at once,
-// because the URL names it.
+// address returns the public URL. A port chosen by the system is bound at once,
+// because the URL contains it.
 func (n *node) address(ctx context.Context, c config.Config) (string, error) {
 	addr := c.Listen
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil && port == "0" {
 		l, err := web.ListenTCP(ctx, c.Listen)
 		if err != nil {
-			return "", fail("cannot listen: "+err.Error(), "set listen (EBB_LISTEN) to an address of this machine")
+			return "", fail("listen: "+err.Error(), "set listen (EBB_LISTEN) to an address of this machine")
 		}
 		n.listener, addr = l, l.Addr().String()
 	}

@@ -9,20 +9,20 @@ import (
 	"os"
 	"path/filepath"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/broker/owndir"
-	"ebb/broker/transcript"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web"
-	"ebb/web/api"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/owndir"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
 )
 
-// boxShare is what connections of boxes, and those to upstreams for them, may take of all
-// descriptors: the API and the stores have the rest.
+// boxShare is the share of all file descriptors that connections of sandboxes
+// and to their upstreams may use. The rest is left to the API and the stores.
 const boxShare = 0.25
 
-// openEgress makes the proxy that sandboxes get out by, and what opens boxes for it.
+// openEgress creates the egress proxy and the manager of its endpoints.
 func (n *node) openEgress(ctx context.Context, s settings) error {
 	if !s.Egress.Enabled {
 		return nil
@@ -32,7 +32,7 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 		return err
 	}
 	listen := s.Listen
-	if n.listener != nil { // a port that the system chose
+	if n.listener != nil { // a port chosen by the system
 		listen = n.listener.Addr().String()
 	}
 	proxy, err := egress.New(egress.Config{
@@ -47,20 +47,21 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	n.boxes, err = egress.NewBoxes(egress.BoxConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Key: n.dir.Ring().Derive("egress-ca"), Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
+	n.boxes, err = egress.NewEndpoints(egress.EndpointsConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Key: n.dir.Ring().Derive("egress-ca"), Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
 	if err != nil {
 		return fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a directory that only ebb's user can write to")
 	}
 	n.closers = append(n.closers, n.boxes.Close)
 	if err := n.boxes.Kernel(); err != nil {
-		s.Log.WarnContext(ctx, "no box of this machine can be opened: it does not say in which network namespace a peer is; it takes Linux 6.11, or egress.identity: socket", "error", err)
+		s.Log.WarnContext(ctx, "no egress endpoint can be opened for sandboxes on this machine: the kernel does not report the network namespace of a peer; use Linux 6.11 or newer, or egress.identity: socket", "error", err)
 	}
 	n.broker.Cut(n.boxes)
 	return nil
 }
 
-// openTranscripts opens those that there are, or that rules want. Without rules those that are
-// left of earlier ones are still read and erased.
+// openTranscripts opens the transcript store if rules are configured or the
+// store exists. Without rules the transcripts of earlier rules can still be
+// read and erased.
 func (n *node) openTranscripts(s settings) error {
 	dir := filepath.Join(s.DataDir, "transcripts")
 	if _, err := os.Lstat(dir); err != nil && len(s.Egress.TranscriptRules) == 0 {
@@ -69,17 +70,18 @@ func (n *node) openTranscripts(s settings) error {
 	store, err := transcript.Open(transcript.Config{Dir: dir, Bytes: int64(s.Egress.TranscriptsMiB) << 20, Keep: s.Egress.TranscriptsKeep, Now: s.Now})
 	switch {
 	case errors.Is(err, owndir.ErrShared):
-		return fail(err.Error(), "give "+dir+" to ebb's user alone, mode 0700, or move it away: it is made anew")
+		return fail(err.Error(), "make "+dir+" accessible to ebb's user only (mode 0700), or move it away; ebb then creates a new one")
 	case err != nil:
-		return fail(err.Error(), "see that "+dir+" can be read and written, and that its disk has room")
+		return fail(err.Error(), "check that "+dir+" can be read and written, and that its disk has free space")
 	}
 	n.transcripts = store
 	n.closers = append(n.closers, store.Close)
 	return nil
 }
 
-// boxesDir is where sockets of boxes are. The path of a socket is short, so that a data
-// directory far down has its boxes in a temporary one.
+// boxesDir is the directory of the sockets of egress endpoints. A socket path
+// is limited to about 100 bytes, so ebb uses a temporary directory if the data
+// directory's path is too long.
 func (n *node) boxesDir(c config.Config) (string, error) {
 	dir := c.Egress.Dir
 	if dir == "" {
@@ -96,7 +98,8 @@ func (n *node) boxesDir(c config.Config) (string, error) {
 	return dir, nil
 }
 
-// upstreamRoots are the CAs of this machine and those of a file; nil = the former alone.
+// upstreamRoots returns the CAs of this machine and those of file, or nil
+// without a file: the machine's alone.
 func upstreamRoots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -110,12 +113,13 @@ func upstreamRoots(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, &failure{exitUsage, "egress.ca_file: " + file + " holds no certificate", "write CA certificates to it, as PEM"}
+		return nil, &failure{exitUsage, "egress.ca_file: " + file + " contains no certificate", "write CA certificates to it, as PEM"}
 	}
 	return pool, nil
 }
 
-// ownPlaces is where ebb itself listens, whatever private_hosts says of that address.
+// ownPlaces returns the addresses on which ebb listens itself. Egress never
+// connects there, even if private_hosts allows it.
 func ownPlaces(listen string) []netip.AddrPort {
 	if ap, err := netip.ParseAddrPort(listen); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())}
@@ -123,7 +127,7 @@ func ownPlaces(listen string) []netip.AddrPort {
 	return nil
 }
 
-// apiBoxes is n.boxes without a nil that is not nil.
+// apiBoxes returns n.boxes, and an untyped nil if that is nil.
 func (n *node) apiBoxes() api.Boxes {
 	if n.boxes == nil {
 		return nil

@@ -16,22 +16,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// farFlags say what a way out on this machine is like.
+// egressCommand implements ebb egress.
+type egressCommand struct{ *cli }
+
+// farFlags describe the egress endpoint on this machine.
 type farFlags struct {
 	tool, dir, listen, ca, namespace string
 	anybody                          bool
 }
 
-// farBox is what `ebb egress` prints when the way out is open.
+// farBox is the output of `ebb egress` once the egress endpoint is open.
 type farBox struct {
-	broker.Box
-	Socket string `json:"socket,omitempty"` // here
+	wire.Box
+	Socket string `json:"socket,omitempty"` // on this machine
 	Listen string `json:"listen,omitempty"`
 	CAFile string `json:"ca_file"`
 }
@@ -49,26 +53,29 @@ var farColumns = []out.Column[farBox]{
 func newEgress(c *cli) *cobra.Command {
 	var f farFlags
 	cmd := &cobra.Command{
-		Use: "egress TASK", Short: "Be the way out of a sandbox on a machine where ebb is not", Args: cobra.ExactArgs(1),
-		Long: `Open a way out for a sandbox of TASK on this machine, and hand its connections on to an ebb
-on another, until the task ends. No credential comes here: ebb adds them to the requests.
-The ebb has to carry such boxes (egress.remote). 'ebb run' does this by itself.
+		Use: "egress TASK", Short: "Run the egress endpoint of a sandbox on a machine without ebb", Args: cobra.ExactArgs(1),
+		Long: `Open an egress endpoint for a sandbox of TASK on this machine, and forward its
+connections to an ebb on another machine, until the task ends. No credential reaches
+this machine: ebb adds credentials to the requests. That ebb must allow remote
+sandboxes (egress.remote). 'ebb run' does the same by itself.
 
-With --dir the way out is a unix socket, and who connects is asked of the kernel:
---network-namespace says which processes are the sandbox. With --anybody whoever reaches
-the socket is; keep it to the sandbox then, as by a volume of its container alone.
+With --dir the endpoint is a Unix socket. With --network-namespace the kernel confirms
+that a connection comes from that network namespace, which is the sandbox's. With
+--anybody every process that can connect to the socket counts as the sandbox; make it
+reachable from the sandbox only, for example in a volume of its container.
 
-With --listen it is a port of loopback, for a sidecar: every user and process of its network
-namespace is in the sandbox then, which --anybody says that you know. On a machine that
-others use it is nobody's sandbox. Tools take it as HTTPS_PROXY, and trust the CA of --ca.`,
+With --listen the endpoint is a port of loopback, for a sidecar. Every user and process
+of the network namespace then counts as the sandbox, and --anybody is required to
+confirm it. Do not use it on a machine with other users. Tools use the port as
+HTTPS_PROXY and must trust the CA in the file --ca.`,
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.tool, "tool", "", "tool that it is for; default: any of the task")
-	fl.StringVar(&f.dir, "dir", "", "`directory` (0700) in which the socket is made, in a directory of its own")
+	fl.StringVar(&f.tool, "tool", "", "tool that may use the endpoint; default: every tool of the task")
+	fl.StringVar(&f.dir, "dir", "", "`directory` (mode 0700) in which a new directory with the socket is created")
 	fl.StringVar(&f.namespace, "network-namespace", "", "with --dir: `path` of the sandbox's network namespace, like /proc/PID/ns/net")
-	fl.BoolVar(&f.anybody, "anybody", false, "whoever reaches the socket or the port is the sandbox")
+	fl.BoolVar(&f.anybody, "anybody", false, "every process that can connect to the socket or port counts as the sandbox")
 	fl.StringVar(&f.listen, "listen", "", "`address` of loopback with a port, like 127.0.0.1:3128")
-	fl.StringVar(&f.ca, "ca", "", "`file` for the certificate of the CA that the sandbox has to trust, PEM")
+	fl.StringVar(&f.ca, "ca", "", "`file` to write with the CA certificate that the sandbox must trust, PEM")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -77,7 +84,7 @@ others use it is nobody's sandbox. Tools take it as HTTPS_PROXY, and trust the C
 		if err != nil {
 			return err
 		}
-		return c.egressFar(cmd.Context(), o, args[0], f)
+		return egressCommand{c}.egressFar(cmd.Context(), o, args[0], f)
 	})
 	return c.output(c.remote(cmd))
 }
@@ -87,28 +94,29 @@ func (f *farFlags) check() error {
 	case f.ca == "":
 		return usage("--ca is missing", "name a file that the sandbox can read, like --ca /run/ebb/ca.pem")
 	case (f.dir == "") == (f.listen == ""):
-		return usage("it takes either --dir or --listen", "--dir for a socket, --listen for a port of loopback")
+		return usage("exactly one of --dir and --listen is required", "--dir for a socket, --listen for a port of loopback")
 	case f.listen != "" && (f.namespace != "" || !f.anybody):
-		return usage("whoever reaches a port of loopback is the sandbox: every user and process of this network namespace", "run it in the network namespace of the sandbox and say so with --anybody, or take --dir with --network-namespace")
+		return usage("with --listen every user and process of this network namespace counts as the sandbox", "run the command in the sandbox's network namespace and add --anybody, or use --dir with --network-namespace")
 	case f.dir != "" && (f.namespace == "") != f.anybody:
-		return usage("who is the sandbox?", "say it with --network-namespace, like /proc/PID/ns/net, or with --anybody")
+		return usage("exactly one of --network-namespace and --anybody is required", "name the sandbox with --network-namespace, like /proc/PID/ns/net, or use --anybody")
 	}
 	if f.listen != "" {
 		if at, err := netip.ParseAddrPort(f.listen); err != nil || !at.Addr().IsLoopback() {
-			return usage("--listen "+f.listen+" is no port of loopback", "write it like 127.0.0.1:3128: what others reach would be no sandbox's")
+			return usage("--listen "+f.listen+" is not a port of loopback", "write it like 127.0.0.1:3128; other machines must not reach the endpoint")
 		}
 	}
 	return nil
 }
 
-// egressFar opens the box, prints what it is, and serves until its task or ctx ends.
-func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, f farFlags) (err error) {
+// egressFar opens the endpoint, prints it, and serves until its task or ctx
+// ends.
+func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID string, f farFlags) (err error) {
 	place, err := f.place()
 	if err != nil {
 		return err
 	}
 	defer place.close()
-	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: f.tool, Identity: broker.BoxByRunner}}
+	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: f.tool, Identity: wire.BoxByRunner}}
 	if err := e.open(ctx, taskID); err != nil {
 		return err
 	}
@@ -116,7 +124,7 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
-		if _, cerr := o.CloseBox(end, b); cerr != nil && !client.IsKind(cerr, broker.NotFound) && !client.IsKind(cerr, broker.Conflict) {
+		if _, cerr := o.CloseBox(end, b); cerr != nil && !client.IsKind(cerr, wire.KindNotFound) && !client.IsKind(cerr, wire.KindConflict) {
 			err = errors.Join(err, cerr)
 		}
 	}()
@@ -129,7 +137,7 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 		return errors.Join(err, l.Close())
 	}
 	if err := replaceFile(f.ca, ca, 0o644); err != nil {
-		return errors.Join(fail("the certificate cannot be written: "+err.Error(), otherCA), l.Close())
+		return errors.Join(fail("write the CA certificate: "+err.Error(), otherCA), l.Close())
 	}
 	if err := out.One(c.stdout, c.format, farColumns, shown); err != nil {
 		return errors.Join(err, l.Close())
@@ -138,18 +146,18 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	defer over(nil)
 	go watchTask(served, o, taskID, over)
 	log := slog.New(slog.NewTextHandler(c.stderr, nil))
-	carrier := egress.Carrier{
+	carrier := egress.Forwarder{
 		Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 			conn, err := e.dial(ctx)
 			if err != nil && !errors.Is(err, egress.ErrBusy) {
-				if t, terr := o.Task(served, taskID); isOver(t, terr) { // ctx may be over by now
+				if t, terr := o.Task(served, taskID); isOver(t, terr) { // ctx may have ended
 					over(broker.ErrTaskClosed)
 				}
 			}
 			return conn, err
 		},
 		Failed: func(err error) {
-			log.WarnContext(ctx, "a connection of the box could not be handed on", "error", err)
+			log.WarnContext(ctx, "a connection of the sandbox could not be forwarded", "error", err)
 		},
 	}
 	err = carrier.Serve(served, l)
@@ -162,27 +170,28 @@ func (c *cli) egressFar(ctx context.Context, o *client.Operator, taskID string, 
 	return err
 }
 
-// certificateOf is the certificate of a box's CA, and nothing else that ebb may have sent: it becomes a file
-// that the sandbox trusts.
-func certificateOf(b broker.Box) ([]byte, error) {
+// certificateOf returns the certificate of the endpoint's CA. It refuses any
+// other content in b.CA, because the result becomes a file that the sandbox
+// trusts.
+func certificateOf(b wire.Box) ([]byte, error) {
 	block, rest := pem.Decode([]byte(b.CA))
 	if block != nil && block.Type == "CERTIFICATE" && len(block.Headers) == 0 && len(bytes.TrimSpace(rest)) == 0 {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.IsCA {
 			return pem.EncodeToMemory(block), nil
 		}
 	}
-	return nil, fail("what ebb names as the CA of the box is no certificate of one", "check that --url is your ebb's")
+	return nil, fail("the ca that ebb returned is not exactly one CA certificate", "check that --url is your ebb's")
 }
 
-// isOver reports whether what ebb says of a task is that it is over.
-func isOver(t broker.Task, err error) bool {
-	return err == nil && t.State == broker.TaskClosed || client.IsKind(err, broker.NotFound)
+// isOver reports whether ebb says that a task has ended.
+func isOver(t wire.Task, err error) bool {
+	return err == nil && t.State == wire.TaskClosed || client.IsKind(err, wire.KindNotFound)
 }
 
-// closeTime is for how long the end waits until ebb has heard of it.
+// closeTime is the timeout for telling ebb that the endpoint is closed.
 const closeTime = 5 * time.Second
 
-// watchTask ends what is served when the task is over.
+// watchTask polls the task, and calls over when it has ended.
 func watchTask(ctx context.Context, o *client.Operator, taskID string, over context.CancelCauseFunc) {
 	for {
 		t, err := o.Task(ctx, taskID)
@@ -200,7 +209,8 @@ func watchTask(ctx context.Context, o *client.Operator, taskID string, over cont
 
 const watchEvery = 5 * time.Second
 
-// replaceFile writes a file whole, or not at all: who reads it meanwhile reads the one before.
+// replaceFile replaces a file atomically: a reader sees the whole old or the
+// whole new content.
 func replaceFile(path string, text []byte, mode os.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+strings.TrimPrefix(filepath.Base(path), ".")+"-")
 	if err != nil {

@@ -14,21 +14,22 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// farBed is a whole ebb that carries boxes of other machines, a runner of it, and another.
+// farBed is an ebb that accepts sandboxes on other machines, its runner, and
+// another runner.
 type farBed struct {
 	*embedded
 	keys map[string]jose.Signer
-	task broker.Task
+	task wire.Task
 }
 
 func newFarBed(t *testing.T) *farBed {
@@ -47,7 +48,7 @@ func newFarBed(t *testing.T) *farBed {
 		}
 	})
 	b := &farBed{embedded: e, keys: keys}
-	b.task, _, err = b.as(t, "runner").OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	b.task, _, err = b.as(t, "runner").OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +64,17 @@ func (b *farBed) as(t *testing.T, id string) *client.Operator {
 	return o
 }
 
-// TestServeCarriesFarBoxes: a box on another machine is led by its runner's connections, of the runner
-// alone, until its task ends.
+// TestServeCarriesFarBoxes: a sandbox on another machine uses the connections
+// of its runner, and no other runner can open them, until its task ends.
 func TestServeCarriesFarBoxes(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.OpenBox(t.Context(), b.task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
-	if err != nil || box.Socket != "" || box.State != broker.BoxOpen {
+	box, err := runner.OpenBox(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
+	if err != nil || box.Socket != "" || box.State != wire.BoxOpen {
 		t.Fatal(box, err)
 	}
-	if _, err := b.as(t, "other").ConnectBox(t.Context(), box); !client.IsKind(err, broker.NotFound) {
+	if _, err := b.as(t, "other").ConnectBox(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "ebb-far-")
@@ -81,14 +82,14 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	door, err := egress.NewDoor(dir, box, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, coreBox(box), broker.BoxBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Carrier{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.ConnectBox(ctx, box) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.ConnectBox(ctx, box) }}.Serve(ctx, door)
 	}()
 	defer func() {
 		cancel()
@@ -107,7 +108,7 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 		all, err := io.ReadAll(c)
 		return string(all), err == nil
 	}
-	for range 3 { // each is a connection of its own
+	for range 3 { // each on a connection of its own
 		if out, ended := said(); !ended || !strings.Contains(out, b.task.ID) {
 			t.Errorf("%q, ended: %v", out, ended)
 		}
@@ -122,7 +123,7 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 	if _, err := idle.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection outlives its task")
 	}
-	if _, err := runner.ConnectBox(t.Context(), box); !client.IsKind(err, broker.NotFound) {
+	if _, err := runner.ConnectBox(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("after the end: %v", err)
 	}
 	if out, _ := said(); !strings.Contains(out, " 503 ") {
@@ -130,13 +131,14 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 	}
 }
 
-// TestConnectHostile: what is not exactly a request to go over to the box's way out is not, and takes
-// no place of the box's.
+// TestConnectHostile: a request that is not exactly the upgrade to the
+// sandbox's egress endpoint is refused, and does not count against the
+// endpoint's connections.
 func TestConnectHostile(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.OpenBox(t.Context(), b.task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	box, err := runner.OpenBox(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ func TestConnectHostile(t *testing.T) {
 		all, _ := io.ReadAll(in)
 		return res, string(all)
 	}
-	for range 2 { // more often than there are places
+	for range 2 { // more than the endpoint's maximum
 		for _, head := range []string{
 			"", "Connection: Upgrade\r\n", "Upgrade: ebb-egress\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Connection: close, Upgrade\r\nUpgrade: ebb-egress\r\n",
 			upgrade + "Upgrade: ebb-egress\r\n", "Connection: Upgrade\r\nUpgrade: ebb-egress, h2c\r\n", upgrade + "Content-Length: 1\r\n", upgrade + "Transfer-Encoding: chunked\r\n",
@@ -183,7 +185,8 @@ func TestConnectHostile(t *testing.T) {
 			if announced := strings.Contains(head, "Content-Length") || strings.Contains(head, "chunked"); announced {
 				body = "0\r\n\r\n"
 			}
-			// Who has sent a body that nobody reads may find the connection reset before the answer.
+			// After a body that the server does not read the connection may be reset
+			// before the response.
 			if res, out := send(proof(), head, body); res == nil && body == "" || res != nil && res.StatusCode != http.StatusBadRequest {
 				t.Errorf("%q: %v %s", head, res, out)
 			}
@@ -196,7 +199,7 @@ func TestConnectHostile(t *testing.T) {
 	if res, out := send(used, upgrade, ""); res == nil || res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a proof that is used up: %v %q", res, out)
 	}
-	for range 10 { // more often than there are places
+	for range 10 { // more than the endpoint's maximum
 		if res, out := send(proof(), upgrade, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); res != nil && strings.Contains(out, b.task.ID) {
 			t.Errorf("who speaks before it may was heard: %v %q", res, out)
 		}
@@ -212,7 +215,7 @@ func TestConnectHostile(t *testing.T) {
 	}
 }
 
-// accessToken is a principal's, as its client sends it.
+// accessToken gets a token of a principal, like its client.
 func (b *farBed) accessToken(t *testing.T, id string) provider.Secret {
 	t.Helper()
 	var sent string

@@ -6,28 +6,32 @@ import (
 	"os"
 	"path/filepath"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// farPlace is where the way out of a box will be. It is looked at before the box is opened, so that a
-// typing error is on no record.
+// farPlace is the checked place of an egress endpoint on this machine. It is
+// checked before the endpoint is opened at ebb, so that a typing error leaves
+// no entry in the audit log.
 type farPlace struct {
 	listener net.Listener // with --listen
 
 	dir string // with --dir
 
-	// The sandbox's network namespace, nil with --anybody, and its inode. It is open until this process is
-	// done, so that its number is nobody else's meanwhile.
+	// pinned is the sandbox's network namespace, nil with --anybody, and
+	// namespace its inode. The file stays open until the command ends, so that
+	// the kernel cannot reuse the inode number.
 	pinned    *os.File
 	namespace uint64
 }
 
-// place looks at what the flags say, which check has found in order.
+// place checks the paths and the address that the flags name. check must have
+// accepted the flags.
 func (f *farFlags) place() (*farPlace, error) {
 	if err := mayHold(f.ca); err != nil {
-		return nil, fail("the certificate cannot be written: "+err.Error(), otherCA)
+		return nil, fail("write the CA certificate: "+err.Error(), otherCA)
 	}
 	if f.listen != "" {
 		l, err := net.Listen("tcp", f.listen)
@@ -36,28 +40,29 @@ func (f *farFlags) place() (*farPlace, error) {
 		}
 		return &farPlace{listener: l}, nil
 	}
-	p := &farPlace{dir: filepath.Clean(f.dir)} // of what ends in a slash Lstat follows a link
+	p := &farPlace{dir: filepath.Clean(f.dir)} // with a trailing slash Lstat would follow a link
 	if err := ownPlace(p.dir); err != nil {
 		return nil, err
 	}
 	if f.namespace == "" {
 		return p, nil
 	}
-	err := egress.KernelKnows()
+	err := egress.CheckKernel()
 	if err != nil {
-		return nil, fail(err.Error(), "take a newer kernel, or --anybody with a socket that nobody else reaches")
+		return nil, fail(err.Error(), "use a newer kernel, or --anybody with a socket that only the sandbox can reach")
 	}
 	if p.pinned, p.namespace, err = egress.OpenNamespace(f.namespace); err != nil {
-		return nil, fail(err.Error(), "name the network namespace of a process of the sandbox that lives, like /proc/PID/ns/net")
+		return nil, fail(err.Error(), "name the network namespace of a running process of the sandbox, like /proc/PID/ns/net")
 	}
 	return p, nil
 }
 
-// otherCA is what to do where the certificate cannot be written.
-const otherCA = "name a file in a directory that can be written to with --ca"
+// otherCA is the next step if the certificate cannot be written.
+const otherCA = "name a file in a writable directory with --ca"
 
-// mayHold refuses a path at which replaceFile would fail, where that can be seen: what is mounted there, or
-// is somebody else's, it does not.
+// mayHold refuses a path at which replaceFile would fail, as far as it can be
+// tested: it does not detect a mount point, or a file that another user owns in
+// a sticky directory.
 func mayHold(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.New(path + " is a directory")
@@ -69,15 +74,16 @@ func mayHold(path string) error {
 	return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
 }
 
-// doorAdvice is what to do about an error of NewDoor: advice, unless what ebb said is the cause.
+// doorAdvice returns the next step for an error of NewListener: advice, unless
+// the error is in ebb's response.
 func doorAdvice(err error, advice string) string {
-	if errors.Is(err, egress.ErrBoxID) {
+	if errors.Is(err, egress.ErrEndpointID) {
 		return "check that --url is your ebb's"
 	}
 	return advice
 }
 
-// close may come after a listener was closed by what served it.
+// close releases the place. The listener may have been closed before.
 func (p *farPlace) close() {
 	if p.listener != nil {
 		_ = p.listener.Close()
@@ -87,20 +93,21 @@ func (p *farPlace) close() {
 	}
 }
 
-// ownPlace refuses a directory, of a clean path, that is not of this user alone, or has no room for the
-// path of a socket.
+// ownPlace refuses a directory that other users can access, or whose path is
+// too long for a socket in it. dir must be a clean path.
 func ownPlace(dir string) error {
 	if err := ownAlone(dir, os.Lstat, 0o077); err != nil {
-		return fail(err.Error(), "name a directory of this user with --dir, of mode 0700 and no link, and mount what is made in it into the sandbox")
+		return fail(err.Error(), "name a directory of this user with --dir, with mode 0700 and not a symbolic link, and mount the directory created in it into the sandbox")
 	}
 	if !config.FitsSocket(dir) {
-		return fail(dir+" is too long for the path of a socket in it", "name a directory with a shorter path with --dir")
+		return fail(dir+" is too long: a socket in it would exceed the limit of a socket path", "name a directory with a shorter path with --dir")
 	}
 	return nil
 }
 
-// farDoor is what the connections of the sandbox come by. Its end is also that of the place's listener.
-func (c *cli) farDoor(b broker.Box, f farFlags, p *farPlace) (net.Listener, farBox, error) {
+// farDoor returns the listener for the connections of the sandbox. Closing it
+// also closes the listener of the place.
+func (c egressCommand) farDoor(b wire.Box, f farFlags, p *farPlace) (net.Listener, farBox, error) {
 	shown := farBox{Box: b, CAFile: f.ca}
 	if p.listener != nil {
 		shown.Listen = p.listener.Addr().String()
@@ -110,13 +117,13 @@ func (c *cli) farDoor(b broker.Box, f farFlags, p *farPlace) (net.Listener, farB
 	if p.pinned != nil {
 		by = broker.BoxByKernel
 	}
-	door, err := egress.NewDoor(p.dir, b, by, c.strangers())
+	door, err := egress.NewListener(p.dir, coreBox(b), by, runReport(c).strangers())
 	if err != nil {
-		return nil, shown, fail("the socket cannot be made: "+err.Error(), doorAdvice(err, "see that --dir can be written to and has room"))
+		return nil, shown, fail("create the socket: "+err.Error(), doorAdvice(err, "check that --dir is writable and has free space"))
 	}
 	if p.pinned != nil {
 		if err := door.Register(p.namespace); err != nil {
-			return nil, shown, errors.Join(fail(err.Error(), "name the namespace of the sandbox with --network-namespace"), door.Close())
+			return nil, shown, errors.Join(fail(err.Error(), "name the sandbox's network namespace with --network-namespace"), door.Close())
 		}
 	}
 	shown.Socket = door.Socket()

@@ -16,14 +16,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
-// egress is `ebb egress` of a task, which ends when it has said what it is.
+// egress runs `ebb egress` for a task, and stops it after its output.
 func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBox)) error {
 	t.Helper()
 	f.ca = cmp.Or(f.ca, filepath.Join(t.TempDir(), "ca.pem"))
@@ -40,7 +40,7 @@ func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBo
 		said(x)
 		cancel()
 	})}
-	return c.egressFar(ctx, b.as(t, "runner"), taskID, f)
+	return (egressCommand{c}).egressFar(ctx, b.as(t, "runner"), taskID, f)
 }
 
 type writer func([]byte)
@@ -50,10 +50,10 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// boxes is how many of an ebb are on the record.
+// boxes returns how many egress endpoints the audit log of an ebb has.
 func (b *farBed) boxes(t *testing.T) (n int) {
 	t.Helper()
-	for e, err := range b.node.journal.Entries(t.Context(), broker.EntryFilter{Kind: "box."}) {
+	for e, err := range b.node.store.Entries(t.Context(), broker.EntryFilter{Kind: "box."}) {
 		if err != nil {
 			t.Fatal(e, err)
 		}
@@ -62,7 +62,8 @@ func (b *farBed) boxes(t *testing.T) (n int) {
 	return n
 }
 
-// farDir makes a directory of this user alone, whatever the umask says, with a path that is short.
+// farDir creates a directory of this user alone, whatever the umask, with a
+// short path.
 func farDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e")
@@ -76,7 +77,7 @@ func farDir(t *testing.T) string {
 	return dir
 }
 
-// below makes a directory of a mode in another.
+// below creates a directory with a mode inside of another.
 func below(t *testing.T, dir, name string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -86,14 +87,15 @@ func below(t *testing.T, dir, name string, mode os.FileMode) string {
 	return path
 }
 
-// badPlace is a place that is refused, and words of why.
+// badPlace is a place that is refused, and a part of the error.
 type badPlace struct {
 	name  string
 	flags farFlags
 	words string
 }
 
-// refuses shows that nothing is opened at a place, nothing made below dir, and nothing on the record.
+// refuses checks that no endpoint is opened at a place, no file is created
+// below dir, and no audit entry is written.
 func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
 	t.Helper()
 	for _, x := range places {
@@ -110,8 +112,8 @@ func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
 	}
 }
 
-// TestEgressPlace: a place that would be no sandbox's own is refused, each for its own reason and with what
-// to do, before a box is opened: nothing is on the record.
+// TestEgressPlace: a place that others could use is refused with its own error
+// and next step, before an endpoint is opened: the audit log has no entry.
 func TestEgressPlace(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
@@ -127,10 +129,10 @@ func TestEgressPlace(t *testing.T) {
 	socket := func(path string) farFlags { return farFlags{dir: path, anybody: true} }
 	hostile := []badPlace{
 		{"no directory", socket(filepath.Join(dir, "none")), "no such file"},
-		{"a file", socket(file), "is no directory"},
-		{"a link", socket(link), "is a link"},
-		{"a link, by what it leads to", socket(link + "/"), "is a link"},
-		{"a link, by what is in it", socket(link + "/."), "is a link"},
+		{"a file", socket(file), "is not a directory"},
+		{"a link", socket(link), "is a symbolic link"},
+		{"a link, by what it leads to", socket(link + "/"), "is a symbolic link"},
+		{"a link, by what is in it", socket(link + "/."), "is a symbolic link"},
 		{"others may look", socket(below(t, dir, "look", 0o755)), "(mode 0755)"},
 		{"others may enter", socket(below(t, dir, "enter", 0o701)), "(mode 0701)"},
 		{"the group may look", socket(below(t, dir, "group", 0o750)), "(mode 0750)"},
@@ -139,12 +141,12 @@ func TestEgressPlace(t *testing.T) {
 		{"a port that is taken", farFlags{listen: taken.Addr().String(), anybody: true}, "address already in use"},
 		{"a certificate in no directory", farFlags{dir: dir, anybody: true, ca: filepath.Join(dir, "none", "ca.pem")}, "no such file"},
 		{"a certificate that is a directory", farFlags{dir: dir, anybody: true, ca: dir}, "is a directory"},
-		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "no port of loopback"},
+		{"a port of all", farFlags{listen: "0.0.0.0:0", anybody: true}, "is not a port of loopback"},
 	}
 	b.refuses(t, dir, hostile)
 }
 
-// TestEgressPlaceOfSomebodyElse: ... nor is a directory that is another user's taken.
+// TestEgressPlaceOfSomebodyElse: ... and so is a directory of another user.
 func TestEgressPlaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -155,13 +157,14 @@ func TestEgressPlaceOfSomebodyElse(t *testing.T) {
 	if err := os.Chown(other, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
-	b.refuses(t, dir, []badPlace{{"somebody else's", farFlags{dir: other, anybody: true}, "is somebody else's"}})
+	b.refuses(t, dir, []badPlace{{"somebody else's", farFlags{dir: other, anybody: true}, "belongs to another user"}})
 }
 
-// TestEgressPlaceOfNamespaces: ... nor is a file taken that is no network namespace, or ebb's own one.
+// TestEgressPlaceOfNamespaces: ... and so is a file that is not a network
+// namespace, or is ebb's own.
 func TestEgressPlaceOfNamespaces(t *testing.T) {
 	t.Parallel()
-	if err := egress.KernelKnows(); err != nil {
+	if err := egress.CheckKernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	}
 	b, dir := newFarBed(t), farDir(t)
@@ -172,19 +175,19 @@ func TestEgressPlaceOfNamespaces(t *testing.T) {
 	namespace := func(path string) farFlags { return farFlags{dir: dir, namespace: path} }
 	b.refuses(t, dir, []badPlace{
 		{"no namespace", namespace("/proc/0/ns/net"), "no such file"},
-		{"a plain file", namespace(file), "is no network namespace"},
-		{"a pipe", namespace(fifo), "is no network namespace"},
-		{"a directory", namespace(dir), "is no network namespace"},
-		{"a namespace of processes", namespace("/proc/self/ns/pid"), "is no network namespace"},
-		{"its own namespace", namespace("/proc/self/ns/net"), "in itself"},
+		{"a plain file", namespace(file), "is not a network namespace"},
+		{"a pipe", namespace(fifo), "is not a network namespace"},
+		{"a directory", namespace(dir), "is not a network namespace"},
+		{"a namespace of processes", namespace("/proc/self/ns/pid"), "is not a network namespace"},
+		{"its own namespace", namespace("/proc/self/ns/net"), "of this process itself"},
 	})
 	if n := descriptors(t, file); n != 0 {
 		t.Errorf("%d descriptors are left of what was refused", n)
 	}
 }
 
-// TestEgressPlaceIsTaken: what is in order is taken, up to the longest path, and given back at the end, also
-// where ebb opens no box.
+// TestEgressPlaceIsTaken: a valid place is accepted, up to the longest path,
+// and released at the end, also if ebb opens no endpoint.
 func TestEgressPlaceIsTaken(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
@@ -198,7 +201,7 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 	if b.boxes(t) == 0 {
 		t.Error("no box is on the record")
 	}
-	var at string // of an address that nothing else here connects from
+	var at string // address from which no other client connects
 	if err := b.egress(t, b.task.ID, farFlags{listen: "127.0.0.87:0", anybody: true}, func(x farBox) { at = x.Listen }); err != nil || at == "" {
 		t.Fatal(at, err)
 	}
@@ -212,12 +215,12 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 	_ = l.Close()
 }
 
-// TestEgressNamespace: another network namespace is held for as long as the way out is there, so that no
-// other gets its number.
+// TestEgressNamespace: the sandbox's network namespace is held while the
+// endpoint is open, so that its inode number is not reused.
 func TestEgressNamespace(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
-	if door, err := egress.NewDoor(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxByKernel, nil); err != nil {
+	if door, err := egress.NewListener(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxByKernel, nil); err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	} else if err := door.Close(); err != nil {
 		t.Fatal(err)
@@ -237,7 +240,8 @@ func TestEgressNamespace(t *testing.T) {
 	}
 }
 
-// otherNamespace is the network namespace of a process that has one of its own, and how a link says it.
+// otherNamespace returns the network namespace of a process in a new one, and
+// the text of its link in /proc.
 func otherNamespace(t *testing.T) (path, link string) {
 	t.Helper()
 	cmd := exec.Command("sleep", "3600")
@@ -257,7 +261,8 @@ func otherNamespace(t *testing.T) (path, link string) {
 	return path, link
 }
 
-// descriptors is how many this process has of what a link of /proc says.
+// descriptors counts the descriptors of this process whose link in /proc has a
+// text.
 func descriptors(t *testing.T, of string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// A whole ebb opens boxes over its API, to the runner of the task alone, and they end
-// with the task.
+// An ebb opens egress endpoints over its API, only for the runner of the task,
+// and closes them with the task.
 func TestServeOpensBoxes(t *testing.T) {
 	t.Parallel()
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}, {ID: "other", Roles: []broker.Role{broker.RoleRunner}}})
@@ -39,15 +39,15 @@ func TestServeOpensBoxes(t *testing.T) {
 		return o
 	}
 	runner := as("runner")
-	task, _, err := runner.OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	task, _, err := runner.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as("other").OpenBox(t.Context(), task.ID, broker.BoxSpec{}); !client.IsKind(err, broker.NotFound) {
+	if _, err := as("other").OpenBox(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
-	box, err := runner.OpenBox(t.Context(), task.ID, broker.BoxSpec{Tool: "git"})
-	if err != nil || box.State != broker.BoxOpen || box.Tool != "git" {
+	box, err := runner.OpenBox(t.Context(), task.ID, wire.BoxSpec{Tool: "git"})
+	if err != nil || box.State != wire.BoxOpen || box.Tool != "git" {
 		t.Fatal(box, err)
 	}
 	if got, err := runner.RegisterBox(t.Context(), box, 7); err != nil || got.ID != box.ID {
@@ -62,11 +62,11 @@ func TestServeOpensBoxes(t *testing.T) {
 	if out, err := io.ReadAll(c); err != nil || !strings.Contains(string(out), task.ID) {
 		t.Errorf("%q, %v", out, err)
 	}
-	second, err := runner.OpenBox(t.Context(), task.ID, broker.BoxSpec{})
+	second, err := runner.OpenBox(t.Context(), task.ID, wire.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := runner.CloseBox(t.Context(), second); err != nil || got.State != broker.BoxClosed {
+	if got, err := runner.CloseBox(t.Context(), second); err != nil || got.State != wire.BoxClosed {
 		t.Error(got, err)
 	}
 	if _, err := runner.Complete(t.Context(), task.ID); err != nil {
@@ -81,7 +81,8 @@ func TestServeOpensBoxes(t *testing.T) {
 	}
 }
 
-// Boxes can be switched off, and whoever asks for one is told so.
+// Egress can be disabled, and a request to open an endpoint is then refused
+// with the reason.
 func TestServeWithoutEgress(t *testing.T) {
 	t.Parallel()
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
@@ -101,11 +102,11 @@ func TestServeWithoutEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := o.OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	task, _, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.OpenBox(t.Context(), task.ID, broker.BoxSpec{}); !client.IsKind(err, broker.Conflict) || !strings.Contains(err.Error(), "egress.enabled") {
+	if _, err := o.OpenBox(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindConflict) || !strings.Contains(err.Error(), "egress.enabled") {
 		t.Errorf("a box of an ebb without egress: %v", err)
 	}
 }

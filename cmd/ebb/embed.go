@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// embedding describes an ebb that lives as long as one command.
+// embedding configures an ebb that runs inside one command.
 type embedding struct {
 	Environ   []string // EBB_ variables of the configuration, for real stores
 	People    []broker.PrincipalConfig
@@ -24,10 +24,10 @@ type embedding struct {
 	Policy    fs.FS            // nil = the starter policy
 	Now       func() time.Time // nil = time.Now
 	Log       *slog.Logger     // nil = silent
-	Resolver  egress.Resolver  // of names that sandboxes go to; nil = the machine's
+	Resolver  egress.Resolver  // resolves upstreams of sandboxes; nil = the machine's resolver
 }
 
-// embedded is a running one.
+// embedded is an ebb that runs inside one command.
 type embedded struct {
 	node *node
 	url  string
@@ -58,7 +58,7 @@ func embed(ctx context.Context, b embedding) (_ *embedded, err error) {
 	if b.Log == nil {
 		b.Log = quiet()
 	}
-	e.node, err = wire(ctx, settings{Config: cfg, Log: b.Log, Principals: b.People, Policy: b.Policy, Now: b.Now, Resolver: b.Resolver})
+	e.node, err = assemble(ctx, settings{Config: cfg, Log: b.Log, Principals: b.People, Policy: b.Policy, Now: b.Now, Resolver: b.Resolver})
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func embed(ctx context.Context, b embedding) (_ *embedded, err error) {
 	return e, nil
 }
 
-// end stops it and removes what it wrote.
+// end stops the ebb and removes its directory.
 func (e *embedded) end() error {
 	e.stop()
 	return errors.Join(<-e.done, os.RemoveAll(e.dir))
 }
 
-// publicKeys verify its record.
+// publicKeys returns the keys that verify the audit log of this ebb.
 func (e *embedded) publicKeys() (jose.KeySet, error) {
 	return jose.ParseJWKS(e.node.broker.JWKS())
 }

@@ -10,27 +10,30 @@ import (
 	"sync"
 	"syscall"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// endpoint leads from the socket of a sandbox, which is this process's, to its ebb. A restart of ebb ends the
-// box there: then endpoint opens it anew, with the CA that the sandbox trusts.
+// endpoint forwards the connections of a sandbox from a socket of this process
+// to ebb. A restart of ebb closes the endpoint there; endpoint then opens it
+// again with the same ID, and so with the CA that the sandbox trusts.
 type endpoint struct {
 	o    *client.Operator
-	spec broker.BoxSpec
-	// find checks the socket that ebb names, and opens its directory; nil = ebb is on another machine.
+	spec wire.BoxSpec
+	// find checks the socket that ebb returned and opens its directory; nil = ebb
+	// is on another machine.
 	find func(socket string) (*os.File, error)
 
 	mu        sync.Mutex
-	box       broker.Box
-	opened    int           // how often
-	namespace uint64        // of the sandbox, where ebb asks the kernel; 0 = not known yet
-	to        *net.UnixConn // to box.Socket; nil = there is none
+	box       wire.Box
+	opened    int           // how many times the endpoint was opened
+	namespace uint64        // of the sandbox, if it was registered at ebb; 0 = not yet
+	to        *net.UnixConn // to box.Socket; nil = not connected
 }
 
-// open opens the box at ebb, or opens it anew.
+// open opens the endpoint at ebb, also again after a restart of ebb.
 func (e *endpoint) open(ctx context.Context, taskID string) error {
 	spec := e.spec
 	spec.ID = e.box.ID
@@ -46,7 +49,7 @@ func (e *endpoint) open(ctx context.Context, taskID string) error {
 	return nil
 }
 
-// register says which network namespace is the sandbox's.
+// register tells ebb the network namespace of the sandbox.
 func (e *endpoint) register(ctx context.Context, namespace uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +60,7 @@ func (e *endpoint) register(ctx context.Context, namespace uint64) error {
 	return nil
 }
 
-// connect connects to where an ebb on this machine takes connections.
+// connect connects to the socket of an ebb on this machine.
 func (e *endpoint) connect(ctx context.Context) error {
 	dir, err := e.find(e.box.Socket)
 	if err != nil {
@@ -72,7 +75,8 @@ func (e *endpoint) connect(ctx context.Context) error {
 	return nil
 }
 
-// pass passes a connection to an ebb on this machine, as egress.Carrier wants it.
+// pass passes a connection to an ebb on this machine. It implements
+// egress.Forwarder's Pass.
 func (e *endpoint) pass(ctx context.Context, c *net.UnixConn) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,11 +99,12 @@ func (e *endpoint) pass(ctx context.Context, c *net.UnixConn) error {
 	return err
 }
 
-// dial connects to the box at an ebb on another machine, as egress.Carrier wants it.
+// dial connects to the endpoint at an ebb on another machine. It implements
+// egress.Forwarder's Dial.
 func (e *endpoint) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	box, opened := e.now()
 	conn, err := e.o.ConnectBox(ctx, box)
-	if client.IsKind(err, broker.NotFound) { // that ebb is gone, or the task is over
+	if client.IsKind(err, wire.KindNotFound) { // ebb was restarted, or the task has ended
 		if box, err = e.anew(ctx, opened); err == nil {
 			conn, err = e.o.ConnectBox(ctx, box)
 		}
@@ -107,31 +112,33 @@ func (e *endpoint) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return conn, restarting(err)
 }
 
-func (e *endpoint) now() (broker.Box, int) {
+func (e *endpoint) now() (wire.Box, int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.box, e.opened
 }
 
-// anew opens the box anew, unless another connection has done so since it was opened for the n-th time.
-func (e *endpoint) anew(ctx context.Context, n int) (broker.Box, error) {
+// anew opens the endpoint again, unless another connection has done so since
+// the n-th time it was opened.
+func (e *endpoint) anew(ctx context.Context, n int) (wire.Box, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.opened == n {
 		if err := e.open(ctx, e.box.TaskID); err != nil {
-			return broker.Box{}, err
+			return wire.Box{}, err
 		}
 	}
 	return e.box, nil
 }
 
-// restarting wraps egress.ErrBusy around an error of an ebb that is busy, stopping or starting.
+// restarting wraps an error in egress.ErrBusy if ebb is busy, stopping or
+// starting.
 func restarting(err error) error {
 	if err == nil {
 		return nil
 	}
 	p, answered := errors.AsType[*client.Problem](err)
-	soon := answered && (p.Kind == broker.Unavailable || p.Kind == broker.TooMany || p.Kind == broker.InvalidProof || p.Status >= 500)
+	soon := answered && (p.Kind == wire.KindUnavailable || p.Kind == wire.KindTooMany || p.Kind == wire.KindInvalidProof || p.Status >= 500)
 	for _, gone := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, os.ErrNotExist, io.EOF, io.ErrUnexpectedEOF} {
 		soon = soon || !answered && errors.Is(err, gone)
 	}
@@ -139,4 +146,12 @@ func restarting(err error) error {
 		return fmt.Errorf("%w: %w", egress.ErrBusy, err)
 	}
 	return err
+}
+
+// coreBox converts a box for the parts of egress that run in this process.
+func coreBox(b wire.Box) broker.Box {
+	return broker.Box{
+		ID: b.ID, TaskID: b.TaskID, Tool: b.Tool, Socket: b.Socket, CA: b.CA,
+		Identity: broker.BoxIdentity(b.Identity), State: broker.BoxState(b.State), ExpiresAt: b.ExpiresAt,
+	}
 }

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// TestExitCodes holds the documented codes.
+// TestExitCodes checks the documented exit codes.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -27,18 +27,18 @@ func TestExitCodes(t *testing.T) {
 		{fail("x", "y"), exitFailure},
 		{fmt.Errorf("wrapped: %w", usage("x", "y")), exitUsage},
 		{config.Problems{{Key: "a"}}, exitUsage},
-		{&client.Problem{Kind: broker.Denied}, exitRefused},
-		{&client.Problem{Kind: broker.Forbidden}, exitRefused},
-		{&client.Problem{Kind: broker.Unauthenticated}, exitRefused},
-		{&client.Problem{Kind: broker.InvalidScope}, exitRefused},
-		{&client.Problem{Kind: broker.AskRequired}, exitPending},
-		{&client.Problem{Kind: broker.Pending}, exitPending},
-		{&client.Problem{Kind: broker.ExpiredRequest}, exitPending},
-		{&client.Problem{Kind: broker.Unavailable}, exitUnavailable},
-		{&client.Problem{Kind: broker.TooMany}, exitUnavailable},
+		{&client.Problem{Kind: wire.KindDenied}, exitRefused},
+		{&client.Problem{Kind: wire.KindForbidden}, exitRefused},
+		{&client.Problem{Kind: wire.KindUnauthenticated}, exitRefused},
+		{&client.Problem{Kind: wire.KindInvalidScope}, exitRefused},
+		{&client.Problem{Kind: wire.KindAskRequired}, exitPending},
+		{&client.Problem{Kind: wire.KindPending}, exitPending},
+		{&client.Problem{Kind: wire.KindExpiredRequest}, exitPending},
+		{&client.Problem{Kind: wire.KindUnavailable}, exitUnavailable},
+		{&client.Problem{Kind: wire.KindTooMany}, exitUnavailable},
 		{&client.Problem{Status: 502}, exitUnavailable},
-		{&client.Problem{Kind: broker.NotFound, Status: 404}, exitFailure},
-		{&client.Problem{Kind: broker.Conflict, Status: 409}, exitFailure},
+		{&client.Problem{Kind: wire.KindNotFound, Status: 404}, exitFailure},
+		{&client.Problem{Kind: wire.KindConflict, Status: 409}, exitFailure},
 		{&net.OpError{Op: "dial", Err: errors.New("refused")}, exitUnavailable},
 		{context.DeadlineExceeded, exitUnavailable},
 		{errors.New("anything"), exitFailure},
@@ -49,8 +49,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestHelpForEveryCommand walks the whole tree: every command says what it does
-// and answers --help, and no command's help panics on a flag.
+// TestHelpForEveryCommand walks the whole command tree: every command has a
+// description and supports --help, and no flag makes help panic.
 func TestHelpForEveryCommand(t *testing.T) {
 	t.Parallel()
 	var paths [][]string
@@ -83,7 +83,8 @@ func TestHelpForEveryCommand(t *testing.T) {
 	}
 }
 
-// TestHelpOnNoCommand: what is no command has no help, not that of the one above it either.
+// TestHelpOnNoCommand: help for an unknown command is an error, not the help of
+// its parent.
 func TestHelpOnNoCommand(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{{"ingress", "--help"}, {"leases", "shw", "-h"}, {"--help", "ingress"}} {
@@ -95,8 +96,9 @@ func TestHelpOnNoCommand(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatNext runs commands into their most usual errors: each has a
-// line that begins with an arrow, or is an answer of the server.
+// TestErrorsSayWhatNext runs commands into their most frequent errors: each
+// names the next step in a line that begins with an arrow, or is a response of
+// the server.
 func TestErrorsSayWhatNext(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

@@ -7,13 +7,13 @@ import (
 	"net"
 	"net/http"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// exit is how the process ends.
+// exit is the exit code of the process.
 type exit int
 
 // Exit codes; documented in `ebb --help`.
@@ -26,7 +26,7 @@ const (
 	exitUnavailable exit = 5
 )
 
-// failure is an error that knows its exit code and what to do next.
+// failure is an error with an exit code and the next step for the user.
 type failure struct {
 	code exit
 	said string
@@ -35,10 +35,10 @@ type failure struct {
 
 func (f *failure) Error() string { return f.said }
 
-// usage is the user's mistake.
+// usage is an error that the user's input caused.
 func usage(said, next string) error { return &failure{exitUsage, said, next} }
 
-// fail is everything else that a command finds by itself.
+// fail is every other error that the command detects itself.
 func fail(said, next string) error { return &failure{exitFailure, said, next} }
 
 // exitOf maps an error to an exit code.
@@ -57,12 +57,12 @@ func exitOf(err error) exit {
 		return exitFailure
 	}
 	switch p.Kind {
-	case broker.Denied, broker.Forbidden, broker.StepUpRequired, broker.Unauthenticated, broker.InvalidGrant, broker.InvalidEvidence, broker.InvalidProof,
-		broker.InvalidScope, broker.InvalidTarget, broker.InvalidDetails, "invalid_token", "insufficient_scope":
+	case wire.KindDenied, wire.KindForbidden, wire.KindStepUpRequired, wire.KindUnauthenticated, wire.KindInvalidGrant, wire.KindInvalidEvidence, wire.KindInvalidProof,
+		wire.KindInvalidScope, wire.KindInvalidTarget, wire.KindInvalidDetails, "invalid_token", "insufficient_scope":
 		return exitRefused
-	case broker.Pending, broker.SlowDown, broker.ExpiredRequest, broker.AskRequired:
+	case wire.KindPending, wire.KindSlowDown, wire.KindExpiredRequest, wire.KindAskRequired:
 		return exitPending
-	case broker.Unavailable, broker.TooMany:
+	case wire.KindUnavailable, wire.KindTooMany:
 		return exitUnavailable
 	}
 	if p.Status >= http.StatusInternalServerError {
@@ -71,14 +71,14 @@ func exitOf(err error) exit {
 	return exitFailure
 }
 
-// distrusted reports a server whose certificate was refused.
+// distrusted reports whether the server's certificate was rejected.
 func distrusted(err error) bool {
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	return ok
 }
 
-// explain is an error for a person. What a server said is drawn, not obeyed;
-// our own lists of problems keep their lines.
+// explain formats an error for a person. Control characters in a server's text
+// are escaped; a list of configuration problems keeps its lines.
 func explain(err error) string {
 	if ps, ok := errors.AsType[config.Problems](err); ok {
 		return ps.Error()
@@ -89,7 +89,7 @@ func explain(err error) string {
 	return out.Line(err.Error())
 }
 
-// nextStep says what to do about err.
+// nextStep returns the next step for err, "" if the error already names it.
 func nextStep(err error, code exit) string {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.next
@@ -98,25 +98,25 @@ func nextStep(err error, code exit) string {
 		return "" // each has its own remedy
 	}
 	p, answered := errors.AsType[*client.Problem](err)
-	if answered && p.Advice != nil && !p.Advice.WouldAllow.Empty() {
-		return "this much needs nobody: --scope \"" + p.Advice.WouldAllow.String() + "\""
+	if answered && p.Advice != nil && p.Advice.WouldAllow != "" {
+		return "this scope needs no approval: --scope \"" + p.Advice.WouldAllow + "\""
 	}
-	if answered && p.Kind == broker.StepUpRequired && p.Page != "" {
+	if answered && p.Kind == wire.KindStepUpRequired && p.Page != "" {
 		return "approve it at " + p.Page
 	}
 	if answered && p.Detail != "" {
-		return "" // the answer's own sentence says it
+		return "" // the detail says it already
 	}
 	if distrusted(err) {
-		return "name the CA of ebb's certificate with --ca-file or EBB_CA_FILE; is --url what the certificate is for?"
+		return "name the CA of ebb's certificate with --ca-file or EBB_CA_FILE, and check that --url has the certificate's host name"
 	}
 	switch code {
 	case exitUsage:
-		return "`ebb help` and `ebb COMMAND --help` show the words"
+		return "see `ebb help` and `ebb COMMAND --help`"
 	case exitUnavailable:
-		return "is `ebb serve` running there? `ebb doctor` looks; --url or EBB_URL names another ebb"
+		return "check that `ebb serve` is running (`ebb doctor`), or name another ebb with --url or EBB_URL"
 	case exitPending:
-		return "a person has to decide: `ebb requests list`, or wait with --wait"
+		return "the request needs an approval: see `ebb requests list`, or wait for it with --wait"
 	}
-	return "`ebb doctor` checks the deployment"
+	return "run `ebb doctor` to check the deployment"
 }

@@ -11,32 +11,45 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// served is an ebb of its own on a data directory.
+// served is an ebb in a process of its own, with a data directory.
 type served struct {
 	t    *testing.T
 	bin  string
 	data string
+	env  []string // in addition to the variables of each
 	cmd  *exec.Cmd
 }
 
-func serveOn(t *testing.T, data string) *served {
+func serveOn(t *testing.T, data string, env ...string) *served {
 	t.Helper()
-	s := &served{t: t, bin: buildBinary(t), data: data}
+	s := &served{t: t, bin: buildBinary(t), data: data, env: env}
+	t.Cleanup(func() { s.kill() })
+	s.start()
+	return s
+}
+
+// start starts ebb, and returns when it is ready.
+func (s *served) start() {
+	s.t.Helper()
 	s.cmd = s.command("serve")
 	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
 	s.until("ready", func() bool { code, _ := s.run("health"); return code == 0 })
-	return s
+}
+
+// kill ends ebb like kill -9.
+func (s *served) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
 }
 
 func (s *served) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(s.bin, args...)
-	cmd.Env = []string{"HOME=" + filepath.Dir(s.data), "EBB_DATA_DIR=" + s.data, "EBB_LISTEN=127.0.0.1:0", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append([]string{"HOME=" + filepath.Dir(s.data), "EBB_DATA_DIR=" + s.data, "EBB_LISTEN=127.0.0.1:0", "PATH=" + os.Getenv("PATH")}, s.env...)
 	return cmd
 }
 
@@ -71,7 +84,8 @@ func (s *served) readyz() (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// What does not answer is not healthy: an ebb that was stopped, and one that was killed.
+// ebb is not healthy after it was stopped or killed, because it does not
+// respond.
 func TestHealthOfADeadEbb(t *testing.T) {
 	t.Parallel()
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
@@ -90,8 +104,9 @@ func TestHealthOfADeadEbb(t *testing.T) {
 	}
 }
 
-// A full disk under the data directory: /readyz is 503 and says why, so do health and doctor, with
-// no other advice; /livez is 200. When there is room again it is ready again by itself.
+// With a full disk under the data directory /readyz is 503 and names the cause,
+// and so do health and doctor, without other remedies; /livez is 200. When
+// space is free ebb becomes ready again by itself.
 func TestHealthOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -114,7 +129,7 @@ func TestHealthOnAFullDisk(t *testing.T) {
 	}
 	s.until("/readyz says that the disk is full", func() bool {
 		code, body := s.readyz()
-		return code == http.StatusServiceUnavailable && strings.Contains(body, `"name":"journal","state":"down","reason":"the disk is full`)
+		return code == http.StatusServiceUnavailable && strings.Contains(body, `"name":"database","state":"down","reason":"the disk is full`)
 	})
 	if code, text := s.run("health"); code != 1 || !strings.Contains(text, "the disk is full") {
 		t.Errorf("ebb health: exit code %d\n%s", code, text)

@@ -13,16 +13,16 @@ func newHold(c *cli) *cobra.Command {
 		Use: "hold", Short: "Hold a control connection, as a sandbox", Args: cobra.NoArgs,
 		Long: `Hold a control connection, as a sandbox, until the task ends.
 
-Started beside the agent and in its sandbox, it is the sandbox's sign of life: when
-it dies with the sandbox, and nothing of it is back within --grace, the task ends
-and every credential with it. ebb being restarted ends nothing.`,
+Start it beside the agent and in its sandbox: the connection shows that the sandbox
+is running. If the connection breaks and is not back within --grace, the task ends
+and every credential of it is revoked. A restart of ebb does not count as a break.`,
 	}
-	cmd.Flags().DurationVar(&grace, "grace", 10*time.Second, "how long the sandbox may take to come back, 0 to 60s")
+	cmd.Flags().DurationVar(&grace, "grace", 10*time.Second, "how long the connection may be broken, 0 to 60s")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if grace < 0 || grace > time.Minute || grace%time.Second != 0 {
-			return usage("--grace is not a number of seconds from 0 to 60s", "write it like 10s")
+			return usage("--grace must be a whole number of seconds from 0 to 60s", "write it like 10s")
 		}
-		s, _, err := c.sandbox(cmd, &t)
+		s, _, err := tokenCommands{c}.sandbox(cmd, &t)
 		if err != nil {
 			return err
 		}

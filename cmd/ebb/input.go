@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// parseScopes reads the values of --scope: each may hold several.
+// parseScopes parses the values of --scope. Each may contain several scopes.
 func parseScopes(list []string) (scopes.Set, error) {
 	set, err := scopes.ParseSet(strings.Join(list, " "))
 	if err != nil {
@@ -27,11 +27,11 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// maxInput is above any token, query or key that is read whole.
+// maxInput is the maximum size in bytes of a token, query or key.
 const maxInput = 64 << 10
 
-// input reads a small text that the user named, without the white space around it;
-// - is standard input.
+// input reads a short text from the named file, or from standard input if name
+// is -, and trims white space.
 func (c *cli) input(name string, limit int64) (string, error) {
 	var in io.Reader = c.stdin
 	if name != "-" {
@@ -47,7 +47,7 @@ func (c *cli) input(name string, limit int64) (string, error) {
 		return "", fail(err.Error(), "name a readable file")
 	}
 	if int64(len(text)) > limit {
-		return "", usage(fmt.Sprintf("the input is larger than %d KiB", limit>>10), "it is not what was meant: name the right file")
+		return "", usage(fmt.Sprintf("the input is larger than %d KiB", limit>>10), "name the right file")
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// named is a file and a function of it, as docs/invariants.md writes them.
+// named matches a file and a function in it, as docs/invariants.md writes them.
 var named = regexp.MustCompile("`([a-z0-9_/]+\\.go)` `([A-Za-z0-9_]+)`")
 
-// TestInvariants reads docs/invariants.md, the page that says where each invariant is
-// enforced and which tests fail without that: what it names must be there, so that neither
-// a check nor the test that holds it goes unnoticed.
+// TestInvariants checks docs/invariants.md, which lists where each invariant is
+// enforced and which tests fail without it: the named files and functions must
+// exist.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")

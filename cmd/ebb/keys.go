@@ -9,13 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
 )
+
+// keyCommands holds the sub-commands of ebb keys.
+type keyCommands struct{ *cli }
 
 // keyLine is one signing key of the server.
 type keyLine struct {
@@ -37,11 +40,11 @@ var keyColumns = []out.Column[keyLine]{
 }
 
 func newKeys(c *cli) *cobra.Command {
-	return c.group("keys", "Signing keys of the server, and keys for clients", c.keysList(), c.keysRotate(), c.keysRevoke(), c.keysNew())
+	return c.group("keys", "Manage signing keys of the server; create keys for clients", keyCommands{c}.keysList(), keyCommands{c}.keysRotate(), keyCommands{c}.keysRevoke(), keyCommands{c}.keysNew())
 }
 
-// openKeys opens the server's key directory; it never makes one.
-func (c *cli) openKeys() (*keys.Dir, error) {
+// openKeys opens the server's key directory. It does not create one.
+func (c keyCommands) openKeys() (*keys.Dir, error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func keysConfig(cfg config.Config) keys.Config {
 	}}
 }
 
-func (c *cli) keysList() *cobra.Command {
+func (c keyCommands) keysList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the signing keys of the server on this machine", Args: cobra.NoArgs}
 	cmd.RunE = c.do(func(*cobra.Command, []string) error {
 		dir, err := c.openKeys()
@@ -86,10 +89,10 @@ func keyLines(ring *keys.Ring, now time.Time) []keyLine {
 	return lines
 }
 
-func (c *cli) keysRotate() *cobra.Command {
+func (c keyCommands) keysRotate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Make the next signing key now", Args: cobra.NoArgs,
-		Long: "Make the next signing key now. It signs after signing.lead, so that verifiers have\nseen it. A running ebb picks it up within a minute; nothing has to be restarted.",
+		Use: "rotate", Short: "Create the next signing key now", Args: cobra.NoArgs,
+		Long: "Create the next signing key now. It signs after signing.lead, so that verifiers can\nfetch it first. A running ebb uses it within one minute, without a restart.",
 	}
 	cmd.RunE = c.do(func(*cobra.Command, []string) error {
 		dir, err := c.openKeys()
@@ -105,13 +108,13 @@ func (c *cli) keysRotate() *cobra.Command {
 	return c.output(cmd)
 }
 
-func (c *cli) keysNew() *cobra.Command {
+func (c keyCommands) keysNew() *cobra.Command {
 	var alg, id string
 	cmd := &cobra.Command{
-		Use: "new FILE", Short: "Make a client's private key and print its public JWK for `principals[].keys`", Args: cobra.ExactArgs(1),
+		Use: "new FILE", Short: "Create a client's private key and print its public JWK for `principals[].keys`", Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&alg, "alg", string(jose.ES256), "ES256 or EdDSA")
-	cmd.Flags().StringVar(&id, "client-id", "", "principal that the key belongs to; kept in the file")
+	cmd.Flags().StringVar(&id, "client-id", "", "principal of the key; stored in the file")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		key, err := client.NewKey(jose.Alg(alg))
 		if err != nil {
@@ -123,7 +126,7 @@ func (c *cli) keysNew() *cobra.Command {
 		}
 		err = keyfile.Write(args[0], keyfile.File{ClientID: id, Key: key})
 		if errors.Is(err, fs.ErrExist) {
-			return usage(args[0]+" exists and is left alone", "choose another name")
+			return usage(args[0]+" already exists", "choose another name")
 		}
 		if err != nil {
 			return fail(err.Error(), "choose a directory that this user can write to")
@@ -134,8 +137,8 @@ func (c *cli) keysNew() *cobra.Command {
 	return cmd
 }
 
-// publicKey is the public half, named by its RFC 7638 thumbprint, which is what
-// ebb's clients send as kid.
+// publicKey returns the public key with its RFC 7638 thumbprint as kid, which
+// ebb's clients send.
 func publicKey(s jose.Signer) (jose.Key, error) {
 	kid, err := jose.Thumbprint(s.Public())
 	if err != nil {
@@ -152,9 +155,9 @@ func publicJWK(s jose.Signer) ([]byte, error) {
 	return jose.MarshalPublicJWK(key)
 }
 
-// localPublicKeys are the keys of the server on this machine: those in use and
-// those that are forgotten, so that its whole record can be proved.
-func (c *cli) localPublicKeys() ([]jose.Key, error) {
+// localPublicKeys returns the public keys of the server on this machine,
+// including retired ones, so that the whole audit log can be verified.
+func (c keyCommands) localPublicKeys() ([]jose.Key, error) {
 	dir, err := c.openKeys()
 	if err != nil {
 		return nil, err
@@ -162,5 +165,5 @@ func (c *cli) localPublicKeys() ([]jose.Key, error) {
 	return dir.Public()
 }
 
-// keyPath is where a local key is.
-func (c *cli) keyPath(name string) string { return filepath.Join(c.dataDir(), name) }
+// keyPath is the path of a local key.
+func (c keyCommands) keyPath(name string) string { return filepath.Join(c.dataDir(), name) }

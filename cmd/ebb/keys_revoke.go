@@ -4,30 +4,30 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/durability"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/keys"
-	"ebb/cmd/ebb/internal/out"
 )
 
-func (c *cli) keysRevoke() *cobra.Command {
+func (c keyCommands) keysRevoke() *cobra.Command {
 	var since, reason string
 	cmd := &cobra.Command{
-		Use: "revoke KID", Short: "Give up a signing key that others may have", Args: cobra.ExactArgs(1),
-		Long: `Give up a signing key that others may have. Run it on the machine of ebb serve, with
-its configuration, while every ebb of that key directory is stopped.
+		Use: "revoke KID", Short: "Revoke a signing key that may be compromised", Args: cobra.ExactArgs(1),
+		Long: `Revoke a signing key that may be compromised. Run the command on the machine of ebb
+serve, with its configuration, while every ebb of that key directory is stopped.
 
-It puts on the audit log (key.revoked) from when on signatures of the key do not count,
-removes its private half and keeps the public one. A new key signs at once. Every token
-that the old key signed is refused. The next checkpoint is by the new key and covers
-every chain, so that the audit log stays provable.`,
+It writes to the audit log (key.revoked) from when on signatures of the key are not
+accepted, deletes the private key and keeps the public one. A new key signs at once.
+Every token that the old key signed is refused. The next checkpoint is signed by the
+new key and covers every chain, so that the audit log can still be verified.`,
 	}
-	cmd.Flags().StringVar(&since, "since", "", "since when others may have it (RFC 3339); default: since it was made")
-	cmd.Flags().StringVar(&reason, "reason", "", "why; it goes on the audit log")
+	cmd.Flags().StringVar(&since, "since", "", "time since which the key may be compromised (RFC 3339); default: since it was created")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) (err error) {
 		cfg, err := c.loadConfig()
 		if err != nil {
@@ -44,7 +44,7 @@ every chain, so that the audit log stays provable.`,
 		if err := n.openData(cfg); err != nil {
 			return err
 		}
-		if n.journal, err = n.openJournal(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
+		if n.store, err = n.openDatabase(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
 			return err
 		}
 		if err := n.openKeys(cmd.Context(), cfg); err != nil {
@@ -55,8 +55,9 @@ every chain, so that the audit log stays provable.`,
 			return err
 		}
 		now := n.now()
-		// On the audit log first: a key that is gone without a word would look lost.
-		if err := broker.RevokeKey(cmd.Context(), n.journal, f, audit.Entry{At: now}); err != nil {
+		// The audit log comes first: a key that is deleted without an entry would
+		// look lost.
+		if err := durability.RevokeKey(cmd.Context(), n.store, f, audit.Entry{At: now}); err != nil {
 			return err
 		}
 		if err := n.dir.Revoke(now, f.KID); err != nil {
@@ -67,7 +68,8 @@ every chain, so that the audit log stays provable.`,
 	return c.output(cmd)
 }
 
-// revocation is what goes on the audit log of a key that has its private half in the directory.
+// revocation returns the audit fact of a key whose private key is in the
+// directory.
 func revocation(dir *keys.Dir, kid, since, reason string) (audit.KeyFact, error) {
 	none := audit.KeyFact{}
 	inUse := dir.Ring().Keys(time.Now())
@@ -78,7 +80,7 @@ func revocation(dir *keys.Dir, kid, since, reason string) (audit.KeyFact, error)
 	}
 	which := slices.IndexFunc(all, func(k keys.Numbered) bool { return k.KID == kid })
 	if at < 0 || which < 0 {
-		return none, usage("there is no signing key "+kid+" in use", "`ebb keys list` shows them")
+		return none, usage("there is no signing key "+kid+" in use", "list the keys in use with `ebb keys list`")
 	}
 	from := inUse[at].Created
 	if since != "" {

@@ -9,27 +9,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker/identity"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ebb/attest"
-	attestors "ebb/attest/all"
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/keys"
-	"ebb/broker/memstore"
-	providers "ebb/broker/provider/all"
-	"ebb/broker/safe"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web/client"
+	attestors "github.com/ebb-broker/ebb/attest/all"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/memstore"
+
+	providers "github.com/ebb-broker/ebb/broker/provider/all"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// enrollKind is the attestor of tickets: the broker's own, and always there.
+// enrollKind is the attestor of tickets, which always exists.
 const enrollKind = "enroll"
 
-// openAttestors makes the configured attestors, all problems at once. Nothing is
-// connected to: an issuer that is down does not keep ebb from starting.
-func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Ledger, fetched func(fetch.Event)) (map[string]attest.Attestor, error) {
+// openAttestors creates the configured attestors and returns all problems at
+// once. It opens no connection, so that ebb starts also if an issuer is down.
+func openAttestors(s settings, issuer string, ring *keys.Ring, liveStore broker.LiveStore, fetched func(fetch.Event)) (map[string]attest.Attestor, error) {
 	nonces, err := attest.NewNonces(ring.Derive("attest-nonce"))
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 		list = append([]config.Attestor{{Name: enrollKind, Kind: enrollKind}}, list...)
 	}
 	env := attestors.Env{
-		Issuer: issuer, Tickets: broker.Tickets{Gate: ledger}, MaxTask: s.Limits.MaxTaskTTL, Logger: s.Log,
+		Issuer: issuer, Tickets: identity.Tickets{Gate: liveStore}, MaxTask: s.Limits.MaxTaskTTL, Logger: s.Log,
 		Nonces: nonces, Fetched: fetched, Now: s.Now,
 		Keys: func(h jose.Header) (jose.Key, error) { return ring.KeySource(s.Now())(h) },
 	}
@@ -47,7 +50,7 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 	var ps config.Problems
 	for _, a := range list {
 		if a.Name == "" || a.Kind == "" {
-			continue // Load has said so
+			continue // Load has reported it
 		}
 		made, err := attestors.Open(a.Name, a.Kind, a.Config, env)
 		if err != nil {
@@ -56,7 +59,7 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 		}
 		if r, knows := made.(attest.Reattester); knows && a.Reattest != 0 {
 			if err := r.CheckReattest(); err != nil {
-				ps = append(ps, config.Problem{Key: "attestors, " + a.Name, Wrong: err.Error(), Remedy: "leave out reattest, and on_lapse with it"})
+				ps = append(ps, config.Problem{Key: "attestors, " + a.Name, Wrong: err.Error(), Remedy: "remove reattest and on_missed_attestation"})
 			}
 		}
 		out[a.Name] = made
@@ -67,18 +70,18 @@ func openAttestors(s settings, issuer string, ring *keys.Ring, ledger broker.Led
 	return out, nil
 }
 
-// livenessOf is what follows from the end of sandboxes, by attestor.
+// livenessOf returns the liveness settings by attestor.
 func livenessOf(list []config.Attestor) map[string]broker.Liveness {
 	out := map[string]broker.Liveness{}
 	for _, a := range list {
-		if l := (broker.Liveness{OnDeath: broker.Sequel(a.OnDeath), Reattest: a.Reattest, OnLapse: broker.Sequel(a.OnLapse)}); l != (broker.Liveness{}) {
+		if l := (broker.Liveness{OnSandboxExit: broker.Action(a.OnSandboxExit), Reattest: a.Reattest, OnMissedAttestation: broker.Action(a.OnMissedAttestation)}); l != (broker.Liveness{}) {
 			out[a.Name] = l
 		}
 	}
 	return out
 }
 
-// headersOf are the headers that evidence comes in, by attestor.
+// headersOf returns the evidence headers by attestor.
 func headersOf(list []config.Attestor) map[string]string {
 	out := map[string]string{}
 	for _, a := range list {
@@ -89,11 +92,11 @@ func headersOf(list []config.Attestor) map[string]string {
 	return out
 }
 
-// countFetches makes the metrics of requests to key servers and the like. The
-// places are the configuration's.
+// countFetches registers the metrics of requests to key servers and similar
+// places. Place names come from the configuration, so their number is bounded.
 func countFetches(r prometheus.Registerer) func(fetch.Event) {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "ebb_fetch_seconds", Help: "Requests to key servers and other places that attestors ask, by place and status; 0 is no answer.",
+		Name: "ebb_fetch_seconds", Help: "Duration of requests of attestors to key servers and other places, by place and status; 0 is no response.",
 		Buckets: []float64{.005, .02, .1, .5, 1, 2, 5},
 	}, []string{"place", "status"})
 	r.MustRegister(took)
@@ -102,9 +105,9 @@ func countFetches(r prometheus.Registerer) func(fetch.Event) {
 	}
 }
 
-// openProviders makes the configured providers, all problems at once. A nil
-// journal means that they are only checked: no key is made.
-func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Journal, secrets *safe.Safe) (map[string]broker.Provider, error) {
+// openProviders creates the configured providers and returns all problems at
+// once. With a nil database they are only checked: no key is created.
+func openProviders(s settings, issuer string, ring *keys.Ring, store broker.Store, secrets *secretstore.Store) (map[string]broker.Provider, error) {
 	list := s.Providers
 	if len(list) == 0 {
 		list = []config.Provider{{Name: config.LocalProvider, Kind: "jwt", Resource: issuer + "/local"}}
@@ -113,14 +116,14 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 	var ps config.Problems
 	for _, p := range list {
 		if p.Name == "" || p.Kind == "" {
-			continue // Load has said so
+			continue // Load has reported it
 		}
 		env := providers.Env{Name: p.Name, Issuer: issuer, Keys: ring, Logger: s.Log, Now: s.Now}
 		if secrets != nil {
-			env.Safe = secrets
+			env.Secrets = secrets
 		}
-		if journal != nil {
-			env.Dir, env.Ended = sshDir(s.Config, p.Name), endedOf(journal, p.Name)
+		if store != nil {
+			env.Dir, env.Ended = sshDir(s.Config, p.Name), endedOf(store, p.Name)
 		}
 		driver, err := providers.New(p.Kind, env, p.Config)
 		if err != nil {
@@ -135,18 +138,18 @@ func openProviders(s settings, issuer string, ring *keys.Ring, journal broker.Jo
 	return out, nil
 }
 
-// kindProblems makes every attestor, provider and channel and throws them away: nothing
-// is connected to.
+// kindProblems creates every attestor, provider and channel only to check their
+// configuration. It opens no connection.
 func kindProblems(c config.Config) (config.Problems, error) {
 	ring, err := passingRing(time.Now())
 	if err != nil {
 		return nil, err
 	}
-	ledger := memstore.New(memstore.Config{})
+	liveStore := memstore.New(memstore.Config{})
 	issuer := cmp.Or(c.PublicURL, defaultURL)
 	check := settings{Config: c, Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	_, aerr := openAttestors(check, issuer, ring, ledger, nil)
-	_, perr := openProviders(check, issuer, ring, nil, &safe.Safe{})
+	_, aerr := openAttestors(check, issuer, ring, liveStore, nil)
+	_, perr := openProviders(check, issuer, ring, nil, &secretstore.Store{})
 	var ps config.Problems
 	_, nerr := openChannels(c.Notify)
 	for _, err := range []error{aerr, perr, nerr} {
@@ -156,10 +159,11 @@ func kindProblems(c config.Config) (config.Problems, error) {
 			return nil, err
 		}
 	}
-	return ps, ledger.Close()
+	return ps, liveStore.Close()
 }
 
-// passingRing is a ring that signs nothing: kinds want one to be made.
+// passingRing returns a temporary key ring, which some kinds need to be
+// created.
 func passingRing(now time.Time) (*keys.Ring, error) {
 	signer, err := client.NewKey(jose.ES256)
 	if err != nil {

@@ -7,19 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	attestors "ebb/attest/all"
-	channels "ebb/broker/notify/all"
-	providers "ebb/broker/provider/all"
-	wrappers "ebb/broker/seal/all"
+	attestors "github.com/ebb-broker/ebb/attest/all"
+	channels "github.com/ebb-broker/ebb/broker/notify/all"
+	providers "github.com/ebb-broker/ebb/broker/provider/all"
+	wrappers "github.com/ebb-broker/ebb/broker/seal/all"
 )
 
-// TestHouseKinds asks every table of kinds for every folder beside it, and the other way
-// round: a kind that is not in its table would be built, tested and never usable.
+// TestHouseKinds compares every table of kinds with the folders beside it: a
+// kind that is missing in its table would be built and tested, but never
+// usable.
 func TestHouseKinds(t *testing.T) {
 	t.Parallel()
 	for contract, of := range map[string]struct {
 		kinds []string
-		tools []string // folders that are no kinds, beside all and the suites
+		tools []string // folders that are not kinds, besides all and the suites
 	}{
 		"attest":          {kinds: attestors.Kinds(), tools: []string{"clock", "dpop", "fetch", "jose", "options"}},
 		"broker/notify":   {kinds: channels.Kinds()},

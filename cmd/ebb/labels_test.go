@@ -15,7 +15,8 @@ var (
 	labelRow = regexp.MustCompile(`(?m)^\| ([AEH][0-9]{1,3}) \|.*\| ([^|]*) \|$`)
 )
 
-// labelsOf finds labels in a text: not what is a part of a word, of a number or of an escape.
+// labelsOf finds labels in a text, except as part of a word, a number or an
+// escape.
 func labelsOf(text string) (out []string) {
 	within := func(i int, more string) bool {
 		return i >= 0 && i < len(text) && (text[i] >= '0' && text[i] <= '9' || text[i] >= 'A' && text[i] <= 'Z' || text[i] >= 'a' && text[i] <= 'z' || strings.IndexByte(more, text[i]) >= 0)
@@ -28,8 +29,8 @@ func labelsOf(text string) (out []string) {
 	return out
 }
 
-// TestHouseLabels holds docs/conformance.md against the tests: a label that the list lacks
-// says nothing to who reads it, and one that no test has shows nothing.
+// TestHouseLabels compares docs/conformance.md with the tests: every label must
+// be explained there, and every listed label must be in a test.
 func TestHouseLabels(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")

@@ -5,17 +5,17 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// localPrincipals are the two people of a machine without a configuration: one
-// who runs and operates, and another who approves, because nobody approves
-// their own task's request. Whoever can read their key files, which is the
-// owner of the data directory, is both. Their keys are made once.
+// localPrincipals returns the two people of a machine without a configuration:
+// a runner and operator, and an approver, because a person cannot approve a
+// request of their own task. The owner of the data directory can read both key
+// files and so is both. The keys are created once.
 func localPrincipals(dir string) ([]broker.PrincipalConfig, error) {
 	var out []broker.PrincipalConfig
 	for _, l := range []struct {
@@ -43,13 +43,13 @@ func localKey(path, id string) (jose.Key, error) {
 		}
 	}
 	if err != nil {
-		return jose.Key{}, fail("the local key cannot be used: "+err.Error(), "check the file, or remove it so that `ebb serve` makes another")
+		return jose.Key{}, fail("read the local key: "+err.Error(), "check the file, or remove it so that `ebb serve` creates a new one")
 	}
 	return publicKey(f.Key)
 }
 
-// principals are the configured ones in the broker's shape, or the local ones
-// when nobody is configured.
+// principals returns the configured principals for the broker, or the local
+// ones if none is configured.
 func principals(s settings) ([]broker.PrincipalConfig, error) {
 	if len(s.Config.Principals) == 0 && len(s.Principals) == 0 {
 		return localPrincipals(s.DataDir)
@@ -70,19 +70,19 @@ func principals(s settings) ([]broker.PrincipalConfig, error) {
 	return out, nil
 }
 
-// highRiskQuorum is how many people must agree to what is of high risk when the
-// configuration does not say: two, but never more than there are for each request. On
-// a machine with one approver nobody could approve anything of the kind.
+// highRiskQuorum is the default number of people who must approve a request of
+// high risk: two, or one if each request has only one possible approver. Else a
+// machine with one approver could approve no request of high risk.
 func highRiskQuorum(people []broker.PrincipalConfig, many bool) int {
-	if many { // a provider of people knows approvers, nobody here how many
+	if many { // an identity provider authenticates approvers, so their number is unknown
 		return 2
 	}
-	n, runs := 0, 0 // approvers; 1 when one of them may be who runs the task, and then decides nothing of it
+	n, runs := 0, 0 // approvers; 1 if one of them may run the task, and then cannot approve its requests
 	for _, p := range people {
 		if !p.Has(broker.RoleApprover) {
 			continue
 		}
-		if n++; p.Match != nil { // everybody whom the attestor knows by it
+		if n++; p.Match != nil { // every identity that matches
 			n++
 		}
 		if p.Has(broker.RoleRunner) {

@@ -3,10 +3,10 @@ package main
 import (
 	"testing"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// High risk never asks for more people than there can be.
+// High risk never requires more approvers than exist.
 func TestHighRiskQuorumIsWithinReach(t *testing.T) {
 	approver := broker.PrincipalConfig{Principal: broker.Principal{ID: "a", Roles: []broker.Role{broker.RoleApprover}}}
 	matched := broker.PrincipalConfig{Principal: approver.Principal, Match: &broker.Match{}}

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// newLogger logs JSON, or text to a person at a terminal, who sees each line at
-// once. To a file or a pipe lines go together (see lines); flush writes those that
-// wait.
+// newLogger logs JSON, or text to a terminal, where each line is written at
+// once. To a file or a pipe lines are written in batches (see lines); flush
+// writes the waiting ones.
 func newLogger(w io.Writer, level, format string) (log *slog.Logger, flush func()) {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
@@ -32,12 +32,17 @@ func newLogger(w io.Writer, level, format string) (log *slog.Logger, flush func(
 	return slog.New(h), flush
 }
 
-// terminal reports whether a person may be reading or typing there.
+// terminal reports whether v is a device at which a person may read or type.
+// /dev/null is not: it is the input of scheduled programs.
 func terminal(v any) bool {
 	f, ok := v.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }

@@ -5,18 +5,18 @@ import (
 	"io"
 	"strings"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// drawnLines writes log lines so that no name in one can hide, reorder or forge another:
-// JSON in ASCII, and text drawn as tables are. slog escapes what would break a line, and
-// lets through what a terminal obeys or does not show.
+// drawnLines writes log lines so that no text in one can hide, reorder or forge
+// another: JSON in ASCII, and text escaped as in tables. slog escapes line
+// breaks, but not control and invisible characters.
 type drawnLines struct {
 	to   io.Writer
 	json bool
 }
 
-// Write implements io.Writer. p is one line, as slog writes it.
+// Write implements io.Writer. p is one line of slog.
 func (d drawnLines) Write(p []byte) (int, error) {
 	if plainLine(p) {
 		return d.to.Write(p)
@@ -31,7 +31,8 @@ func (d drawnLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// plainLine reports whether p is printable ASCII and a newline at its end: almost every line.
+// plainLine reports whether p is printable ASCII that ends with a newline, as
+// almost every line is.
 func plainLine(p []byte) bool {
 	for i, c := range p {
 		if (c < ' ' || c > '~') && (c != '\n' || i != len(p)-1) {

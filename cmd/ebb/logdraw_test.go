@@ -8,12 +8,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"ebb/broker/agenttext"
-	"ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
 )
 
-// Logs, of both forms: hostile texts are one line each, in which nothing hides; a JSON line
-// gives the text back; and an agent's words are not in one at all.
+// Logs in both formats: hostile text stays in one line and cannot hide; a JSON
+// line preserves the text; and an agent's text is never logged.
 func TestHostileLogs(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {

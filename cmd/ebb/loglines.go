@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	lineDelay = 100 * time.Millisecond // how long a line may wait for others
-	lineRoom  = 32 << 10               // bytes that wait at most
+	lineDelay = 100 * time.Millisecond // maximum time that a line waits for others
+	lineRoom  = 32 << 10               // maximum number of waiting bytes
 )
 
-// lines writes log lines together: every request logs one, and a system call for
-// each is a twentieth of what an introspection costs. A warning or an error is
-// written at once, with all before it, and so is the rest at the end of the process.
-// A process that is killed may take the lines of its last tenth of a second with it;
-// the record, which must not, is the journal's.
+// lines writes log lines in batches: every request logs one, and a system call
+// for each would be a twentieth of the cost of an introspection. A warning or
+// an error is written at once, with all lines before it, and the remaining
+// lines at the end of the process. If the process is killed, log lines of its
+// last 100 ms may be lost; the audit log is in the database and loses none.
 type lines struct {
 	to io.Writer
 
 	mu  sync.Mutex
 	buf []byte
-	due bool // a flush comes by itself
+	due bool // a flush is scheduled
 }
 
 // Write implements io.Writer. p is one line or several.
@@ -45,7 +45,7 @@ func (l *lines) turn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.due = false
-	_ = l.empty() // nobody is left to be told
+	_ = l.empty() // the error cannot be reported anywhere
 }
 
 func (l *lines) flush() {
@@ -54,7 +54,8 @@ func (l *lines) flush() {
 	_ = l.empty()
 }
 
-// empty needs mu: lines keep their order.
+// empty writes the waiting lines. The caller holds mu, so that lines keep their
+// order.
 func (l *lines) empty() error {
 	if len(l.buf) == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (l *lines) empty() error {
 	return err
 }
 
-// urgent does not let warnings and errors wait.
+// urgent writes warnings and errors at once.
 type urgent struct {
 	slog.Handler
 	lines *lines

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// sink is a file that says what it has.
+// sink is a file that reports what was written.
 type sink struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -42,8 +42,8 @@ func (s *sink) await(t *testing.T, want int) {
 	}
 }
 
-// No line is lost, whoever logs how much at the same time, and all are whole and in
-// the order of who wrote them.
+// No line is lost under concurrent logging, and all lines are whole and in the
+// order of each writer.
 func TestLinesAreAllWritten(t *testing.T) {
 	t.Parallel()
 	s := &sink{}
@@ -76,7 +76,8 @@ func TestLinesAreAllWritten(t *testing.T) {
 	}
 }
 
-// A line comes by itself; a warning does not wait, nor does what came before it.
+// A line is written after the delay; a warning is written at once, with the
+// lines before it.
 func TestLinesDoNotWaitForCompany(t *testing.T) {
 	t.Parallel()
 	s := &sink{}

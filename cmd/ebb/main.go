@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
 func main() {
 	if err := noCore(); err != nil {
-		fmt.Fprintf(os.Stderr, "ebb: a crash may write memory that holds credentials to a core file: %v\n  -> run it with ulimit -c 0\n", err)
+		fmt.Fprintf(os.Stderr, "ebb: core files cannot be disabled, and one could contain credentials: %v\n  -> run ebb with ulimit -c 0\n", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := &cli{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), format: out.Table}
@@ -24,7 +24,7 @@ func main() {
 	os.Exit(int(code))
 }
 
-// run runs one command line and says how it ended.
+// run runs one command line and returns the exit code.
 func (c *cli) run(ctx context.Context, args []string) exit {
 	root := newRoot(c)
 	root.SetArgs(args)
@@ -40,7 +40,7 @@ func (c *cli) run(ctx context.Context, args []string) exit {
 	}
 	code := exitOf(err)
 	if !c.started {
-		code = exitUsage // cobra refused the words of the command line
+		code = exitUsage // cobra rejected the arguments
 	}
 	fmt.Fprintf(c.stderr, "ebb: %s\n", strings.TrimRight(explain(err), "\n"))
 	if next := nextStep(err, code); next != "" {
@@ -52,16 +52,17 @@ func (c *cli) run(ctx context.Context, args []string) exit {
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ebb",
-		Short: "Just-in-time credentials for sandboxed agents: they come for one use and are gone when the task ends",
+		Short: "Just-in-time credentials for sandboxed agents: issued per use, revoked when the task ends",
 		Long: `ebb is a just-in-time credential broker for sandboxed agents.
 
-  ebb demo                    a guided tour on embedded parts, in seconds
+  ebb demo                    a guided tour with embedded services, in seconds
   ebb serve                   run the broker; no configuration is needed on one machine
   ebb run -- CMD              open a task, run CMD, complete the task when it ends
 
 Exit codes: 0 done; 1 failed; 2 wrong use or configuration; 3 refused (denied,
-forbidden, not recognised); 4 pending, or nobody decided in time; 5 unavailable.
-ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`,
+forbidden, not authenticated); 4 pending, or not decided in time; 5 unavailable.
+ebb run and ebb token exit with the code of the error they met; ebb run also exits
+with CMD's code.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -77,7 +78,8 @@ ebb run and ebb token pass on what they met; ebb run also passes on CMD's code.`
 	}
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		// Cobra asks for help first: what is no command would have that of the one above.
+		// Cobra prints help before it validates arguments: without this, help for
+		// an unknown command would be that of its parent.
 		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 			c.unhelped = cmd.ValidateArgs(words)
 			return

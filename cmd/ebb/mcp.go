@@ -9,12 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// mcpFlags are the flags of `ebb mcp` beside those of a sandbox.
+// mcpCommand implements ebb mcp.
+type mcpCommand struct{ *cli }
+
+// mcpFlags are the flags of `ebb mcp` in addition to those of a sandbox.
 type mcpFlags struct {
 	listen    string
 	cert, key string
@@ -31,53 +34,54 @@ func newMCP(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mcp", Short: "Serve MCP clients (Model Context Protocol), as a sandbox", Args: cobra.NoArgs,
 		Long: `Serve MCP clients (Model Context Protocol), as a sandbox: on standard input and output,
-or over streamable HTTP with --listen. An agent asks for credentials, sees what it has and
-gives it back; answers hold placeholders, names and addresses, never a secret.
+or over streamable HTTP with --listen. An agent requests, lists and revokes credentials;
+responses contain placeholders, identifiers and addresses, never a secret.
 
-Who asks is found as 'ebb token' finds it: in a box of 'ebb run' the runner's socket, else
-the key file (EBB_KEY_FILE; EBB_TICKET enrols). Only in a box there is a tool that ends the
-task, because only the runner may.
+The sandbox is the same as for 'ebb token': in a sandbox of 'ebb run' the runner's
+socket, else the key file (EBB_KEY_FILE; EBB_TICKET enrols). The tool that completes the
+task exists only in a sandbox of 'ebb run', because only the runner may complete it.
 
   {"mcpServers": {"ebb": {"command": "ebb", "args": ["mcp"]}}}
 
 Over HTTP this is an OAuth resource server of ebb: clients need a token for --resource,
-of the same task, with --require-scope. Revocations are followed as the principal
---server-id with --server-key (role resource_server). Anything but loopback needs
---tls-cert and --tls-key. In a box, whose loopback nobody else reaches, --unauthenticated
-lets everybody in.`,
+of the same task, with --require-scope. The server follows revocations as the principal
+--server-id with --server-key (role resource_server). Any address but loopback needs
+--tls-cert and --tls-key. In a sandbox of 'ebb run', whose loopback no other process
+reaches, --unauthenticated accepts clients without a token.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&m.listen, "listen", "", "`address` for streamable HTTP, such as 127.0.0.1:8430; default: standard input and output")
 	f.StringVar(&m.cert, "tls-cert", "", "PEM `file` of the certificate for --listen")
 	f.StringVar(&m.key, "tls-key", "", "PEM `file` of its key")
 	f.StringVar(&m.resource, "resource", "", "`URL` that clients use, and the audience of their tokens; default: /mcp at --listen")
-	f.StringSliceVar(&m.scope, "require-scope", nil, "what a client's token must permit, repeatable")
+	f.StringSliceVar(&m.scope, "require-scope", nil, "scope that a client's token must have, repeatable")
 	f.StringVar(&m.serverID, "server-id", "", "principal that follows revocations")
 	f.StringVar(&m.serverKey, "server-key", "", "its private key `file`")
-	f.BoolVar(&m.open, "unauthenticated", false, "in a box, on its loopback: ask clients for no token")
-	f.StringVar(&m.delivery, "delivery", "", "token or egress; default: in a box as ebb would deliver it, elsewhere token")
+	f.BoolVar(&m.open, "unauthenticated", false, "in a sandbox of ebb run, on its loopback: require no token")
+	f.StringVar(&m.delivery, "delivery", "", "token or egress; default: in a sandbox of ebb run egress where possible, elsewhere token")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if m.listen == "" {
 			for _, name := range []string{"tls-cert", "tls-key", "resource", "require-scope", "server-id", "server-key", "unauthenticated"} {
 				if cmd.Flags().Changed(name) {
-					return usage("--"+name+" is for --listen", "leave it out: on standard input and output there is one client, which started this")
+					return usage("--"+name+" needs --listen", "remove it: on standard input and output the only client is the process that started ebb mcp")
 				}
 			}
-			return c.mcpStdio(cmd, &m)
+			return mcpCommand{c}.mcpStdio(cmd, &m)
 		}
-		return c.mcpHTTP(cmd, &m)
+		return mcpCommand{c}.mcpHTTP(cmd, &m)
 	})
 	return c.boxed(cmd)
 }
 
-// mcpService acts as the sandbox that this process is, and says of which task that is.
-func (c *cli) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service, taskID string, err error) {
+// mcpService returns a service that acts as the sandbox of this process, and
+// the task of that sandbox.
+func (c mcpCommand) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service, taskID string, err error) {
 	if !slices.Contains([]string{"", policy.DeliveryToken, policy.DeliveryEgress}, m.delivery) {
-		return nil, "", usage("--delivery is token or egress", "leave it out for what fits")
+		return nil, "", usage("--delivery must be token or egress", "remove it for the default")
 	}
 	cfg := mcp.Config{Version: thisVersion().Version, Delivery: m.delivery}
 	if c.keyFile == "" && c.env("EBB_ASK") != "" {
-		a, err := c.asker()
+		a, err := tokenCommands(c).asker()
 		if err != nil {
 			return nil, "", err
 		}
@@ -85,17 +89,17 @@ func (c *cli) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service, taskI
 		return mcp.New(cmd.Context(), cfg), c.env("EBB_TASK_ID"), nil
 	}
 	if c.env("EBB_TICKET") == "-" {
-		return nil, "", usage("standard input is the MCP client's", "give the ticket itself in EBB_TICKET, or enrol before with `ebb token`")
+		return nil, "", usage("the ticket cannot be read from standard input, which is the MCP client's", "set EBB_TICKET to the ticket itself, or enrol before with `ebb token`")
 	}
-	box, id, err := c.sandbox(cmd, &tokenFlags{})
+	box, id, err := tokenCommands(c).sandbox(cmd, &tokenFlags{})
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.Sandbox, cfg.Delivery = box, cmp.Or(cfg.Delivery, policy.DeliveryToken) // a placeholder is of use in a box alone
+	cfg.Sandbox, cfg.Delivery = box, cmp.Or(cfg.Delivery, policy.DeliveryToken) // a placeholder works only in a sandbox of ebb run
 	return mcp.New(cmd.Context(), cfg), id.TaskID, nil
 }
 
-// completing has the runner end the task.
+// completing has the runner complete the task.
 func completing(a *ask.Client) func(context.Context) (mcp.Completed, error) {
 	return func(ctx context.Context) (mcp.Completed, error) {
 		done, err := a.Complete(ctx)
@@ -103,27 +107,28 @@ func completing(a *ask.Client) func(context.Context) (mcp.Completed, error) {
 	}
 }
 
-// lastAnswer is how long what was called may still be answered after the signal to stop,
-// and answerOut how long an answer may take to get out.
+// lastAnswer is how long a running call may still be answered after the signal
+// to stop, and answerOut how long its response may take to be sent.
 const (
 	lastAnswer = 2 * time.Second
 	answerOut  = lastAnswer / 4
 )
 
-func (c *cli) mcpStdio(cmd *cobra.Command, m *mcpFlags) error {
+func (c mcpCommand) mcpStdio(cmd *cobra.Command, m *mcpFlags) error {
 	s, _, err := c.mcpService(cmd, m)
 	if err != nil {
 		return err
 	}
 	if err := serveStdio(cmd.Context(), s, c.stdin, c.stdout); err != nil {
-		return fail("the MCP client sent what cannot be read: "+err.Error(), "start `ebb mcp` from an MCP client; it speaks JSON-RPC, one message a line")
+		return fail("read from the MCP client: "+err.Error(), "start `ebb mcp` from an MCP client, which sends JSON-RPC with one message per line")
 	}
 	return nil
 }
 
-// serveStdio serves one client until it hangs up or this process is told to stop, and ends
-// what that leaves without a holder. Who ends its own task is told to stop by the runner,
-// maybe before the answer is out.
+// serveStdio serves one client until it disconnects or this process is told to
+// stop, and revokes the unused credentials. An agent that completes its own
+// task makes the runner stop this process, perhaps before the response is sent;
+// so a stop waits up to lastAnswer.
 func serveStdio(told context.Context, s *mcp.Service, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(told))
 	defer stop()
@@ -138,7 +143,7 @@ func serveStdio(told context.Context, s *mcp.Service, in io.Reader, out io.Write
 	return err
 }
 
-// unclosed is a stream that is not this command's to close.
+// unclosed is a stream that this command must not close.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

@@ -10,20 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/scopes"
-	"ebb/web"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-// mcpAnswer bounds one answer, with a provider that mints and the longest wait for a person
-// in it.
+// mcpAnswer is the write timeout of one response. It includes minting at a
+// provider and the longest wait for an approval.
 const mcpAnswer = 3 * time.Minute
 
-// mcpHTTP serves streamable HTTP until the command is told to end.
-func (c *cli) mcpHTTP(cmd *cobra.Command, m *mcpFlags) error {
+// mcpHTTP serves streamable HTTP until the context ends.
+func (c mcpCommand) mcpHTTP(cmd *cobra.Command, m *mcpFlags) error {
 	ctx := cmd.Context()
 	tc, err := m.check(c.env("EBB_ASK") != "")
 	if err != nil {
@@ -60,11 +60,11 @@ func (c *cli) mcpHTTP(cmd *cobra.Command, m *mcpFlags) error {
 
 func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handler) error {
 	srv := &http.Server{
-		Handler: h, TLSConfig: tc, MaxHeaderBytes: 16 << 10,
+		Handler: web.CloseAfterChunked(h), TLSConfig: tc, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: mcpAnswer, IdleTimeout: time.Minute,
 	}
 	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { // Who ends its own task is told to stop, maybe before the answer is out.
+	stop := context.AfterFunc(ctx, func() { // An agent that completes its own task is stopped by the runner, perhaps before the response is sent.
 		defer close(stopped)
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswer)
 		defer cancel()
@@ -89,37 +89,40 @@ func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handle
 	return err
 }
 
-// check refuses, before anything happens, what would let strangers in.
+// check refuses flags that would accept unauthenticated clients, before
+// anything else happens.
 func (m *mcpFlags) check(inBox bool) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(m.listen)
 	ip := net.ParseIP(host)
 	if err != nil || ip == nil {
-		return nil, usage("--listen is no address", "write it like 127.0.0.1:8430")
+		return nil, usage("--listen is not an IP address with a port", "write it like 127.0.0.1:8430")
 	}
-	tc, err := serverTLS(config.TLS{Cert: m.cert, Key: m.key})
+	// A token may be bound to the client's certificate; its issuer does not
+	// matter.
+	tc, err := serverTLS(config.TLS{Cert: m.cert, Key: m.key, ClientCerts: config.AnyClientCert})
 	switch {
 	case err != nil:
 		return nil, err
 	case (m.cert == "") != (m.key == ""):
-		return nil, usage("--tls-cert and --tls-key go together", "name both")
+		return nil, usage("only one of --tls-cert and --tls-key is set", "set both")
 	case !ip.IsLoopback() && tc == nil:
-		return nil, usage("anything but loopback needs TLS", "name --tls-cert and --tls-key, or listen on 127.0.0.1")
+		return nil, usage("an address other than loopback needs TLS", "name --tls-cert and --tls-key, or listen on 127.0.0.1")
 	case ip.IsUnspecified() && m.resource == "":
-		return nil, usage("an address for every interface says nothing of what clients use", "name it with --resource")
+		return nil, usage("with an address for every interface the URL of clients is unknown", "name it with --resource")
 	case m.open && !ip.IsLoopback():
-		return nil, usage("--unauthenticated is for loopback", "leave it out: clients then need a token")
+		return nil, usage("--unauthenticated is allowed on loopback only", "remove it; clients then need a token")
 	case m.open && !inBox:
-		return nil, usage("--unauthenticated is for a box of `ebb run`, whose loopback nobody else reaches", "leave it out: clients then need a token")
+		return nil, usage("--unauthenticated is allowed in a sandbox of `ebb run` only, whose loopback no other process reaches", "remove it; clients then need a token")
 	case m.open && (len(m.scope) > 0 || m.serverID != "" || m.serverKey != ""):
-		return nil, usage("--unauthenticated and what is asked of tokens exclude each other", "leave one of them out")
+		return nil, usage("--unauthenticated excludes --require-scope, --server-id and --server-key", "remove --unauthenticated or the others")
 	case !m.open && (len(m.scope) == 0 || m.serverID == "" || m.serverKey == ""):
-		return nil, usage("clients need a token, and nothing says which", "name --require-scope, --server-id and --server-key; in a box of `ebb run`, where nobody else reaches loopback, --unauthenticated does")
+		return nil, usage("clients need a token, and its requirements are not set", "name --require-scope, --server-id and --server-key; in a sandbox of `ebb run` --unauthenticated is possible instead")
 	}
 	return tc, nil
 }
 
-// mcpVerifier checks the tokens of clients; nil = none are asked for.
-func (c *cli) mcpVerifier(m *mcpFlags) (*verify.Verifier, error) {
+// mcpVerifier verifies the tokens of clients; nil = no token is required.
+func (c mcpCommand) mcpVerifier(m *mcpFlags) (*verify.Verifier, error) {
 	if m.open {
 		return nil, nil
 	}
@@ -137,7 +140,7 @@ func (c *cli) mcpVerifier(m *mcpFlags) (*verify.Verifier, error) {
 	}
 	v, err := verify.New(verify.Config{
 		Issuer: peer.Issuer, Resource: m.resource, ClientID: m.serverID, Key: f.Key, HTTP: peer.HTTP,
-		RequireScopes: func(*http.Request) (scopes.Set, error) { return set, nil },
+		RequireScopes: func(*http.Request) (scopes.Set, error) { return set, nil }, Scopes: set,
 	})
 	if err != nil {
 		return nil, usage(err.Error(), "check --url, --resource and --server-id")

@@ -11,29 +11,30 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// idle is a sandbox that asks for nothing.
+// idle is a sandbox that makes no request.
 type idle struct{ mcp.Sandbox }
 
-func (idle) Credentials(context.Context) ([]client.Given, error) { return nil, nil }
+func (idle) Credentials(context.Context) ([]wire.OwnCredential, error) { return nil, nil }
 
-// stopped is a service whose end of the task tells the command to stop before it answers,
-// as a runner does.
+// stopped is a service whose completion of the task stops the command before
+// the response, as a runner does.
 func stopped(t *testing.T) (context.Context, *mcp.Service) {
 	told, tell := context.WithCancel(t.Context())
 	t.Cleanup(tell)
 	return told, mcp.New(told, mcp.Config{Sandbox: idle{}, Version: "test", Complete: func(context.Context) (mcp.Completed, error) {
 		tell()
-		time.Sleep(50 * time.Millisecond) // the signal is dealt with meanwhile
+		time.Sleep(50 * time.Millisecond) // the signal is handled meanwhile
 		return mcp.Completed{Revoked: 7}, nil
 	}})
 }
 
-// TestLastAnswer: who is told to stop because its task was ended by a call still answers
-// that call, on standard streams and over HTTP, and then stops.
+// TestLastAnswer: a command that is stopped because a call completed its task
+// still responds to that call, on standard streams and over HTTP, and then
+// stops.
 func TestLastAnswer(t *testing.T) {
 	t.Parallel()
 	transports := map[string]func(*testing.T, context.Context, *mcp.Service, chan<- error) sdk.Transport{
@@ -81,8 +82,8 @@ func TestLastAnswer(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedIsForABox: outside of a box every program of the machine reaches
-// loopback.
+// TestUnauthenticatedIsForABox: outside of a sandbox every program of the
+// machine reaches loopback.
 func TestUnauthenticatedIsForABox(t *testing.T) {
 	t.Parallel()
 	for listen, ok := range map[string]map[bool]bool{"127.0.0.1:0": {true: true, false: false}, "192.0.2.1:1": {true: false, false: false}} {

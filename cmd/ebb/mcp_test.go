@@ -14,10 +14,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// shell is an ebb that serves, and how to run others beside it.
+// shell is a running ebb, and runs other commands against it.
 type shell struct {
 	t   *testing.T
 	bin string
@@ -54,7 +54,7 @@ func (s *shell) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// says runs a command and reads its JSON.
+// says runs a command and decodes its JSON.
 func (s *shell) says(into any, args ...string) {
 	s.t.Helper()
 	text, err := s.command(args...).Output()
@@ -78,7 +78,7 @@ func (s *shell) speak(cmd *exec.Cmd) (session *sdk.ClientSession, said *bytes.Bu
 	return session, said
 }
 
-// call is what a tool answers.
+// call is the result of a tool.
 func call(t *testing.T, s *sdk.ClientSession, tool string, args map[string]any) string {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: args})
@@ -94,8 +94,8 @@ func call(t *testing.T, s *sdk.ClientSession, tool string, args map[string]any) 
 	return text.String()
 }
 
-// The built binary speaks to the official client over standard streams, as the sandbox that
-// its ticket enrols, and after a restart as the same.
+// The built binary works with the official client over standard streams, as the
+// sandbox that its ticket enrols, and after a restart as the same sandbox.
 func TestMCPBinary(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -132,7 +132,8 @@ func TestMCPBinary(t *testing.T) {
 	}
 }
 
-// In a box it works over the runner's socket, and the runner ends the task when asked.
+// In a sandbox of ebb run it works over the runner's socket, and the runner
+// completes the task on request.
 func TestMCPInABox(t *testing.T) {
 	t.Parallel()
 	counterpart.Need(t, "EBB_TEST_BWRAP")

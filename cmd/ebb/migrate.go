@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/sqlstore"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
-// migrationLine is one numbered change of the schema.
+// migrationLine is one migration of the schema.
 type migrationLine struct {
 	Version int    `json:"version"`
 	Name    string `json:"name"`
@@ -23,8 +23,8 @@ var migrationColumns = []out.Column[migrationLine]{
 }
 
 func newMigrate(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "Bring the database to the schema of this binary (ebb serve does it too)", Args: cobra.NoArgs}
-	check := cmd.Flags().Bool("check", false, "change nothing; exit 1 when something is pending")
+	cmd := &cobra.Command{Use: "migrate", Short: "Migrate the database to the schema of this binary (ebb serve does so too)", Args: cobra.NoArgs}
+	check := cmd.Flags().Bool("check", false, "change nothing; exit with 1 if a migration is pending")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		cfg, err := c.loadConfig()
 		if err != nil {
@@ -36,11 +36,11 @@ func newMigrate(c *cli) *cobra.Command {
 			}
 		}
 		if !*check {
-			if _, err := sqlstore.Migrate(cmd.Context(), journalConfig(cfg)); err != nil {
+			if _, err := sqlstore.Migrate(cmd.Context(), databaseConfig(cfg)); err != nil {
 				return err
 			}
 		}
-		state, err := sqlstore.MigrationStatus(cmd.Context(), journalConfig(cfg))
+		state, err := sqlstore.MigrationStatus(cmd.Context(), databaseConfig(cfg))
 		if err != nil {
 			return err
 		}

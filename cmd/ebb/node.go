@@ -10,19 +10,20 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/clock"
 )
 
 const (
-	shutdownGrace = 10 * time.Second // for requests in flight
+	shutdownGrace = 10 * time.Second // for running requests
 	longPollGrace = time.Second      // for requests that only wait
-	keyRound      = time.Minute      // how often signing keys are looked after
-	policyRound   = 2 * time.Second  // how often the policy directory is looked at
+	keyRound      = time.Minute      // interval of signing key maintenance
+	policyRound   = 2 * time.Second  // interval of checks of the policy directory
 )
 
-// serve runs the node until ctx is done, then ends in good order: requests in
-// flight are answered, the record gets its last entry, the stores are closed.
-// Reload is a signal to read the policies now; nil = only the clock does.
+// serve runs the node until ctx is done and then stops in order: running
+// requests are answered, the last audit entry is written, the database and
+// Redis are closed. reload is a signal to read the policies now; nil = they are
+// only read on a timer.
 func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 	g, running := errgroup.WithContext(ctx)
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -57,7 +58,8 @@ func (n *node) serve(ctx context.Context, reload <-chan struct{}) error {
 		return n.shutdown(context.WithoutCancel(ctx))
 	})
 	err := g.Wait()
-	// The janitor goes last: ends that requests in flight still owed are paid.
+	// The broker stops last, so that it also revokes what the last requests left
+	// pending.
 	endWork()
 	return errors.Join(err, <-done, n.close())
 }
@@ -69,7 +71,7 @@ func (n *node) shutdown(ctx context.Context) error {
 	defer timer.Stop()
 	n.broker.EndGraces()
 	if n.boxes != nil {
-		_ = n.boxes.Close() // it has no error to give: what cannot be removed is at the next start
+		_ = n.boxes.Close() // always nil: a directory that is left is removed at the next start
 	}
 	if err := n.server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were still running after %s: %w", shutdownGrace, err), n.server.Close())
@@ -77,8 +79,9 @@ func (n *node) shutdown(ctx context.Context) error {
 	return nil
 }
 
-// keepKeys rotates signing keys when they are due and picks up those that other
-// replicas made. A failure leaves the keys as they are, and is tried again.
+// keepKeys rotates signing keys when they are due and loads those that other
+// replicas created. After a failure the current keys stay in use, and keepKeys
+// tries again.
 func (n *node) keepKeys(ctx context.Context) error {
 	t := time.NewTicker(keyRound)
 	defer t.Stop()
@@ -88,21 +91,21 @@ func (n *node) keepKeys(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			// A clock that is ahead for a moment must neither make keys nor archive them.
+			// A clock that is temporarily ahead must neither create nor retire keys.
 			if err := n.dir.Maintain(watch.Read().Sure); err != nil {
-				n.log.ErrorContext(ctx, "signing keys could not be looked after; the ones in force stay", "error", err)
+				n.log.ErrorContext(ctx, "the maintenance of signing keys failed; the current keys stay in use", "error", err)
 			}
 			if n.sealing == nil {
 				continue
 			}
 			if err := n.sealing.Maintain(ctx); err != nil {
-				n.log.ErrorContext(ctx, "sealing keys could not be looked after; nothing mints at third parties without one", "error", err)
+				n.log.ErrorContext(ctx, "the maintenance of sealing keys failed; without one no credential is minted at third parties", "error", err)
 			}
 		}
 	}
 }
 
-// close closes what was opened, last first.
+// close closes everything that was opened, in reverse order.
 func (n *node) close() error {
 	var errs []error
 	if n.stop != nil {

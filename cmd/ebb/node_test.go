@@ -8,19 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// TestShutdownEndsNoSandbox: while requests in flight hold up the end of ebb, whose
-// connection broke a moment ago cannot come back, and does not lose its task for it.
+// TestShutdownEndsNoSandbox: while running requests delay the stop of ebb, a
+// sandbox whose control connection has just broken cannot reconnect, and does
+// not lose its task.
 func TestShutdownEndsNoSandbox(t *testing.T) {
 	t.Parallel()
-	const grace = 6 * time.Second // less than requests in flight are waited for
+	const grace = 6 * time.Second // less than the time for running requests
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
 	if err != nil {
 		t.Fatal(err)
@@ -53,14 +54,15 @@ func TestShutdownEndsNoSandbox(t *testing.T) {
 	}
 }
 
-// held is the task of a sandbox that holds a control connection, and what breaks that.
+// held is the task of a sandbox with a control connection, and a function that
+// breaks the connection.
 func held(t *testing.T, e *embedded, runner jose.Signer, grace time.Duration) (taskID string, breaks func()) {
 	t.Helper()
 	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: e.url}, ClientID: "runner", Key: runner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, ticket, err := o.OpenTask(t.Context(), broker.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: scopes.MustParseSet("local:a/**:*"), Expect: broker.Expect{Attestor: "enroll"}, Ticket: true})
+	task, ticket, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +92,8 @@ func held(t *testing.T, e *embedded, runner jose.Signer, grace time.Duration) (t
 	}
 }
 
-// halfRequest is a connection whose request never ends: shutting down waits for it. The
-// handler reads its body already.
+// halfRequest is a connection with a request that never ends, whose handler is
+// reading the body: shutdown waits for it.
 func halfRequest(t *testing.T, url string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address(url))

@@ -12,23 +12,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"ebb/broker/notifier"
-	"ebb/broker/notify"
-	channels "ebb/broker/notify/all"
-	"ebb/broker/risk"
-	"ebb/broker/sqlstore"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker/notifier"
+	"github.com/ebb-broker/ebb/broker/notify"
+	channels "github.com/ebb-broker/ebb/broker/notify/all"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
-// openChannels makes the configured channels, all problems at once. Nothing is connected
-// to.
+// openChannels creates the configured channels and returns all problems at
+// once. It opens no connection.
 func openChannels(c config.Notify) ([]notifier.Channel, error) {
 	var out []notifier.Channel
 	var ps config.Problems
 	for _, ch := range c.Channels {
 		if ch.Name == "" || ch.Kind == "" {
-			continue // Load has said so
+			continue // Load has reported it
 		}
 		m, err := channels.New(ch.Kind, ch.Config, os.LookupEnv)
 		if err != nil {
@@ -43,8 +43,8 @@ func openChannels(c config.Notify) ([]notifier.Channel, error) {
 	return out, nil
 }
 
-// openNotifier is nil when nobody is to be told of anything. people: somebody is by an
-// address of their own.
+// openNotifier returns nil if no channel is configured. people reports whether
+// a channel sends to addresses of people.
 func openNotifier(s settings, url string, store *sqlstore.Store, metrics prometheus.Registerer) (n *notifier.Notifier, people bool, err error) {
 	if len(s.Notify.Channels) == 0 {
 		return nil, false, nil
@@ -62,18 +62,18 @@ func openNotifier(s settings, url string, store *sqlstore.Store, metrics prometh
 		routes = append(routes, route)
 	}
 	n, err = notifier.New(notifier.Config{
-		Store: store, Journal: store, Desk: store, People: store, Base: url, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
+		Outbox: store, Tasks: store, ApprovalStore: store, People: store, Base: url, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
 		Now: s.Now, Logger: s.Log, Registerer: metrics,
 	})
 	return n, slices.ContainsFunc(made, func(c notifier.Channel) bool { return c.People }), err
 }
 
-// channelLine is a channel as it is listed.
+// channelLine is a channel in the output of `ebb notify list`.
 type channelLine struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind"`
 	Where  string   `json:"where"`
-	People bool     `json:"people"` // it reaches people by their own address
+	People bool     `json:"people"` // it sends to addresses of people
 	Routes []string `json:"routes"`
 }
 
@@ -86,7 +86,7 @@ var channelColumns = []out.Column[channelLine]{
 }
 
 func newNotify(c *cli) *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the configured channels and what goes there", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Short: "List the configured channels and their routes", Args: cobra.NoArgs}
 	list.RunE = c.do(func(*cobra.Command, []string) error {
 		cfg, err := c.checkConfig()
 		if err != nil {
@@ -104,11 +104,11 @@ func newNotify(c *cli) *cobra.Command {
 	})
 	var to string
 	test := &cobra.Command{
-		Use: "test CHANNEL", Short: "Send a test message through a channel, and say what came back", Args: cobra.ExactArgs(1),
-		Long: `Send a test message through a channel of the configuration, from this machine, and say
-what came back. It needs no ebb that runs, and touches no database.`,
+		Use: "test CHANNEL", Short: "Send a test message through a channel, and print the response", Args: cobra.ExactArgs(1),
+		Long: `Send a test message through a configured channel, from this machine, and print the
+response. The command needs no running ebb and does not use the database.`,
 	}
-	test.Flags().StringVar(&to, "to", "", "address of a person, for a channel that reaches people")
+	test.Flags().StringVar(&to, "to", "", "address of a person, for a channel that sends to people")
 	test.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		cfg, err := c.checkConfig()
 		if err != nil {
@@ -121,9 +121,9 @@ what came back. It needs no ebb that runs, and touches no database.`,
 		i := slices.IndexFunc(made, func(ch notifier.Channel) bool { return ch.Name == args[0] })
 		switch {
 		case i < 0:
-			return usage("no channel is named "+out.Line(args[0]), "`ebb notify list` lists those of notify.channels")
+			return usage("no channel is named "+out.Line(args[0]), "list the channels with `ebb notify list`")
 		case to != "" && !made[i].People, to == "" && !made[i].Place:
-			return usage("the channel needs an address, or has none of people", "name one with --to for a channel with people: true, and only there")
+			return usage("--to is required for a channel with people: true, and allowed only there", "add or remove --to")
 		}
 		id := make([]byte, 16)
 		_, _ = rand.Read(id)
@@ -131,15 +131,15 @@ what came back. It needs no ebb that runs, and touches no database.`,
 		m.To = to
 		said, err := made[i].Sender.Send(cmd.Context(), m)
 		if err != nil {
-			return fail("the message was not taken: "+out.Line(err.Error()), "check the channel's config, and whether "+made[i].Sender.Where()+" can be reached from here")
+			return fail("the channel did not accept the message: "+out.Line(err.Error()), "check the channel's config, and whether "+made[i].Sender.Where()+" can be reached from here")
 		}
 		c.printf("sent to %s: %s\n", made[i].Sender.Where(), out.Line(said))
 		return nil
 	})
-	return c.group("notify", "See where people are told that something waits, and try it", c.output(list), test)
+	return c.group("notify", "List notification channels, and test them", c.output(list), test)
 }
 
-// routesOf says in a few words what leads to a channel.
+// routesOf describes the routes that lead to a channel.
 func routesOf(c config.Notify, name string) []string {
 	lines := []string{}
 	for _, r := range c.Routes {

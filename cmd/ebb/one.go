@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// onOne is a command that does one thing with one task or credential, which its
-// argument names, and shows what came of it.
+// onOne makes a command that performs one action on a task or credential, named
+// by its argument, and prints the result.
 func onOne[T any](c *cli, use, short string, columns []out.Column[T], do func(*client.Operator, context.Context, string) (T, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
@@ -33,6 +33,6 @@ func onOneFor[T any](c *cli, use, short string, columns []out.Column[T], do func
 	cmd := onOne(c, use, short, columns, func(o *client.Operator, ctx context.Context, id string) (T, error) {
 		return do(o, ctx, id, reason)
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")
 	return cmd
 }

@@ -8,18 +8,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/policysource"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
+// policyCommands holds the sub-commands of ebb policy.
+type policyCommands struct{ *cli }
+
 func newPolicy(c *cli) *cobra.Command {
-	return c.group("policy", "Read, check and try policies", c.policyShow(), c.policyCheck(), c.policyTest(), c.policyExplain(), c.policyReplay())
+	return c.group("policy", "Read, check and try policies", policyCommands{c}.policyShow(), policyCommands{c}.policyCheck(), policyCommands{c}.policyTest(), policyCommands{c}.policyExplain(), policyCommands{c}.policyReplay())
 }
 
-// policyDir is the directory that a command names, else the configured one, ""
-// for the starter policy.
-func (c *cli) policyDir(args []string) (string, error) {
+// policyDir returns the directory that a command names, or else the configured
+// one; "" for the starter policy.
+func (c policyCommands) policyDir(args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
@@ -38,15 +41,15 @@ func loadPolicies(dir string) (*policy.Set, error) {
 		for i, p := range le.Problems {
 			lines[i] = "  " + out.Line(p.String())
 		}
-		return nil, fail(strconv.Itoa(len(lines))+" problem(s) in the policies of "+dir+"\n"+strings.Join(lines, "\n"), "`ebb policy show --schema` prints what a policy may name")
+		return nil, fail(strconv.Itoa(len(lines))+" problem(s) in the policies of "+dir+"\n"+strings.Join(lines, "\n"), "`ebb policy show --schema` prints the schema for policies")
 	}
 	if err != nil {
-		return nil, usage(err.Error(), "name a directory that holds *.cedar files")
+		return nil, usage(err.Error(), "name a directory with *.cedar files")
 	}
 	return set, nil
 }
 
-func (c *cli) policyShow() *cobra.Command {
+func (c policyCommands) policyShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show [DIR]", Short: "Print the policies: the configured ones, or the built-in starter policy", Args: cobra.MaximumNArgs(1)}
 	schema := cmd.Flags().Bool("schema", false, "print the Cedar schema that policies are checked against")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
@@ -64,7 +67,7 @@ func (c *cli) policyShow() *cobra.Command {
 		}
 		files, err := policysource.ReadDir(os.DirFS(dir))
 		if err != nil {
-			return usage(err.Error(), "name a directory that holds *.cedar files")
+			return usage(err.Error(), "name a directory with *.cedar files")
 		}
 		for _, f := range files {
 			c.printf("// %s\n%s\n", out.Line(f.Name), f.Text)
@@ -74,7 +77,7 @@ func (c *cli) policyShow() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) policyCheck() *cobra.Command {
+func (c policyCommands) policyCheck() *cobra.Command {
 	cmd := &cobra.Command{Use: "check [DIR]", Short: "Load policies as the server would and report every problem", Args: cobra.MaximumNArgs(1)}
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		dir, err := c.policyDir(args)
@@ -103,7 +106,7 @@ var testColumns = []out.Column[policy.Result]{
 	{Name: "diff", Cell: func(r policy.Result) string { return strings.Join(r.Diff, "; ") }},
 }
 
-func (c *cli) policyTest() *cobra.Command {
+func (c policyCommands) policyTest() *cobra.Command {
 	cmd := &cobra.Command{Use: "test [DIR]", Short: "Run the golden tests (*.test.yaml) beside the policies", Args: cobra.MaximumNArgs(1)}
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		dir, err := c.policyDir(args)
@@ -111,7 +114,7 @@ func (c *cli) policyTest() *cobra.Command {
 			return err
 		}
 		if dir == "" {
-			return usage("the starter policy is tested with ebb itself", "name a directory that holds *.cedar and *.test.yaml files")
+			return usage("the starter policy is tested with ebb itself", "name a directory with *.cedar and *.test.yaml files")
 		}
 		set, err := loadPolicies(dir)
 		if err != nil {
@@ -119,14 +122,14 @@ func (c *cli) policyTest() *cobra.Command {
 		}
 		files, err := policy.TestFiles(os.DirFS(dir))
 		if err != nil {
-			return usage(err.Error(), "name a directory that can be read")
+			return usage(err.Error(), "name a readable directory")
 		}
 		report := policy.RunTests(set, files)
 		if err := out.List(c.stdout, c.format, testColumns, report.Results); err != nil {
 			return err
 		}
 		if !report.OK() {
-			return fail(strconv.Itoa(report.Failed)+" of "+strconv.Itoa(report.Failed+report.Passed)+" tests failed", "change the policy or what the test wants; no tests at all is a failure, too")
+			return fail(strconv.Itoa(report.Failed)+" of "+strconv.Itoa(report.Failed+report.Passed)+" tests failed", "correct the policy or the test; having no tests is a failure too")
 		}
 		return nil
 	})

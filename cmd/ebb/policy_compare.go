@@ -3,17 +3,18 @@ package main
 import (
 	"strconv"
 
-	"ebb/broker/replay"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/replay"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// countLine is a line of a comparison of two sets over the past.
+// countLine is one line of the comparison of two policy sets over past
+// decisions.
 type countLine struct {
 	What    string `json:"what"`
 	N       int    `json:"n"`
 	Wider   bool   `json:"wider"`
-	Refused int    `json:"refused"` // of these a person said no to
+	Refused int    `json:"refused"` // how many of these a person denied
 }
 
 var countColumns = []out.Column[countLine]{
@@ -28,8 +29,8 @@ var countColumns = []out.Column[countLine]{
 	{Name: "denied_by_a_person", Cell: func(l countLine) string { return strconv.Itoa(l.Refused) }},
 }
 
-// comparePast counts what both sets say to the past. It looks at all of it.
-func (c *cli) comparePast(live string, draft *policy.Set, past replay.Past, strict bool) error {
+// comparePast counts the decisions of both sets on all past requests.
+func (c policyCommands) comparePast(live string, draft *policy.Set, past replay.Past, strict bool) error {
 	if live == "starter" {
 		live = ""
 	}
@@ -50,7 +51,7 @@ func (c *cli) comparePast(live string, draft *policy.Set, past replay.Past, stri
 	}
 	c.sayf("%d decisions replayed, %d differ, %d of them wider; %d skipped: the export lacks the start of their task\n", got.Looked, got.Changed, got.Wider, past.Skipped)
 	if strict && got.Wider > 0 {
-		return fail("the draft is wider", "look at the lines marked WIDER")
+		return fail("the draft grants more than the live policies", "see the lines marked WIDER")
 	}
 	return nil
 }

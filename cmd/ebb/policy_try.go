@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/replay"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/replay"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// queryFlags describe a question to the policies.
+// queryFlags are the flags that describe a policy query.
 type queryFlags struct {
 	file, dir string
 	server    bool
@@ -26,26 +27,26 @@ type queryFlags struct {
 
 func (f *queryFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.file, "query", "", "`file` with the whole query as JSON, - = standard input; the other flags are then not read")
+	fl.StringVar(&f.file, "query", "", "`file` with the whole query as JSON, - = standard input; the other flags are then ignored")
 	fl.StringVar(&f.dir, "dir", "", "policy directory; default: the configured one")
-	fl.BoolVar(&f.server, "server", false, "ask the running ebb instead")
-	fl.StringSliceVar(&f.scope, "scope", nil, "what is asked for")
-	fl.DurationVar(&f.q.TTL, "ttl", 15*time.Minute, "for how long")
-	fl.StringVar(&f.q.Tool, "tool", "", "tool that asks")
+	fl.BoolVar(&f.server, "server", false, "query the running ebb instead")
+	fl.StringSliceVar(&f.scope, "scope", nil, "requested scope")
+	fl.DurationVar(&f.q.TTL, "ttl", 15*time.Minute, "requested lifetime")
+	fl.StringVar(&f.q.Tool, "tool", "", "tool that requests it")
 	fl.StringVar(&f.q.Task.Kind, "kind", "adhoc", "kind of the task")
 	fl.StringVar(&f.q.Task.Owner, "owner", "somebody", "owner of the task")
 	fl.StringVar(&f.q.Task.Name, "name", "", "name of the task")
 	fl.DurationVar(&f.q.Task.Age, "age", 0, "age of the task")
 	fl.StringToStringVar(&f.labels, "label", nil, "label of the task, `name=value`")
-	fl.StringVar(&f.q.Sandbox.Attestor, "attestor", "enroll", "who vouches for the sandbox")
+	fl.StringVar(&f.q.Sandbox.Attestor, "attestor", "enroll", "attestor of the sandbox")
 	fl.StringVar(&f.q.Sandbox.Evidence, "evidence", "ticket", "class of its evidence")
 	fl.StringVar(&f.q.Sandbox.Subject, "subject", "somebody", "subject of its evidence")
 	fl.StringToStringVar(&f.selectors, "selector", nil, "selector of its evidence, `name=value`")
 	fl.StringVar(&f.q.Binding, "binding", policy.BindingDPoP, "dpop or mtls")
-	fl.StringVar(&f.q.Delivery, "delivery", "", "token or egress; default: token, with --server as ebb would deliver")
-	fl.BoolVar(&f.q.CouldStay, "could-stay", false, "with token: egress could add it to requests")
-	fl.StringVar(&f.q.Revocability, "revocability", "", "instant, eventual or ttl-only; default: instant, with --server as the provider is")
-	fl.DurationVar(&f.q.Bound, "revocation-bound", 0, "with eventual: refused at most so long after the revocation")
+	fl.StringVar(&f.q.Delivery, "delivery", "", "token or egress; default: token, with --server ebb's choice")
+	fl.BoolVar(&f.q.CouldStay, "could-stay", false, "with token: egress could deliver it")
+	fl.StringVar(&f.q.Revocability, "revocability", "", "instant, eventual or ttl-only; default: instant, with --server that of the provider")
+	fl.DurationVar(&f.q.Bound, "revocation-bound", 0, "with eventual: longest time from the revocation until it is refused")
 	fl.IntVar(&f.q.Record.Denials, "denials", 0, "denials of the task so far")
 	fl.IntVar(&f.q.Record.Violations, "violations", 0, "violations of the task so far")
 	fl.StringSliceVar(&f.q.Taint, "taint", nil, "untrusted source that the task has read")
@@ -59,7 +60,7 @@ func (f *queryFlags) query(c *cli) (policy.Query, error) {
 		}
 		var q policy.Query
 		if err := json.Unmarshal([]byte(text), &q); err != nil {
-			return q, usage(err.Error(), "the members are those of `ebb policy explain -o json`")
+			return q, usage(err.Error(), "write the member query of `ebb policy explain -o json`")
 		}
 		return q, nil
 	}
@@ -79,13 +80,13 @@ func (f *queryFlags) query(c *cli) (policy.Query, error) {
 	return q, nil
 }
 
-// explained is what `ebb policy explain` prints.
+// explained is the output of `ebb policy explain`.
 type explained struct {
 	Query       policy.Query       `json:"query"`
 	Explanation policy.Explanation `json:"explanation"`
 }
 
-// verdictLine is one policy's part in the judgement of one scope.
+// verdictLine is the part of one policy in the decision on one scope.
 type verdictLine struct {
 	scope, effect string
 	policy.Verdict
@@ -118,12 +119,12 @@ var decisionColumns = []out.Column[policy.Decision]{
 	{Name: "denied", Cell: func(d policy.Decision) string { return d.Denied.String() }},
 }
 
-func (c *cli) policyExplain() *cobra.Command {
+func (c policyCommands) policyExplain() *cobra.Command {
 	var f queryFlags
-	cmd := &cobra.Command{Use: "explain", Short: "Say how the policies decide a request, and which policy did what", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "explain", Short: "Explain how the policies decide a request, policy by policy", Args: cobra.NoArgs}
 	f.add(cmd)
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
-		q, err := f.query(c)
+		q, err := f.query(c.cli)
 		if err != nil {
 			return err
 		}
@@ -151,17 +152,32 @@ func (c *cli) policyExplain() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) explainQuery(cmd *cobra.Command, f *queryFlags, q policy.Query) (policy.Explanation, error) {
+// recode converts a value to another type with the same JSON, such as one of
+// the API to one of the broker.
+func recode[To any](v any) (out To, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return out, err
+	}
+	err = json.Unmarshal(text, &out)
+	return out, err
+}
+
+func (c policyCommands) explainQuery(cmd *cobra.Command, f *queryFlags, q policy.Query) (policy.Explanation, error) {
 	if f.server {
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return policy.Explanation{}, err
 		}
-		x, err := o.Explain(cmd.Context(), q)
+		asked, err := recode[wire.PolicyQuery](q)
 		if err != nil {
 			return policy.Explanation{}, err
 		}
-		return policy.Explanation(x), nil
+		x, err := o.Explain(cmd.Context(), asked)
+		if err != nil {
+			return policy.Explanation{}, err
+		}
+		return recode[policy.Explanation](x)
 	}
 	var args []string
 	if f.dir != "" {
@@ -197,18 +213,18 @@ var changeColumns = []out.Column[replay.Change]{
 	{Name: "diff", Cell: func(x replay.Change) string { return strings.Join(x.Diff, "; ") }},
 }
 
-func (c *cli) policyReplay() *cobra.Command {
+func (c policyCommands) policyReplay() *cobra.Command {
 	var draft, live string
 	cmd := &cobra.Command{
-		Use: "replay EXPORT --dir DRAFT", Short: "Say what a draft would have decided differently, from an audit export", Args: cobra.ExactArgs(1),
-		Long: "Let the policies of a draft directory decide again what the export (\"-\" = standard\ninput) of `ebb audit export` recorded, and list what would have changed. Nothing is\nchanged or asked of a server. --live counts what both sets grant, ask and deny, as the\nconsole does.",
+		Use: "replay EXPORT --dir DRAFT", Short: "Report which past decisions a draft would change, from an audit export", Args: cobra.ExactArgs(1),
+		Long: "Decide the requests in an export of `ebb audit export` (\"-\" = standard input) again\nwith the policies of a draft directory, and list the decisions that would change. The\ncommand changes nothing and needs no server. --live counts the requests that both sets\ngrant, ask and deny, as the console does.",
 	}
 	cmd.Flags().StringVar(&draft, "dir", "", "draft policy directory")
-	cmd.Flags().StringVar(&live, "live", "", "policy `directory` to compare with, \"starter\" = the built-in one; default: with what was recorded")
-	strict := cmd.Flags().Bool("strict", false, "exit 1 when anything would have been wider")
+	cmd.Flags().StringVar(&live, "live", "", "policy `directory` to compare with, \"starter\" = the built-in one; default: the recorded decisions")
+	strict := cmd.Flags().Bool("strict", false, "exit with 1 if a decision would be wider")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		if draft == "" {
-			return usage("there is no draft", "name its directory with --dir")
+			return usage("--dir is missing", "name its directory with --dir")
 		}
 		set, err := loadPolicies(draft)
 		if err != nil {
@@ -242,7 +258,7 @@ func (c *cli) policyReplay() *cobra.Command {
 		}
 		c.sayf("%d decisions replayed, %d would have changed, %d of them wider; %d skipped: the export lacks the start of their task\n", len(past.Decisions), len(changes), wider, past.Skipped)
 		if *strict && wider > 0 {
-			return fail("the draft is wider", "look at the lines marked WIDER")
+			return fail("the draft grants more than was granted", "see the lines marked WIDER")
 		}
 		return nil
 	})

@@ -4,35 +4,39 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var providerColumns = []out.Column[broker.ProviderState]{
-	{Name: "name", Cell: func(p broker.ProviderState) string { return p.Name }},
-	{Name: "kind", Cell: func(p broker.ProviderState) string { return p.Kind }},
-	{Name: "resource", Cell: func(p broker.ProviderState) string { return p.Resource }},
-	{Name: "revocability", Cell: func(p broker.ProviderState) string { return revocability(p.Class, p.Bound) }},
-	{Name: "held", Cell: func(p broker.ProviderState) string { return strconv.Itoa(p.Held) }},
-	{Name: "owed", Cell: func(p broker.ProviderState) string { return strconv.Itoa(p.Owed) }},
-	{Name: "owed_since", Cell: func(p broker.ProviderState) string { return out.Time(p.OldestOwed) }},
-	{Name: "next_attempt_at", Cell: func(p broker.ProviderState) string { return out.Time(p.NextAt) }},
-	{Name: "breaker", Cell: func(p broker.ProviderState) string { return p.Breaker }},
+// operatorCommands holds the commands of operators: providers, secrets,
+// transcripts.
+type operatorCommands struct{ *cli }
+
+var providerColumns = []out.Column[wire.Provider]{
+	{Name: "name", Cell: func(p wire.Provider) string { return p.Name }},
+	{Name: "kind", Cell: func(p wire.Provider) string { return p.Kind }},
+	{Name: "resource", Cell: func(p wire.Provider) string { return p.Resource }},
+	{Name: "revocability", Cell: func(p wire.Provider) string { return revocability(p.Class, p.Bound) }},
+	{Name: "held", Cell: func(p wire.Provider) string { return strconv.Itoa(p.Held) }},
+	{Name: "pending_revocations", Cell: func(p wire.Provider) string { return strconv.Itoa(p.PendingRevocations) }},
+	{Name: "pending_since", Cell: func(p wire.Provider) string { return out.Time(p.PendingSince) }},
+	{Name: "next_attempt_at", Cell: func(p wire.Provider) string { return out.Time(p.NextAt) }},
+	{Name: "breaker", Cell: func(p wire.Provider) string { return p.Breaker }},
 }
 
-// revocability is a class with its bound, if it has one.
-func revocability(class provider.Class, bound broker.Seconds) string {
+// revocability formats a class and its bound, if it has one.
+func revocability(class wire.Class, bound int64) string {
 	if bound > 0 {
-		return string(class) + " " + bound.Duration().String()
+		return string(class) + " " + (time.Duration(bound) * time.Second).String()
 	}
 	return string(class)
 }
 
 func newProviders(c *cli) *cobra.Command {
-	list := &cobra.Command{Use: "list", Short: "List the configured providers, how they revoke, and what is owed there", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Short: "List the configured providers, their revocability and pending revocations", Args: cobra.NoArgs}
 	list.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -44,11 +48,11 @@ func newProviders(c *cli) *cobra.Command {
 		}
 		return out.List(c.stdout, c.format, providerColumns, items)
 	})
-	return c.group("providers", "See what mints, and what is owed there; try a provider out", c.output(c.remote(list)), c.providersCheck())
+	return c.group("providers", "List providers and pending revocations; run a provider self-test", c.output(c.remote(list)), operatorCommands{c}.providersCheck())
 }
 
-var trialColumns = []out.Column[broker.TrialStep]{
-	{Name: "state", Cell: func(s broker.TrialStep) string {
+var selfTestColumns = []out.Column[wire.SelfTestStep]{
+	{Name: "state", Cell: func(s wire.SelfTestStep) string {
 		switch {
 		case !s.OK:
 			return "fail"
@@ -57,37 +61,38 @@ var trialColumns = []out.Column[broker.TrialStep]{
 		}
 		return "ok"
 	}},
-	{Name: "step", Cell: func(s broker.TrialStep) string { return s.Step }},
-	{Name: "took", Cell: func(s broker.TrialStep) string { return (time.Duration(s.Millis) * time.Millisecond).String() }},
-	{Name: "found", Cell: func(s broker.TrialStep) string { return s.What }},
-	{Name: "remedy", Cell: func(s broker.TrialStep) string { return s.Remedy }},
+	{Name: "step", Cell: func(s wire.SelfTestStep) string { return s.Step }},
+	{Name: "took", Cell: func(s wire.SelfTestStep) string { return (time.Duration(s.Millis) * time.Millisecond).String() }},
+	{Name: "found", Cell: func(s wire.SelfTestStep) string { return s.What }},
+	{Name: "remedy", Cell: func(s wire.SelfTestStep) string { return s.Remedy }},
 }
 
-func (c *cli) providersCheck() *cobra.Command {
+func (c operatorCommands) providersCheck() *cobra.Command {
 	var scope []string
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "check NAME", Short: "Try a third-party provider out: its set-up, a mint, a probe, a revocation", Args: cobra.ExactArgs(1),
-		Long: `Look at the set-up of a third-party provider and say what is wrong with it. With
---scope a credential of exactly that is minted there, probed, revoked and probed
-again, on the record like any other; nobody gets to see it. Exit code 1 when
-something does not work; -o json has what a table cuts short.`,
+		Use: "check NAME", Short: "Run a provider self-test: set-up, mint, probe, revocation", Args: cobra.ExactArgs(1),
+		Long: `Check the set-up of a third-party provider and report problems. With --scope a
+credential with exactly that scope is minted there, probed, revoked and probed again;
+it is in the audit log like any other, and is not printed. Exit code 1 if a step fails;
+-o json has the text that a table shortens.`,
 	}
-	cmd.Flags().StringSliceVar(&scope, "scope", nil, "what to mint and take back; default: only the set-up is looked at")
-	cmd.Flags().DurationVar(&ttl, "ttl", 0, "lifetime of what is minted, 10s to 1h; default 1m")
+	cmd.Flags().StringSliceVar(&scope, "scope", nil, "scope to mint and revoke; default: only the set-up is checked")
+	cmd.Flags().DurationVar(&ttl, "ttl", 0, "lifetime of the minted credential, 10s to 1h; default 1m")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		spec := broker.TrialSpec{TTL: broker.Seconds(ttl / time.Second)}
+		spec := wire.SelfTestSpec{TTL: int64(ttl / time.Second)}
 		switch {
 		case ttl != 0 && len(scope) == 0:
-			return usage("--ttl without --scope: nothing is minted", "name what to mint with --scope")
+			return usage("--ttl has no effect without --scope", "name the scope to mint with --scope")
 		case ttl%time.Second != 0 || ttl < 0:
 			return usage("--ttl must be whole seconds", "write --ttl 90s")
 		}
 		if len(scope) > 0 {
-			var err error
-			if spec.Scopes, err = parseScopes(scope); err != nil {
+			set, err := parseScopes(scope)
+			if err != nil {
 				return err
 			}
+			spec.Scopes = set.String()
 		}
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -100,10 +105,10 @@ something does not work; -o json has what a table cuts short.`,
 		if c.format == out.JSON {
 			err = out.One(c.stdout, c.format, nil, t)
 		} else {
-			err = out.List(c.stdout, c.format, trialColumns, t.Steps)
+			err = out.List(c.stdout, c.format, selfTestColumns, t.Steps)
 		}
 		if err == nil && !t.OK {
-			return fail("provider "+t.Provider+" does not work", "do what the lines marked fail say, then run it again")
+			return fail("provider "+t.Provider+" failed its self-test", "apply the remedies of the lines marked fail, then run the command again")
 		}
 		return err
 	})

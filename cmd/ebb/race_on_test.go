@@ -2,5 +2,5 @@
 
 package main
 
-// buildFlags make the binary of the scripts like the tests themselves.
+// buildFlags build the binary of the scripts like the tests.
 var buildFlags = []string{"-race"}

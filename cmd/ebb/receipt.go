@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/receipt"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
-// maxReceipt is more than a receipt that names as many credentials as it may.
+// maxReceipt is larger than a receipt with the maximum number of credentials.
 const maxReceipt = 1 << 20
 
 var receiptColumns = []out.Column[receipt.Receipt]{
@@ -38,13 +38,13 @@ var proofColumns = []out.Column[receipt.Credential]{
 }
 
 func newReceipt(c *cli) *cobra.Command {
-	return c.group("receipt", "Prove how the credentials of a task ended at third parties", c.receiptShow(), c.receiptVerify())
+	return c.group("receipt", "Show and verify how a task's credentials ended at third parties", taskCommands{c}.receiptShow(), taskCommands{c}.receiptVerify())
 }
 
-func (c *cli) receiptShow() *cobra.Command {
+func (c taskCommands) receiptShow() *cobra.Command {
 	var raw bool
-	cmd := &cobra.Command{Use: "show TASK", Short: "Show the receipt of a completed task, as far as all is known now", Args: cobra.ExactArgs(1)}
-	cmd.Flags().BoolVar(&raw, "jws", false, "print the signed receipt alone, to keep and to verify")
+	cmd := &cobra.Command{Use: "show TASK", Short: "Show the receipt of a completed task, with the current state", Args: cobra.ExactArgs(1)}
+	cmd.Flags().BoolVar(&raw, "jws", false, "print only the signed receipt, to store and verify")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
@@ -56,17 +56,21 @@ func (c *cli) receiptShow() *cobra.Command {
 		}
 		if raw {
 			if strings.ContainsFunc(jws, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				return fail("the answer holds no receipt", "is --url that of an ebb?")
+				return fail("the response contains no receipt", "check that --url is that of an ebb")
 			}
 			c.printf("%s\n", jws)
 			return nil
 		}
-		return c.showReceipt(r)
+		known, err := recode[receipt.Receipt](r)
+		if err != nil {
+			return err
+		}
+		return c.showReceipt(known)
 	})
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) showReceipt(r receipt.Receipt) error {
+func (c taskCommands) showReceipt(r receipt.Receipt) error {
 	if err := out.One(c.stdout, c.format, receiptColumns, r); err != nil || c.format != out.Table || len(r.Credentials) == 0 {
 		return err
 	}
@@ -74,21 +78,21 @@ func (c *cli) showReceipt(r receipt.Receipt) error {
 	return out.List(c.stdout, c.format, proofColumns, r.Credentials)
 }
 
-func (c *cli) receiptVerify() *cobra.Command {
+func (c taskCommands) receiptVerify() *cobra.Command {
 	var keyFiles []string
 	var issuer string
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Prove a receipt offline", Args: cobra.ExactArgs(1),
-		Long: `Prove a receipt, as "ebb task receipt show --jws" prints it ("-" = standard
-input), with the public keys alone. Nothing is asked over the network. Keys are a
-JWK set as at /.well-known/jwks.json, a JWK, or PEM; without --keys those of the
-local data directory are used. A receipt that is genuine and not complete fails:
-something was owed when it was made.`,
+		Use: "verify FILE", Short: "Verify a receipt offline", Args: cobra.ExactArgs(1),
+		Long: `Verify a receipt, as printed by "ebb task receipt show --jws" ("-" = standard input),
+with public keys only. The command does not use the network. Keys are a JWK set as at
+/.well-known/jwks.json, a JWK, or PEM; without --keys those of the local data directory
+are used. A genuine receipt that is not complete fails: revocations were still pending
+when it was issued.`,
 	}
 	cmd.Flags().StringArrayVar(&keyFiles, "keys", nil, "`file` of public keys, repeatable")
 	cmd.Flags().StringVar(&issuer, "issuer", "", "public URL of the ebb that must have signed it")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
-		keys, err := c.verifyKeys(keyFiles)
+		keys, err := auditCommands(c).verifyKeys(keyFiles)
 		if err != nil {
 			return err
 		}
@@ -98,16 +102,16 @@ something was owed when it was made.`,
 		}
 		r, err := receipt.Verify(text, keys, issuer, time.Now())
 		if err != nil {
-			return fail("NOT PROVED: "+err.Error(), "the receipt was altered or cut, or --keys are those of another ebb")
+			return fail("NOT PROVED: "+err.Error(), "the receipt was altered or truncated, or --keys belong to another ebb")
 		}
 		if err := c.showReceipt(r); err != nil {
 			return err
 		}
 		if !r.Complete {
-			return fail("NOT PROVED: when the receipt was made, not every credential was known to be dead", "get a newer one: ebb task receipt show "+out.Line(r.Task)+" --jws")
+			return fail("NOT PROVED: revocations were pending when the receipt was issued", "get a newer one: ebb task receipt show "+out.Line(r.Task)+" --jws")
 		}
 		if c.format == out.Table {
-			c.printf("PROVED    every credential at a third party is dead\n")
+			c.printf("PROVED    every credential at a third party is revoked or expired\n")
 		}
 		return nil
 	})

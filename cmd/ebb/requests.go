@@ -8,57 +8,63 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var requestColumns = []out.Column[broker.Request]{
-	{Name: "id", Cell: func(r broker.Request) string { return r.ID }},
-	{Name: "state", Cell: func(r broker.Request) string { return string(r.State) }},
-	{Name: "match_code", Cell: func(r broker.Request) string { return r.Match }},
-	{Name: "scope", Cell: func(r broker.Request) string { return r.Scopes.String() }},
-	{Name: "ttl_seconds", Cell: func(r broker.Request) string { return out.Int(r.TTL) }},
-	{Name: "task", Cell: func(r broker.Request) string { return r.TaskID }},
-	{Name: "owner", Cell: func(r broker.Request) string { return r.Owner }},
-	{Name: "groups", Cell: func(r broker.Request) string { return strings.Join(r.Groups, " ") }},
-	{Name: "expires_at", Cell: func(r broker.Request) string { return out.Time(r.ExpiresAt) }},
-	{Name: "agent_says", Cell: func(r broker.Request) string { return agenttext.ShowLine(r.Reason, 60) }},
+// requestCommands holds the sub-commands of ebb requests and ebb break-glass.
+type requestCommands struct{ *cli }
+
+var requestColumns = []out.Column[wire.Request]{
+	{Name: "id", Cell: func(r wire.Request) string { return r.ID }},
+	{Name: "state", Cell: func(r wire.Request) string { return string(r.State) }},
+	{Name: "match_code", Cell: func(r wire.Request) string { return r.Match }},
+	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }},
+	{Name: "ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.TTL) }},
+	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }},
+	{Name: "owner", Cell: func(r wire.Request) string { return r.Owner }},
+	{Name: "groups", Cell: func(r wire.Request) string { return strings.Join(r.Groups, " ") }},
+	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }},
+	{Name: "agent_says", Cell: func(r wire.Request) string { return agenttext.ShowLine(agentSays(r), 60) }},
 }
 
-var requestDetails = []out.Column[broker.Request]{
-	{Name: "id", Cell: func(r broker.Request) string { return r.ID }},
-	{Name: "match_code", Cell: func(r broker.Request) string { return r.Match }},
-	{Name: "state", Cell: func(r broker.Request) string { return string(r.State) }},
-	{Name: "scope", Cell: func(r broker.Request) string { return r.Scopes.String() }},
-	{Name: "resource", Cell: func(r broker.Request) string { return r.Resource }},
-	{Name: "ttl_seconds", Cell: func(r broker.Request) string { return out.Int(r.TTL) }},
-	{Name: "task", Cell: func(r broker.Request) string { return r.TaskID }},
-	{Name: "owner", Cell: func(r broker.Request) string { return r.Owner }},
-	{Name: "runner", Cell: func(r broker.Request) string { return r.Runner }},
-	{Name: "sandbox", Cell: func(r broker.Request) string { return r.Sandbox }},
-	{Name: "tool", Cell: func(r broker.Request) string { return r.Tool }},
-	{Name: "asked", Cell: func(r broker.Request) string { return strconv.Itoa(r.Asked) + " time(s)" }},
-	{Name: "decided_by", Cell: func(r broker.Request) string {
+var requestDetails = []out.Column[wire.Request]{
+	{Name: "id", Cell: func(r wire.Request) string { return r.ID }},
+	{Name: "match_code", Cell: func(r wire.Request) string { return r.Match }},
+	{Name: "state", Cell: func(r wire.Request) string { return string(r.State) }},
+	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }},
+	{Name: "resource", Cell: func(r wire.Request) string { return r.Resource }},
+	{Name: "ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.TTL) }},
+	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }},
+	{Name: "owner", Cell: func(r wire.Request) string { return r.Owner }},
+	{Name: "runner", Cell: func(r wire.Request) string { return r.Runner }},
+	{Name: "sandbox", Cell: func(r wire.Request) string { return r.Sandbox }},
+	{Name: "tool", Cell: func(r wire.Request) string { return r.Tool }},
+	{Name: "asked", Cell: func(r wire.Request) string { return strconv.Itoa(r.Asked) + " time(s)" }},
+	{Name: "decided_by", Cell: func(r wire.Request) string {
 		return strings.Join(r.Groups, " ") + ", quorum " + strconv.Itoa(r.Quorum)
 	}},
-	{Name: "created_at", Cell: func(r broker.Request) string { return out.Time(r.CreatedAt) }},
-	{Name: "expires_at", Cell: func(r broker.Request) string { return out.Time(r.ExpiresAt) }},
+	{Name: "created_at", Cell: func(r wire.Request) string { return out.Time(r.CreatedAt) }},
+	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }},
 	{Name: "votes", Cell: votes},
-	{Name: "granted_scope", Cell: func(r broker.Request) string { return r.Granted.String() }},
-	{Name: "granted_ttl_seconds", Cell: func(r broker.Request) string { return out.Int(r.GrantedTTL) }},
-	{Name: "grant_until", Cell: func(r broker.Request) string { return out.Time(r.GrantUntil) }},
-	{Name: "code", Cell: func(r broker.Request) string { return string(r.Code) }},
-	{Name: "note", Cell: func(r broker.Request) string { return r.Note }},
-	{Name: "digest", Cell: func(r broker.Request) string { return r.Digest }},
-	{Name: "agent_says", Cell: func(r broker.Request) string { return agenttext.ShowLine(r.Reason, 0) }},
-	{Name: "notice", Cell: func(r broker.Request) string { return notices(r.Reason) }},
+	{Name: "granted_scope", Cell: func(r wire.Request) string { return r.Granted }},
+	{Name: "granted_ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.GrantedTTL) }},
+	{Name: "grant_until", Cell: func(r wire.Request) string { return out.Time(r.GrantUntil) }},
+	{Name: "code", Cell: func(r wire.Request) string { return string(r.Code) }},
+	{Name: "note", Cell: func(r wire.Request) string { return r.Note }},
+	{Name: "digest", Cell: func(r wire.Request) string { return r.Digest }},
+	{Name: "agent_says", Cell: func(r wire.Request) string { return agenttext.ShowLine(agentSays(r), 0) }},
+	{Name: "notice", Cell: func(r wire.Request) string { return notices(agentSays(r)) }},
 }
 
-func votes(r broker.Request) string {
+func votes(r wire.Request) string {
 	var parts []string
 	for _, v := range r.Votes {
 		word := "no"
@@ -70,7 +76,14 @@ func votes(r broker.Request) string {
 	return strings.Join(parts, ", ")
 }
 
-// notices are what a reader of an agent's text should know.
+// agentSays returns the agent's reason as untrusted text, which only agenttext
+// may display. A reason that is not a JSON string is empty.
+func agentSays(r wire.Request) (text agenttext.Untrusted) {
+	_ = json.Unmarshal(r.Reason, &text)
+	return text
+}
+
+// notices returns the warnings about an agent's text, such as hidden characters.
 func notices(u agenttext.Untrusted) string {
 	_, notes := agenttext.Show(u, 0)
 	parts := make([]string, len(notes))
@@ -81,28 +94,28 @@ func notices(u agenttext.Untrusted) string {
 }
 
 func newRequests(c *cli) *cobra.Command {
-	return c.group("requests", "See and decide what agents ask for", c.requestsList(), c.requestsShow(), c.requestsApprove(), c.requestsDeny())
+	return c.group("requests", "List and decide requests of agents", requestCommands{c}.requestsList(), requestCommands{c}.requestsShow(), requestCommands{c}.requestsApprove(), requestCommands{c}.requestsDeny())
 }
 
-func (c *cli) requestsList() *cobra.Command {
-	var f broker.RequestFilter
+func (c requestCommands) requestsList() *cobra.Command {
+	var f client.RequestFilter
 	var state string
-	cmd := &cobra.Command{Use: "list", Short: "List requests, newest first; those that wait unless --state or --all says otherwise", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&state, "state", string(broker.RequestPending), "pending, approved, issued, denied, expired or withdrawn")
+	cmd := &cobra.Command{Use: "list", Short: "List requests, newest first; by default those that wait for an approval", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&state, "state", string(wire.RequestPending), "pending, approved, issued, denied, expired or withdrawn")
 	all := cmd.Flags().Bool("all", false, "in every state")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
-	cmd.Flags().StringVar(&f.Group, "group", "", "that this group may decide")
+	cmd.Flags().StringVar(&f.Group, "group", "", "routed to this group")
 	limit := limitFlag(cmd)
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(approverKey)
 		if err != nil {
 			return err
 		}
-		if f.State = broker.RequestState(state); *all {
+		if f.State = wire.RequestState(state); *all {
 			f.State = ""
 		}
-		items, err := pages(*limit, func(p broker.Page) (client.List[broker.Request], error) {
+		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Request], error) {
 			f.Page = p
 			return o.Requests(cmd.Context(), f)
 		})
@@ -114,8 +127,8 @@ func (c *cli) requestsList() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) requestsShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show REQUEST", Short: "Show one request: its facts, their digest, and what the agent says", Args: cobra.ExactArgs(1)}
+func (c requestCommands) requestsShow() *cobra.Command {
+	cmd := &cobra.Command{Use: "show REQUEST", Short: "Show one request: its facts, their digest, and the agent's reason", Args: cobra.ExactArgs(1)}
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		o, err := c.operator(approverKey)
 		if err != nil {
@@ -128,18 +141,18 @@ func (c *cli) requestsShow() *cobra.Command {
 		if err := out.One(c.stdout, c.format, requestDetails, r); err != nil || c.format != out.Table {
 			return err
 		}
-		return showFacts(c, r)
+		return showFacts(c.cli, r)
 	})
 	return c.output(c.remote(cmd))
 }
 
-// showFacts prints what an approval would be bound to, one fact a line.
-func showFacts(c *cli, r broker.Request) error {
+// showFacts prints the facts to which an approval would be bound, one per line.
+func showFacts(c *cli, r wire.Request) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, r.Facts, "", "  "); err != nil {
-		return fmt.Errorf("the facts of the request cannot be read: %w", err)
+		return fmt.Errorf("parse the facts of the request: %w", err)
 	}
-	if err := c.showRisk(r); err != nil {
+	if err := (requestCommands{c}).showRisk(r); err != nil {
 		return err
 	}
 	c.printf("facts\n")
@@ -157,15 +170,15 @@ type decision struct {
 
 func (d *decision) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.digest, "digest", "", "decide only if the facts still have this digest (see show)")
-	cmd.Flags().StringVar(&d.note, "note", "", "what to tell the agent")
-	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask; decide on the facts as they are now")
+	cmd.Flags().StringVar(&d.note, "note", "", "note for the agent")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "decide on the current facts without confirmation")
 }
 
-// look fetches the request and makes sure that somebody decides on its facts: by
-// their digest, by a word at the terminal, or by --yes.
-func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb string) (broker.Request, error) {
-	if err := broker.CheckDigest(d.digest); d.digest != "" && err != nil {
-		return broker.Request{}, usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+id+"`")
+// look fetches the request and makes sure that the decision is made on its
+// facts: by their digest, by a confirmation at the terminal, or by --yes.
+func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb string) (wire.Request, error) {
+	if err := approval.CheckDigest(d.digest); d.digest != "" && err != nil {
+		return wire.Request{}, usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+id+"`")
 	}
 	r, err := o.Request(cmd.Context(), id)
 	switch {
@@ -174,7 +187,7 @@ func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb
 	case d.digest != "" || d.yes:
 		return r, nil
 	case !terminal(c.stdin) || !terminal(c.stdout):
-		return r, usage("nobody has looked at the facts", "pass --digest "+r.Digest+" after `ebb requests show "+r.ID+"`, or --yes")
+		return r, usage("the facts of the request are not confirmed", "pass --digest "+r.Digest+" after `ebb requests show "+r.ID+"`, or --yes")
 	}
 	if err := out.One(c.stdout, out.Table, requestDetails, r); err != nil {
 		return r, err
@@ -185,21 +198,22 @@ func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb
 	c.printf("%s? [y/N] ", verb)
 	var word string
 	if _, err := fmt.Fscanln(c.stdin, &word); err != nil || word != "y" && word != "yes" {
-		return r, fail("nothing was decided", "run it again when you know")
+		return r, fail("nothing was decided", "run the command again to decide")
 	}
 	return r, nil
 }
 
-func (c *cli) requestsApprove() *cobra.Command {
+func (c requestCommands) requestsApprove() *cobra.Command {
 	var d decision
 	var scope []string
 	var ttl time.Duration
 	var target string
-	cmd := &cobra.Command{Use: "approve REQUEST", Short: "Say yes, as asked or narrower (default key: the local approver's)", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "approve REQUEST", Short: "Approve a request, as requested or narrower (default key: the local approver's)", Args: cobra.ExactArgs(1)}
 	d.add(cmd)
-	cmd.Flags().StringSliceVar(&scope, "scope", nil, "narrower than asked")
-	cmd.Flags().DurationVar(&ttl, "ttl", 0, "shorter than asked")
+	cmd.Flags().StringSliceVar(&scope, "scope", nil, "grant only this scope, within the requested one")
+	cmd.Flags().DurationVar(&ttl, "ttl", 0, "grant at most this lifetime")
 	cmd.Flags().StringVar(&target, "target", "", "name of the request's target; high risk needs the console too")
+	noBrowser := cmd.Flags().Bool("no-browser", false, "if only the console can approve, print its page and do not open it")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		narrower, err := parseScopes(scope)
 		if err != nil {
@@ -209,37 +223,40 @@ func (c *cli) requestsApprove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := d.look(c, cmd, o, args[0], "approve")
+		r, err := d.look(c.cli, cmd, o, args[0], "approve")
 		if err != nil {
 			return err
 		}
-		v := broker.Verdict{Approve: true, Digest: r.Digest, Scopes: narrower, TTL: broker.Seconds(ttl / time.Second), Note: d.note, Target: target}
+		v := wire.ApprovalBody{Digest: r.Digest, Scopes: narrower.String(), TTL: int64(ttl / time.Second), Note: d.note, Target: target}
 		if d.digest != "" {
 			v.Digest = d.digest
 		}
 		if r, err = o.Approve(cmd.Context(), args[0], v); err != nil {
-			return err
+			if *noBrowser {
+				return err
+			}
+			return c.stepUp(cmd.Context(), o, args[0], err)
 		}
 		return out.One(c.stdout, c.format, requestDetails, r)
 	})
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) requestsDeny() *cobra.Command {
+func (c requestCommands) requestsDeny() *cobra.Command {
 	var d decision
 	var code string
-	cmd := &cobra.Command{Use: "deny REQUEST", Short: "Say no, and why (default key: the local approver's)", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "deny REQUEST", Short: "Deny a request, with a reason (default key: the local approver's)", Args: cobra.ExactArgs(1)}
 	d.add(cmd)
-	cmd.Flags().StringVar(&code, "code", string(broker.NotNeeded), "too_broad, wrong_resource, not_needed, use_existing_grant, ask_owner, or suspicious, which also stops the task")
+	cmd.Flags().StringVar(&code, "code", string(wire.DenyNotNeeded), "too_broad, wrong_resource, not_needed, use_existing_grant, ask_owner, or suspicious, which also stops the task")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		o, err := c.operator(approverKey)
 		if err != nil {
 			return err
 		}
-		if _, err := d.look(c, cmd, o, args[0], "deny"); err != nil {
+		if _, err := d.look(c.cli, cmd, o, args[0], "deny"); err != nil {
 			return err
 		}
-		r, err := o.Deny(cmd.Context(), args[0], broker.Verdict{Digest: d.digest, Code: broker.DenyCode(code), Note: d.note})
+		r, err := o.Deny(cmd.Context(), args[0], wire.DenialBody{Digest: d.digest, Code: wire.DenyCode(code), Note: d.note})
 		if err != nil {
 			return err
 		}

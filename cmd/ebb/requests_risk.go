@@ -4,20 +4,22 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// showRisk prints what people decide by, before all facts: how bad it is and why,
-// what can be undone, and what the task could do when it asked.
-func (c *cli) showRisk(r broker.Request) error {
-	f, err := r.Sheet()
+// showRisk prints the basis of a decision, before all facts: the risk and its
+// reasons, the effect and whether it can be undone, and how the task's access
+// would change.
+func (c requestCommands) showRisk(r wire.Request) error {
+	f, err := broker.Request{Facts: r.Facts, Digest: r.Digest}.Sheet()
 	switch {
 	case err != nil:
 		c.printf("risk\n  %s\n", out.Line(broker.AsError(err).Public))
 		return nil
 	case f.Risk == nil || f.Effect == nil || f.Then == nil:
-		c.printf("risk\n  An older version of ebb took this request: approving it asks the agent to ask again.\n")
+		c.printf("risk\n  An older version of ebb received this request: if it is approved, the agent has to request again.\n")
 		return nil
 	}
 	c.printf("risk  %s\n", strings.ToUpper(string(f.Risk.Level)))
@@ -25,7 +27,7 @@ func (c *cli) showRisk(r broker.Request) error {
 		c.printf("  %s\n", out.Line(reason.Text))
 	}
 	if !f.Understood() {
-		c.printf("  It can be denied, not approved.\n")
+		c.printf("  It can only be denied.\n")
 	}
 	for _, s := range f.Effect.Sentences {
 		c.printf("  %s\n", out.Line(s))

@@ -6,28 +6,29 @@ import (
 	"strconv"
 	"sync"
 
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/awskeys"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// parseAWS reads what AWS's clients in the box are given.
+// parseAWS parses --aws.
 func parseAWS(text string) (scopes.Set, error) {
 	if text == "" {
 		return scopes.Set{}, nil
 	}
 	set, err := scopes.ParseSet(text)
 	if err != nil || set.Empty() {
-		return scopes.Set{}, usage("--aws "+strconv.Quote(text)+" is no scope", "write it like --aws 's3:bucket/in/**:read'")
+		return scopes.Set{}, usage("--aws "+strconv.Quote(text)+" is not a scope", "write it like --aws 's3:bucket/in/**:read'")
 	}
 	return set, nil
 }
 
-// giveAWS has AWS's clients in the box find credentials at its loopback, where their SDKs look
-// when these variables are set (container credentials). Nothing is asked for before they ask.
-func (c *cli) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
+// giveAWS serves credentials to AWS clients on the sandbox's loopback, where
+// SDKs look if these variables are set (container credentials). A credential is
+// requested only when a client asks.
+func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
 	if in.aws.Empty() {
 		return nil
 	}
@@ -40,12 +41,12 @@ func (c *cli) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
 	authorization := rand.Text()
 	in.spec.Env = append(in.spec.Env,
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:"+strconv.Itoa(box.AWSPort)+awskeys.Path, "AWS_CONTAINER_AUTHORIZATION_TOKEN="+authorization)
-	var told sync.Map // requests that people know of: an SDK that loses patience asks again
+	var told sync.Map // requests already reported: an SDK repeats its request after a timeout
 	go func() {
 		_ = awskeys.Serve(serving, l, awskeys.Config{Authorization: authorization, Get: func(ctx context.Context) (client.Credential, error) {
-			return s.Token(ctx, client.TokenRequest{Scope: in.aws, Tool: in.tool, Reason: "ebb run --aws", Wait: true, Pending: func(p client.Pending) {
+			return s.Token(ctx, client.TokenRequest{Scope: in.aws.String(), Tool: in.tool, Reason: "ebb run --aws", Wait: true, Pending: func(p client.Pending) {
 				if _, known := told.LoadOrStore(p.RequestID, true); !known {
-					c.sayAsked(in.aws)
+					runReport(c).sayAsked(in.aws.String())
 				}
 			}})
 		}})

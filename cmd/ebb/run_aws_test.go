@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// objects is a real S3 that is reached over TLS, and what arrived there.
+// objects is a real S3 over TLS, with the requests that it received.
 type objects struct {
 	host, bucket string
 
@@ -25,8 +25,8 @@ type objects struct {
 	seen []*http.Request
 }
 
-// newObjects has an ebb ask the Ceph RGW of the environment for sessions, and a bucket with
-// in/a.csv in it.
+// newObjects makes an ebb use the Ceph RGW of the environment for sessions, and
+// creates a bucket with in/a.csv in it.
 func newObjects(t *testing.T, b *outBed) *objects {
 	t.Helper()
 	at, err := url.Parse(counterpart.Need(t, "EBB_TEST_RGW"))
@@ -39,7 +39,7 @@ func newObjects(t *testing.T, b *outBed) *objects {
 	o := &objects{bucket: fmt.Sprintf("ebb-run-%d", time.Now().UnixNano())}
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(at)
-		r.Out.Host = r.In.Host // which is signed
+		r.Out.Host = r.In.Host // the header is signed
 	}}
 	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
@@ -81,8 +81,9 @@ policy_dir: %[1]s/policies
 	return o
 }
 
-// TestRunAWS: AWS's own client, which finds credentials in the two ways that SDKs have for it,
-// reads and writes what it was given, and the session never was in the box.
+// TestRunAWS: the AWS client, which gets credentials in the two ways that SDKs
+// support, reads and writes its objects, and the session never enters the
+// sandbox.
 func TestRunAWS(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)

@@ -9,46 +9,47 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/autorun"
-	"ebb/cmd/ebb/internal/box/cgroup"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/stdio"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// boxed is a command on its way into a box.
+// boxed is a command and the sandbox in which it will run.
 type boxed struct {
 	kind   box.Kind
-	plain  bool   // in no box
-	image  string // of a box of Docker's; "" = another kind
-	joined bool   // in a task that another run has opened
+	plain  bool   // without a sandbox
+	image  string // image of a Docker sandbox; "" = another kind
+	joined bool   // the task was opened by another run
 	spec   box.Spec
 	tool   string
-	// Placeholders in variables, and hosts that git asks for.
+	// Placeholders for variables, and hosts for which git requests credentials.
 	credentials, git []given
-	ssh              []sshGiven  // hosts of ssh
-	aws              scopes.Set  // for AWS's clients
-	pg               scopes.Set  // of a database; empty = none
-	hosts            []string    // that are reached without a proxy, with their ports
-	dir              string      // of this run, for sockets and keys
-	out              *broker.Box // its way out; nil = none
+	ssh              []sshGiven // hosts of ssh
+	aws              scopes.Set // for AWS clients
+	pg               scopes.Set // of a database; empty = none
+	hosts            []string   // host:port that are reached without proxy settings
+	dir              string     // directory of this run, for sockets and keys
+	out              *wire.Box  // its egress endpoint; nil = none
 	limits           cgroup.Limits
-	bounded          bool           // limits were asked for: there is no box without them
-	group            *cgroup.Group  // nil = the box has none of its own
-	guarding         *autorun.Guard // of the work directory; nil = it is looked at by nobody
+	bounded          bool           // limits were requested: without them no sandbox is started
+	group            *cgroup.Group  // nil = the sandbox has no cgroup of its own
+	guarding         *autorun.Guard // of the work directory; nil = it is not watched
 	protect          bool           // files that make programs run are read-only
-	sockets          []*os.File     // that the box has, to be closed here
-	streams          *stdio.Streams // nil = the streams are passed on as they are
+	sockets          []*os.File     // directories of the sandbox's sockets, to close in this process
+	streams          *stdio.Streams // nil = the user's streams are passed directly
 }
 
-// boxOf is what the flags ask for. Nothing has happened yet when it says no.
-func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
+// boxOf checks the flags and returns the described sandbox. It has no side
+// effects.
+func (c runCommand) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	in := &boxed{tool: flags.tool, spec: box.Spec{Argv: args, Read: flags.read, Stdin: file(c.stdin), Stdout: file(c.stdout), Stderr: file(c.stderr)}}
 	var err error
 	if in.spec.Work, err = filepath.Abs(flags.work); err != nil {
@@ -66,7 +67,7 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 	in.spec.Limits.Processes = in.limits.Processes
 	for _, path := range flags.read {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path {
-			return nil, usage("--read "+path+" is not a whole path", "write it from the root, without . and ..")
+			return nil, usage("--read "+path+" is not an absolute, clean path", "write an absolute path without . and ..")
 		}
 	}
 	if in.spec.Env, err = c.boxEnv(flags.env); err != nil {
@@ -88,24 +89,27 @@ func (c *cli) boxOf(flags *runFlags, args []string) (*boxed, error) {
 		return nil, err
 	}
 	if in.pg, err = scopes.ParseSet(flags.pg); err != nil && flags.pg != "" {
-		return nil, usage("--pg "+strconv.Quote(flags.pg)+" is no scope", "write it like --pg provider:database:action")
+		return nil, usage("--pg "+strconv.Quote(flags.pg)+" is not a scope", "write it like --pg provider:database:action")
 	}
 	in.spec.User, err = ownerOf(flags.user, in.spec.Work)
 	return in, err
 }
 
-// keeper is the sandbox of a task, as who holds its key lets it be used.
+// keeper is the sandbox of a task, as accessible to a run: through its key, or
+// through the run that has the key.
 type keeper struct {
 	taskID  string
 	sandbox ask.Sandbox
 	prove   func(method, url, token string) (string, error)
-	// complete ends the task for a box that asks for it; nil = the box may not.
+	// complete completes the task when the sandbox requests it; nil = the sandbox
+	// may not.
 	complete func(context.Context) (ask.Completed, error)
 }
 
-// furnish enrols the sandbox and makes what the command needs to ask for credentials. In a
-// box that is a socket, which serves until serving is done: the key stays in this process.
-func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task broker.Task, in *boxed, ticket broker.Ticket) error {
+// furnish enrols the sandbox and prepares the command's access to ebb. For a
+// sandbox that is a socket, served until serving is done: the key stays in this
+// process.
+func (c runCommand) furnish(ctx, serving context.Context, o *client.Operator, task wire.Task, in *boxed, ticket client.Ticket) error {
 	id, s, err := c.enrolled(ctx, ticket)
 	if err != nil {
 		return err
@@ -121,7 +125,7 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 		},
 		complete: func(ctx context.Context) (ask.Completed, error) {
 			done, err := o.Complete(ctx, task.ID)
-			return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, Owed: done.Owed}, err
+			return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, PendingRevocations: done.PendingRevocations}, err
 		},
 	}
 	if err := c.lend(serving, k, in); err != nil {
@@ -130,8 +134,8 @@ func (c *cli) furnish(ctx, serving context.Context, o *client.Operator, task bro
 	return c.equip(ctx, serving, o, in, k)
 }
 
-// equip gives a box its sockets and its environment.
-func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed, k keeper) (err error) {
+// equip creates the sockets and the environment of a sandbox.
+func (c runCommand) equip(ctx, serving context.Context, o *client.Operator, in *boxed, k keeper) (err error) {
 	if in.spec.Private, err = c.private(in.dir); err != nil {
 		return err
 	}
@@ -142,10 +146,10 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 	in.mount("ask", dir)
 	in.spec.Env = append(in.spec.Env, "EBB_TASK_ID="+k.taskID, "EBB_ASK="+box.Dir+"/ask/socket")
 	in.spec.Env = append(in.spec.Env, gitConfig(in.git, in.protect)...)
-	if err := c.wayOut(ctx, serving, o, k.taskID, in); err != nil {
+	if err := runReport(c).wayOut(ctx, serving, o, k.taskID, in); err != nil {
 		return err
 	}
-	if err := c.give(ctx, k.sandbox, in); err != nil {
+	if err := runReport(c).give(ctx, k.sandbox, in); err != nil {
 		return err
 	}
 	if err := c.giveAWS(serving, k.sandbox, in); err != nil {
@@ -159,20 +163,21 @@ func (c *cli) equip(ctx, serving context.Context, o *client.Operator, in *boxed,
 	}
 	go func() {
 		_ = ask.Serve(serving, l, ask.Config{
-			Sandbox: k.sandbox, Keyless: true, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { c.sayAsked(r.Scope) },
+			Sandbox: k.sandbox, Keyless: true, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { runReport(c).sayAsked(r.Scope) },
 		})
 	}()
 	return nil
 }
 
-// socket listens in a directory of its own, which is mounted into the box.
+// socket listens in a new directory, which is mounted into the sandbox.
 func (b *boxed) socket(name string) (net.Listener, *os.File, error) {
 	path := filepath.Join(b.dir, name, "socket")
 	err := os.Mkdir(filepath.Dir(path), 0o711)
 	if err == nil {
 		var l net.Listener
 		if l, err = net.Listen("unix", path); err == nil {
-			// The run's own directory is this user's alone: who comes this far is the box.
+			// The run's directory is accessible to this user only, so that besides
+			// this user only the sandbox reaches the socket.
 			if err = os.Chmod(path, 0o666); err == nil {
 				var dir *os.File
 				if dir, err = box.OpenSocketDir(path, uint32(os.Geteuid())); err == nil {
@@ -185,7 +190,7 @@ func (b *boxed) socket(name string) (net.Listener, *os.File, error) {
 	return nil, nil, fail(err.Error(), dirAdvice(b.dir))
 }
 
-// mount gives the box a directory with a socket in it.
+// mount gives the sandbox a directory with a socket.
 func (b *boxed) mount(name string, dir *os.File) {
 	if b.spec.Sockets == nil {
 		b.spec.Sockets = map[string]*os.File{}
@@ -193,7 +198,7 @@ func (b *boxed) mount(name string, dir *os.File) {
 	b.spec.Sockets[name], b.sockets = dir, append(b.sockets, dir)
 }
 
-// carry has a port of the box's loopback lead to a socket.
+// carry forwards a port of the sandbox's loopback to a socket.
 func (b *boxed) carry(port int, socket string) {
 	if b.spec.Ports == nil {
 		b.spec.Ports = map[int]string{}
@@ -203,20 +208,21 @@ func (b *boxed) carry(port int, socket string) {
 
 func (b *boxed) close() {
 	if b.group != nil {
-		_ = b.group.Close() // what it has killed may take its time to go
+		_ = b.group.Close() // the killed processes may take some time to end
 	}
 	for _, dir := range b.sockets {
 		_ = dir.Close()
 	}
 }
 
-// private are places that are no box's: ebb's own, and those of this user's runs.
-func (c *cli) private(dir string) ([]string, error) {
+// private returns the paths that no sandbox may have: those of ebb, and those
+// of this user's runs.
+func (c runCommand) private(dir string) ([]string, error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return nil, err // what is ebb's own is not known
 	}
-	all := append(append(cfg.Places(), dir, c.keyPath(operatorKey)), c.runPlaces()...)
+	all := append(append(cfg.Places(), dir, keyCommands(c).keyPath(operatorKey)), c.runPlaces()...)
 	for _, path := range []string{c.configFile, c.keyFile, c.caFile} {
 		if path == "" {
 			continue
@@ -229,13 +235,13 @@ func (c *cli) private(dir string) ([]string, error) {
 	return all, nil
 }
 
-// enrolled makes the sandbox's key and spends the ticket.
-func (c *cli) enrolled(ctx context.Context, ticket broker.Ticket) (keyfile.File, *client.Sandbox, error) {
+// enrolled generates the sandbox's key and enrols with the ticket.
+func (c runCommand) enrolled(ctx context.Context, ticket client.Ticket) (keyfile.File, *client.Sandbox, error) {
 	key, err := client.NewKey(jose.ES256)
 	if err != nil {
 		return keyfile.File{}, nil, err
 	}
-	s, err := c.newSandbox(keyfile.File{Key: key})
+	s, err := tokenCommands(c).newSandbox(keyfile.File{Key: key})
 	if err != nil {
 		return keyfile.File{}, nil, err
 	}
@@ -244,6 +250,6 @@ func (c *cli) enrolled(ctx context.Context, ticket broker.Ticket) (keyfile.File,
 		return keyfile.File{}, nil, err
 	}
 	id := keyfile.File{ClientID: e.ClientID, TaskID: e.TaskID, Key: key}
-	s, err = c.newSandbox(id)
+	s, err = tokenCommands(c).newSandbox(id)
 	return id, s, err
 }

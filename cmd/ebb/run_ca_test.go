@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// sec1 is how a private key of P-256 begins in DER, before its 32 bytes (RFC 5915 section 3, also within
-// PKCS #8).
+// sec1 is the DER prefix of a P-256 private key, before its 32 bytes (RFC 5915
+// section 3, also inside PKCS #8).
 var sec1 = []byte{2, 1, 1, 4, 32}
 
 var (
@@ -26,8 +26,8 @@ var (
 	inBase64 = map[*base64.Encoding]*regexp.Regexp{base64.RawStdEncoding: regexp.MustCompile(`[0-9A-Za-z+/]{43,}`), base64.RawURLEncoding: regexp.MustCompile(`[0-9A-Za-z_-]{43,}`)}
 )
 
-// holdsKey reports whether a text holds the private half of a key: in DER, or as the number alone in hex or
-// base64.
+// holdsKey reports whether a text contains a private key: in DER, or only the
+// number in hex or base64.
 func holdsKey(text []byte, of *ecdsa.PublicKey) bool {
 	is := func(d []byte) bool {
 		key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d)
@@ -53,7 +53,7 @@ func holdsKey(text []byte, of *ecdsa.PublicKey) bool {
 			return true
 		}
 	}
-	lines := bytes.ReplaceAll(text, []byte("\n"), nil) // as in PEM
+	lines := bytes.ReplaceAll(text, []byte("\n"), nil) // like PEM
 	for enc, form := range inBase64 {
 		for _, m := range form.FindAll(lines, -1) {
 			if b, err := enc.DecodeString(string(m)); err == nil && (len(b) >= 32 && is(b[:32]) || der(b)) {
@@ -64,7 +64,7 @@ func holdsKey(text []byte, of *ecdsa.PublicKey) bool {
 	return false
 }
 
-// TestHoldsKey: what looks for keys finds one wherever it is planted.
+// TestHoldsKey: the search for keys finds one in every encoding.
 func TestHoldsKey(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -91,8 +91,8 @@ func TestHoldsKey(t *testing.T) {
 	}
 }
 
-// TestRunKeepsItsCA: (E121) while a box lives that trusts it, the key of its CA is in no file of ebb's, of the
-// run's, or of the box's.
+// TestRunKeepsItsCA: (E121) while a sandbox runs that trusts its CA, the CA's
+// private key is in no file of ebb, the run, or the sandbox.
 func TestRunKeepsItsCA(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -104,7 +104,7 @@ func TestRunKeepsItsCA(t *testing.T) {
 	b.serve()
 	b.put()
 	ended := make(chan struct{})
-	finish := sync.OnceFunc(func() { // the box has to end also where something fails: it keeps the directories
+	finish := sync.OnceFunc(func() { // the sandbox must end also after a failure, because it keeps the directories
 		if err := os.WriteFile(filepath.Join(b.work, "done"), nil, 0o644); err != nil {
 			t.Error(err)
 		}
@@ -118,7 +118,7 @@ func TestRunKeepsItsCA(t *testing.T) {
 	var text []byte
 	for alive := true; text == nil && alive; {
 		select {
-		case <-ended: // b.run has said why
+		case <-ended: // b.run has reported the error
 			alive = false
 		case <-time.After(20 * time.Millisecond):
 		}
@@ -136,7 +136,7 @@ func TestRunKeepsItsCA(t *testing.T) {
 	for _, dir := range []string{b.home, b.work} {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
-				return nil // what is gone meanwhile holds nothing
+				return nil // removed meanwhile
 			}
 			if text, err := os.ReadFile(path); err == nil {
 				if looked++; holdsKey(text, cert.PublicKey.(*ecdsa.PublicKey)) {

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// clientsBed is an ebb with providers for a forge, a registry of images and two models.
+// clientsBed is an ebb with providers for a forge, an image registry and two
+// models.
 func clientsBed(t *testing.T) *outBed {
 	t.Helper()
 	b := newOutBed(t)
@@ -32,13 +33,13 @@ func clientsBed(t *testing.T) *outBed {
 	return b
 }
 
-// An image of no layers.
+// An image without layers.
 const (
 	imageConfig = `{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]},"config":{"Labels":{"says":"the image is here"}}}`
 	manifest    = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:%x","size":%d},"layers":[]}`
 )
 
-// What two models say, as events (text/event-stream).
+// Responses of two models, as events (text/event-stream).
 const (
 	claudeSays = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}
 {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
@@ -51,8 +52,8 @@ const (
 {"type":"response.completed","response":{"id":"resp_1","usage":{"input_tokens":1,"input_tokens_details":null,"output_tokens":4,"output_tokens_details":null,"total_tokens":5}}}`
 )
 
-// clients is what a forge, a registry of images and two models answer, all of which want the
-// secret and nothing beside it.
+// clients serves a forge, an image registry and two models, all of which
+// require the secret and no other credential.
 func clients(w http.ResponseWriter, r *http.Request) {
 	_, password, _ := r.BasicAuth()
 	bearer, key := r.Header.Get("Authorization") == "Bearer "+runCanary, r.Header.Get("X-Api-Key") == runCanary
@@ -78,7 +79,7 @@ func clients(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events sends a line each, under the name of its type.
+// events sends one event per line, named by its type.
 func events(w http.ResponseWriter, lines string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for line := range strings.SplitSeq(lines, "\n") {
@@ -89,8 +90,8 @@ func events(w http.ResponseWriter, lines string) {
 	}
 }
 
-// agents is a directory of the machine, and what npm has installed there: claude, codex and a node
-// that reads proxy variables.
+// agents is a directory of the machine in which npm has installed claude, codex
+// and a node that reads proxy variables.
 func agents(t *testing.T) (dir string, programs map[string]string) {
 	t.Helper()
 	dir = filepath.Join(counterpart.Need(t, "EBB_TEST_AGENTS"), "node_modules")
@@ -105,8 +106,8 @@ func agents(t *testing.T) (dir string, programs map[string]string) {
 	return dir, programs
 }
 
-// TestRunToolsOfForgesAndRegistries: gh and skopeo as Debian has them, with a placeholder where
-// their credential belongs.
+// TestRunToolsOfForgesAndRegistries: gh and skopeo of Debian work with a
+// placeholder as their credential.
 func TestRunToolsOfForgesAndRegistries(t *testing.T) {
 	t.Parallel()
 	b := clientsBed(t)
@@ -123,8 +124,8 @@ func TestRunToolsOfForgesAndRegistries(t *testing.T) {
 	})
 }
 
-// TestRunToolsOfAgents: agents as they are installed get one answer of a model, and Node.js one of
-// a server, with a placeholder for a key.
+// TestRunToolsOfAgents: unmodified agents get a response of a model, and
+// Node.js one of a server, with a placeholder as the key.
 func TestRunToolsOfAgents(t *testing.T) {
 	t.Parallel()
 	b := clientsBed(t)
@@ -146,8 +147,8 @@ func TestRunToolsOfAgents(t *testing.T) {
 	}
 }
 
-// says wants a script to say what only a server says that got the secret. That it never is in the
-// box run looks for; that it did not arrive as a placeholder the servers do.
+// says requires text in a script's output that a server sends only after it
+// received the secret. run checks that the secret is never in the sandbox.
 func (b *outBed) says(t *testing.T, scope, script, want string, flags ...string) {
 	t.Helper()
 	args := append([]string{"run", "--scope", scope, "--credential", "CRED=" + scope, "--env", "HOST=" + b.host}, flags...)

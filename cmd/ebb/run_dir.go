@@ -13,30 +13,34 @@ import (
 	"strings"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box/cgroup"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// runPrefix is how the name of a run's directory begins, beside the links of those that lend.
+// runPrefix is the prefix of the names of run directories. Links to lending
+// runs are beside them.
 const runPrefix = "run-"
 
-// runName is how long the rest of it is: every run's directory has room for the same sockets.
+// runName is the length of the rest of the name. It is fixed, so that socket
+// paths have the same length in every run.
 const runName = 10
 
-// groupFile names the cgroup of a run's box in the run's directory, so that the next run removes it after a kill.
+// groupFile in a run's directory names the cgroup of its sandbox, so that the
+// next run can remove it if this run is killed.
 const groupFile = "cgroup"
 
-// dirAdvice is what to do when a run's directory takes nothing more.
+// dirAdvice is the next step if a file cannot be created in a run's directory.
 func dirAdvice(dir string) string {
-	return "see that " + dir + " is there, can be written to, and has room"
+	return "check that " + dir + " exists, is writable, and has free space"
 }
 
-// runPlaces are the data directories that may hold the directories of this user's runs: the
-// user's own, that in the home which the system knows, and that of the ebb on this machine. All
-// of them are private to every box. Every run of this user knows the second, and also the first
-// unless HOME or XDG_DATA_HOME differ, whatever --config or EBB_DATA_DIR says. What a run keeps
-// where another one looks as well is in no box of that, whichever began first.
-func (c *cli) runPlaces() []string {
+// runPlaces returns the data directories in which this user's runs may have
+// their directories: the user's own, that of the home in /etc/passwd, and that
+// of the ebb on this machine. All of them are refused to every sandbox. Every
+// run of this user knows the second, and also the first unless HOME or
+// XDG_DATA_HOME differ, whatever --config or EBB_DATA_DIR says. So no sandbox
+// of one run can have the directory of another, in whatever order they start.
+func (c runCommand) runPlaces() []string {
 	own := slices.DeleteFunc(slices.Clone(c.environ), func(line string) bool { return strings.HasPrefix(line, "EBB_DATA_DIR=") })
 	all := []string{config.DataDir(own)}
 	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && u.HomeDir != "" {
@@ -48,15 +52,16 @@ func (c *cli) runPlaces() []string {
 		if path == "" {
 			continue
 		}
-		if path, err := filepath.Abs(path); err == nil { // fails only without a working directory
+		if path, err := filepath.Abs(path); err == nil { // Abs fails only without a working directory
 			whole = append(whole, path)
 		}
 	}
 	return whole
 }
 
-// ownDir makes the directory of a run, for its sockets and keys, in the first of the data
-// directories that is this user's alone. Nothing runs where there is none.
+// ownDir creates the directory of a run, for its sockets and keys, in the first
+// data directory that only this user can access. Without one the command does
+// not run.
 func ownDir(in *boxed, places []string) (remove func(), err error) {
 	for _, data := range places {
 		dir, held, one := makeRunDir(data)
@@ -72,13 +77,15 @@ func ownDir(in *boxed, places []string) (remove func(), err error) {
 	if err == nil {
 		err = errors.New("this user has no home directory")
 	}
-	return nil, fail("this run has no place for what no box may have: "+err.Error(), "set HOME to a directory on a local file system that is this user's own, with a short path")
+	return nil, fail("the run's directory cannot be created: "+err.Error(), "set HOME to a directory of this user on a local file system, with a short path")
 }
 
-// makeRunDir makes a directory of a run in a data directory. It is the run's while held is open.
+// makeRunDir creates a run's directory in a data directory. It is locked by
+// this run while held is open.
 func makeRunDir(data string) (dir string, held *os.File, err error) {
 	runs := filepath.Join(data, runsDir)
-	// The longest path is that of a box's way out (egress.NewDoor): /lent/socket and the like are shorter.
+	// The longest path is that of an egress endpoint's socket
+	// (egress.NewListener); /lent/socket and others are shorter.
 	if longest := filepath.Join(runs, runPrefix+strings.Repeat("A", runName), strings.Repeat("0", 16), "out"); len(longest) > config.MaxSocketPath {
 		return "", nil, fmt.Errorf("%s is too long for the path of a socket", longest)
 	}
@@ -91,7 +98,8 @@ func makeRunDir(data string) (dir string, held *os.File, err error) {
 	if err := errors.Join(ownAlone(data, os.Stat, 0o022), ownAlone(runs, os.Lstat, 0o077)); err != nil {
 		return "", nil, err
 	}
-	// Who makes a directory and who looks for those of the dead take turns.
+	// A lock serializes the creation of directories and the search for those of
+	// killed runs.
 	turn, err := flocked(runs, syscall.LOCK_EX)
 	if err != nil {
 		return "", nil, err
@@ -111,8 +119,9 @@ func makeRunDir(data string) (dir string, held *os.File, err error) {
 	return dir, held, nil
 }
 
-// ownAbove refuses to make a directory below what is neither root's nor this user's: root with the
-// HOME of a user would leave there what that user cannot use, but can move away.
+// ownAbove refuses to create a directory below one of another user. Root with
+// the HOME of a user would else create directories that this user cannot use,
+// but can move away.
 func ownAbove(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -126,33 +135,33 @@ func ownAbove(path string) error {
 			return err
 		}
 		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) {
-			return fmt.Errorf("%s is somebody else's", above)
+			return fmt.Errorf("%s belongs to another user", above)
 		}
 		return nil
 	}
 }
 
-// ownAlone refuses what is no directory, is somebody else's, or gives others more than they may have.
-// Package owndir opens what nobody else can enter; here others may have more, and the
-// user is told what is wrong.
+// ownAlone refuses a path that is not a directory, belongs to another user, or
+// has one of the mode bits not. Package owndir is stricter: it opens only
+// directories that no other user can enter.
 func ownAlone(path string, stat func(string) (os.FileInfo, error), not os.FileMode) error {
 	info, err := stat(path)
 	switch {
 	case err != nil:
 		return err
 	case info.Mode().Type() == fs.ModeSymlink:
-		return fmt.Errorf("%s is a link", path)
+		return fmt.Errorf("%s is a symbolic link", path)
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory", path)
+		return fmt.Errorf("%s is not a directory", path)
 	case info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()):
-		return fmt.Errorf("%s is somebody else's", path)
+		return fmt.Errorf("%s belongs to another user", path)
 	case info.Mode().Perm()&not != 0:
-		return fmt.Errorf("others may do too much in %s (mode %04o)", path, info.Mode().Perm())
+		return fmt.Errorf("%s gives other users too many permissions (mode %04o)", path, info.Mode().Perm())
 	}
 	return nil
 }
 
-// flocked opens a directory and locks it until that is closed.
+// flocked opens a directory and locks it until the file is closed.
 func flocked(path string, how int) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -164,7 +173,8 @@ func flocked(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// bury removes the directories of runs that were killed, and the cgroups of their boxes.
+// bury removes the directories of killed runs, and the cgroups of their
+// sandboxes.
 func bury(runs string) error {
 	entries, err := os.ReadDir(runs)
 	if err != nil {
@@ -176,13 +186,13 @@ func bury(runs string) error {
 		}
 		path := filepath.Join(runs, e.Name())
 		if _, err := os.Stat(filepath.Join(path, guardFile)); err == nil {
-			continue // resumeGuards comes first
+			continue // resumeGuards handles this run first
 		}
 		if dead, err := flocked(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			if group, err := os.ReadFile(filepath.Join(path, groupFile)); err == nil {
-				_ = cgroup.Remove(string(group)) // an empty group that stays bounds nothing
+				_ = cgroup.Remove(string(group)) // an empty group that is left does no harm
 			}
-			_ = os.RemoveAll(path) // what stays is tried again by the next run
+			_ = os.RemoveAll(path) // the next run tries again if it fails
 			_ = dead.Close()
 		}
 	}

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// own makes the directory of a run, until the test ends.
+// own creates the directory of a run until the test ends.
 func own(t *testing.T, c *cli) string {
 	t.Helper()
 	in := &boxed{}
-	remove, err := ownDir(in, c.runPlaces())
+	remove, err := ownDir(in, (runCommand{c}).runPlaces())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func own(t *testing.T, c *cli) string {
 	return in.dir
 }
 
-// shortHome is a home whose runs have room for their sockets, wherever this machine has its
-// temporary files.
+// shortHome is a home with a path short enough for sockets, wherever this
+// machine has its temporary files.
 func shortHome(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e")
@@ -39,8 +39,9 @@ func shortHome(t *testing.T) string {
 	return filepath.Join(dir, `[a*?\`)
 }
 
-// TestRunDirsArePrivate: whichever data directory one run is told, its directory is in no box of
-// another, whatever that one is told, and whatever the places are called.
+// TestRunDirsArePrivate: whatever data directory a run uses, its directory
+// cannot be mounted into the sandbox of another run, whatever that one uses, by
+// any name.
 func TestRunDirsArePrivate(t *testing.T) {
 	t.Parallel()
 	home := shortHome(t)
@@ -56,7 +57,7 @@ func TestRunDirsArePrivate(t *testing.T) {
 	for first, a := range runs {
 		dir := own(t, a)
 		for second, b := range runs {
-			places, err := b.private(own(t, b))
+			places, err := (runCommand{b}).private(own(t, b))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +72,8 @@ func TestRunDirsArePrivate(t *testing.T) {
 	}
 }
 
-// TestRunDir: (E115) a run's directory is where nobody else has a hand in it, or there is no run.
+// TestRunDir: (E115) a run's directory is created only where no other user can
+// change it, or the run is refused.
 func TestRunDir(t *testing.T) {
 	t.Parallel()
 	link, file := dataDir(t, 0o700), filepath.Join(t.TempDir(), "file")
@@ -94,7 +96,8 @@ func TestRunDir(t *testing.T) {
 	refuses(t, hostile)
 }
 
-// refuses shows that no data directory of these gets a run's, and that the next place does.
+// refuses checks that none of these data directories gets a run's directory,
+// and that the next place does.
 func refuses(t *testing.T, hostile map[string]string) {
 	t.Helper()
 	good := dataDir(t, 0o755)
@@ -105,7 +108,7 @@ func refuses(t *testing.T, hostile map[string]string) {
 		if left, _ := os.ReadDir(filepath.Join(data, runsDir)); len(left) != 0 {
 			t.Errorf("%s: left behind is %v", what, left)
 		}
-		// The next place is taken.
+		// The next place is used.
 		in := &boxed{}
 		remove, err := ownDir(in, []string{data, good})
 		if err != nil {
@@ -118,7 +121,8 @@ func refuses(t *testing.T, hostile map[string]string) {
 	}
 }
 
-// dataDir makes a data directory with others in it, of which the innermost has a mode.
+// dataDir creates a data directory with nested ones, of which the innermost has
+// a mode.
 func dataDir(t *testing.T, mode os.FileMode, below ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data")
@@ -133,7 +137,8 @@ func dataDir(t *testing.T, mode os.FileMode, below ...string) string {
 	return path
 }
 
-// TestRunDirOfSomebodyElse: (E115) ... nor does somebody else own it, or what it would be made in.
+// TestRunDirOfSomebodyElse: (E115) ... and not in a directory of another user,
+// or below one.
 func TestRunDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -159,8 +164,9 @@ func TestRunDirOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestRunPlaces: a run looks first where its HOME says, which every run of its user knows that has the
-// same, and then in the home that the system knows, which every run of the user knows.
+// TestRunPlaces: a run first uses the place in its HOME, which every run of its
+// user with the same HOME knows, and then the home in /etc/passwd, which every
+// run of the user knows.
 func TestRunPlaces(t *testing.T) {
 	t.Parallel()
 	c := &cli{environ: []string{"HOME=/home/me", "EBB_DATA_DIR=/data"}}
@@ -169,7 +175,7 @@ func TestRunPlaces(t *testing.T) {
 		want = append(want, filepath.Join(u.HomeDir, ".local/share/ebb"))
 	}
 	want = append(want, "/data")
-	if got := c.runPlaces(); !slices.Equal(got, want) {
+	if got := (runCommand{c}).runPlaces(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	long := filepath.Join(shortHome(t), strings.Repeat("a", config.MaxSocketPath))
@@ -179,8 +185,8 @@ func TestRunPlaces(t *testing.T) {
 	}
 }
 
-// TestRunDirHasRoom: in the directory with the longest path that is taken there is room for the way out of
-// a box, and one that is longer by one is refused.
+// TestRunDirHasRoom: the longest accepted directory has room for the socket of
+// an egress endpoint, and one that is longer by one byte is refused.
 func TestRunDirHasRoom(t *testing.T) {
 	t.Parallel()
 	home, err := os.MkdirTemp("", "e")
@@ -195,7 +201,7 @@ func TestRunDirHasRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	door, err := egress.NewDoor(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +216,7 @@ func TestRunDirHasRoom(t *testing.T) {
 	}
 }
 
-// TestBury: the next run removes what a run that was killed has left, and nothing else.
+// TestBury: the next run removes the files of a killed run, and nothing else.
 func TestBury(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRunDockerJoin: a second box of a task, for another tool, is Docker's as the first one is. Its
-// end is not the task's.
+// TestRunDockerJoin: a second sandbox of a task, for another tool, is a Docker
+// sandbox like the first one. When it ends the task stays open.
 func TestRunDockerJoin(t *testing.T) {
 	t.Parallel()
 	b := newDockerBed(t)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestRunDockerSSH: an ssh that the image has logs in, with a certificate whose key the box has not.
+// TestRunDockerSSH: ssh of the image logs in with a certificate whose private
+// key is not in the sandbox.
 func TestRunDockerSSH(t *testing.T) {
 	t.Parallel()
 	s := newSSHBed(t)
@@ -21,7 +22,7 @@ func TestRunDockerSSH(t *testing.T) {
 	}
 }
 
-// having is an image with a program of this machine, and what that loads.
+// having is an image with a program of this machine and its libraries.
 func (b *dockerBed) having(program string) string {
 	b.t.Helper()
 	installed(b.t, program)

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// static builds an ebb that runs in any image, for all tests once.
+// static builds an ebb that runs in any image, once for all tests.
 var static = sync.OnceValues(func() (string, error) {
 	bin, err := build()
 	if err != nil {
@@ -30,7 +30,7 @@ var static = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// dockerBed is an ebb whose boxes are a Docker daemon's.
+// dockerBed is an ebb whose sandboxes are created by a Docker daemon.
 type dockerBed struct {
 	*outBed
 	host string
@@ -41,7 +41,7 @@ func newDockerBed(t *testing.T) *dockerBed {
 	return newOutBed(t).docker(t)
 }
 
-// docker has the bed's boxes made by a daemon.
+// docker makes the bed use a Docker daemon.
 func (o *outBed) docker(t *testing.T) *dockerBed {
 	t.Helper()
 	b := &dockerBed{outBed: o, host: counterpart.Need(t, "EBB_TEST_DOCKER")}
@@ -50,7 +50,7 @@ func (o *outBed) docker(t *testing.T) *dockerBed {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{filepath.Dir(filepath.Dir(bin)), filepath.Dir(bin)} {
-		if err := os.Chmod(dir, 0o755); err != nil { // a box is another user
+		if err := os.Chmod(dir, 0o755); err != nil { // the sandbox runs as another user
 			t.Fatal(err)
 		}
 	}
@@ -58,12 +58,12 @@ func (o *outBed) docker(t *testing.T) *dockerBed {
 	return b
 }
 
-// boxed is a command line that runs a script in a box.
+// boxed is a command that runs a script in a sandbox.
 func (b *dockerBed) boxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	return b.run(script, append([]string{"--scope", "shop:**:*", "--env", "HOST=" + b.outBed.host}, flags...)...)
 }
 
-// run is boxed with all that is asked for.
+// run is boxed with the flags of the test.
 func (b *dockerBed) run(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	cmd = b.ebb(append(append([]string{"run", "--box", "docker", "--image", "ebb-bed"}, flags...), "--", "sh", "-c", script)...)
 	cmd.Env = append(cmd.Env, "DOCKER_HOST="+b.host)
@@ -72,13 +72,13 @@ func (b *dockerBed) run(script string, flags ...string) (cmd *exec.Cmd, out, err
 	return cmd, out, errs
 }
 
-// docker runs the client; what it says is for who asks.
+// docker runs the Docker client and returns its output.
 func (b *dockerBed) docker(args ...string) (string, error) {
 	text, err := exec.Command("docker", append([]string{"--host", b.host}, args...)...).CombinedOutput()
 	return string(text), err
 }
 
-// inWork waits for a file that the box leaves in the work directory.
+// inWork waits for a file that the sandbox writes to the work directory.
 func (b *dockerBed) inWork(name string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -91,8 +91,9 @@ func (b *dockerBed) inWork(name string) {
 	}
 }
 
-// TestRunDocker: (E119) a box of Docker's holds a placeholder, asks, and finds hosts by their names; its exit
-// code and its streams are those of any box. What makes no box is refused.
+// TestRunDocker: (E119) a Docker sandbox has a placeholder, requests
+// credentials, and resolves hosts by name; its exit code and streams are those
+// of any sandbox. Invalid images and flags are refused.
 func TestRunDocker(t *testing.T) {
 	t.Parallel()
 	b := newDockerBed(t)
@@ -116,8 +117,10 @@ func TestRunDocker(t *testing.T) {
 	}
 }
 
-// TestRunDockerIdentity: (E102, E105) the socket of a box answers the box and no other container that has it
-// (wrong_box), and the record says that a stranger came. Nothing outlives an ebb run that was killed.
+// TestRunDockerIdentity: (E102, E105) the socket of a sandbox serves the
+// sandbox and no other container that has it (wrong_box), and the audit log has
+// an entry about the foreign process. No process outlives an ebb run that was
+// killed.
 func TestRunDockerIdentity(t *testing.T) {
 	t.Parallel()
 	b := newDockerBed(t)
@@ -132,12 +135,14 @@ func TestRunDockerIdentity(t *testing.T) {
 	if mine, err := os.ReadFile(filepath.Join(b.work, "mine")); err != nil || !strings.HasPrefix(string(mine), "HTTP/1.1 200") {
 		t.Errorf("the box hears %q, %v", mine, err)
 	}
-	// The runner's, which is mounted into the box; ebb's own is in no box.
+	// The runner's socket, which is mounted into the sandbox; ebb's own socket is
+	// in no sandbox.
 	sockets, err := filepath.Glob(filepath.Join(b.home, ".local", "share", "ebb", "runs", "*", "*", "out"))
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("sockets: %q, %v", sockets, err)
 	}
-	// Another container with the same socket, as root there: a program of this machine that speaks to it.
+	// Another container with the same socket, as root: a program of this machine
+	// that connects to it.
 	said, err := b.docker("run", "--rm", "--network", "none", "-v", filepath.Dir(sockets[0])+":/out", "-v", "/usr:/usr:ro", "-v", "/lib:/lib:ro", "-v", "/lib64:/lib64:ro", "ebb-bed",
 		"/usr/bin/curl", "-sS", "-m", "60", "--unix-socket", "/out/out", "http://"+b.outBed.host+"/v1/stolen")
 	if err == nil || !strings.Contains(said, "curl: (") {
@@ -146,7 +151,7 @@ func TestRunDockerIdentity(t *testing.T) {
 	if list := b.must(b.ebb("audit", "list", "-o", "csv")); !strings.Contains(list, "box.stranger") {
 		t.Errorf("the record says\n%s", list)
 	}
-	// unshare has become ebb: this kills the runner itself.
+	// unshare has executed ebb, so this kills the runner itself.
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// ownEbb starts an ebb for one run where nobody has named one and none of this user is
-// running here: with the configuration and the data directory that `ebb serve` would have, so
-// that what it still owes at its end the next one settles.
-func (c *cli) ownEbb(ctx context.Context) (end func() error, err error) {
+// ownEbb starts an ebb for this run if none is named and none of this user is
+// running on this machine. It uses the configuration and the data directory of
+// `ebb serve`, so that a later ebb completes revocations that are still pending
+// when the run ends.
+func (c runCommand) ownEbb(ctx context.Context) (end func() error, err error) {
 	none := func() error { return nil }
 	if c.url != "" || c.socket != "" || c.answers(ctx) {
 		return none, nil
@@ -20,14 +21,14 @@ func (c *cli) ownEbb(ctx context.Context) (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// It is for this run alone, wherever the configured one would be.
+	// It serves this run only, wherever the configured ebb would listen.
 	cfg.Listen, cfg.PublicURL, cfg.ListenUnix, cfg.TLS.Cert, cfg.TLS.Key = "127.0.0.1:0", "", "", "", ""
-	n, err := wire(ctx, settings{Config: cfg, Log: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	n, err := assemble(ctx, settings{Config: cfg, Log: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return nil, err
 	}
 	c.url = n.url
-	c.sayf("ebb: none is running here: this run has its own, with the data in %s\n", cfg.DataDir)
+	c.sayf("ebb: no ebb is running on this machine: this run starts its own, with its data in %s\n", cfg.DataDir)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- n.serve(serving, nil) }()
@@ -37,8 +38,9 @@ func (c *cli) ownEbb(ctx context.Context) (end func() error, err error) {
 	}, nil
 }
 
-// answers reports whether the ebb that last used the data directory is there.
-func (c *cli) answers(ctx context.Context) bool {
+// answers reports whether the ebb that uses the data directory accepts
+// connections.
+func (c runCommand) answers(ctx context.Context) bool {
 	text, running := runningURL(c.dataDir())
 	if !running {
 		return false

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/attest/jose"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// TestStaleURL: on the port where an ebb of this user was listens somebody else. Nobody asks
-// there, and no key of this user proves anything there.
+// TestStaleURL: another program listens on the port of a stopped ebb. Commands
+// send nothing there, and no key of this user authenticates there.
 func TestStaleURL(t *testing.T) {
 	t.Parallel()
 	asked := false
@@ -26,14 +26,14 @@ func TestStaleURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(
-		os.Chmod(dir, 0o700), // a directory of tests is as open as the umask lets it be
+		os.Chmod(dir, 0o700), // the umask decides the mode of a test directory
 		os.WriteFile(filepath.Join(dir, urlFile), []byte(other.URL+"\n"), 0o600), os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600),
 		keyfile.Write(filepath.Join(dir, operatorKey), keyfile.File{ClientID: "local-operator", Key: key}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	c := &cli{environ: []string{"EBB_DATA_DIR=" + dir}}
-	if c.answers(t.Context()) {
+	if (runCommand{c}).answers(t.Context()) {
 		t.Error("it is taken for this user's ebb")
 	}
 	if _, err := c.operator(operatorKey); exitOf(err) != exitUnavailable {
@@ -42,12 +42,12 @@ func TestStaleURL(t *testing.T) {
 	if peer, err := c.peer(); exitOf(err) != exitUnavailable {
 		t.Errorf("%s, %v", peer.Issuer, err)
 	}
-	// Nor a key file that is named, nor a sandbox with its ticket.
+	// Nor does a key file that is named, nor a sandbox with its ticket.
 	named := &cli{environ: c.environ, keyFile: filepath.Join(dir, operatorKey)}
 	if _, err := named.operator(operatorKey); exitOf(err) != exitUnavailable {
 		t.Errorf("a named key is used: %v", err)
 	}
-	if _, err := named.newSandbox(keyfile.File{Key: key}); exitOf(err) != exitUnavailable {
+	if _, err := (tokenCommands{named}).newSandbox(keyfile.File{Key: key}); exitOf(err) != exitUnavailable {
 		t.Errorf("a sandbox asks there: %v", err)
 	}
 	there := &cli{environ: c.environ, url: other.URL}
@@ -58,7 +58,7 @@ func TestStaleURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.answers(t.Context()) {
+	if !(runCommand{c}).answers(t.Context()) {
 		t.Error("with the lock held it is not found")
 	}
 	if _, err := c.operator(operatorKey); err != nil {
@@ -70,7 +70,7 @@ func TestStaleURL(t *testing.T) {
 	if asked {
 		t.Error("somebody else was asked")
 	}
-	// Who begins anew removes what the last one wrote.
+	// A new ebb removes the URL of the previous one.
 	n := &node{}
 	cfg, err := c.loadConfig()
 	if err == nil {

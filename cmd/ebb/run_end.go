@@ -5,19 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes/policy"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// endPatience is how long `ebb run` tries to complete its task. Afterwards the
-// missing heartbeat ends it.
+// endPatience is how long `ebb run` tries to complete its task. After that the
+// task ends when its heartbeat is missed.
 const endPatience = 30 * time.Second
 
-// beat says that the runner is alive, until ctx is done or ebb says that the task is over.
-func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, over chan<- struct{}) {
-	t := time.NewTicker(task.Heartbeat.Duration() / 3)
+// heartbeat is the time after which ebb ends the task without a heartbeat.
+func heartbeat(task wire.Task) time.Duration { return time.Duration(task.Heartbeat) * time.Second }
+
+// beat sends heartbeats until ctx is done or ebb reports that the task has
+// ended.
+func (c runReport) beat(ctx context.Context, o *client.Operator, task wire.Task, over chan<- struct{}) {
+	t := time.NewTicker(heartbeat(task) / 3)
 	defer t.Stop()
 	for {
 		select {
@@ -27,42 +31,43 @@ func (c *cli) beat(ctx context.Context, o *client.Operator, task broker.Task, ov
 		}
 		now, err := o.Heartbeat(ctx, task.ID)
 		switch {
-		case err == nil && now.State == broker.TaskClosed, client.IsKind(err, broker.Conflict), client.IsKind(err, broker.NotFound):
-			c.sayf("ebb: the task was ended; CMD is told to stop\n")
+		case err == nil && now.State == wire.TaskClosed, client.IsKind(err, wire.KindConflict), client.IsKind(err, wire.KindNotFound):
+			c.sayf("ebb: the task has ended; stopping CMD\n")
 			close(over)
 			return
 		case err != nil && ctx.Err() == nil:
-			c.sayf("ebb: a heartbeat did not arrive: %s\n", explain(err))
+			c.sayf("ebb: sending a heartbeat failed: %s\n", explain(err))
 		}
 	}
 }
 
-// complete ends the task, trying again while ebb is out of reach.
-func (c *cli) complete(ctx context.Context, o *client.Operator, id string) error {
+// complete completes the task, and tries again while ebb is unavailable.
+func (c runReport) complete(ctx context.Context, o *client.Operator, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
-		done, err := o.CompleteWithin(ctx, id, broker.DefaultWait) // the summary says what became of each credential
+		done, err := o.CompleteWithin(ctx, id, broker.DefaultWait) // waits, so that the summary has the outcome of each credential
 		if err == nil {
 			c.sayCompletion(ctx, o, done)
 			return nil
 		}
 		if exitOf(err) != exitUnavailable {
-			return fmt.Errorf("the task %s could not be completed: %w", id, err)
+			return fmt.Errorf("complete the task %s: %w", id, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fail("the task "+out.Line(id)+" could not be completed: ebb is out of reach", "it ends by itself when its heartbeat is missed; `ebb task complete "+out.Line(id)+"` ends it sooner")
+			return fail("the task "+out.Line(id)+" could not be completed: ebb is not available", "the task ends when its heartbeat is missed; `ebb task complete "+out.Line(id)+"` ends it sooner")
 		case <-time.After(wait):
 		}
 	}
 }
 
-// shownCredentials is how many of a task's credentials are listed at its end.
+// shownCredentials is the maximum number of credentials listed at the end of a
+// run.
 const shownCredentials = 10
 
-// sayCompletion says what was issued, what was used of it and what became of it.
-func (c *cli) sayCompletion(ctx context.Context, o *client.Operator, done broker.Completion) {
+// sayCompletion prints the task's credentials, their use and their state.
+func (c runReport) sayCompletion(ctx context.Context, o *client.Operator, done wire.Completion) {
 	c.sayf("ebb: task %s ended: %d credential(s) revoked, %d had expired\n", out.Line(done.Task.ID), done.Revoked, done.AlreadyExpired)
 	u, err := c.usesOf(ctx, o, done)
 	for i, l := range done.Credentials {
@@ -70,22 +75,22 @@ func (c *cli) sayCompletion(ctx context.Context, o *client.Operator, done broker
 			c.sayf("ebb:   and more: `ebb leases list --task %s`\n", out.Line(done.Task.ID))
 			break
 		}
-		c.sayf("ebb:   %s  %s  %s%s\n", out.Line(l.ID), out.Line(l.Scopes.String()), l.State, used(l, u, err))
+		c.sayf("ebb:   %s  %s  %s%s\n", out.Line(l.ID), out.Line(l.Scopes), l.State, used(l, u, err))
 	}
 	if err != nil {
-		c.sayf("ebb:   what was used of them could not be read: %s\n", explain(err))
+		c.sayf("ebb:   reading the use of the credentials failed: %s\n", explain(err))
 	} else {
 		c.sayUses(u)
 	}
-	if done.Owed > 0 {
-		c.sayf("ebb: %d of them are not yet known to be dead at their providers; ebb goes on with them\n", done.Owed)
+	if done.PendingRevocations > 0 {
+		c.sayf("ebb: %d revocation(s) at providers are pending; ebb continues to try\n", done.PendingRevocations)
 	}
 }
 
-// used is what is said of one credential. Of what was handed out nobody here knows its uses, but
-// for the SSH connections that egress carried by it.
-func used(l broker.Lease, u uses, err error) string {
-	n, handedOut := u.of[l.ID], l.Delivery == policy.DeliveryToken
+// used describes the use of one credential. For one that was delivered as a
+// token ebb knows only the SSH connections through egress.
+func used(l wire.Lease, u uses, err error) string {
+	n, handedOut := u.of[l.ID], l.Delivery == wire.DeliveryToken
 	switch {
 	case err != nil, handedOut && n == nil:
 		return ""

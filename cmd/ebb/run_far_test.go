@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// newFarOut is an outBed whose ebb makes sockets that nobody else on this machine finds, as if it were on
-// another.
+// newFarOut is an outBed whose ebb creates its sockets where no other process
+// of this machine finds them, as if it were on another machine.
 func newFarOut(t *testing.T, remote string) *outBed {
 	t.Helper()
 	b := newOutBed(t)
@@ -35,8 +35,9 @@ func newFarOut(t *testing.T, remote string) *outBed {
 	return b
 }
 
-// TestRunFar: a box whose ebb is on another machine goes out by its runner, and its credential is added
-// at that ebb; the record says how the box was known.
+// TestRunFar: a sandbox whose ebb is on another machine uses egress through its
+// runner, and that ebb adds its credential; the audit log has how the sandbox
+// was identified.
 func TestRunFar(t *testing.T) {
 	t.Parallel()
 	b := newFarOut(t, "true")
@@ -55,17 +56,18 @@ func TestRunFar(t *testing.T) {
 	}
 }
 
-// TestRunFarIsAsked: an ebb that carries no boxes of other machines leaves them without a way out, and
-// the run says what to do.
+// TestRunFarIsAsked: an ebb without egress.remote opens no egress endpoint for
+// it, and the run names the setting.
 func TestRunFarIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newFarOut(t, "false")
-	if out, stderr := b.runWithout(`echo in; curl -sS -m 5 https://$HOST/v1/far 2>&1 | head -c 40`); !strings.HasPrefix(out, "in") || !strings.Contains(stderr, "the box has no way out") || !strings.Contains(stderr, "egress.remote") {
+	if out, stderr := b.runWithout(`echo in; curl -sS -m 5 https://$HOST/v1/far 2>&1 | head -c 40`); !strings.HasPrefix(out, "in") || !strings.Contains(stderr, "the sandbox has no egress endpoint") || !strings.Contains(stderr, "egress.remote") {
 		t.Errorf("%s%s", out, stderr)
 	}
 }
 
-// TestRunFarSaysWhy: the run says why a connection of its box could not be handed on.
+// TestRunFarSaysWhy: the run prints why a connection of its sandbox could not
+// be forwarded.
 func TestRunFarSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := newFarOut(t, "true")
@@ -76,32 +78,33 @@ func TestRunFarSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	b.must(b.ebb("task", "complete", b.await("id"))) // ebb has the box no more
+	b.must(b.ebb("task", "complete", b.await("id"))) // ebb has closed the endpoint
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if n := strings.Count(stderr.String(), "ebb: a connection of the box could not be handed on: "); n != 1 {
+	if n := strings.Count(stderr.String(), "ebb: a connection of the sandbox could not be forwarded: "); n != 1 {
 		t.Errorf("said %d times:\n%s", n, stderr.String())
 	}
 }
 
-// TestNotHandedOn: why a connection could not be handed on is said when it is another reason than before.
+// TestNotHandedOn: the reason of a failed connection is printed when it differs
+// from the previous one.
 func TestNotHandedOn(t *testing.T) {
 	t.Parallel()
 	var stderr strings.Builder
 	c := &cli{stderr: &stderr}
-	failed := c.notHandedOn()
+	failed := (runReport{c}).notHandedOn()
 	for _, why := range []string{"a", "a", "b\nc", "b\nc", "a"} {
 		failed(errors.New(why))
 	}
-	const line = "ebb: a connection of the box could not be handed on: "
+	const line = "ebb: a connection of the sandbox could not be forwarded: "
 	if got, want := stderr.String(), line+"a\n"+line+out.Line("b\nc")+"\n"+line+"a\n"; got != want {
 		t.Errorf("said\n%swant\n%s", got, want)
 	}
 }
 
-// TestEgressCommand: the way out of a sandbox that `ebb run` has not made, at a port of loopback, until its
-// task ends.
+// TestEgressCommand: the egress endpoint of a sandbox that `ebb run` did not
+// create, at a port of loopback, until its task ends.
 func TestEgressCommand(t *testing.T) {
 	t.Parallel()
 	b := newFarOut(t, "true")
@@ -136,7 +139,7 @@ func TestEgressCommand(t *testing.T) {
 		t.Errorf("%s, %v, %v", body, err, rerr)
 	}
 	b.must(b.ebb("task", "complete", opened.Task.ID))
-	if res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/box"); err == nil { // it hears of the end by this, before it looks
+	if res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/box"); err == nil { // the request makes it notice the end before it polls
 		_ = res.Body.Close()
 	}
 	ended := make(chan error, 1)
@@ -154,7 +157,8 @@ func TestEgressCommand(t *testing.T) {
 	}
 }
 
-// TestEgressSaysWhy: `ebb egress` logs why a connection could not be handed on, and goes on.
+// TestEgressSaysWhy: `ebb egress` logs why a connection could not be forwarded,
+// and continues.
 func TestEgressSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
@@ -173,7 +177,7 @@ func TestEgressSaysWhy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- c.egressFar(ctx, o, b.task.ID, farFlags{listen: "127.0.0.1:0", anybody: true, ca: filepath.Join(t.TempDir(), "ca.pem")})
+		done <- (egressCommand{c}).egressFar(ctx, o, b.task.ID, farFlags{listen: "127.0.0.1:0", anybody: true, ca: filepath.Join(t.TempDir(), "ca.pem")})
 		_ = stdout.Close()
 	}()
 	var door farBox
@@ -187,7 +191,7 @@ func TestEgressSaysWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(patience))
-		if heard, _ := io.ReadAll(conn); !strings.HasPrefix(string(heard), "HTTP/1.1 503 ") { // before it asks, which http.Client does not take
+		if heard, _ := io.ReadAll(conn); !strings.HasPrefix(string(heard), "HTTP/1.1 503 ") { // the response comes before a request, which http.Client does not accept
 			t.Errorf("the box hears %q", heard)
 		}
 		_ = conn.Close()
@@ -196,12 +200,13 @@ func TestEgressSaysWhy(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got := stderr.String(); !strings.Contains(got, `level=WARN msg="a connection of the box could not be handed on" error=`) || !strings.Contains(got, "a cable is cut") {
+	if got := stderr.String(); !strings.Contains(got, `level=WARN msg="a connection of the sandbox could not be forwarded" error=`) || !strings.Contains(got, "a cable is cut") {
 		t.Errorf("it logs\n%s", got)
 	}
 }
 
-// TestEgressFlags: what would be no sandbox's is refused before anything is opened.
+// TestEgressFlags: flags that would let others use the endpoint are refused
+// before it is opened.
 func TestEgressFlags(t *testing.T) {
 	t.Parallel()
 	for _, f := range []farFlags{

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box/autorun"
-	"ebb/cmd/ebb/internal/box/place"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
 // The modes of a work directory (--work-mode).
@@ -19,13 +19,14 @@ const (
 	workOpen    = "open"
 )
 
-// guardFile is the state of a work directory's guard in a run's directory. While it is there the guard has not ended.
+// guardFile is the state of a work directory's guard in a run's directory. It
+// exists until the guard has ended.
 const guardFile = "work"
 
-// shownFindings is how many files are named at the end of a run.
+// shownFindings is the maximum number of files reported at the end of a run.
 const shownFindings = 40
 
-// protects says whether the work directory is to be protected.
+// protects reports whether the work directory is to be protected.
 func (flags *runFlags) protects() (bool, error) {
 	switch {
 	case flags.workMode == workProtect:
@@ -33,19 +34,20 @@ func (flags *runFlags) protects() (bool, error) {
 	case flags.workMode == workOpen:
 		return false, nil
 	}
-	return false, usage("--work-mode "+out.Line(flags.workMode)+" is not a mode of a work directory", "choose protect or open; --work names the directory")
+	return false, usage("--work-mode "+out.Line(flags.workMode)+" is not protect or open", "choose protect or open; name the directory with --work")
 }
 
-// guard looks at the work directory before anything runs in the box. end compares it with how it was, once nothing
-// of the box runs any more, and says what it found.
-func (c *cli) guard(in *boxed) (end func(), err error) {
+// guard scans the work directory before the command runs. end compares it with
+// that state, after all processes of the sandbox have ended, and reports the
+// differences.
+func (c runCommand) guard(in *boxed) (end func(), err error) {
 	c.resumeGuards()
-	private, err := c.private(c.keyPath(operatorKey))
+	private, err := c.private(keyCommands(c).keyPath(operatorKey))
 	if err != nil {
 		return nil, err
 	}
 	if err := place.Check(in.spec.Work, private); in.plain && err != nil {
-		return func() {}, nil // a home, or another place too wide to look through
+		return func() {}, nil // a home, or another directory too large to scan
 	} else if err != nil {
 		return nil, in.failure(err)
 	}
@@ -54,15 +56,16 @@ func (c *cli) guard(in *boxed) (end func(), err error) {
 		return nil, in.failure(err)
 	}
 	if err != nil {
-		c.sayf("ebb: files of %s that make programs run are not watched: %s\n", out.Line(in.spec.Work), out.Line(err.Error()))
+		c.sayf("ebb: files of %s that make programs run cannot be watched: %s\n", out.Line(in.spec.Work), out.Line(err.Error()))
 		return func() {}, nil
 	}
 	in.spec.Fixed = in.guarding.Places()
 	return func() { c.endGuard(in.guarding) }, nil
 }
 
-// homesOf are the home directories whose settings may lead into the work directory.
-func (c *cli) homesOf(in *boxed) []string {
+// homesOf returns the home directories whose settings may refer to the work
+// directory.
+func (c runCommand) homesOf(in *boxed) []string {
 	var all []string
 	for _, line := range c.environ {
 		if home, is := strings.CutPrefix(line, "HOME="); is && filepath.IsAbs(home) {
@@ -77,7 +80,8 @@ func (c *cli) homesOf(in *boxed) []string {
 	return all
 }
 
-// saveGuard keeps the state of the guard until it has ended, for the next run if this one is killed.
+// saveGuard stores the state of the guard, for the next run if this one is
+// killed.
 func (b *boxed) saveGuard() error {
 	if b.guarding == nil {
 		return nil
@@ -88,8 +92,8 @@ func (b *boxed) saveGuard() error {
 	return nil
 }
 
-// endGuard says which files make programs run that did not when the run began.
-func (c *cli) endGuard(g *autorun.Guard) {
+// endGuard reports the files that make programs run and are new or changed.
+func (c runCommand) endGuard(g *autorun.Guard) {
 	found, err := g.End()
 	for i, f := range found {
 		switch {
@@ -103,25 +107,25 @@ func (c *cli) endGuard(g *autorun.Guard) {
 		}
 	}
 	if err != nil {
-		c.sayf("ebb: the work directory could not be looked through, and may make programs run that you do not know: %s\n", out.Line(err.Error()))
+		c.sayf("ebb: scanning the work directory failed; it may contain files that make unknown programs run: %s\n", out.Line(err.Error()))
 	}
 	_ = g.Close()
 }
 
-// resumeGuards ends the guards of runs that were killed.
-func (c *cli) resumeGuards() {
+// resumeGuards ends the guards of killed runs.
+func (c runCommand) resumeGuards() {
 	for _, data := range c.runPlaces() {
-		files, _ := filepath.Glob(filepath.Join(data, runsDir, runPrefix+"*", guardFile)) // fails for a malformed pattern alone
+		files, _ := filepath.Glob(filepath.Join(data, runsDir, runPrefix+"*", guardFile)) // fails only for a malformed pattern
 		for _, file := range files {
 			if ownAlone(filepath.Dir(file), os.Lstat, 0o077) != nil {
 				continue
 			}
 			dead, err := flocked(filepath.Dir(file), syscall.LOCK_EX|syscall.LOCK_NB)
 			if err != nil {
-				continue // it lives
+				continue // the run is active
 			}
 			if g, err := autorun.Resume(file); err == nil {
-				c.sayf("ebb: a run was killed before it could look through its work directory\n")
+				c.sayf("ebb: a run was killed before it could check its work directory\n")
 				c.endGuard(g)
 			}
 			_ = os.Remove(file)

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestRunGuard: a run says at its end which files make programs run later, and sets new ones aside. A run that is
-// killed has that done by the next. With --work-mode open they stay and are named.
+// TestRunGuard: a run reports at its end the files that make programs run, and
+// sets new ones aside. For a killed run the next one does. With --work-mode
+// open they stay and are reported.
 func TestRunGuard(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -50,6 +51,23 @@ func TestRunGuard(t *testing.T) {
 	code, errs = run("printf 'x\\n' >.git/hooks/pre-commit && echo x >.envrc && git config core.pager x", "--work-mode", "open")
 	if name := aside(); code != 0 || name != ".envrc" || !strings.Contains(errs, "LOOK AT .envrc ") || !strings.Contains(errs, "LOOK AT .git/hooks ") || !strings.Contains(errs, "LOOK AT .git/config ") {
 		t.Errorf("%d, %s: %s", code, name, errs)
+	}
+	// In a directory and a repository that the command itself created: not during
+	// the run, but after it.
+	code, errs = run("mkdir app && echo x >app/.envrc && git init -q lib && echo x >lib/.git/hooks/pre-commit && git init -q plain && echo 'gitdir: /elsewhere' >app/.git && git -C lib status >/dev/null && test -e app/.envrc && test -e app/.git")
+	for at, why := range map[string]string{"app/.envrc": "the shell runs it on entering the directory", "app/.git": "it refers to another git directory, whose hooks and programs git would run", "lib/.git/HEAD": "a new repository: it has the hook pre-commit"} {
+		found, _ := filepath.Glob(filepath.Join(b.work, at+".ebb-set-aside-*"))
+		if _, err := os.Lstat(filepath.Join(b.work, at)); err == nil || code != 0 || len(found) != 1 || !strings.Contains(errs, "SET ASIDE "+at+" ("+why+"). It is now "+filepath.Base(found[0])+"\n") {
+			t.Errorf("%s: %v, %d, %q: %s", at, err, code, found, errs)
+		}
+	}
+	if as("-C", "plain", "status", "--porcelain"); strings.Contains(errs, "plain") {
+		t.Errorf("a repository that runs nothing: %s", errs)
+	}
+	for _, made := range []string{"app", "lib", "plain"} {
+		if err := os.RemoveAll(filepath.Join(b.work, made)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, flags := range [][]string{{"--work-mode", "closed"}, {"--work-mode", "protect", "--box", "none"}} {
 		if code, errs := run("true", flags...); code != int(exitUsage) {

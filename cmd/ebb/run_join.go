@@ -13,24 +13,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// runsDir holds, in the data directory, the directories of this user's runs, and by the ids of
-// their tasks links to the sockets of those that lend.
+// runsDir in the data directory contains the directories of this user's runs,
+// and links to the sockets of lending runs, named by their task IDs.
 const runsDir = "runs"
 
-// taskForm is what an id of a task looks like, which becomes the name of a file.
+// taskForm matches a task ID, which becomes a file name.
 var taskForm = regexp.MustCompile(`^tsk_[0-9a-f]{1,64}$`)
 
-// lend has other runs of this user ask in the name of the task's sandbox, until serving is done.
-// The key stays here: what holds a box's socket apart from its machine holds it apart from them.
-func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
+// lend lets other runs of this user make requests in the name of the task's
+// sandbox, until serving is done. The key stays in this process, and other runs
+// reach only the socket.
+func (c runCommand) lend(serving context.Context, k keeper, in *boxed) error {
 	if !taskForm.MatchString(k.taskID) {
 		return nil
 	}
@@ -43,7 +44,7 @@ func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
 	if err != nil {
 		return fail(err.Error(), dirAdvice(in.dir))
 	}
-	// Without the link nobody joins, and the run goes on.
+	// Without the link other runs cannot join, but this run continues.
 	if os.MkdirAll(filepath.Dir(link), 0o700) == nil && os.Symlink(socket, link) == nil {
 		context.AfterFunc(serving, func() { _ = os.Remove(link) })
 	}
@@ -51,12 +52,12 @@ func (c *cli) lend(serving context.Context, k keeper, in *boxed) error {
 	return nil
 }
 
-// borrow finds the run of this user that has opened a task.
-func (c *cli) borrow(taskID string) (keeper, error) {
+// borrow finds the run of this user that opened a task.
+func (c runCommand) borrow(taskID string) (keeper, error) {
 	link := filepath.Join(c.dataDir(), runsDir, taskID)
 	gone := func(err error) error {
-		return fail("the task "+out.Line(taskID)+" is not of an `ebb run` of this user on this machine that is still there: "+err.Error(),
-			"join a task that `ebb run` has opened, as the same user and with the same data directory")
+		return fail("the task "+out.Line(taskID)+" does not belong to an active `ebb run` of this user on this machine: "+err.Error(),
+			"join a task that `ebb run` opened as the same user and with the same data directory")
 	}
 	socket, err := os.Readlink(link)
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *cli) borrow(taskID string) (keeper, error) {
 	}
 	_ = dir.Close()
 	if l, err := net.Dial("unix", socket); err != nil {
-		_ = os.Remove(link) // of a runner that was killed
+		_ = os.Remove(link) // left by a run that was killed
 		return keeper{}, gone(err)
 	} else {
 		_ = l.Close()
@@ -79,25 +80,26 @@ func (c *cli) borrow(taskID string) (keeper, error) {
 	}}, nil
 }
 
-// joinable refuses what is said of a task that is somebody else's to open.
+// joinable refuses flags that describe a task, because the joined task is
+// already open.
 func (flags *runFlags) joinable() error {
 	if !taskForm.MatchString(flags.join) {
-		return usage("--join wants the id of a task", "`ebb task list --open` has them")
+		return usage("--join needs a task ID", "list task IDs with `ebb task list --open`")
 	}
 	if flags.kind == "none" {
-		return usage("--join is for a box", "leave out --box none: the key of the task's sandbox stays with the run that opened it")
+		return usage("--join needs a sandbox", "remove --box none: the key of the task's sandbox stays with the run that opened it")
 	}
 	var untouched taskFlags
 	untouched.add(&cobra.Command{}, runHeartbeat)
 	if !reflect.DeepEqual(flags.task, untouched) {
-		return usage("--join takes nothing of what describes a task", "leave out --scope, --ttl, --name and the like: the task is as it was opened")
+		return usage("--join excludes the flags that describe a task", "remove --scope, --ttl, --name and similar flags: the task is already open")
 	}
 	return nil
 }
 
-// runJoined runs the command in another box of a task that is open. Its end is the box's, and not
-// the task's.
-func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err error) {
+// runJoined runs the command in another sandbox of an open task. When the
+// command ends, the sandbox ends and the task stays open.
+func (c runCommand) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err error) {
 	o, err := c.operator(operatorKey)
 	if err != nil {
 		return err
@@ -106,8 +108,8 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	if err != nil {
 		return err
 	}
-	if task.State == broker.TaskClosed {
-		return fail("the task "+out.Line(task.ID)+" is over", "open another: leave out --join")
+	if task.State == wire.TaskClosed {
+		return fail("the task "+out.Line(task.ID)+" has ended", "remove --join to open another task")
 	}
 	k, err := c.borrow(task.ID)
 	if err != nil {
@@ -137,22 +139,24 @@ func (c *cli) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err er
 	return c.watch(in, over, flags.grace)
 }
 
-// leave closes the box at ebb: what was given to it opens nothing there any more.
-func (c *cli) leave(ctx context.Context, o *client.Operator, in *boxed) error {
+// leave closes the egress endpoint at ebb, so that the placeholders of this
+// sandbox no longer work.
+func (c runCommand) leave(ctx context.Context, o *client.Operator, in *boxed) error {
 	if in.out == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	if _, err := o.CloseBox(ctx, *in.out); err != nil && !client.IsKind(err, broker.NotFound) && !client.IsKind(err, broker.Conflict) {
-		return fmt.Errorf("the box could not be closed: %w", err)
+	if _, err := o.CloseBox(ctx, *in.out); err != nil && !client.IsKind(err, wire.KindNotFound) && !client.IsKind(err, wire.KindConflict) {
+		return fmt.Errorf("close the egress endpoint: %w", err)
 	}
 	return nil
 }
 
-// lookout watches a task that somebody else keeps alive, until it is over or ctx is done.
-func (c *cli) lookout(ctx context.Context, o *client.Operator, task broker.Task, over chan<- struct{}) {
-	t := time.NewTicker(max(task.Heartbeat.Duration()/3, time.Second))
+// lookout polls a task that another run keeps alive, until it has ended or ctx
+// is done.
+func (c runCommand) lookout(ctx context.Context, o *client.Operator, task wire.Task, over chan<- struct{}) {
+	t := time.NewTicker(max(heartbeat(task)/3, time.Second))
 	defer t.Stop()
 	for {
 		select {
@@ -162,7 +166,7 @@ func (c *cli) lookout(ctx context.Context, o *client.Operator, task broker.Task,
 		}
 		now, err := o.Task(ctx, task.ID)
 		if isOver(now, err) {
-			c.sayf("ebb: the task was ended; CMD is told to stop\n")
+			c.sayf("ebb: the task has ended; stopping CMD\n")
 			close(over)
 			return
 		}

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// opener is a box that runs until it is told to end.
+// opener is a sandbox that runs until the test ends it.
 type opener struct {
 	cmd  *exec.Cmd
 	errs bytes.Buffer
 	task string
 }
 
-// openBoxed opens a task with a box that waits for the file end in its work directory.
+// openBoxed opens a task with a sandbox that waits for the file end in its work
+// directory.
 func (b *outBed) openBoxed(t *testing.T) *opener {
 	t.Helper()
 	o := &opener{}
@@ -32,7 +33,7 @@ func (b *outBed) openBoxed(t *testing.T) *opener {
 	return o
 }
 
-// await is the text of a file in the work directory, once it is there.
+// await returns the text of a file in the work directory, once it exists.
 func (b *outBed) await(name string) string {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -45,7 +46,7 @@ func (b *outBed) await(name string) string {
 	}
 }
 
-// end lets the first box end, and its task with it.
+// end lets the first sandbox end, and its task with it.
 func (b *outBed) end(t *testing.T, o *opener) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(b.work, "end"), nil, 0o644); err != nil {
@@ -59,7 +60,7 @@ func (b *outBed) end(t *testing.T, o *opener) {
 	}
 }
 
-// join runs a script in another box of a task.
+// join runs a script in another sandbox of a task.
 func (b *outBed) join(task, script string, flags ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	args := append([]string{"run", "--join", task, "--env", "HOST=" + b.host}, flags...)
@@ -70,8 +71,9 @@ func (b *outBed) join(task, script string, flags ...string) (code int, stdout, s
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// TestRunJoin: a second box of a task, for another tool, gets what it asks for itself and nothing
-// of the first one's; its end is not the task's, and it cannot end the task.
+// TestRunJoin: a second sandbox of a task, for another tool, gets the
+// credentials that it requests itself and none of the first one; when it ends
+// the task stays open, and it cannot complete the task.
 func TestRunJoin(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -87,11 +89,11 @@ func TestRunJoin(t *testing.T) {
 	if text := b.must(b.ebb("task", "show", o.task, "-o", "json")); !strings.Contains(text, `"open"`) {
 		t.Errorf("after the second box the task is %s", text)
 	}
-	// The first box goes on, and a third one too.
+	// The first sandbox continues, and so does a third one.
 	if got, out, errs := b.join(o.task, `echo in; exit 7`, "--tool", "third"); got != 7 || out != "in\n" {
 		t.Errorf("exit code %d, %q\n%s", got, out, errs)
 	}
-	// The end of the task is the end of all its boxes.
+	// When the task ends all its sandboxes end.
 	joined := make(chan int, 1)
 	go func() {
 		got, _, _ := b.join(o.task, `trap 'exit 42' TERM; touch up; while :; do sleep 0.05; done`)
@@ -104,8 +106,9 @@ func TestRunJoin(t *testing.T) {
 	}
 }
 
-// TestRunJoinRefused: a task that is over, nobody's, another's or without its runner is not joined,
-// nothing runs, and who asks is told why.
+// TestRunJoinRefused: a task that has ended, does not exist, belongs to another
+// user or has no runner cannot be joined, nothing runs, and the error names the
+// reason.
 func TestRunJoinRefused(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -119,26 +122,28 @@ func TestRunJoinRefused(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q\n%s", what, code, out, errs)
 		}
 	}
-	refused("no id", "../../etc/passwd", "wants the id of a task")
+	refused("no id", "../../etc/passwd", "needs a task ID")
 	refused("a task that is none", "tsk_00000000000000000000000000000000", "no such task")
-	refused("with a scope", o.task, "describes a task", "--scope", "shop:**:*")
-	refused("without a box", o.task, "is for a box", "--box", "none")
+	refused("with a scope", o.task, "describe a task", "--scope", "shop:**:*")
+	refused("without a box", o.task, "needs a sandbox", "--box", "none")
 	opened := strings.Fields(b.must(b.ebb("task", "open", "--scope", "shop:**:*", "-o", "csv")))
 	other := strings.Split(opened[len(opened)-1], ",")[0]
-	refused("one that no run has opened", other, "is not of an `ebb run`")
-	// What stands in another's place is no runner.
+	refused("one that no run has opened", other, "does not belong to an active `ebb run`")
+	// A link to another file does not make a runner.
 	fake := filepath.Join(b.home, "fake")
 	if err := os.Symlink(fake, filepath.Join(b.home, "data", runsDir, other)); err != nil {
 		t.Fatal(err)
 	}
-	refused("a link to nothing", other, "is not of an `ebb run`")
-	// Nor is what the first run lends a place that the second one's box may have.
+	refused("a link to nothing", other, "does not belong to an active `ebb run`")
+	// Nor can the second sandbox have the directory of the socket that the first
+	// run lends.
 	socket, err := os.Readlink(filepath.Join(b.home, "data", runsDir, o.task))
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused("the first run's socket", o.task, "no box may have this", "--read", filepath.Dir(socket))
-	// Nor is what a run without a box keeps, wherever its TMPDIR is.
+	refused("the first run's socket", o.task, "no sandbox may have this path", "--read", filepath.Dir(socket))
+	// Nor can it have the directory of a run without a sandbox, wherever its
+	// TMPDIR is.
 	plain := b.ebb("run", "--box", "none", "--scope", "shop:**:*", "--", "sh", "-c", `printf %s "$EBB_KEY_FILE" >where.new; mv where.new where; while [ ! -e end ]; do sleep 0.05; done`)
 	plain.Env = append(plain.Env, "TMPDIR="+b.work)
 	if err := plain.Start(); err != nil {
@@ -149,7 +154,7 @@ func TestRunJoinRefused(t *testing.T) {
 	if strings.HasPrefix(key, b.work) {
 		t.Errorf("the key of a run without a box is where the box of another may write: %s", key)
 	}
-	refused("the key of a run without a box", o.task, "no box may have this", "--read", filepath.Dir(key))
+	refused("the key of a run without a box", o.task, "no sandbox may have this path", "--read", filepath.Dir(key))
 	b.end(t, o)
 	if err := plain.Wait(); err != nil {
 		t.Error(err)
@@ -157,11 +162,11 @@ func TestRunJoinRefused(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(key)), runPrefix+"*")); err != nil || len(left) != 0 {
 		t.Errorf("of runs that ended is left %q, %v", left, err)
 	}
-	refused("one that is over", o.task, "is over")
+	refused("one that is over", o.task, "has ended")
 	o = b.openBoxed(t)
 	if err := o.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	_ = o.cmd.Wait()
-	refused("one whose runner was killed", o.task, "is not of an `ebb run`")
+	refused("one whose runner was killed", o.task, "does not belong to an active `ebb run`")
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/bwrap"
-	"ebb/cmd/ebb/internal/box/docker"
-	"ebb/cmd/ebb/internal/box/none"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/bwrap"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/docker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/none"
 )
 
-// TestKindOf: bubblewrap makes the box unless it is not there and an image is named, and whoever named
-// one for nothing is told so.
+// TestKindOf: bubblewrap creates the sandbox unless it is not installed and an
+// image is named; an image that is ignored causes a notice.
 func TestKindOf(t *testing.T) {
 	empty, has := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(has, "bwrap"), []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -26,7 +26,7 @@ func TestKindOf(t *testing.T) {
 		says                    string
 	}{
 		{"auto, an image, no bubblewrap", empty, "auto", "tools:1", daemon, ""},
-		{"auto, an image, bubblewrap", has, "auto", "tools:1", bwrap.Kind{}, "made by bubblewrap"},
+		{"auto, an image, bubblewrap", has, "auto", "tools:1", bwrap.Kind{}, "bubblewrap creates"},
 		{"auto, no image, no bubblewrap", empty, "auto", "", bwrap.Kind{}, ""},
 		{"auto, no image, bubblewrap", has, "auto", "", bwrap.Kind{}, ""},
 		{"auto, no name of an image", empty, "auto", "--privileged", nil, ""},
@@ -43,7 +43,7 @@ func TestKindOf(t *testing.T) {
 			t.Setenv("PATH", tt.path)
 			var said strings.Builder
 			in := &boxed{}
-			err := (&cli{stderr: &said}).kindOf(&runFlags{kind: tt.kind, image: tt.image, pids: defaultPIDs}, in)
+			err := runCommand{&cli{stderr: &said}}.kindOf(&runFlags{kind: tt.kind, image: tt.image, pids: defaultPIDs}, in)
 			if in.kind != tt.want || (err == nil) != (tt.want != nil) {
 				t.Errorf("%#v, %v", in.kind, err)
 			}

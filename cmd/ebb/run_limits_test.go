@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
 )
 
 func TestParseSize(t *testing.T) {
@@ -30,8 +30,9 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// TestRunLimits: a box is in a cgroup of its own, of which nothing is left. Limits that cannot be
-// kept are refused before anything runs, and those of processes are kept everywhere.
+// TestRunLimits: a sandbox is in a cgroup of its own, which is removed. Limits
+// that cannot be set are refused before the command runs, and the limit of
+// processes always applies.
 func TestRunLimits(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -56,7 +57,7 @@ func TestRunLimits(t *testing.T) {
 		}
 	}
 	code, out, errs := limited("echo ran", "--memory", "1G", "--cpus", "0.5")
-	if kept := len(unbound) == 0; kept != (code == 0 && out == "ran\n") || !kept && (out != "" || !strings.Contains(errs, "no cgroup controller here for memory.max")) {
+	if kept := len(unbound) == 0; kept != (code == 0 && out == "ran\n") || !kept && (out != "" || !strings.Contains(errs, "cgroup controller is missing for memory.max")) {
 		t.Errorf("unbound here are %q: exit code %d, %q\n%s", unbound, code, out, errs)
 	}
 	if code, out, errs := limited(`for i in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo all of them`, "--pids", "6"); code == 0 || strings.Contains(out, "all of them") {
@@ -86,7 +87,7 @@ func TestRunLimits(t *testing.T) {
 	}
 }
 
-// TestRunLeavesNoGroup: the next run removes the cgroup of a run that was killed.
+// TestRunLeavesNoGroup: the next run removes the cgroup of a killed run.
 func TestRunLeavesNoGroup(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -96,7 +97,7 @@ func TestRunLeavesNoGroup(t *testing.T) {
 	}
 	c := &cli{stderr: t.Output()}
 	in := &boxed{dir: dead, limits: cgroup.Limits{Processes: 9}}
-	if err := c.confine(in); err != nil {
+	if err := (runCommand{c}).confine(in); err != nil {
 		t.Fatal(err)
 	}
 	if in.group == nil {
@@ -117,7 +118,8 @@ func TestRunLeavesNoGroup(t *testing.T) {
 	}
 }
 
-// groupOfSleep is the cgroup of a process sleep with this argument, if ebb has made it; "" = not yet.
+// groupOfSleep is the cgroup of a process sleep with this argument, if ebb
+// created it; "" = not yet.
 func groupOfSleep(t *testing.T, word string) string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

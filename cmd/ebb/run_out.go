@@ -12,24 +12,29 @@ import (
 	"sync"
 	"syscall"
 
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// given is a credential that a box finds where it starts.
+// runReport prints the messages of ebb run: how the sandbox was created, and
+// the outcome of each credential.
+type runReport struct{ *cli }
+
+// given is a credential that is available in a sandbox from the start.
 type given struct {
-	name  string // of a variable, or a host of git
+	name  string // name of a variable, or a host of git
 	scope scopes.Set
 }
 
-// parseGiven reads NAME=SCOPE.
+// parseGiven parses NAME=SCOPE.
 func parseGiven(flag string, lines []string) ([]given, error) {
 	var all []given
 	for _, line := range lines {
@@ -43,16 +48,17 @@ func parseGiven(flag string, lines []string) ([]given, error) {
 	return all, nil
 }
 
-// wayOut opens the way out of the box at ebb. The socket of the sandbox is this process's, so that it outlives
-// a restart of ebb. Where ebb has no way out the command runs without: it has no network then.
-func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed) error {
-	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: in.tool, Forward: true}, find: c.openOut}
+// wayOut opens the egress endpoint of the sandbox at ebb. The socket in the
+// sandbox belongs to this process, so that it stays open while ebb restarts. If
+// ebb provides no egress, the command runs without a network.
+func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed) error {
+	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: in.tool, Forward: true}, find: c.openOut}
 	err := e.open(ctx, taskID)
 	switch {
-	case !in.joined && client.IsKind(err, broker.NotFound):
-		c.sayf("ebb: the box has no way out: %s\n", explain(err))
+	case !in.joined && client.IsKind(err, wire.KindNotFound):
+		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", explain(err))
 		return nil
-	case client.IsKind(err, broker.Conflict): // it may be of ebb's machine, which is another
+	case client.IsKind(err, wire.KindConflict): // the endpoint may have to be on ebb's machine, which is another
 		return c.wayOutFar(ctx, serving, o, taskID, in, explain(err))
 	case err != nil:
 		return err
@@ -66,28 +72,30 @@ func (c *cli) wayOut(ctx, serving context.Context, o *client.Operator, taskID st
 			return err
 		}
 		in.out = nil
-		return c.wayOutFar(ctx, serving, o, taskID, in, "ebb is not on this machine, or not for this user")
+		return c.wayOutFar(ctx, serving, o, taskID, in, "ebb runs on another machine, or this user cannot use its socket")
 	case err != nil:
-		return fail("what ebb names as the way out of the box is none: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
+		return fail("connect to the egress endpoint that ebb returned: "+err.Error(), "check that --url is your ebb's; it must run as you or as root")
 	}
-	// Ebb asks the kernel who has connected, so nothing is asked here.
-	door, err := egress.NewDoor(in.dir, b, broker.BoxBySocket, nil)
+	// ebb checks with the kernel which process connected, so this listener does
+	// not.
+	door, err := egress.NewListener(in.dir, coreBox(b), broker.BoxBySocket, nil)
 	if err != nil {
-		return fail("the way out of the box cannot be made: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
+		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Carrier{Pass: e.pass}, func(id box.Identity) error { return e.register(ctx, id.NetNS) })
+	return c.leadOut(serving, in, b, door, egress.Forwarder{Pass: e.pass}, func(id box.Identity) error { return e.register(ctx, id.NetNS) })
 }
 
-// wayOutFar opens the way out of a box whose ebb is on another machine: this process asks the kernel who has
-// connected. why says what keeps the box from an ebb on this machine.
-func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed, why string) error {
-	e := &endpoint{o: o, spec: broker.BoxSpec{Tool: in.tool, Identity: broker.BoxByRunner}}
+// wayOutFar opens the egress endpoint of a sandbox whose ebb is on another
+// machine: this process checks with the kernel which process connected. why is
+// the reason that the endpoint of an ebb on this machine cannot be used.
+func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed, why string) error {
+	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: in.tool, Identity: wire.BoxByRunner}}
 	err := e.open(ctx, taskID)
-	if client.IsKind(err, broker.Conflict) {
+	if client.IsKind(err, wire.KindConflict) {
 		if said := explain(err); said != why {
 			why += "; " + said
 		}
-		c.sayf("ebb: the box has no way out: %s\n", why)
+		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", why)
 		return nil
 	}
 	if err != nil {
@@ -95,21 +103,22 @@ func (c *cli) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID
 	}
 	b := e.box
 	in.out = &b
-	door, err := egress.NewDoor(in.dir, b, broker.BoxByKernel, c.strangers())
+	door, err := egress.NewListener(in.dir, coreBox(b), broker.BoxByKernel, c.strangers())
 	if errors.Is(err, egress.ErrKernel) {
-		c.sayf("ebb: the box has no way out: %s\n", err)
+		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", err)
 		_, err = o.CloseBox(ctx, b)
 		in.out = nil
 		return err
 	}
 	if err != nil {
-		return fail("the way out of the box cannot be made: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
+		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Carrier{Dial: e.dial}, func(id box.Identity) error { return door.Register(id.NetNS) })
+	return c.leadOut(serving, in, b, door, egress.Forwarder{Dial: e.dial}, func(id box.Identity) error { return door.Register(id.NetNS) })
 }
 
-// leadOut gives the box the socket of a door, whose connections carrier takes until serving is done.
-func (c *cli) leadOut(serving context.Context, in *boxed, b broker.Box, door *egress.Door, carrier egress.Carrier, register func(box.Identity) error) error {
+// leadOut gives the sandbox the socket of a listener. carrier forwards its
+// connections until serving is done.
+func (c runReport) leadOut(serving context.Context, in *boxed, b wire.Box, door *egress.Listener, carrier egress.Forwarder, register func(box.Identity) error) error {
 	dir, err := box.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
 	if err != nil {
 		_ = door.Close()
@@ -120,26 +129,30 @@ func (c *cli) leadOut(serving context.Context, in *boxed, b broker.Box, door *eg
 	return in.leads(dir, b, register)
 }
 
-// notHandedOn says why a connection of a box could not be handed on, unless that is what it said last.
-func (c *cli) notHandedOn() func(error) {
+// notHandedOn returns a function that prints why a connection could not be
+// forwarded, unless the previous reason was the same.
+func (c runReport) notHandedOn() func(error) {
 	var said string
 	return func(err error) {
 		if why := explain(err); why != said {
 			said = why
-			c.sayf("ebb: a connection of the box could not be handed on: %s\n", why)
+			c.sayf("ebb: a connection of the sandbox could not be forwarded: %s\n", why)
 		}
 	}
 }
 
-// strangers says once that somebody else has come to a box's way out.
-func (c *cli) strangers() func(uint64, error) {
-	say := sync.OnceFunc(func() { c.sayf("ebb: a process that is not in the box has come to its way out, and was turned away\n") })
+// strangers returns a function that prints once that a foreign process has
+// connected.
+func (c runReport) strangers() func(uint64, error) {
+	say := sync.OnceFunc(func() {
+		c.sayf("ebb: a process outside of the sandbox connected to its egress endpoint and was refused\n")
+	})
 	return func(uint64, error) { say() }
 }
 
-// leads has a box find its way out. Nothing of the command runs until it is known, by register, which
-// connections are the box's.
-func (b *boxed) leads(dir *os.File, x broker.Box, register func(box.Identity) error) (err error) {
+// leads connects the sandbox to its egress endpoint. The command starts only
+// after register has told the endpoint which connections are the sandbox's.
+func (b *boxed) leads(dir *os.File, x wire.Box, register func(box.Identity) error) (err error) {
 	ca, err := certificateOf(x)
 	if err != nil {
 		return errors.Join(err, dir.Close())
@@ -153,36 +166,37 @@ func (b *boxed) leads(dir *os.File, x broker.Box, register func(box.Identity) er
 	b.spec.Env = append(b.spec.Env, box.Bootstrap()...)
 	b.spec.Ready = func(id box.Identity) error {
 		if err := register(id); err != nil {
-			return fmt.Errorf("the box could not be made known to its way out: %w", err)
+			return fmt.Errorf("register the sandbox at its egress endpoint: %w", err)
 		}
 		return nil
 	}
 	return nil
 }
 
-// parseHosts reads the hosts that are reached without a proxy.
+// parseHosts parses --host.
 func parseHosts(lines []string) ([]string, error) {
 	var hosts []string
 	for _, line := range lines {
-		host, err := exact.ParseHost(line, 443)
+		host, err := stricturl.ParseHost(line, 443)
 		if err != nil {
-			return nil, usage("--host "+strconv.Quote(line)+" is no name of a host: "+err.Error(), "write it like --host api.example.com, or with :PORT where that is not 443")
+			return nil, usage("--host "+strconv.Quote(line)+" is not a host name: "+err.Error(), "write it like --host api.example.com, or with :PORT where that is not 443")
 		}
 		hosts = append(hosts, host.String())
 	}
 	if _, err := box.Directs(hosts); err != nil {
-		return nil, usage("--host and --ssh: "+err.Error(), "name fewer, or have the programs use HTTPS_PROXY")
+		return nil, usage("--host and --ssh: "+err.Error(), "name fewer hosts, or configure the programs to use HTTPS_PROXY")
 	}
 	return hosts, nil
 }
 
-// outSocket is what ebb calls the socket of a box.
+// outSocket is the file name of ebb's socket of an egress endpoint.
 const outSocket = "out"
 
-// openOut opens the directory of the socket that ebb names. Whoever answers there is believed
-// nothing: what is mounted into the box is a socket that ebb could have made, of root or of this
-// user, or of the owner of the data directory whose ebb this is.
-func (c *cli) openOut(socket string) (*os.File, error) {
+// openOut opens the directory of the socket that ebb returned. The response is
+// not trusted: the socket must be one that ebb could have created, so its
+// directory must belong to root, to this user, or to the owner of the data
+// directory of this machine's ebb.
+func (c runReport) openOut(socket string) (*os.File, error) {
 	owners := []uint32{0, uint32(os.Geteuid())}
 	if c.url == "" && c.socket == "" {
 		if info, err := os.Stat(c.dataDir()); err == nil {
@@ -190,14 +204,14 @@ func (c *cli) openOut(socket string) (*os.File, error) {
 		}
 	}
 	if !filepath.IsAbs(socket) || filepath.Base(socket) != outSocket {
-		return nil, fmt.Errorf("%s: %w: it is not called %s", socket, box.ErrPlace, outSocket)
+		return nil, fmt.Errorf("%s: %w: its name is not %s", socket, box.ErrPlace, outSocket)
 	}
 	return box.OpenSocketDir(socket, owners...)
 }
 
-// give asks for what the box finds in its environment, which is a placeholder or nothing: a
-// credential that works by itself goes into no environment.
-func (c *cli) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
+// give requests the credentials for the environment of the sandbox. They must
+// be placeholders: a usable credential is never put into an environment.
+func (c runReport) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
 	for _, g := range in.credentials {
 		cred, err := c.placeholder(ctx, s, in, g.scope, "ebb run --credential "+g.name)
 		if err != nil {
@@ -208,24 +222,24 @@ func (c *cli) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
 	return nil
 }
 
-// placeholder asks for a credential that stays in ebb.
-func (c *cli) placeholder(ctx context.Context, s ask.Sandbox, in *boxed, scope scopes.Set, reason string) (client.Credential, error) {
-	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope, Tool: in.tool, Reason: reason, Wait: true, Pending: func(client.Pending) { c.sayAsked(scope) }})
+// placeholder requests a credential that is delivered by egress.
+func (c runReport) placeholder(ctx context.Context, s ask.Sandbox, in *boxed, scope scopes.Set, reason string) (client.Credential, error) {
+	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope.String(), Tool: in.tool, Reason: reason, Wait: true, Pending: func(client.Pending) { c.sayAsked(scope.String()) }})
 	if err == nil && cred.Format != provider.PlaceholderFormat {
-		err = usage("what "+scope.String()+" is given is no placeholder", "let policy say @deliver(\"egress\") for it, or have CMD ask with `ebb token`")
+		err = usage("the credential for "+scope.String()+" is not a placeholder", "add @deliver(\"egress\") to its policy, or have CMD request it with `ebb token`")
 	}
 	return cred, err
 }
 
-func (c *cli) sayAsked(s scopes.Set) {
-	c.sayf("ebb: a person has to decide about %s: `ebb requests list`\n", out.Line(s.String()))
+func (c runReport) sayAsked(scope string) {
+	c.sayf("ebb: the request for %s needs an approval: see `ebb requests list`\n", out.Line(scope))
 }
 
-// gitConfig has git in the box ask for a credential where a host wants one, and use https
-// where a remote says ssh.
+// gitConfig configures git in the sandbox to request a credential for each
+// host, and to use https for remotes with ssh URLs.
 func gitConfig(hosts []given, protect bool) []string {
 	var keys []string
-	if protect { // git checkout would fail where it could not note the upstream in .git/config
+	if protect { // else git checkout fails when it writes the upstream to .git/config
 		keys = append(keys, "branch.autoSetupMerge", "false")
 	}
 	for _, h := range hosts {

@@ -19,31 +19,31 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// runCanary is the secret that no box may see.
+// runCanary is the secret that must not be in a sandbox.
 const runCanary = "sk_canary_0123456789abcdef"
 
-// outBed is an ebb with one provider that only injects, and an upstream for it, both real
-// processes or servers of this machine.
+// outBed is an ebb with one provider that only injects, and an upstream for it,
+// both real processes or servers of this machine.
 type outBed struct {
 	t      *testing.T
 	bin    string
 	home   string
 	work   string
 	host   string   // name and port of the upstream
-	env    []string // of ebb, beside what each has
-	hidden string   // directory that ebb does not find from now on; "" = none
+	env    []string // of ebb, in addition to the common ones
+	hidden string   // directory that is hidden from ebb from now on; "" = none
 	stderr bytes.Buffer
-	also   http.HandlerFunc // answers what nobody else does; nil = an echo
+	also   http.HandlerFunc // handler of other paths; nil = an echo
 
 	mu   sync.Mutex
 	seen []*http.Request
 }
 
-// newOutBed needs root: that the upstream's name leads to loopback is made so for ebb alone,
-// in a mount namespace of its own.
+// newOutBed needs root: a mount namespace makes the upstream's name resolve to
+// loopback for ebb alone.
 func newOutBed(t *testing.T) *outBed {
 	t.Helper()
 	counterpart.Need(t, "EBB_TEST_BWRAP")
@@ -80,7 +80,7 @@ func newOutBed(t *testing.T) *outBed {
 			b.also(w, r)
 			return
 		}
-		_, _ = fmt.Fprintf(w, "%s by %s\n", r.URL.Path, r.Header.Get("Authorization")) // a careless server echoes
+		_, _ = fmt.Fprintf(w, "%s by %s\n", r.URL.Path, r.Header.Get("Authorization")) // a careless server echoes the credential
 	}))
 	t.Cleanup(up.Close)
 	at := netip.MustParseAddrPort(up.Listener.Addr().String())
@@ -169,8 +169,8 @@ func (b *outBed) must(cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// ebb is a command line of ebb where the upstream's name is known. What it finds in its environment is
-// for no box (E114).
+// ebb is a command of ebb with an upstream name that resolves. Its environment
+// must not reach a sandbox (E114).
 func (b *outBed) ebb(args ...string) *exec.Cmd {
 	script := `mount --bind "$0" /etc/hosts && exec "$@"`
 	if b.hidden != "" {
@@ -183,7 +183,7 @@ func (b *outBed) ebb(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// serve starts an ebb for all that follows.
+// serve starts an ebb for the commands that follow.
 func (b *outBed) serve() {
 	b.t.Helper()
 	cmd := b.ebb("serve")
@@ -219,7 +219,7 @@ func (b *outBed) put() {
 	b.must(cmd)
 }
 
-// run runs a script in a box and wants it to end well.
+// run runs a script in a sandbox and fails unless it exits with 0.
 func (b *outBed) run(script string, flags ...string) (stdout, stderr string) {
 	b.t.Helper()
 	args := append([]string{"run", "--scope", "shop:**:* code:**:* npm:**:* pypi:**:* kube:**:*", "--credential", "KEY=shop:orders:read", "--env", "HOST=" + b.host}, flags...)
@@ -235,7 +235,7 @@ func (b *outBed) run(script string, flags ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// authorizations are what came with requests for a path.
+// authorizations are the Authorization headers of requests for a path.
 func (b *outBed) authorizations(path string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,8 +248,9 @@ func (b *outBed) authorizations(path string) []string {
 	return all
 }
 
-// TestRunToolsGoOut: tools as they are installed, told nothing but what the box's environment
-// says, reach the upstream with the secret, which no box sees.
+// TestRunToolsGoOut: unmodified tools, configured only by the sandbox's
+// environment, reach the upstream with the secret, which is never in the
+// sandbox.
 func TestRunToolsGoOut(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -283,7 +284,8 @@ func TestRunToolsGoOut(t *testing.T) {
 	})
 }
 
-// TestRunHelpers: what tools say to `ebb credential` in a box, and what they hear.
+// TestRunHelpers: requests of tools to `ebb credential` in a sandbox, and the
+// responses.
 func TestRunHelpers(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -312,12 +314,12 @@ func TestRunHelpers(t *testing.T) {
 	}
 }
 
-// TestRunOutIsTheBoxs: (E76, E77) a placeholder is worth something in its own box while that lives, for
-// what it was given for, and nowhere else.
+// TestRunOutIsTheBoxs: (E76, E77) a placeholder works only in its own sandbox
+// while that runs, only for its scope, and nowhere else.
 func TestRunOutIsTheBoxs(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
-	b.env = []string{"HTTPS_PROXY=http://127.0.0.1:1"} // which is on the way of no box (E30)
+	b.env = []string{"HTTPS_PROXY=http://127.0.0.1:1"} // no sandbox uses it (E30)
 	b.serve()
 	b.put()
 	const get = `code() { curl -sS -o body -w '%{http_code}\n' -H "Authorization: Bearer $1" "$2"; cat body >>bodies; }; `
@@ -326,8 +328,8 @@ func TestRunOutIsTheBoxs(t *testing.T) {
 	if len(lines) < 5 || lines[1] != "200" || lines[2] != "403" || lines[3] != "403" || lines[4] == "200" {
 		t.Errorf("%s%s", out, stderr)
 	}
-	said := regexp.MustCompile(`shop:orders:read  revoked  1 request\(s\), 2 denied, 0 B sent, [0-9]+ B received, 1 time\(s\) its secret came back and was blacked out\n`)
-	if !strings.Contains(stderr, "1 credential(s) revoked") || !said.MatchString(stderr) || !strings.Contains(stderr, "without a credential that is listed: 0 request(s), 2 denied\n") {
+	said := regexp.MustCompile(`shop:orders:read  revoked  1 request\(s\), 2 denied, 0 B sent, [0-9]+ B received, its secret was redacted in responses 1 time\(s\)\n`)
+	if !strings.Contains(stderr, "1 credential(s) revoked") || !said.MatchString(stderr) || !strings.Contains(stderr, "without a listed credential: 0 request(s), 2 denied\n") {
 		t.Errorf("it says at the end\n%s", stderr)
 	}
 	for _, name := range []string{"environment", "bodies"} {
@@ -336,7 +338,7 @@ func TestRunOutIsTheBoxs(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 	}
-	// The placeholder of a task that is over, in another's box.
+	// The placeholder of an ended task, in another sandbox.
 	out, _ = b.run(get + `code ` + lines[0] + ` https://$HOST/v1/mine; code "$KEY" https://$HOST/v1/mine`)
 	if got := strings.Fields(out); len(got) != 2 || got[0] == "200" || got[1] != "200" {
 		t.Errorf("an old placeholder and a live one: %s", out)
@@ -349,13 +351,13 @@ func TestRunOutIsTheBoxs(t *testing.T) {
 	}
 }
 
-// TestRunOwnEbb: where no ebb is running, the run has its own, with the data that the next
-// one finds.
+// TestRunOwnEbb: if no ebb is running, the run starts its own, with the data
+// directory that the next one uses.
 func TestRunOwnEbb(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
 	out, stderr := b.runWithout(`echo in $EBB_TASK_ID`)
-	if !strings.HasPrefix(out, "in tsk_") || !strings.Contains(stderr, "this run has its own") || !strings.Contains(stderr, "ended: 0 credential(s) revoked") {
+	if !strings.HasPrefix(out, "in tsk_") || !strings.Contains(stderr, "this run starts its own") || !strings.Contains(stderr, "ended: 0 credential(s) revoked") {
 		t.Errorf("%s%s", out, stderr)
 	}
 	b.serve()
@@ -364,7 +366,7 @@ func TestRunOwnEbb(t *testing.T) {
 	}
 }
 
-// runWithout runs a script whose box is given nothing.
+// runWithout runs a script in a sandbox without credentials.
 func (b *outBed) runWithout(script string) (stdout, stderr string) {
 	b.t.Helper()
 	cmd := b.ebb("run", "--scope", "shop:**:*", "--", "sh", "-c", script)

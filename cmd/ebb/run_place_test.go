@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// socketIn makes a directory of a mode with sockets and other things in it.
+// socketIn creates a directory of a mode with sockets and other files in it.
 func socketIn(t *testing.T, mode os.FileMode, names ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
@@ -31,13 +31,13 @@ func socketIn(t *testing.T, mode os.FileMode, names ...string) string {
 	return dir
 }
 
-// TestOpenOut: (E115) whatever an ebb names as the way out, a box is given a directory with a socket
-// in it and nothing else, which somebody made who could as well be ebb.
+// TestOpenOut: (E115) whatever path an ebb returns, a sandbox gets only a
+// directory with a socket and nothing else, whose owner could be ebb.
 func TestOpenOut(t *testing.T) {
 	t.Parallel()
 	c := &cli{url: "https://ebb.example.com"}
 	good := socketIn(t, 0o711, "out")
-	dir, err := c.openOut(filepath.Join(good, "out"))
+	dir, err := (runReport{c}).openOut(filepath.Join(good, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,16 +63,16 @@ func TestOpenOut(t *testing.T) {
 		"open to others": filepath.Join(socketIn(t, 0o755, "out"), "out"), "a link to a socket": filepath.Join(to, "out"), "a home": filepath.Join(filepath.Dir(good), "out"),
 	}
 	for name, path := range hostile {
-		if dir, err := c.openOut(path); !errors.Is(err, box.ErrPlace) && !(name == "a home" && errors.Is(err, os.ErrNotExist)) {
+		if dir, err := (runReport{c}).openOut(path); !errors.Is(err, box.ErrPlace) && !(name == "a home" && errors.Is(err, os.ErrNotExist)) {
 			t.Errorf("%s: %v, %v", name, dir, err)
 		}
 	}
-	if dir, err := c.openOut(filepath.Join(link, "out")); err == nil {
+	if dir, err := (runReport{c}).openOut(filepath.Join(link, "out")); err == nil {
 		t.Errorf("a link to a directory: %v", dir.Name())
 	}
 }
 
-// TestOpenOutOfSomebodyElse: (E115) ... nor one of somebody else's.
+// TestOpenOutOfSomebodyElse: (E115) ... and none of another user.
 func TestOpenOutOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -82,12 +82,12 @@ func TestOpenOutOfSomebodyElse(t *testing.T) {
 	if err := os.Chown(other, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err := c.openOut(filepath.Join(other, "out")); !errors.Is(err, box.ErrPlace) {
+	if dir, err := (runReport{c}).openOut(filepath.Join(other, "out")); !errors.Is(err, box.ErrPlace) {
 		t.Errorf("%v, %v", dir, err)
 	}
 }
 
-// TestPrivate: what is ebb's own is named whole to whoever makes a box.
+// TestPrivate: the paths of ebb are all passed to the kind of the sandbox.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func TestPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &cli{configFile: file, keyFile: dir + "/my.key", caFile: dir + "/ca.pem"}
-	all, err := c.private(dir + "/run")
+	all, err := (runCommand{c}).private(dir + "/run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestPrivate(t *testing.T) {
 	if err := os.WriteFile(file, []byte("data_dri: x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := c.private(dir); err == nil {
+	if all, err := (runCommand{c}).private(dir); err == nil {
 		t.Errorf("of an ebb whose configuration cannot be read: %v", all)
 	}
 }

@@ -11,11 +11,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// withDatabase gives the bed a provider of roles in a database of a real PostgreSQL, which boxes
-// reach as db.example.com, and returns its scope, its port, and the URL of a superuser.
+// withDatabase adds a provider of roles in a database of a real PostgreSQL,
+// which sandboxes reach as db.example.com, and returns its scope, its port, and
+// the URL of a superuser.
 func (b *outBed) withDatabase() (scope, port, admin string) {
 	b.t.Helper()
 	admin = storetest.Postgres(b.t)
@@ -48,8 +49,8 @@ func (b *outBed) withDatabase() (scope, port, admin string) {
 	return "db:" + name + ":read", u.Port(), admin
 }
 
-// TestRunPsql: psql as it is installed reads a database, cancels a query, and is refused what its
-// role may not, with a placeholder as its password.
+// TestRunPsql: unmodified psql reads a database, cancels a query, and is
+// refused what its role may not do, with a placeholder as its password.
 func TestRunPsql(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -72,7 +73,7 @@ func TestRunPsql(t *testing.T) {
 		t.Errorf("%s%s", out, errs)
 	}
 	for _, want := range []string{
-		"permission denied for table t", "parameter that is not let through", "The credential is for another database", "The password is no placeholder", "server does not support SSL",
+		"permission denied for table t", "parameter that ebb does not allow", "The credential is for another database", "The password is not a placeholder", "server does not support SSL",
 		"canceling statement due to user request", "2 credential(s) revoked",
 	} {
 		if strings.Count(errs, want) != 1 {

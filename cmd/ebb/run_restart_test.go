@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// again is an ebb that can be ended and started again at the same address.
+// again is an ebb that can be stopped and started again at the same address.
 type again struct {
 	*outBed
 	cmd   *exec.Cmd
-	hides string // what runs do not find; "" = nothing
+	hides string // directory hidden from runs; "" = none
 }
 
 func newAgain(t *testing.T, env ...string) *again {
@@ -34,7 +34,7 @@ func newAgain(t *testing.T, env ...string) *again {
 	return b
 }
 
-// start starts ebb, and returns when it answers.
+// start starts ebb, and returns when it responds.
 func (b *again) start() {
 	b.t.Helper()
 	b.cmd = b.ebb("serve")
@@ -58,8 +58,9 @@ func (b *again) end(sig syscall.Signal) {
 	_ = b.cmd.Wait()
 }
 
-// looping is a run that asks the upstream again and again until there is a file "enough", and writes a line for
-// each answer: what curl has ended with, and the status.
+// looping is a run that requests the upstream again and again until a file
+// "enough" exists, and writes a line for each response: curl's exit code and
+// the status.
 func (b *again) looping() (answers string, done func() (stderr string)) {
 	b.t.Helper()
 	args := []string{"run", "--scope", "shop:**:*", "--heartbeat", "60s", "--credential", "KEY=shop:orders:read", "--env", "HOST=" + b.host}
@@ -83,7 +84,8 @@ func (b *again) looping() (answers string, done func() (stderr string)) {
 	}
 }
 
-// await waits until n more lines have been written than before, and returns all of them.
+// await waits until n more lines were written than before, and returns all of
+// them.
 func (b *again) await(answers string, before, n int) []string {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -99,9 +101,10 @@ func (b *again) await(answers string, before, n int) []string {
 	}
 }
 
-// TestRunSurvivesRestarts: ebb is killed under a loop of curl in a sandbox, again and again, on this machine and
-// as if it were on another. A restart loses no more than the request that is in flight, which the sandbox is told
-// by a broken connection or by 503.
+// TestRunSurvivesRestarts: ebb is killed repeatedly under a loop of curl in a
+// sandbox, on this machine and as if on another. A restart loses only the
+// request that is running, which the sandbox sees as a broken connection or as
+// 503.
 func TestRunSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	t.Run("here", func(t *testing.T) {

@@ -8,36 +8,38 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/broker"
-	"ebb/broker/exact"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/sshagent"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // sshPort is the port of SSH (RFC 4251 section 4).
 const sshPort = 22
 
-// sshGiven is a host that ssh in the box logs in at, and what for.
+// sshGiven is a host at which ssh in the sandbox logs in, and the scope of the
+// login.
 type sshGiven struct {
-	host  exact.Host
+	host  stricturl.Host
 	scope scopes.Set
 }
 
-// parseSSH reads HOST[:PORT]=SCOPE.
+// parseSSH parses HOST[:PORT]=SCOPE.
 func parseSSH(lines []string) ([]sshGiven, error) {
 	var all []sshGiven
 	for _, line := range lines {
 		name, text, _ := strings.Cut(line, "=")
-		host, err := exact.ParseHost(name, sshPort)
+		host, err := stricturl.ParseHost(name, sshPort)
 		set, serr := scopes.ParseSet(text)
 		if err := errors.Join(err, serr); err != nil || set.Empty() {
 			return nil, usage("--ssh "+strconv.Quote(line)+" is not HOST[:PORT]=SCOPE", "write it like --ssh web-1.example.com=ssh:web/deploy:login")
 		}
-		for _, one := range set.Scopes() { // it says what the host's keys are, and certifies logins
+		for _, one := range set.Scopes() { // the provider returns the host's keys and certifies logins
 			if one.Provider() != set.Scopes()[0].Provider() {
-				return nil, usage("--ssh "+strconv.Quote(line)+" has scopes of several providers", "give one --ssh for each host, with the scopes of the provider that knows it")
+				return nil, usage("--ssh "+strconv.Quote(line)+" has scopes of several providers", "use one --ssh per host, with scopes of the provider of that host")
 			}
 		}
 		all = append(all, sshGiven{host, set})
@@ -45,7 +47,7 @@ func parseSSH(lines []string) ([]sshGiven, error) {
 	return all, nil
 }
 
-// names are the hosts, with their ports.
+// names returns the hosts with their ports.
 func names(all []sshGiven) (out []string) {
 	for _, g := range all {
 		out = append(out, g.host.String())
@@ -53,10 +55,11 @@ func names(all []sshGiven) (out []string) {
 	return out
 }
 
-// giveSSH has ssh in the box find an agent of this process, which keeps the keys, and the keys of
-// the hosts where ebb knows them. Certificates are asked for before anything of CMD runs.
-func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper, in *boxed) error {
-	if _, way := in.spec.Sockets["out"]; !way || len(in.ssh) == 0 { // the run has said that there is none
+// giveSSH runs an SSH agent for the sandbox in this process, which keeps the
+// private keys, and gives ssh the host keys that ebb knows. Certificates are
+// requested before CMD starts.
+func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper, in *boxed) error {
+	if _, way := in.spec.Sockets["out"]; !way || len(in.ssh) == 0 { // the missing endpoint was already reported
 		return nil
 	}
 	var known []byte
@@ -72,7 +75,7 @@ func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper
 			return fail(err.Error(), "check that --url is your ebb's")
 		}
 		if !keys.Pinned() {
-			c.sayf("ebb: nothing is known of the host key of %s: ssh asks about it; the operator can name it under host_keys\n", g.host)
+			c.sayf("ebb: the host key of %s is not configured: ssh asks to confirm it; the operator can set it in host_keys\n", g.host)
 		}
 		known = append(known, text...)
 		name := g.scope.String()
@@ -82,10 +85,10 @@ func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper
 		}
 		at[name] = len(ids)
 		ids = append(ids, sshagent.Identity{Name: name, Hosts: []sshagent.HostKeys{keys}, Issue: issueSSH(k.sandbox, client.TokenRequest{
-			Scope: g.scope, Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(client.Pending) { c.sayAsked(g.scope) },
+			Scope: g.scope.String(), Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(client.Pending) { runReport(c).sayAsked(g.scope.String()) },
 		})})
 	}
-	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Task, k.taskID, stateOf(k.sandbox)), Logger: c.agentLog()})
+	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Task, k.taskID, stateOf(k.sandbox)), Logger: credentialCommands(c).agentLog()})
 	if err != nil {
 		return err
 	}
@@ -105,33 +108,35 @@ func (c *cli) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper
 	return nil
 }
 
-// openStateOf says how it is with a lease while its task is open: a task that is paused, or over,
-// signs nothing.
-func openStateOf(task func(context.Context, string) (broker.Task, error), taskID string, state func(context.Context, string) (broker.LeaseState, error)) func(context.Context, string) (broker.LeaseState, error) {
-	return func(ctx context.Context, leaseID string) (broker.LeaseState, error) {
+// openStateOf returns the state of a lease while its task is open. It returns
+// an error if the task is paused or has ended, so that the agent signs nothing.
+func openStateOf(task func(context.Context, string) (wire.Task, error), taskID string, state func(context.Context, string) (wire.LeaseState, error)) func(context.Context, string) (wire.LeaseState, error) {
+	return func(ctx context.Context, leaseID string) (wire.LeaseState, error) {
 		ctx, cancel := context.WithTimeout(ctx, stateTime)
 		defer cancel()
 		t, err := task(ctx, taskID)
 		switch {
 		case err != nil:
 			return "", err
-		case t.State == broker.TaskPaused:
+		case t.State == wire.TaskPaused:
 			return "", broker.ErrTaskPaused
-		case t.State != broker.TaskOpen:
+		case t.State != wire.TaskOpen:
 			return "", broker.ErrTaskClosed
 		}
 		return state(ctx, leaseID)
 	}
 }
 
-// sshLogin is a name that is one word of a configuration.
+// sshLogin matches a user name that is a single word in ssh_config.
 var sshLogin = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// sshConfig is ssh's configuration of a box (ssh_config(5)): what CMD says itself comes first.
+// sshConfig returns the ssh_config(5) of a sandbox. Options of CMD's command
+// line take precedence.
 func sshConfig(all []sshGiven, users func(sshGiven) []string) []byte {
 	var text []byte
 	for _, g := range all {
-		// Always with the port: where a name has several, the first is ssh's, with its user.
+		// The port is always set: for a name with several entries ssh uses the
+		// first, with its user.
 		text = fmt.Appendf(text, "Host %s\n  Port %d\n", g.host.Name, g.host.Port)
 		if u := users(g); len(u) == 1 && sshLogin.MatchString(u[0]) {
 			text = fmt.Appendf(text, "  User %s\n", u[0])

@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// sshBed is an ebb that certifies logins at a real sshd of this machine, which trusts its CA.
+// sshBed is an ebb that certifies logins at a real sshd of this machine, which
+// trusts its CA.
 type sshBed struct {
 	*outBed
 	name string // of the host, with its port
@@ -30,7 +32,7 @@ type sshBed struct {
 func newSSHBed(t *testing.T) *sshBed {
 	t.Helper()
 	b := &sshBed{outBed: newOutBed(t), dir: t.TempDir()}
-	sshd := "/usr/sbin/sshd" // it starts itself again by its whole path
+	sshd := "/usr/sbin/sshd" // sshd executes itself by its absolute path
 	if _, err := os.Stat(sshd); err != nil {
 		counterpart.Missing(t, "sshd", "install openssh-server")
 	}
@@ -65,7 +67,7 @@ policy_dir: %s/policies
 	return b
 }
 
-// trust starts sshd, which trusts what ebb signs.
+// trust starts sshd with ebb's CA.
 func (b *sshBed) trust(sshd string, port int) {
 	b.t.Helper()
 	url, err := os.ReadFile(filepath.Join(b.home, "data", urlFile))
@@ -105,7 +107,7 @@ Subsystem sftp internal-sftp
 		b.t.Fatal(err)
 	}
 	args := []string{"-f", filepath.Join(b.dir, "config"), "-E", filepath.Join(b.dir, "log")}
-	// From OpenSSH 9.8 on logins that fail have others wait.
+	// From OpenSSH 9.8 on failed logins delay others.
 	if patient := append(slices.Clone(args), "-o", "PerSourcePenalties=no"); exec.Command(sshd, append([]string{"-t"}, patient...)...).Run() == nil {
 		args = patient
 	}
@@ -135,7 +137,7 @@ Subsystem sftp internal-sftp
 	}
 }
 
-// in runs a script in a box with ssh to a host.
+// in runs a script in a sandbox with ssh to a host.
 func (b *sshBed) in(script string, flags ...string) (stdout, stderr string, err error) {
 	b.t.Helper()
 	cmd := b.ebb(append(append([]string{"run", "--scope", "ssh:**:*"}, flags...), "--", "sh", "-c", script)...)
@@ -145,8 +147,9 @@ func (b *sshBed) in(script string, flags ...string) (stdout, stderr string, err 
 	return out.String(), errs.String(), err
 }
 
-// TestRunSSH: ssh, scp, git and rsync as they are installed log in at a real sshd, whose key they
-// know, with a certificate of which nothing but its public half is in the box.
+// TestRunSSH: unmodified ssh, scp, git and rsync log in at a real sshd, whose
+// key they know, with a certificate of which only the public part is in the
+// sandbox.
 func TestRunSSH(t *testing.T) {
 	t.Parallel()
 	b := newSSHBed(t)
@@ -171,8 +174,9 @@ func TestRunSSH(t *testing.T) {
 	}
 }
 
-// TestRunSSHKeeps: a box has no private key and adds none, certifies none of its own, and gets
-// to no host that its certificate is not for, nor to one that has another key.
+// TestRunSSHKeeps: a sandbox has no private key, cannot add one or certify its
+// own, and cannot log in at a host that its certificate is not for, or that has
+// another key.
 func TestRunSSHKeeps(t *testing.T) {
 	t.Parallel()
 	b := newSSHBed(t)
@@ -190,8 +194,8 @@ func TestRunSSHKeeps(t *testing.T) {
 			t.Errorf("%s: %v\n%s%s", name, err, out, errs)
 		}
 	}
-	// The host at this name has another key than the configuration says: whatever ssh is told, the
-	// agent signs no login there.
+	// The host at this name has another key than configured: whatever options ssh
+	// gets, the agent signs no login there.
 	other := "web-2.example.com:" + strings.Split(b.name, ":")[1]
 	out, errs, err := b.in(`! ssh -v -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null web-2.example.com true`, "--ssh", other+"=ssh:other/root:login")
 	if err != nil || !strings.Contains(errs, "Remote protocol version 2.0") {
@@ -202,38 +206,39 @@ func TestRunSSHKeeps(t *testing.T) {
 	}
 }
 
-// TestRunSSHSignsForOpenTasks: who keeps the key asks for the task first, and signs for none that
-// is paused, over or unreadable, however alive its certificate is.
+// TestRunSSHSignsForOpenTasks: the agent checks the task first, and signs
+// nothing if it is paused, ended or unreadable, even with a live certificate.
 func TestRunSSHSignsForOpenTasks(t *testing.T) {
 	t.Parallel()
 	away := errors.New("ebb is out of reach")
 	for _, c := range []struct {
-		task   broker.TaskState
+		task   wire.TaskState
 		taskE  error
-		lease  broker.LeaseState
+		lease  wire.LeaseState
 		leaseE error
-		want   broker.LeaseState
+		want   wire.LeaseState
 		wantE  error
 	}{
-		{broker.TaskOpen, nil, broker.LeaseLive, nil, broker.LeaseLive, nil},
-		{broker.TaskOpen, nil, broker.LeaseRevoked, nil, broker.LeaseRevoked, nil},
-		{broker.TaskOpen, nil, "", away, "", away},
-		{broker.TaskPaused, nil, broker.LeaseLive, nil, "", broker.ErrTaskPaused},
-		{broker.TaskClosed, nil, broker.LeaseLive, nil, "", broker.ErrTaskClosed},
-		{"", nil, broker.LeaseLive, nil, "", broker.ErrTaskClosed},
-		{broker.TaskOpen, away, broker.LeaseLive, nil, "", away},
+		{wire.TaskOpen, nil, wire.LeaseLive, nil, wire.LeaseLive, nil},
+		{wire.TaskOpen, nil, wire.LeaseRevoked, nil, wire.LeaseRevoked, nil},
+		{wire.TaskOpen, nil, "", away, "", away},
+		{wire.TaskPaused, nil, wire.LeaseLive, nil, "", broker.ErrTaskPaused},
+		{wire.TaskClosed, nil, wire.LeaseLive, nil, "", broker.ErrTaskClosed},
+		{"", nil, wire.LeaseLive, nil, "", broker.ErrTaskClosed},
+		{wire.TaskOpen, away, wire.LeaseLive, nil, "", away},
 	} {
-		task := func(_ context.Context, id string) (broker.Task, error) {
-			return broker.Task{ID: id, State: c.task}, c.taskE
+		task := func(_ context.Context, id string) (wire.Task, error) {
+			return wire.Task{ID: id, State: c.task}, c.taskE
 		}
-		lease := func(context.Context, string) (broker.LeaseState, error) { return c.lease, c.leaseE }
+		lease := func(context.Context, string) (wire.LeaseState, error) { return c.lease, c.leaseE }
 		if got, err := openStateOf(task, "tsk_a", lease)(t.Context(), "lse_a"); got != c.want || !errors.Is(err, c.wantE) || (err == nil) != (c.wantE == nil) {
 			t.Errorf("a task %q (%v), a lease %q (%v): %q, %v", c.task, c.taskE, c.lease, c.leaseE, got, err)
 		}
 	}
 }
 
-// TestSSHConfig: of a name with two ports neither is reached by the other's.
+// TestSSHConfig: for a name with two ports neither gets the options of the
+// other.
 func TestSSHConfig(t *testing.T) {
 	t.Parallel()
 	all, err := parseSSH([]string{"web-1.example.com=ssh:web/deploy:login", "web-1.example.com:2222=ssh:other/root:login"})
@@ -246,7 +251,7 @@ func TestSSHConfig(t *testing.T) {
 	}
 }
 
-// TestRunSSHFlags: each host is of one provider.
+// TestRunSSHFlags: the scopes of each host belong to one provider.
 func TestRunSSHFlags(t *testing.T) {
 	t.Parallel()
 	for line, wrong := range map[string]string{

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// person is a pseudo-terminal, and what appears on its screen when nobody has it any more.
+// person is a pseudo-terminal, and the content of its screen once every process
+// has closed it.
 func person(t *testing.T) (*os.File, chan string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -32,16 +33,16 @@ func person(t *testing.T) (*os.File, chan string) {
 	}
 	text := make(chan string, 1)
 	go func() {
-		all, _ := io.ReadAll(screen) // ends with an error: the terminal is gone
+		all, _ := io.ReadAll(screen) // ends with an error when the terminal is closed
 		_ = screen.Close()
 		text <- string(all)
 	}()
 	return f, text
 }
 
-// TestRunStreams: (E118) a command has streams of its own, so that it can open none of the person's
-// again: no terminal, whichever of the three it was, and no file. Nor is the terminal the
-// console of the box.
+// TestRunStreams: (E118) a command has streams of its own, so that it can open
+// none of the user's again: no terminal, whichever of the three it was, and no
+// file. The terminal is not the console of the sandbox either.
 func TestRunStreams(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -55,7 +56,7 @@ func TestRunStreams(t *testing.T) {
 		if err := os.WriteFile(path, []byte("as it was\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chown(path, 4242, 4242); err != nil { // nothing but the box keeps it apart
+		if err := os.Chown(path, 4242, 4242); err != nil { // only the sandbox prevents access
 			t.Fatal(err)
 		}
 		in, err := os.Open(path)

@@ -15,10 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// wheel is a package of Python, and module one of npm, of one file each.
+// wheel is a Python package, and module an npm package, of one file each.
 var (
 	wheel = func() []byte {
 		var b bytes.Buffer
@@ -46,8 +46,8 @@ var (
 	}()
 )
 
-// registry is a registry of npm, an index of Python packages and an API server of Kubernetes, all
-// of which want the secret.
+// registry serves an npm registry, a Python package index and a Kubernetes API,
+// all of which require the secret.
 func registry(w http.ResponseWriter, r *http.Request) bool {
 	_, password, _ := r.BasicAuth()
 	bearer := r.Header.Get("Authorization") == "Bearer "+runCanary
@@ -84,8 +84,8 @@ func registry(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// TestRunPackages: tools that fetch packages and objects, unmodified, with a placeholder where
-// their credential belongs.
+// TestRunPackages: unmodified tools fetch packages and objects with a
+// placeholder as their credential.
 func TestRunPackages(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -154,7 +154,7 @@ asyncio.run(main())'`,
 	}
 }
 
-// installed wants a program where a box has it.
+// installed requires a program in a directory that a sandbox has.
 func installed(t *testing.T, program string) {
 	t.Helper()
 	if info, err := os.Stat("/usr/bin/" + program); err != nil || info.IsDir() {
@@ -162,7 +162,7 @@ func installed(t *testing.T, program string) {
 	}
 }
 
-// TestRunGo: a program of Go that knows nothing of proxies.
+// TestRunGo: a Go program without proxy support.
 func TestRunGo(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -203,8 +203,9 @@ func main() {
 	}
 }
 
-// TestRunDirect: what ignores proxies, as fetch of Node 20 does, reaches a host that is named. No
-// address of the box is a place that the proxy goes to.
+// TestRunDirect: a client that ignores proxies, such as fetch of Node 20,
+// reaches a host named with --host. The proxy connects to no address of the
+// sandbox.
 func TestRunDirect(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestRunIsWrittenDown: what a box says and is told by a rule, an auditor reads when its task is over, as the
-// box had it; the secret that was added is in no file.
+// TestRunIsWrittenDown: an auditor can read the requests and responses of a
+// sandbox that a rule records, as the sandbox had them, after its task has
+// ended; the added secret is in no file.
 func TestRunIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -42,7 +43,7 @@ func TestRunIsWrittenDown(t *testing.T) {
 	}
 	heard := false
 	err = filepath.WalkDir(filepath.Join(b.home, "data"), func(path string, d os.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // gone meanwhile, as the files of a database are
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, like temporary files of a database
 			return nil
 		}
 		if err != nil || !d.Type().IsRegular() {

@@ -7,14 +7,15 @@ import (
 	"strings"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// ownerOf is who a box is to the machine: this process's user, and never root.
+// ownerOf returns the user of a sandbox on the machine: nil for the user of
+// this process, and never root.
 func ownerOf(flag, work string) (*box.Owner, error) {
 	if os.Geteuid() != 0 {
 		if flag != "" {
-			return nil, usage("--user is for root", "leave it out: the box is you")
+			return nil, usage("--user is allowed for root only", "remove it: the sandbox runs as this user")
 		}
 		return nil, nil
 	}
@@ -27,7 +28,7 @@ func ownerOf(flag, work string) (*box.Owner, error) {
 	}
 	st, is := info.Sys().(*syscall.Stat_t)
 	if !is || st.Uid == 0 {
-		return nil, usage("the work directory belongs to root, and no box runs as root", "name with --user who may write to "+work+", and give it to them, or choose another --work")
+		return nil, usage("the work directory belongs to root, and no sandbox runs as root", "name another user with --user and make it the owner of "+work+", or choose another --work")
 	}
 	return &box.Owner{UID: st.Uid, GID: st.Gid}, nil
 }
@@ -43,7 +44,7 @@ func parseOwner(flag string) (*box.Owner, error) {
 		gid, err2 = strconv.ParseUint(group, 10, 32)
 	}
 	if err1 != nil || err2 != nil || uid == 0 || gid == 0 {
-		return nil, usage("--user "+strconv.Quote(flag)+" is nobody that a box may be", "write a number, as in 1000 or 1000:1000, or the name of a user who is not root")
+		return nil, usage("--user "+strconv.Quote(flag)+" is not a user of a sandbox", "write an ID such as 1000 or 1000:1000, or the name of a user other than root")
 	}
 	return &box.Owner{UID: uint32(uid), GID: uint32(gid)}, nil
 }

@@ -9,34 +9,36 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// use is what went through egress with one credential, as the record has it.
+// use is the traffic through egress with one credential, from the audit log.
 type use struct {
 	requests, ended int64
 	denied          int64
-	sent, received  int64 // bytes of bodies, both of what has ended
-	redacted        int64 // secrets that came back
+	sent, received  int64 // bytes of the bodies of completed requests
+	redacted        int64 // secrets redacted in responses
 }
 
-// uses are those of a task's credentials, by their leases; "" = denied requests that named none.
+// uses are the uses of a task's credentials by lease ID; "" = denied requests
+// without a known lease.
 type uses struct {
 	of   map[string]*use
-	more bool // there are more on the record than were read
+	more bool // the audit log has more entries than were read
 }
 
-// Bounds of what is read of the record when a task is over.
+// Bounds of reading the audit log after a task has ended.
 const (
 	maxUses      = 10_000 // entries
 	usesPatience = 5 * time.Second
 )
 
-// tally counts entries of egress. A denied request names what its sandbox liked: what is no lease
-// of known counts as none.
-func tally(entries iter.Seq2[audit.Entry, error], known map[string]bool) (uses, error) {
+// tally counts audit entries of egress. The lease ID of a denied request comes
+// from the sandbox, so one that is not in known counts as "".
+func tally(entries iter.Seq2[wire.AuditEntry, error], known map[string]bool) (uses, error) {
 	u := uses{of: map[string]*use{}}
 	read := 0
 	for e, err := range entries {
@@ -52,7 +54,7 @@ func tally(entries iter.Seq2[audit.Entry, error], known map[string]bool) (uses, 
 			LeftOut int64 `json:"left_out"`
 		}
 		if err := json.Unmarshal(e.Data, &x); err != nil {
-			return u, fmt.Errorf("an entry of the record: %w", err)
+			return u, fmt.Errorf("parse an audit entry: %w", err)
 		}
 		id := e.LeaseID
 		if !known[id] {
@@ -81,7 +83,8 @@ func (u uses) at(id string) *use {
 	return u.of[id]
 }
 
-// settled reports whether of all that left it is known how it ended.
+// settled reports whether every allowed request is completed, or not all
+// entries were read.
 func (u uses) settled() bool {
 	for _, n := range u.of {
 		if n.ended < n.requests {
@@ -91,9 +94,9 @@ func (u uses) settled() bool {
 	return true
 }
 
-// usesOf reads what a task that is over has used. What was under way at its end is cut, and on the
-// record a moment later.
-func (c *cli) usesOf(ctx context.Context, o *client.Operator, done broker.Completion) (uses, error) {
+// usesOf reads the uses of an ended task. Requests that were running when it
+// ended are cut off, and their audit entries follow shortly after.
+func (c runReport) usesOf(ctx context.Context, o *client.Operator, done wire.Completion) (uses, error) {
 	ctx, cancel := context.WithTimeout(ctx, usesPatience)
 	defer cancel()
 	known := map[string]bool{}
@@ -101,7 +104,7 @@ func (c *cli) usesOf(ctx context.Context, o *client.Operator, done broker.Comple
 		known[l.ID] = true
 	}
 	for {
-		u, err := tally(o.Audit(ctx, broker.EntryFilter{TaskID: done.Task.ID, Kind: "egress.", Limit: maxUses + 1}), known)
+		u, err := tally(o.Audit(ctx, client.EntryFilter{TaskID: done.Task.ID, Kind: "egress.", Limit: maxUses + 1}), known)
 		if err != nil || u.settled() {
 			return u, err
 		}
@@ -113,7 +116,7 @@ func (c *cli) usesOf(ctx context.Context, o *client.Operator, done broker.Comple
 	}
 }
 
-// line is what a person is told of a credential, and of what went through with it.
+// line describes the use of one credential.
 func (n *use) line(what string) string {
 	if n == nil || n.requests+n.denied == 0 {
 		return "not used"
@@ -126,12 +129,12 @@ func (n *use) line(what string) string {
 		parts = append(parts, size(n.sent)+" sent", size(n.received)+" received")
 	}
 	if n.redacted > 0 {
-		parts = append(parts, fmt.Sprintf("%d time(s) its secret came back and was blacked out", n.redacted))
+		parts = append(parts, fmt.Sprintf("its secret was redacted in responses %d time(s)", n.redacted))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// size is a number of bytes for people, in powers of 1024.
+// size formats a number of bytes in powers of 1024.
 func size(n int64) string {
 	unit, of := 0, float64(n)
 	for ; of >= 1024 && unit < 4; unit++ {
@@ -143,12 +146,12 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", of, " KMGT"[unit])
 }
 
-// sayUses says what there is beyond the credentials that are listed.
-func (c *cli) sayUses(u uses) {
+// sayUses prints the use that belongs to no listed credential.
+func (c runReport) sayUses(u uses) {
 	if n := u.of[""]; n != nil && cmp.Or(n.denied, n.requests) > 0 {
-		c.sayf("ebb:   without a credential that is listed: %s\n", n.line("request(s)"))
+		c.sayf("ebb:   without a listed credential: %s\n", n.line("request(s)"))
 	}
 	if u.more {
-		c.sayf("ebb:   and more: these are the first %d entries of `ebb audit list`\n", maxUses)
+		c.sayf("ebb:   counted are only the first %d entries of `ebb audit list`\n", maxUses)
 	}
 }

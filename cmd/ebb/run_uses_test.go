@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-func record(entries ...audit.Entry) iter.Seq2[audit.Entry, error] {
-	return func(yield func(audit.Entry, error) bool) {
+func record(entries ...wire.AuditEntry) iter.Seq2[wire.AuditEntry, error] {
+	return func(yield func(wire.AuditEntry, error) bool) {
 		for _, e := range entries {
 			if !yield(e, nil) {
 				return
@@ -22,12 +22,12 @@ func record(entries ...audit.Entry) iter.Seq2[audit.Entry, error] {
 	}
 }
 
-func entry(kind, lease, data string) audit.Entry {
-	return audit.Entry{Kind: kind, LeaseID: lease, Data: []byte(data)}
+func entry(kind, lease, data string) wire.AuditEntry {
+	return wire.AuditEntry{Kind: kind, LeaseID: lease, Data: []byte(data)}
 }
 
-// TestTally: what was used is what the record says, by leases of the task. What a sandbox named
-// without having it counts for nobody.
+// TestTally: uses are counted from the audit log, by leases of the task. A
+// lease ID that the sandbox does not have counts as none.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"lse_1": true, "lse_2": true}
@@ -41,7 +41,7 @@ func TestTally(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	for id, want := range map[string]string{
-		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, 1 time(s) its secret came back and was blacked out", "lse_2": "not used", "": "0 request(s), 42 denied", "lse_of_another": "not used",
+		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, its secret was redacted in responses 1 time(s)", "lse_2": "not used", "": "0 request(s), 42 denied", "lse_of_another": "not used",
 	} {
 		if got := u.of[id].line("request(s)"); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
@@ -54,10 +54,10 @@ func TestTally(t *testing.T) {
 		t.Error("an entry that cannot be read counts for nothing")
 	}
 	gone := errors.New("gone")
-	if _, err := tally(func(yield func(audit.Entry, error) bool) { yield(audit.Entry{}, gone) }, known); !errors.Is(err, gone) {
+	if _, err := tally(func(yield func(wire.AuditEntry, error) bool) { yield(wire.AuditEntry{}, gone) }, known); !errors.Is(err, gone) {
 		t.Errorf("a record that breaks off: %v", err)
 	}
-	many := make([]audit.Entry, maxUses+1)
+	many := make([]wire.AuditEntry, maxUses+1)
 	for i := range many {
 		many[i] = entry(audit.EgressAllowed, "lse_1", `{}`)
 	}
@@ -66,7 +66,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestUsed: of what was handed out is said what the record knows, and that alone.
+// TestUsed: for a credential delivered as a token only the uses in the audit
+// log are printed.
 func TestUsed(t *testing.T) {
 	t.Parallel()
 	u, err := tally(record(entry(audit.EgressAllowed, "lse_1", `{"protocol":"ssh"}`), entry(audit.EgressCompleted, "lse_1", `{"protocol":"ssh","sent_bytes":10,"received_bytes":20}`)), map[string]bool{"lse_1": true})
@@ -83,7 +84,7 @@ func TestUsed(t *testing.T) {
 		"one that stays in ebb":  {"lse_2", policy.DeliveryEgress, nil, "  not used"},
 		"what could not be read": {"lse_1", policy.DeliveryToken, errors.New("gone"), ""},
 	} {
-		if got := used(broker.Lease{ID: c.id, Delivery: c.delivery}, u, c.err); got != c.want {
+		if got := used(wire.Lease{ID: c.id, Delivery: c.delivery}, u, c.err); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -6,20 +6,22 @@ import (
 	"syscall"
 	"time"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/stdio"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
 )
 
-// watch runs the command to its end: signals go to it, and when the task is over it is told
-// to end, because nothing that it could still do would count. If it does not, it is killed.
-func (c *cli) watch(in *boxed, over <-chan struct{}, grace time.Duration) error {
+// watch runs the command to its end and forwards signals to it. When the task
+// has ended it sends SIGTERM, because the command's credentials no longer work,
+// and kills the command after grace.
+func (c runCommand) watch(in *boxed, over <-chan struct{}, grace time.Duration) error {
 	signals := make(chan os.Signal, 16)
-	// SIGPIPE is not for the command: a stream that nobody reads any more is closed for it.
+	// SIGPIPE is not forwarded: when a reader is gone the command's own stream is
+	// closed.
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGPIPE)
 	defer signal.Stop(signals)
 	closeStreams, err := in.openStreams()
 	if err != nil {
-		return fail(err.Error(), "give CMD an input that is no terminal, such as </dev/null")
+		return fail(err.Error(), "give CMD an input that is not a terminal, such as </dev/null")
 	}
 	defer closeStreams()
 	running, err := in.kind.Start(in.spec)
@@ -59,7 +61,8 @@ func (c *cli) watch(in *boxed, over <-chan struct{}, grace time.Duration) error 
 	}
 }
 
-// pass sends a signal on. What a terminal's keys mean says the terminal that the command has.
+// pass forwards a signal. Keys of the user's terminal are interpreted by the
+// terminal of the sandbox.
 func (b *boxed) pass(running box.Running, s os.Signal) {
 	switch {
 	case s == syscall.SIGPIPE:
@@ -70,12 +73,12 @@ func (b *boxed) pass(running box.Running, s os.Signal) {
 		}
 		return
 	case b.plain && (s == os.Interrupt || s == syscall.SIGQUIT) && b.spec.Stdin != nil && stdio.IsTerminal(b.spec.Stdin):
-		return // a plain child is in the same foreground group, and has had it already
+		return // a plain child is in the same foreground process group and has received the signal
 	}
-	_ = running.Signal(s) // it may be over
+	_ = running.Signal(s) // the command may have ended
 }
 
-// openStreams gives a box streams of its own.
+// openStreams creates streams for a sandbox.
 func (b *boxed) openStreams() (closing func(), err error) {
 	if b.plain {
 		return func() {}, nil
@@ -91,7 +94,7 @@ func (b *boxed) openStreams() (closing func(), err error) {
 	return b.streams.Close, nil
 }
 
-// file is a stream that a process can have; nil = none of its own.
+// file returns stream as a file that a process can inherit, nil if it is none.
 func file(stream any) *os.File {
 	f, _ := stream.(*os.File)
 	return f

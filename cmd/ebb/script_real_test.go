@@ -23,13 +23,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ebb/attest/jose"
-	"ebb/broker/redisstore/redistest"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// idToken signs the token of a CI job, and publishes the key unless JWKS is "-":
-// idtoken FILE JWKS NAME=VALUE...
+// idToken signs the token of a CI job, and publishes the key unless JWKS is
+// "-": idtoken FILE JWKS NAME=VALUE...
 func idToken(ts *testscript.TestScript, neg bool, args []string) {
 	file := ts.MkAbs("issuer.key")
 	key, err := client.LoadKey(file)
@@ -58,7 +58,7 @@ func idToken(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), set, 0o600))
 }
 
-// newDB makes an empty database and names it: newdb URL PASSWORD.
+// newDB creates an empty database and names it: newdb URL PASSWORD.
 func newDB(ts *testscript.TestScript, neg bool, args []string) {
 	ctx := context.Background()
 	admin, err := pgx.Connect(ctx, os.Getenv("EBB_TEST_POSTGRES"))
@@ -83,8 +83,8 @@ func newDB(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[1], password)
 }
 
-// forget removes what an ebb keeps in Redis, as a restart without persistence
-// does: forget PREFIX.
+// forget removes the data of an ebb in Redis, like a restart without
+// persistence: forget PREFIX.
 func forget(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := redistest.Forget(context.Background(), redis.UniversalOptions{Addrs: []string{os.Getenv("EBB_TEST_REDIS")}}, args[0])
 	ts.Check(err)
@@ -93,7 +93,8 @@ func forget(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certificate makes a certificate for 127.0.0.1 that is its own CA: certificate CERT KEY.
+// certificate creates a self-signed certificate for 127.0.0.1: certificate CERT
+// KEY.
 func certificate(ts *testscript.TestScript, neg bool, args []string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	ts.Check(err)
@@ -109,8 +110,8 @@ func certificate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-// collector starts an OTLP/HTTP collector that notes in a file that traces came:
-// collector URL FILE.
+// collector starts an OTLP/HTTP collector that records in a file that it
+// received traces: collector URL FILE.
 func collector(ts *testscript.TestScript, neg bool, args []string) {
 	file := ts.MkAbs(args[1])
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

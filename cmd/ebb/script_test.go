@@ -20,17 +20,37 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // to spoil a database on purpose
 
-	"ebb/broker/audit"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 // TestScripts runs testdata/script/*.txtar against the built binary.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	p := scripts(t, "")
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// TestScriptsInFIPSMode runs some of them with GODEBUG=fips140=only, and checks
+// what that mode refuses.
+func TestScriptsInFIPSMode(t *testing.T) {
+	t.Parallel()
+	p := scripts(t, "fips140=only")
+	for _, name := range []string{"keys", "walk", "ssh", "real"} {
+		p.Files = append(p.Files, filepath.Join("testdata/script", name+".txtar"))
+	}
+	p.Files = append(p.Files, "testdata/fips.txtar")
+	testscript.Run(t, p)
+}
+
+// scripts are run against the built binary with a value of GODEBUG.
+func scripts(t *testing.T, godebug string) testscript.Params {
+	t.Helper()
 	bin := buildBinary(t)
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+	return testscript.Params{
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GODEBUG", godebug)
 			e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("BIN", filepath.Dir(bin))
 			e.Setenv("HOME", e.WorkDir)
@@ -59,10 +79,10 @@ func TestScripts(t *testing.T) {
 			"ready": ready, "marked": marked, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
 			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": boxDir,
 		},
-	})
+	}
 }
 
-// builds is the directory of the built binary, which all tests share.
+// builds is the directory of the built binary, shared by all tests.
 var builds string
 
 func TestMain(m *testing.M) {
@@ -83,7 +103,7 @@ var build = sync.OnceValues(func() (bin string, err error) {
 	return bin, nil
 })
 
-// buildBinary gives the path of ebb, built the first time that it is asked for.
+// buildBinary returns the path of ebb and builds it at the first call.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	bin, err := build()
@@ -93,14 +113,14 @@ func buildBinary(t *testing.T) string {
 	return bin
 }
 
-// counterparts are real servers that scripts use when they are named.
+// counterparts are real servers that scripts use if they are configured.
 var counterparts = map[string]string{"REDIS": "EBB_TEST_REDIS", "POSTGRES": "EBB_TEST_POSTGRES", "BWRAP": "EBB_TEST_BWRAP"}
 
-// patience is how long a test waits for what is going to be: only one that fails waits so
-// long.
+// patience is the longest wait for a condition that must become true; only a
+// failing test waits that long.
 const patience = 2 * time.Minute
 
-// ready waits until the ebb of the data directory answers: ready [DATA].
+// ready waits until the ebb of the data directory responds: ready [DATA].
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	data := ts.Getenv("DATA")
 	if len(args) > 0 {
@@ -179,7 +199,8 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("never: %s\n%s", args[0], text)
 }
 
-// setvar takes a piece of a file or of stdout: setvar NAME REGEXP FILE.
+// setvar sets a variable to a part of a file or of stdout: setvar NAME REGEXP
+// FILE.
 func setvar(ts *testscript.TestScript, neg bool, args []string) {
 	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile(args[2]))
 	if m == nil {
@@ -188,12 +209,12 @@ func setvar(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], m[len(m)-1])
 }
 
-// freeport finds a port that nobody uses: freeport NAME.
+// freeport sets a variable to a free port: freeport NAME.
 func freeport(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(counterpart.FreePort(ts)))
 }
 
-// execSQL changes an SQLite file behind ebb's back: sql FILE STATEMENT.
+// execSQL changes an SQLite file while ebb does not notice: sql FILE STATEMENT.
 func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -218,8 +239,9 @@ func codes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// boxDir makes a directory that a box may write to, and goes there: boxdir NAME. No box
-// is root, so as root it is somebody else's.
+// boxDir creates a directory that a sandbox may write to, and changes to it:
+// boxdir NAME. No sandbox runs as root, so as root the directory belongs to
+// another user.
 func boxDir(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
@@ -229,7 +251,8 @@ func boxDir(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Chdir(dir))
 }
 
-// hup sends SIGHUP, which testscript's kill does not know, to what runs in the background.
+// hup sends SIGHUP, which testscript's kill does not support, to the background
+// commands.
 func hup(ts *testscript.TestScript, neg bool, args []string) {
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(syscall.SIGHUP))

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/sqlstore"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// The sealing key moves: what the earlier place sealed opens, also once it is not
-// configured any more.
+// After a change of the sealing key, values encrypted with the previous key can
+// be read, also once that key is no longer configured.
 func TestSealingKeyMoves(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,13 +23,13 @@ func TestSealingKeyMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close() //nolint:errcheck // a test
-	var secrets *safe.Safe
+	var secrets *secretstore.Store
 	with := func(key, previous string) (broker.Sealer, error) {
 		c := config.Config{DataDir: dir, Providers: []config.Provider{{Name: "ssh", Kind: "ssh"}}, Sealing: config.Sealing{Kind: "file"}}
 		c.Sealing.Config, c.Sealing.Previous = json.RawMessage(key), json.RawMessage(previous)
 		n := &node{log: slog.New(slog.DiscardHandler), url: "https://ebb.test"}
 		s, err := n.openSealer(t.Context(), c, store)
-		secrets = n.safe
+		secrets = n.secrets
 		return s, err
 	}
 	first, err := with("", "")

@@ -6,26 +6,27 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var secretColumns = []out.Column[broker.StoredSecret]{
-	{Name: "name", Cell: func(s broker.StoredSecret) string { return s.Name }},
-	{Name: "changed_at", Cell: func(s broker.StoredSecret) string { return out.Time(s.ChangedAt) }},
+var secretColumns = []out.Column[wire.StoredSecret]{
+	{Name: "name", Cell: func(s wire.StoredSecret) string { return s.Name }},
+	{Name: "changed_at", Cell: func(s wire.StoredSecret) string { return out.Time(s.ChangedAt) }},
 }
 
 func newSecrets(c *cli) *cobra.Command {
-	return c.group("secrets", "Keep refresh tokens and keys that providers need, sealed", c.secretsList(), c.secretsPut(),
-		onOne(c, "remove NAME", "Forget a secret", secretColumns, (*client.Operator).RemoveSecret),
+	return c.group("secrets", "Store refresh tokens and keys of providers, encrypted", operatorCommands{c}.secretsList(), operatorCommands{c}.secretsPut(),
+		onOne(c, "remove NAME", "Delete a secret", secretColumns, (*client.Operator).RemoveSecret),
 	)
 }
 
-func (c *cli) secretsList() *cobra.Command {
+func (c operatorCommands) secretsList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List secrets by name, never by value", Args: cobra.NoArgs}
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
@@ -41,11 +42,11 @@ func (c *cli) secretsList() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) secretsPut() *cobra.Command {
+func (c operatorCommands) secretsPut() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "put NAME < FILE", Short: "Keep what comes on standard input under a name",
-		Long: "Keep what comes on standard input under a name, in place of what was there. One newline at its end is not part of it.\n" +
-			"A value is never an argument: those stand in the shell's history and in the list of processes.",
+		Use: "put NAME < FILE", Short: "Store standard input under a name",
+		Long: "Store standard input under a name, and replace an earlier value. One newline at its end is removed.\n" +
+			"The value is never an argument, because arguments are in the shell's history and in the list of processes.",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
@@ -66,23 +67,24 @@ func (c *cli) secretsPut() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-// maxSecret is what the broker takes.
+// maxSecret is the broker's limit, in bytes.
 const maxSecret = 64 << 10
 
-// secretFrom reads a secret. A terminal is refused: it would show what is typed.
+// secretFrom reads a secret. A terminal is refused, because it would display
+// the input.
 func secretFrom(r io.Reader) (provider.Secret, error) {
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return provider.Secret{}, usage("the secret is read from standard input, and that is a terminal", "write ebb secrets put NAME < FILE")
+			return provider.Secret{}, usage("standard input is a terminal, which would display the secret", "write ebb secrets put NAME < FILE")
 		}
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxSecret+2))
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("reading standard input: %w", err)
+		return provider.Secret{}, fmt.Errorf("read standard input: %w", err)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
 	if text == "" || len(text) > maxSecret {
-		return provider.Secret{}, usage("standard input must hold 1 to 65536 bytes", "write ebb secrets put NAME < FILE")
+		return provider.Secret{}, usage("standard input must have 1 to 65536 bytes", "write ebb secrets put NAME < FILE")
 	}
 	return provider.NewSecret(text), nil
 }

@@ -11,9 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/egress"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
+
+// serveCommand implements ebb serve and ebb health.
+type serveCommand struct{ *cli }
 
 func newServe(c *cli) *cobra.Command {
 	var keys strings.Builder
@@ -23,18 +26,21 @@ func newServe(c *cli) *cobra.Command {
 		Long: `Run the broker until SIGTERM or SIGINT; SIGHUP reloads the policies.
 
 Without a configuration everything is embedded: SQLite and keys in the data
-directory, the ledger in this process, and two local principals whose keys the
-other commands of this user find by themselves. Values come from --config, then
-from EBB_ variables, which win. Lists of mappings are YAML in a variable, too.
+directory, live state in this process, and two local principals whose keys the
+other commands of this user use by default. Values come from --config, then from
+EBB_ variables, which take precedence. Lists of mappings are YAML in a variable too.
 
   KEY                      VARIABLE                       DEFAULT
 ` + keys.String(),
-		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context(), nil) }),
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return serveCommand{c}.serve(cmd.Context(), nil) }),
 	}
 }
 
+// withoutLinks is the next step if Kubernetes sets variables for Services.
+const withoutLinks = "set enableServiceLinks: false in the pod's spec to avoid them"
+
 // serve runs the broker. resolver is as in settings.
-func (c *cli) serve(ctx context.Context, resolver egress.Resolver) error {
+func (c serveCommand) serve(ctx context.Context, resolver egress.Resolver) error {
 	cfg, err := c.checkConfig()
 	if err != nil {
 		return err
@@ -42,16 +48,19 @@ func (c *cli) serve(ctx context.Context, resolver egress.Resolver) error {
 	defer tuneCollector()()
 	log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
 	defer flush()
+	if len(cfg.ServiceLinks) > 0 {
+		log.WarnContext(ctx, "ignored variables that Kubernetes sets for Services; "+withoutLinks, "variables", cfg.ServiceLinks)
+	}
 	tracer, stopTracer, err := c.newTracer(ctx, log)
 	if err != nil {
 		return err
 	}
-	n, err := wire(ctx, settings{Config: cfg, Log: log, Tracer: tracer, Resolver: resolver})
+	n, err := assemble(ctx, settings{Config: cfg, Log: log, Tracer: tracer, Resolver: resolver})
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(cfg.DataDir, urlFile), []byte(n.url+"\n"), 0o600); err != nil {
-		log.WarnContext(ctx, "commands on this machine will not find this ebb by themselves; use --url", "error", err)
+		log.WarnContext(ctx, "writing the URL file failed; commands on this machine need --url", "error", err)
 	}
 	c.welcome(cfg, n)
 	hup := make(chan os.Signal, 1)
@@ -64,7 +73,7 @@ func (c *cli) serve(ctx context.Context, resolver egress.Resolver) error {
 	return err
 }
 
-// reloads makes a channel of SIGHUPs that does not know of signals.
+// reloads converts SIGHUPs to a channel without signal types.
 func reloads(ctx context.Context, hup <-chan os.Signal) <-chan struct{} {
 	out := make(chan struct{})
 	go func() {
@@ -84,24 +93,24 @@ func reloads(ctx context.Context, hup <-chan os.Signal) <-chan struct{} {
 	return out
 }
 
-// welcome tells a person at the terminal where everything is.
-func (c *cli) welcome(cfg config.Config, n *node) {
+// welcome prints the addresses and stores of the server.
+func (c serveCommand) welcome(cfg config.Config, n *node) {
 	where := func(s, otherwise string) string {
 		if s == "" {
 			return otherwise
 		}
 		return s
 	}
-	ledger := "in this process"
+	liveStore := "in this process"
 	if !cfg.Embedded() {
-		ledger = "Redis at " + strings.Join(cfg.Redis.Addrs, ", ")
+		liveStore = "Redis at " + strings.Join(cfg.Redis.Addrs, ", ")
 	}
 	for _, line := range [][2]string{
 		{"API", n.url},
 		{"socket", where(cfg.ListenUnix, "none (listen_unix)")},
 		{"data", cfg.DataDir},
-		{"journal", where(cfg.Database, "SQLite in the data directory")},
-		{"ledger", ledger},
+		{"database", where(cfg.Database, "SQLite in the data directory")},
+		{"state", liveStore},
 		{"policy", where(cfg.PolicyDir, "built-in starter policy (`ebb policy show`)")},
 	} {
 		fmt.Fprintf(c.stdout, "%-8s %s\n", line[0], line[1])

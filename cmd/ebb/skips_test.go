@@ -12,12 +12,14 @@ import (
 	"testing"
 )
 
-// mayskip is what a file has somewhere in which skips finds any: few need to be parsed.
+// mayskip matches files in which skips may find a call, so that few files are
+// parsed.
 var mayskip = regexp.MustCompile(`\bSkip(f|Now)?\b|\bShort\b`)
 
-// A test that skips itself is green where it shows nothing. What it lacks has a name, so that CI can
-// require it. In Go counterpart.Missing skips, and nothing else does; scripts skip by the conditions of
-// TestScripts, and .ci/run fails for any other skip.
+// A test that skips itself passes without proving anything. The missing
+// counterpart has a name, so that CI can require it. In Go only
+// counterpart.Missing skips; scripts skip by the conditions of TestScripts, and
+// .ci/run fails for any other skip.
 func TestHouseSkips(t *testing.T) {
 	t.Parallel()
 	files := 0
@@ -52,8 +54,9 @@ func TestHouseSkips(t *testing.T) {
 	}
 }
 
-// skips are the calls by which a test skips itself, and of testing.Short. Tests, benchmarks and fuzz
-// targets have their T, B, TB or F by these names throughout the house.
+// skips are the calls by which a test skips itself, and testing.Short. Tests,
+// benchmarks and fuzz targets name their T, B, TB or F in this way throughout
+// the repository.
 func skips(file *ast.File) (at []token.Pos) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, is := n.(*ast.CallExpr)

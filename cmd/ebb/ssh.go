@@ -7,25 +7,25 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh/krl"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web/api"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web/api"
 )
 
-// sshDriver is what the surfaces need of a provider of kind ssh.
+// sshDriver is the part of an SSH provider that the API needs.
 type sshDriver interface {
 	Authorities() ([]byte, error)
 	KRL(ctx context.Context) (krl.List, error)
-	KnownHosts(h exact.Host) (lines []byte, known bool)
+	KnownHosts(h stricturl.Host) (lines []byte, known bool)
 }
 
-// sshHosts answers for every SSH provider: its hosts, and who connects to them.
+// sshHosts implements api.SSHHosts for all SSH providers.
 type sshHosts map[string]sshDriver
 
-// sshOf picks the SSH providers; nil without one.
+// sshOf returns the SSH providers, nil without one.
 func sshOf(all map[string]broker.Provider) api.SSHHosts {
 	out := sshHosts{}
 	for name, p := range all {
@@ -39,9 +39,9 @@ func sshOf(all map[string]broker.Provider) api.SSHHosts {
 	return out
 }
 
-// Authorities implements api.SSHHosts. Which provider must be said where there are
-// several: a host that trusted the CA of a second one by accident would let in
-// its certificates.
+// Authorities implements api.SSHHosts. With several providers name is required:
+// a host that trusted the CA of the wrong provider would accept its
+// certificates.
 func (h sshHosts) Authorities(name string) ([]byte, error) {
 	d, err := h.named(name)
 	if err != nil {
@@ -49,12 +49,12 @@ func (h sshHosts) Authorities(name string) ([]byte, error) {
 	}
 	b, err := d.Authorities()
 	if err != nil {
-		return nil, unavailable("The CA keys cannot be read.", err)
+		return nil, unavailable("Reading the CA keys failed.", err)
 	}
 	return b, nil
 }
 
-// named is a provider by its name; "" = the only one.
+// named returns a provider by its name; "" = the only one.
 func (h sshHosts) named(name string) (sshDriver, error) {
 	if name == "" && len(h) == 1 {
 		name = slices.Collect(maps.Keys(h))[0]
@@ -70,20 +70,20 @@ func (h sshHosts) named(name string) (sshDriver, error) {
 }
 
 // KnownHosts implements api.SSHHosts.
-func (h sshHosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+func (h sshHosts) KnownHosts(name string, host stricturl.Host) ([]byte, error) {
 	d, err := h.named(name)
 	if err != nil {
 		return nil, err
 	}
 	lines, known := d.KnownHosts(host)
 	if !known {
-		return nil, broker.E(broker.NotFound, "This provider has no such host. Have its operator name it under hosts of its group.", nil)
+		return nil, broker.E(broker.NotFound, "This provider has no such host. Ask its operator to add it to hosts of its group.", nil)
 	}
 	return lines, nil
 }
 
-// KRL implements api.SSHHosts. A host that trusts several CAs needs one list: the
-// default is that of all.
+// KRL implements api.SSHHosts. A host that trusts several CAs needs a single
+// list, so the default is that of all providers.
 func (h sshHosts) KRL(ctx context.Context, name string) ([]byte, error) {
 	asked := h
 	if name != "" {
@@ -97,7 +97,7 @@ func (h sshHosts) KRL(ctx context.Context, name string) ([]byte, error) {
 	for _, d := range asked {
 		l, err := d.KRL(ctx)
 		if err != nil {
-			return nil, unavailable("The revocation list cannot be made now; keep the one you have.", err)
+			return nil, unavailable("Creating the revocation list failed. Keep the current list.", err)
 		}
 		lists = append(lists, l)
 	}
@@ -113,9 +113,9 @@ func unavailable(public string, cause error) error {
 	return e
 }
 
-// endedOf lists the leases of a provider that ebb refuses already and that expire
-// after a moment.
-func endedOf(j broker.Journal, name string) func(context.Context, time.Time, func(provider.Target) error) error {
+// endedOf lists the leases of a provider that ebb already refuses and that
+// expire after a given time.
+func endedOf(j broker.Store, name string) func(context.Context, time.Time, func(provider.Target) error) error {
 	return func(ctx context.Context, after time.Time, yield func(provider.Target) error) error {
 		for _, state := range []broker.LeaseState{broker.LeaseRevoking, broker.LeaseRevoked, broker.LeaseUnconfirmed} {
 			if err := endedIn(ctx, j, broker.LeaseFilter{Provider: name, State: state, ExpiresAfter: after}, yield); err != nil {
@@ -126,7 +126,7 @@ func endedOf(j broker.Journal, name string) func(context.Context, time.Time, fun
 	}
 }
 
-func endedIn(ctx context.Context, j broker.Journal, f broker.LeaseFilter, yield func(provider.Target) error) error {
+func endedIn(ctx context.Context, j broker.Store, f broker.LeaseFilter, yield func(provider.Target) error) error {
 	f.Now, f.Page.Limit = time.Now(), 1000
 	for {
 		page, err := j.Leases(ctx, f)
@@ -145,8 +145,8 @@ func endedIn(ctx context.Context, j broker.Journal, f broker.LeaseFilter, yield 
 	}
 }
 
-// sshDir is where a provider's CA keys are: beside the signing keys, which
-// replicas share and backups hold.
+// sshDir is the directory of a provider's CA keys. It is beside the signing
+// keys, which replicas share and backups contain.
 func sshDir(c config.Config, name string) string {
 	return filepath.Join(c.Signing.KeysDir, "ssh", name)
 }

@@ -11,15 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/exact"
-	"ebb/broker/provider/ssh/krl"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
 const sshOptions = `{"groups": {"web": {"logins": ["deploy"]}}, "krl": {"refresh": "60s"}}`
 
-// An ebb with SSH providers serves what their hosts fetch, from its first answer.
+// An ebb with SSH providers serves CA keys and revocation lists from its first
+// response.
 func TestSSHHostsFetchFromARunningEbb(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "krl")
 	withFile := strings.Replace(sshOptions, `"60s"`, `"60s", "file": "`+file+`"`, 1)
@@ -85,7 +86,7 @@ func TestSSHHostsFetchFromARunningEbb(t *testing.T) {
 	}
 }
 
-// Checking a configuration makes no key and opens nothing.
+// Checking a configuration creates no key and opens nothing.
 func TestSSHConfigurationIsOnlyChecked(t *testing.T) {
 	dir := t.TempDir()
 	c := config.Config{DataDir: dir, Signing: config.Signing{KeysDir: filepath.Join(dir, "keys")}, Providers: []config.Provider{
@@ -108,7 +109,7 @@ func (brokenSSH) KRL(context.Context) (krl.List, error) {
 	return krl.List{}, errors.New("database down")
 }
 
-func (brokenSSH) KnownHosts(exact.Host) ([]byte, bool) { return nil, false }
+func (brokenSSH) KnownHosts(stricturl.Host) ([]byte, bool) { return nil, false }
 
 func TestNoHalfOfAList(t *testing.T) {
 	h := sshHosts{"a": brokenSSH{}}
@@ -119,7 +120,7 @@ func TestNoHalfOfAList(t *testing.T) {
 	if _, err := h.Authorities(""); !errors.As(err, &e) || e.Kind != broker.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if _, err := h.KnownHosts("a", exact.Host{Name: "a.example.com", Port: 22}); !errors.As(err, &e) || e.Kind != broker.NotFound {
+	if _, err := h.KnownHosts("a", stricturl.Host{Name: "a.example.com", Port: 22}); !errors.As(err, &e) || e.Kind != broker.NotFound {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.KRL(t.Context(), "b"); !errors.As(err, &e) || e.Kind != broker.NotFound {

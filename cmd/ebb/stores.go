@@ -12,27 +12,29 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/options"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/durability"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ebb/attest/options"
-	"ebb/broker"
-	"ebb/broker/keys"
-	"ebb/broker/memstore"
-	"ebb/broker/redisstore"
-	"ebb/broker/safe"
-	"ebb/broker/seal"
-	wrappers "ebb/broker/seal/all"
-	"ebb/broker/sqlstore"
-	"ebb/cmd/ebb/internal/config"
+	wrappers "github.com/ebb-broker/ebb/broker/seal/all"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// journalFile is the SQLite file of an embedded journal.
-func journalFile(c config.Config) string { return filepath.Join(c.DataDir, databaseFile) }
+// sqliteFile is the path of the SQLite database.
+func sqliteFile(c config.Config) string { return filepath.Join(c.DataDir, databaseFile) }
 
-// journalConfig is where the journal is, password included.
-func journalConfig(c config.Config) sqlstore.Config {
+// databaseConfig returns the address of the database, including the password.
+func databaseConfig(c config.Config) sqlstore.Config {
 	if c.Database == "" {
-		return sqlstore.Config{URL: "sqlite://" + journalFile(c)}
+		return sqlstore.Config{URL: "sqlite://" + sqliteFile(c)}
 	}
 	u, err := url.Parse(c.Database)
 	if err != nil || c.DatabasePassword().Empty() {
@@ -42,8 +44,8 @@ func journalConfig(c config.Config) sqlstore.Config {
 	return sqlstore.Config{URL: u.String()}
 }
 
-func (n *node) openJournal(ctx context.Context, c config.Config, reg prometheus.Registerer) (*sqlstore.Store, error) {
-	sc := journalConfig(c)
+func (n *node) openDatabase(ctx context.Context, c config.Config, reg prometheus.Registerer) (*sqlstore.Store, error) {
+	sc := databaseConfig(c)
 	sc.Logger, sc.Registerer, sc.Now = n.log, reg, n.now
 	s, err := sqlstore.Open(ctx, sc)
 	if err != nil {
@@ -53,28 +55,29 @@ func (n *node) openJournal(ctx context.Context, c config.Config, reg prometheus.
 	return s, nil
 }
 
-// openKeys opens the key directory, which the database tells what keys were ever used.
+// openKeys opens the key directory. The database knows which keys were used
+// before.
 func (n *node) openKeys(ctx context.Context, c config.Config) error {
 	kc := keysConfig(c)
 	kc.Log, kc.Now = n.log, n.now
 	var err error
-	if kc.Used, err = broker.UsedKeys(ctx, n.journal); err != nil {
+	if kc.Used, err = durability.UsedKeys(ctx, n.store); err != nil {
 		return err
 	}
 	n.dir, err = keys.Open(kc)
 	return err
 }
 
-func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.Registerer) (broker.Ledger, error) {
+func (n *node) openLiveStore(ctx context.Context, c config.Config, reg prometheus.Registerer) (broker.LiveStore, error) {
 	if c.Embedded() {
 		if c.Database != "" {
-			n.log.WarnContext(ctx, "the ledger is in this process: run one ebb only, or set redis.addrs")
+			n.log.WarnContext(ctx, "live state is kept in this process: run only one ebb, or set redis.addrs")
 		}
 		l := memstore.New(memstore.Config{Now: n.now})
 		n.closers = append(n.closers, l.Close)
 		return l, nil
 	}
-	rc, err := ledgerConfig(c)
+	rc, err := liveStoreConfig(c)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +90,8 @@ func (n *node) openLedger(ctx context.Context, c config.Config, reg prometheus.R
 	return l, nil
 }
 
-// ledgerConfig is where Redis is, passwords included.
-func ledgerConfig(c config.Config) (redisstore.Config, error) {
+// liveStoreConfig returns the configuration of Redis, including passwords.
+func liveStoreConfig(c config.Config) (redisstore.Config, error) {
 	r := c.Redis
 	rc := redisstore.Config{
 		Addrs: r.Addrs, MasterName: r.MasterName, Cluster: r.Cluster, Username: r.Username, Password: r.Password(),
@@ -103,26 +106,27 @@ func ledgerConfig(c config.Config) (redisstore.Config, error) {
 	}
 	pem, err := os.ReadFile(r.CAFile)
 	if err != nil {
-		return rc, usage("redis.ca_file cannot be read: "+err.Error(), "name a readable PEM file")
+		return rc, usage("read redis.ca_file: "+err.Error(), "name a readable PEM file")
 	}
 	rc.TLS.RootCAs = x509.NewCertPool()
 	if !rc.TLS.RootCAs.AppendCertsFromPEM(pem) {
-		return rc, usage("redis.ca_file holds no certificate", "name a PEM file with CERTIFICATE blocks")
+		return rc, usage("redis.ca_file contains no certificate", "name a PEM file with CERTIFICATE blocks")
 	}
 	return rc, nil
 }
 
-// The sealing key of an ebb that says nothing about it.
+// The default sealing key.
 const (
 	sealingFileKind = "file"
 	sealingFile     = "sealing.pem"
 )
 
-// openSealer makes the ring of sealing keys, and the safe that it seals, when a
-// provider is of another kind than own tokens: ebb has nothing to seal without one.
+// openSealer creates the ring of sealing keys and the secret store whose values
+// it encrypts. Without a provider of another kind than jwt there is nothing to
+// encrypt, and it returns nil.
 func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.Store) (broker.Sealer, error) {
 	if !slices.ContainsFunc(c.Providers, func(p config.Provider) bool { return p.Kind != "jwt" }) {
-		return nil, nil //nolint:nilnil // none is needed, and the broker says so when one is
+		return nil, nil //nolint:nilnil // not needed; the broker returns an error if it is
 	}
 	w, err := n.wrapper(c, c.Sealing.Kind, c.Sealing.Config)
 	if err != nil {
@@ -145,11 +149,11 @@ func (n *node) openSealer(ctx context.Context, c config.Config, store *sqlstore.
 	if n.sealing, err = seal.New(ctx, seal.Config{Wrapper: w, Store: store, Log: n.log, Now: n.now}); err != nil {
 		return nil, err
 	}
-	n.safe = safe.New(store, n.sealing, n.now)
+	n.secrets = secretstore.New(store, n.sealing, n.now)
 	return n.sealing, nil
 }
 
-// wrapper makes the wrapping key of a kind.
+// wrapper opens the wrapping key of a kind.
 func (n *node) wrapper(c config.Config, kind string, raw json.RawMessage) (seal.Wrapper, error) {
 	if len(raw) == 0 && kind == sealingFileKind {
 		var err error
@@ -159,7 +163,7 @@ func (n *node) wrapper(c config.Config, kind string, raw json.RawMessage) (seal.
 	}
 	w, err := wrappers.New(kind, raw, cmp.Or(c.Instance, broker.InstanceOf(n.url)))
 	if err != nil {
-		return nil, fail(err.Error(), "put the key back, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
+		return nil, fail(err.Error(), "restore the key, or correct sealing; kinds are "+strings.Join(wrappers.Kinds(), ", "))
 	}
 	return w, nil
 }

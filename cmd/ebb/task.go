@@ -7,37 +7,40 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var taskColumns = []out.Column[broker.Task]{
-	{Name: "id", Cell: func(t broker.Task) string { return t.ID }},
-	{Name: "state", Cell: func(t broker.Task) string { return string(t.State) }},
-	{Name: "name", Cell: func(t broker.Task) string { return t.Name }},
-	{Name: "kind", Cell: func(t broker.Task) string { return t.Kind }},
-	{Name: "owner", Cell: func(t broker.Task) string { return t.Owner }},
-	{Name: "runner", Cell: func(t broker.Task) string { return t.Runner }},
-	{Name: "opened_at", Cell: func(t broker.Task) string { return out.Time(t.OpenedAt) }},
-	{Name: "deadline", Cell: func(t broker.Task) string { return out.Time(t.Deadline) }},
-	{Name: "cause", Cell: func(t broker.Task) string { return string(t.Cause) }},
-	{Name: "closed_at", Cell: func(t broker.Task) string { return out.Time(t.ClosedAt) }},
+// taskCommands holds the sub-commands of ebb task.
+type taskCommands struct{ *cli }
+
+var taskColumns = []out.Column[wire.Task]{
+	{Name: "id", Cell: func(t wire.Task) string { return t.ID }},
+	{Name: "state", Cell: func(t wire.Task) string { return string(t.State) }},
+	{Name: "name", Cell: func(t wire.Task) string { return t.Name }},
+	{Name: "kind", Cell: func(t wire.Task) string { return t.Kind }},
+	{Name: "owner", Cell: func(t wire.Task) string { return t.Owner }},
+	{Name: "runner", Cell: func(t wire.Task) string { return t.Runner }},
+	{Name: "opened_at", Cell: func(t wire.Task) string { return out.Time(t.OpenedAt) }},
+	{Name: "deadline", Cell: func(t wire.Task) string { return out.Time(t.Deadline) }},
+	{Name: "cause", Cell: func(t wire.Task) string { return string(t.Cause) }},
+	{Name: "closed_at", Cell: func(t wire.Task) string { return out.Time(t.ClosedAt) }},
 }
 
-// taskDetails are shown of one task.
-var taskDetails = append(append([]out.Column[broker.Task]{}, taskColumns...),
-	out.Column[broker.Task]{Name: "closed_by", Cell: func(t broker.Task) string { return t.ClosedBy }},
-	out.Column[broker.Task]{Name: "paused_by", Cell: func(t broker.Task) string { return t.PausedBy }},
-	out.Column[broker.Task]{Name: "paused_as", Cell: func(t broker.Task) string { return string(t.PausedAs) }},
-	out.Column[broker.Task]{Name: "reason", Cell: func(t broker.Task) string { return t.Reason }},
-	out.Column[broker.Task]{Name: "ceiling", Cell: func(t broker.Task) string { return t.Ceiling.String() }},
-	out.Column[broker.Task]{Name: "labels", Cell: func(t broker.Task) string { return out.Pairs(t.Labels) }},
-	out.Column[broker.Task]{Name: "heartbeat_seconds", Cell: func(t broker.Task) string { return out.Int(t.Heartbeat) }},
-	out.Column[broker.Task]{Name: "attestor", Cell: func(t broker.Task) string { return t.Expect.Attestor }},
-	out.Column[broker.Task]{Name: "selectors", Cell: func(t broker.Task) string { return out.Pairs(t.Expect.Selectors) }},
-	out.Column[broker.Task]{Name: "ancestors", Cell: func(t broker.Task) string { return strings.Join(t.Ancestors, " ") }},
-	out.Column[broker.Task]{Name: "sandbox", Cell: func(t broker.Task) string {
+// taskDetails are the columns of a single task.
+var taskDetails = append(append([]out.Column[wire.Task]{}, taskColumns...),
+	out.Column[wire.Task]{Name: "closed_by", Cell: func(t wire.Task) string { return t.ClosedBy }},
+	out.Column[wire.Task]{Name: "paused_by", Cell: func(t wire.Task) string { return t.PausedBy }},
+	out.Column[wire.Task]{Name: "paused_as", Cell: func(t wire.Task) string { return string(t.PausedAs) }},
+	out.Column[wire.Task]{Name: "reason", Cell: func(t wire.Task) string { return t.Reason }},
+	out.Column[wire.Task]{Name: "ceiling", Cell: func(t wire.Task) string { return t.Ceiling }},
+	out.Column[wire.Task]{Name: "labels", Cell: func(t wire.Task) string { return out.Pairs(t.Labels) }},
+	out.Column[wire.Task]{Name: "heartbeat_seconds", Cell: func(t wire.Task) string { return out.Int(t.Heartbeat) }},
+	out.Column[wire.Task]{Name: "attestor", Cell: func(t wire.Task) string { return t.Expect.Attestor }},
+	out.Column[wire.Task]{Name: "selectors", Cell: func(t wire.Task) string { return out.Pairs(t.Expect.Selectors) }},
+	out.Column[wire.Task]{Name: "ancestors", Cell: func(t wire.Task) string { return strings.Join(t.Ancestors, " ") }},
+	out.Column[wire.Task]{Name: "sandbox", Cell: func(t wire.Task) string {
 		if t.Sandbox == nil {
 			return ""
 		}
@@ -45,22 +48,22 @@ var taskDetails = append(append([]out.Column[broker.Task]{}, taskColumns...),
 	}},
 )
 
-// opened is what `ebb task open` prints.
+// opened is the output of `ebb task open`.
 type opened struct {
-	Task            broker.Task `json:"task"`
-	Ticket          string      `json:"ticket,omitempty"`
-	TicketExpiresAt time.Time   `json:"ticket_expires_at,omitzero"`
+	Task            wire.Task `json:"task"`
+	Ticket          string    `json:"ticket,omitempty"`
+	TicketExpiresAt time.Time `json:"ticket_expires_at,omitzero"`
 }
 
 func newTask(c *cli) *cobra.Command {
-	return c.group("task", "Open, watch and end tasks",
-		c.taskOpen(), c.taskList(), c.taskTicket(), c.taskTaint(),
+	return c.group("task", "Open, list and complete tasks",
+		taskCommands{c}.taskOpen(), taskCommands{c}.taskList(), taskCommands{c}.taskTicket(), taskCommands{c}.taskTaint(),
 		onOne(c, "show TASK", "Show one task", taskDetails, (*client.Operator).Task),
-		onOne(c, "heartbeat TASK", "Say that the runner is alive", taskDetails, (*client.Operator).Heartbeat),
-		onOneFor(c, "pause TASK", "Let nothing mint for now; live credentials stay", taskDetails, (*client.Operator).Pause),
-		onOne(c, "resume TASK", "Let a paused task mint again; what an operator paused, only an operator resumes", taskDetails, (*client.Operator).Resume),
-		c.taskComplete(), newReceipt(c),
-		onOneFor(c, "stop TASK", "End a task for cause", completionColumns, (*client.Operator).Stop),
+		onOne(c, "heartbeat TASK", "Send a heartbeat of the runner", taskDetails, (*client.Operator).Heartbeat),
+		onOneFor(c, "pause TASK", "Pause a task: no new credentials; live ones stay valid", taskDetails, (*client.Operator).Pause),
+		onOne(c, "resume TASK", "Resume a paused task; a task that an operator paused can only be resumed by an operator", taskDetails, (*client.Operator).Resume),
+		taskCommands{c}.taskComplete(), newReceipt(c),
+		onOneFor(c, "stop TASK", "Stop a task because of an incident", completionColumns, (*client.Operator).Stop),
 	)
 }
 
@@ -70,51 +73,51 @@ type taskFlags struct {
 	ttl, heartbeat              time.Duration
 	scope                       []string
 	labels, selectors           map[string]string
-	caps                        broker.Caps
-	delegation                  broker.Delegation
+	caps                        wire.Caps
+	delegation                  wire.Delegation
 }
 
 func (t *taskFlags) add(cmd *cobra.Command, heartbeat time.Duration) {
 	f := cmd.Flags()
-	f.StringVar(&t.name, "name", "task", "what the task is, for people")
+	f.StringVar(&t.name, "name", "task", "name of the task, for people")
 	f.StringVar(&t.kind, "kind", "adhoc", "kind of task, for policies")
-	f.StringVar(&t.owner, "owner", "", "on whose behalf; default: the principal")
-	f.StringVar(&t.attestor, "attestor", "enroll", "who vouches for the sandbox")
-	f.StringToStringVar(&t.selectors, "selector", nil, "what the sandbox's evidence must say, `name=value`")
+	f.StringVar(&t.owner, "owner", "", "person on whose behalf the task runs; default: the principal")
+	f.StringVar(&t.attestor, "attestor", "enroll", "attestor of the sandbox")
+	f.StringToStringVar(&t.selectors, "selector", nil, "selector that the sandbox's evidence must have, `name=value`")
 	f.StringToStringVar(&t.labels, "label", nil, "label, `name=value`")
-	f.StringSliceVar(&t.scope, "scope", nil, "ceiling: no credential of the task ever exceeds it; provider:resource:action, repeatable")
+	f.StringSliceVar(&t.scope, "scope", nil, "ceiling of all credentials of the task; provider:resource:action, repeatable")
 	f.DurationVar(&t.ttl, "ttl", time.Hour, "deadline of the task from now")
-	f.DurationVar(&t.heartbeat, "heartbeat", heartbeat, "the task ends when no heartbeat came for so long; 0 = none needed")
-	f.IntVar(&t.caps.Leases, "max-leases", 0, "live credentials; 0 = the server's default")
-	f.IntVar(&t.caps.MintsPerMinute, "max-mints", 0, "token requests a minute; 0 = the server's default")
-	f.IntVar(&t.caps.Uses, "uses", 0, "credentials in all, those of delegates included; 0 = no limit")
-	f.IntVar(&t.delegation.Depth, "delegate", 0, "the sandbox may hand parts of the task to others, so many times in a row; 0 = not at all")
-	f.IntVar(&t.delegation.Open, "delegates", 0, "how many of those at one time; 0 = the server's default")
-	f.StringVar(&t.delegation.Expect.Attestor, "delegate-attestor", "enroll", "who vouches for those")
-	f.StringToStringVar(&t.delegation.Expect.Selectors, "delegate-selector", nil, "what their evidence must say, `name=value`")
-	f.IntVar(&t.caps.OpenRequests, "max-requests", 0, "requests that wait for a person; 0 = the server's default")
+	f.DurationVar(&t.heartbeat, "heartbeat", heartbeat, "the task ends this long after its last heartbeat; 0 = no heartbeats needed")
+	f.IntVar(&t.caps.Leases, "max-leases", 0, "maximum number of live credentials; 0 = the server's default")
+	f.IntVar(&t.caps.MintsPerMinute, "max-mints", 0, "maximum number of token requests per minute; 0 = the server's default")
+	f.IntVar(&t.caps.Uses, "uses", 0, "maximum number of credentials in total, including those of delegated tasks; 0 = no limit")
+	f.IntVar(&t.delegation.Depth, "delegate", 0, "levels of delegation that the sandbox may use; 0 = none")
+	f.IntVar(&t.delegation.Open, "delegates", 0, "maximum number of delegated tasks at one time; 0 = the server's default")
+	f.StringVar(&t.delegation.Expect.Attestor, "delegate-attestor", "enroll", "attestor of delegated sandboxes")
+	f.StringToStringVar(&t.delegation.Expect.Selectors, "delegate-selector", nil, "selector that the evidence of delegated sandboxes must have, `name=value`")
+	f.IntVar(&t.caps.OpenRequests, "max-requests", 0, "maximum number of requests that wait for an approval; 0 = the server's default")
 }
 
-func (t *taskFlags) spec(ticket bool) (broker.TaskSpec, error) {
+func (t *taskFlags) spec(ticket bool) (wire.TaskSpec, error) {
 	set, err := parseScopes(t.scope)
 	if err != nil {
-		return broker.TaskSpec{}, err
+		return wire.TaskSpec{}, err
 	}
 	if set.Empty() {
-		return broker.TaskSpec{}, usage("the task has no ceiling", "say with --scope what its credentials may do at most, such as 'orders:eu/**:*'")
+		return wire.TaskSpec{}, usage("the task has no ceiling", "set the ceiling of its credentials with --scope, such as 'orders:eu/**:*'")
 	}
-	var delegation *broker.Delegation
+	var delegation *wire.Delegation
 	if t.delegation.Depth != 0 {
 		delegation = &t.delegation
 	}
-	return broker.TaskSpec{
+	return wire.TaskSpec{
 		Delegation: delegation,
-		Name:       t.name, Kind: t.kind, Owner: t.owner, Labels: t.labels, TTL: broker.Seconds(t.ttl / time.Second), Ceiling: set, Caps: t.caps,
-		Expect: broker.Expect{Attestor: t.attestor, Selectors: t.selectors}, Heartbeat: broker.Seconds(t.heartbeat / time.Second), Ticket: ticket,
+		Name:       t.name, Kind: t.kind, Owner: t.owner, Labels: t.labels, TTL: int64(t.ttl / time.Second), Ceiling: set.String(), Caps: t.caps,
+		Expect: wire.Expect{Attestor: t.attestor, Selectors: t.selectors}, Heartbeat: int64(t.heartbeat / time.Second), Ticket: ticket,
 	}, nil
 }
 
-func (c *cli) taskOpen() *cobra.Command {
+func (c taskCommands) taskOpen() *cobra.Command {
 	var flags taskFlags
 	var ticket bool
 	cmd := &cobra.Command{Use: "open", Short: "Open a task", Args: cobra.NoArgs}
@@ -147,12 +150,12 @@ func (c *cli) taskOpen() *cobra.Command {
 	return c.output(c.remote(cmd))
 }
 
-func (c *cli) taskList() *cobra.Command {
-	var f broker.TaskFilter
+func (c taskCommands) taskList() *cobra.Command {
+	var f client.TaskFilter
 	var state string
 	cmd := &cobra.Command{Use: "list", Short: "List tasks, newest first", Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&state, "state", "", "open, paused or closed")
-	cmd.Flags().BoolVar(&f.Open, "open", false, "only those that have not ended")
+	cmd.Flags().BoolVar(&f.Open, "open", false, "only tasks that have not ended")
 	cmd.Flags().StringVar(&f.Owner, "owner", "", "of this owner")
 	cmd.Flags().StringVar(&f.Runner, "runner", "", "of this runner")
 	cmd.Flags().StringVar(&f.Kind, "kind", "", "of this kind")
@@ -162,8 +165,8 @@ func (c *cli) taskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		f.State = broker.TaskState(state)
-		items, err := pages(*limit, func(p broker.Page) (client.List[broker.Task], error) {
+		f.State = wire.TaskState(state)
+		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Task], error) {
 			f.Page = p
 			return o.Tasks(cmd.Context(), f)
 		})
@@ -177,13 +180,13 @@ func (c *cli) taskList() *cobra.Command {
 
 // limitFlag adds --limit.
 func limitFlag(cmd *cobra.Command) *int {
-	return cmd.Flags().Int("limit", 50, "how many at most; 0 = all")
+	return cmd.Flags().Int("limit", 50, "at most this many; 0 = all")
 }
 
-// pages follows a listing until limit items, newest first.
-func pages[T any](limit int, get func(broker.Page) (client.List[T], error)) ([]T, error) {
+// pages reads pages of a list until limit items, newest first.
+func pages[T any](limit int, get func(client.Page) (wire.List[T], error)) ([]T, error) {
 	var all []T
-	p := broker.Page{Desc: true}
+	p := client.Page{Desc: true}
 	for {
 		p.Limit = 1000
 		if left := limit - len(all); limit > 0 {

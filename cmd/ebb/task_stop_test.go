@@ -5,16 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// TestTaskCompleteWithoutDatabase: `ebb task complete`, which logs in anew each time, ends a
-// task while the database is gone, and says how far the end has got.
+// TestTaskCompleteWithoutDatabase: `ebb task complete`, which logs in anew each
+// time, completes a task while the database is unavailable, and reports the
+// progress.
 func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
@@ -25,12 +26,12 @@ func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = e.end() }() // its journal is gone, as it says
+	defer func() { _ = e.end() }() // the error is that its database is gone
 	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: e.url}, ClientID: "runner", Key: keys["runner"]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := o.OpenTask(t.Context(), broker.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: scopes.MustParseSet("local:**:*"), Expect: broker.Expect{Attestor: "enroll"}})
+	task, _, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	if err := keyfile.Write(key, keyfile.File{ClientID: "runner", Key: keys["runner"]}); err != nil {
 		t.Fatal(err)
 	}
-	_ = e.node.journal.Close()
+	_ = e.node.store.Close()
 	for _, args := range [][]string{{"task", "complete", task.ID}, {"task", "stop", task.ID, "--reason", "leaked"}} {
 		var said, failed strings.Builder
 		c := &cli{stdin: strings.NewReader(""), stdout: &said, stderr: &failed, format: out.Table}

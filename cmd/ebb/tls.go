@@ -5,23 +5,24 @@ import (
 	"crypto/x509"
 	"os"
 
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// serverTLS is the listener's TLS, nil without a certificate.
+// serverTLS returns the TLS configuration of the listener, nil without a
+// certificate.
 func serverTLS(c config.TLS) (*tls.Config, error) {
 	if c.Cert == "" {
 		return nil, nil
 	}
 	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
-		return nil, usage("the server certificate cannot be used: "+err.Error(), "check tls.cert and tls.key")
+		return nil, usage("load the server certificate: "+err.Error(), "check tls.cert and tls.key")
 	}
 	t := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if c.ClientCerts == config.AnyClientCert {
-		// No pool could know the authorities that attestors fetch. TLS proves the
-		// certificate's key as ever; who vouches for it is the attestor's to find out,
-		// and what is bound to it (RFC 8705) is bound to the key.
+		// The CAs that attestors fetch are not known here. TLS proves possession of
+		// the certificate's key, and the attestor verifies the certificate. Tokens
+		// bound to the certificate (RFC 8705) are bound to the key.
 		t.ClientAuth = tls.RequestClientCert
 		return t, nil
 	}
@@ -30,11 +31,11 @@ func serverTLS(c config.TLS) (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(c.ClientCA)
 	if err != nil {
-		return nil, usage("tls.client_ca cannot be read: "+err.Error(), "name a readable PEM file")
+		return nil, usage("read tls.client_ca: "+err.Error(), "name a readable PEM file")
 	}
 	t.ClientCAs = x509.NewCertPool()
 	if !t.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, usage("tls.client_ca holds no certificate", "name a PEM file with CERTIFICATE blocks")
+		return nil, usage("tls.client_ca contains no certificate", "name a PEM file with CERTIFICATE blocks")
 	}
 	t.ClientAuth = tls.VerifyClientCertIfGiven
 	return t, nil

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// selfSigned is a certificate that nobody vouches for, and its files.
+// selfSigned is a self-signed certificate, and its files.
 func selfSigned(t *testing.T) (cert tls.Certificate, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -48,13 +48,14 @@ func selfSigned(t *testing.T) (cert tls.Certificate, certFile, keyFile string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, certFile, keyFile
 }
 
-// What the listener asks clients for, and whom it lets in.
+// The client certificates that the listener requests and accepts.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	_, cert, key := selfSigned(t)
 	mine, mineFile, _ := selfSigned(t)
 	stranger, _, _ := selfSigned(t)
-	// Somebody else's certificate, without its key: what any mode must refuse.
+	// The certificate of another client, without its key, which every mode must
+	// refuse.
 	thief := tls.Certificate{Certificate: mine.Certificate, PrivateKey: stranger.PrivateKey}
 	const refused, unseen, seen = "refused", "unseen", "seen"
 	for name, tc := range map[string]struct {
@@ -86,7 +87,7 @@ func TestClientCertificates(t *testing.T) {
 			shows *tls.Certificate
 			want  string
 		}{{nil, tc.none}, {&mine, tc.mine}, {&stranger, tc.strangers}, {&thief, tc.thiefs}} {
-			asked := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server is not what is tested
+			asked := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server's certificate is not under test
 			asked.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				if c.shows == nil {
 					return &tls.Certificate{}, nil

@@ -6,24 +6,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/dpop"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// issued is what `ebb token -o json` prints.
+// tokenCommands holds ebb token, and the enrolment of a sandbox.
+type tokenCommands struct{ *cli }
+
+// issued is the output of `ebb token -o json`.
 type issued struct {
-	Token     string             `json:"access_token"`
-	Type      string             `json:"token_type"`
-	Format    string             `json:"issued_token_type,omitempty"`
-	ExpiresAt time.Time          `json:"expires_at"`
-	Scope     string             `json:"scope"`
-	LeaseID   string             `json:"lease_id"`
-	Class     string             `json:"revocability,omitempty"`
-	TaskID    string             `json:"task_id,omitempty"`
-	Endpoint  *provider.Endpoint `json:"endpoint,omitempty"`
+	Token     string         `json:"access_token"`
+	Type      string         `json:"token_type"`
+	Format    string         `json:"issued_token_type,omitempty"`
+	ExpiresAt time.Time      `json:"expires_at"`
+	Scope     string         `json:"scope"`
+	LeaseID   string         `json:"lease_id"`
+	Class     string         `json:"revocability,omitempty"`
+	TaskID    string         `json:"task_id,omitempty"`
+	Endpoint  *wire.Endpoint `json:"endpoint,omitempty"`
 }
 
 var issuedColumns = []out.Column[issued]{
@@ -45,48 +49,48 @@ type tokenFlags struct {
 func newToken(c *cli) *cobra.Command {
 	var t tokenFlags
 	cmd := &cobra.Command{
-		Use: "token", Short: "Ask for a credential, as a sandbox", Args: cobra.NoArgs,
-		Long: `Ask for a credential, as a sandbox, and print it, or a placeholder for it.
+		Use: "token", Short: "Request a credential, as a sandbox", Args: cobra.NoArgs,
+		Long: `Request a credential, as a sandbox, and print it, or a placeholder for it.
 
-What ebb's egress proxy can add to requests stays in ebb by default (egress.enabled):
-what is printed then is a placeholder, which stands for the credential in requests
-through a box's proxy and is of no use anywhere else. --delivery token asks for the
-credential itself, to which the built-in policy has a person say yes.
+A credential that ebb's egress proxy can add to requests stays in ebb by default
+(egress.enabled). The command then prints a placeholder, which stands for the credential
+in requests through the proxy of a sandbox and does not work anywhere else. --delivery
+token requests the credential itself, which needs an approval with the built-in policy.
 
-The first time, enrol: --ticket (EBB_TICKET; "-" reads it from standard input), or
---evidence with --task, or --attestor with --task alone when the attestor judges the
-connection and there is nothing to send (unixpeer, over --socket). That makes the key
-file --key (EBB_KEY_FILE) if there is none; afterwards the key file alone is enough.
-A credential of ebb's own is bound to that key: with --use "METHOD URL" the two header
-lines that use it once are printed instead, fit for curl -H @-. What a provider
-certifies is named by --public-key (in no box of ebb run, where --ssh of the run does):
+The first call enrols: with --ticket (EBB_TICKET; "-" reads it from standard input), with
+--evidence and --task, or with --attestor and --task alone if the attestor judges the
+connection and needs no evidence (unixpeer, over --socket). It creates the key file --key
+(EBB_KEY_FILE) if there is none; later calls need only the key file. A credential of ebb
+itself is bound to that key: --use "METHOD URL" prints the two header lines for one
+request with it instead, in the format of curl -H @-. --public-key names a key for the
+provider to certify (not in a sandbox of ebb run, where --ssh of ebb run does that):
 
   ebb token --scope ssh:web/deploy:login --public-key id.pub --wait >id-cert.pub`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.ticket, "ticket", "", "enrolment ticket (EBB_TICKET)")
 	f.StringVar(&t.evidence, "evidence", "", "`file` of the evidence of another attestor, - = standard input")
-	f.StringVar(&t.attestor, "attestor", "", "attestor of the evidence; default: the one the task was opened with")
+	f.StringVar(&t.attestor, "attestor", "", "attestor of the evidence; default: the attestor of the task")
 	f.StringVar(&t.task, "task", c.env("EBB_TASK_ID"), "task of the evidence (EBB_TASK_ID)")
-	f.StringSliceVar(&t.scope, "scope", nil, "what the credential is for, repeatable; without it only enrol")
-	f.StringVar(&t.request.Resource, "resource", "", "where it will be used, when the scope does not say")
-	f.DurationVar(&t.request.TTL, "ttl", 0, "how long it is needed; policy may say less")
-	f.StringVar(&t.request.Tool, "tool", "", "tool that needs it")
-	f.StringVar(&t.request.Delivery, "delivery", "", "token: the credential itself; egress: a placeholder that ebb's egress proxy knows; default: egress where that can be")
-	f.StringVar(&t.request.Reason, "reason", "", "why, for the person who may have to decide")
-	f.BoolVar(&t.request.Wait, "wait", false, "wait when a person has to decide")
+	f.StringSliceVar(&t.scope, "scope", nil, "scope of the credential, repeatable; without it the command only enrols")
+	f.StringVar(&t.request.Resource, "resource", "", "URL of the API where it will be used, if the scope does not determine it")
+	f.DurationVar(&t.request.TTL, "ttl", 0, "requested lifetime; policy may shorten it")
+	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the credential")
+	f.StringVar(&t.request.Delivery, "delivery", "", "token: the credential itself; egress: a placeholder for ebb's egress proxy; default: egress where the provider supports it")
+	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
+	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
-	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return c.token(cmd, &t) })
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return tokenCommands{c}.token(cmd, &t) })
 	return c.output(c.boxed(cmd))
 }
 
-func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
+func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
 	set, err := parseScopes(t.scope)
 	if err != nil {
 		return err
 	}
-	t.request.Scope = set
+	t.request.Scope = set.String()
 	if t.request.PublicKey, err = c.publicLine(t.publicKey); err != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 		return nil
 	}
 	t.request.Pending = func(p client.Pending) {
-		c.sayf("ebb: a person has to decide; the answer is due in %s\n", p.ExpiresIn)
+		c.sayf("ebb: the request needs an approval within %s\n", p.ExpiresIn)
 	}
 	cred, err := s.Token(cmd.Context(), t.request)
 	if err != nil {
@@ -116,10 +120,10 @@ func (c *cli) token(cmd *cobra.Command, t *tokenFlags) error {
 	})
 }
 
-// tokenInBox asks the runner, who has the key.
-func (c *cli) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
-	if t.request.Scope.Empty() {
-		return usage("this box is enrolled already", "ask for something: --scope provider:resource:action")
+// tokenInBox requests the credential through the runner, which has the key.
+func (c tokenCommands) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
+	if t.request.Scope == "" {
+		return usage("this sandbox is already enrolled", "request a credential with --scope provider:resource:action")
 	}
 	a, err := c.asker()
 	if err != nil {
@@ -134,10 +138,10 @@ func (c *cli) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
 	})
 }
 
-// prover makes the proof of one request with a credential (RFC 9449).
+// prover makes a DPoP proof for one request with a credential (RFC 9449).
 type prover func(method, url string, token provider.Secret) (string, error)
 
-func (c *cli) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credential, taskID string, prove prover) error {
+func (c tokenCommands) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credential, taskID string, prove prover) error {
 	if t.use != "" {
 		return c.useLines(prove, cred, t.use)
 	}
@@ -146,14 +150,14 @@ func (c *cli) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credenti
 		return nil
 	}
 	return out.One(c.stdout, c.format, issuedColumns, issued{
-		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope.String(), LeaseID: cred.LeaseID, TaskID: taskID,
+		Token: cred.Token.Reveal(), Type: cred.Type, Format: cred.Format, ExpiresAt: cred.ExpiresAt, Scope: cred.Scope, LeaseID: cred.LeaseID, TaskID: taskID,
 		Class: string(cred.Class), Endpoint: cred.Endpoint,
 	})
 }
 
-// publicLine reads the line of a .pub file. A private key, which lies beside it
-// under almost the same name, must not be sent.
-func (c *cli) publicLine(path string) (string, error) {
+// publicLine reads the line of a .pub file. It refuses a private key, whose
+// file has almost the same name.
+func (c tokenCommands) publicLine(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
@@ -163,15 +167,15 @@ func (c *cli) publicLine(path string) (string, error) {
 	}
 	text = strings.TrimRight(text, "\r\n")
 	if strings.Contains(text, "PRIVATE KEY") || strings.ContainsAny(text, "\r\n") {
-		return "", usage(path+" is no public key in one line", "name the .pub file")
+		return "", usage(path+" is not a public key in one line", "name the .pub file")
 	}
 	return text, nil
 }
 
-// useLines prints the header lines of one request (RFC 9449 section 7.1).
-func (c *cli) useLines(prove prover, cred client.Credential, use string) error {
+// useLines prints the header lines for one request (RFC 9449 section 7.1).
+func (c tokenCommands) useLines(prove prover, cred client.Credential, use string) error {
 	if cred.Type == "N_A" {
-		return usage("this credential is no access token", "leave out --use")
+		return usage("this credential is not an access token", "remove --use")
 	}
 	method, url, ok := strings.Cut(use, " ")
 	if !ok {
@@ -185,11 +189,12 @@ func (c *cli) useLines(prove prover, cred client.Credential, use string) error {
 	return nil
 }
 
-// asker is the runner's socket, where this process is in a box.
-func (c *cli) asker() (*ask.Client, error) {
+// asker returns a client of the runner's socket. It fails outside of a sandbox
+// of ebb run.
+func (c tokenCommands) asker() (*ask.Client, error) {
 	socket := c.env("EBB_ASK")
 	if socket == "" {
-		return nil, usage("this is no box of ebb run: EBB_ASK is not set", "start it with `ebb run`")
+		return nil, usage("EBB_ASK is not set, so this is not a sandbox of ebb run", "start the command with `ebb run`")
 	}
 	return ask.NewClient(socket), nil
 }

@@ -7,17 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// sandbox is this process as a sandbox: enrolled before, or now.
-func (c *cli) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfile.File, error) {
+// sandbox returns a client that acts as the sandbox of the key file, and enrols
+// it if a ticket, evidence or an attestor is given.
+func (c tokenCommands) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfile.File, error) {
 	none := keyfile.File{}
 	if c.keyFile == "" {
-		return nil, none, usage("a sandbox needs a key file", "name it with --key or EBB_KEY_FILE; it is made when you enrol")
+		return nil, none, usage("a sandbox needs a key file", "name it with --key or EBB_KEY_FILE; enrolment creates it")
 	}
 	id, err := keyfile.Read(c.keyFile)
 	fresh := errors.Is(err, fs.ErrNotExist)
@@ -52,13 +53,13 @@ func (c *cli) sandbox(cmd *cobra.Command, t *tokenFlags) (*client.Sandbox, keyfi
 	id.ClientID, id.TaskID = e.ClientID, e.TaskID
 	if fresh {
 		if err := keyfile.Write(c.keyFile, id); err != nil {
-			return nil, none, fail(err.Error(), "choose a --key in a directory that this user can write to; the ticket is spent")
+			return nil, none, fail(err.Error(), "choose a --key in a directory that this user can write to; the ticket is already used")
 		}
 	}
 	return s, id, nil
 }
 
-func (c *cli) newSandbox(id keyfile.File) (*client.Sandbox, error) {
+func (c tokenCommands) newSandbox(id keyfile.File) (*client.Sandbox, error) {
 	peer, err := c.peer()
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (c *cli) newSandbox(id keyfile.File) (*client.Sandbox, error) {
 	return s, nil
 }
 
-func (c *cli) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlags, ticket string) (client.Enrolment, error) {
+func (c tokenCommands) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlags, ticket string) (client.Enrolment, error) {
 	if t.evidence != "" || t.attestor != "" {
 		if t.task == "" {
 			return client.Enrolment{}, usage("evidence needs a task", "name it with --task or EBB_TASK_ID")

@@ -12,10 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newTracer exports traces over OTLP/HTTP when the standard OTEL_* variables
-// ask for it, and is nil otherwise. The exporter and the SDK read the other
-// OTEL_* variables (headers, sampler, resource) by themselves.
-func (c *cli) newTracer(ctx context.Context, log *slog.Logger) (tp trace.TracerProvider, stop func(context.Context) error, err error) {
+// newTracer exports traces over OTLP/HTTP if the standard OTEL_* variables
+// request it, and else returns nil. The exporter and the SDK read the other
+// OTEL_* variables (headers, sampler, resource) themselves.
+func (c serveCommand) newTracer(ctx context.Context, log *slog.Logger) (tp trace.TracerProvider, stop func(context.Context) error, err error) {
 	none := func(context.Context) error { return nil }
 	exporter := c.env("OTEL_TRACES_EXPORTER")
 	addressed := c.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || c.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
@@ -27,10 +27,11 @@ func (c *cli) newTracer(ctx context.Context, log *slog.Logger) (tp trace.TracerP
 	}
 	exp, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, none, usage("traces cannot be exported: "+err.Error(), "check the OTEL_EXPORTER_OTLP_* variables")
+		return nil, none, usage("create the trace exporter: "+err.Error(), "check the OTEL_EXPORTER_OTLP_* variables")
 	}
-	// What the SDK cannot export it tells a global handler; by default that prints beside the log.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces could not be exported", "error", err) }))
+	// The SDK reports export failures to a global handler, which by default
+	// prints to standard error.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("exporting traces failed", "error", err) }))
 	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
 	return p, p.Shutdown, nil
 }

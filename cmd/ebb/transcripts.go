@@ -7,31 +7,32 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/broker/transcript"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-var headColumns = []out.Column[transcript.Head]{
-	{Name: "id", Cell: func(h transcript.Head) string { return h.ID }},
-	{Name: "at", Cell: func(h transcript.Head) string { return out.Time(h.At) }},
-	{Name: "task", Cell: func(h transcript.Head) string { return h.TaskID }},
-	{Name: "lease", Cell: func(h transcript.Head) string { return h.LeaseID }},
-	{Name: "rule", Cell: func(h transcript.Head) string { return h.Rule }},
-	{Name: "tool", Cell: func(h transcript.Head) string { return h.Tool }},
-	{Name: "method", Cell: func(h transcript.Head) string { return h.Method }},
-	{Name: "host", Cell: func(h transcript.Head) string { return h.Host }},
-	{Name: "path", Cell: func(h transcript.Head) string { return h.Path }},
+var headColumns = []out.Column[wire.TranscriptHead]{
+	{Name: "id", Cell: func(h wire.TranscriptHead) string { return h.ID }},
+	{Name: "at", Cell: func(h wire.TranscriptHead) string { return out.Time(h.At) }},
+	{Name: "task", Cell: func(h wire.TranscriptHead) string { return h.TaskID }},
+	{Name: "lease", Cell: func(h wire.TranscriptHead) string { return h.LeaseID }},
+	{Name: "rule", Cell: func(h wire.TranscriptHead) string { return h.Rule }},
+	{Name: "tool", Cell: func(h wire.TranscriptHead) string { return h.Tool }},
+	{Name: "method", Cell: func(h wire.TranscriptHead) string { return h.Method }},
+	{Name: "host", Cell: func(h wire.TranscriptHead) string { return h.Host }},
+	{Name: "path", Cell: func(h wire.TranscriptHead) string { return h.Path }},
 }
 
-// transcriptColumns are headColumns and what was said.
-func transcriptColumns() []out.Column[transcript.Transcript] {
-	var all []out.Column[transcript.Transcript]
+// transcriptColumns are headColumns and the columns of the request and
+// response.
+func transcriptColumns() []out.Column[wire.Transcript] {
+	var all []out.Column[wire.Transcript]
 	for _, c := range headColumns {
-		all = append(all, out.Column[transcript.Transcript]{Name: c.Name, Cell: func(t transcript.Transcript) string { return c.Cell(t.Head) }})
+		all = append(all, out.Column[wire.Transcript]{Name: c.Name, Cell: func(t wire.Transcript) string { return c.Cell(t.TranscriptHead) }})
 	}
-	answer := func(cell func(transcript.Message) string) func(transcript.Transcript) string {
-		return func(t transcript.Transcript) string {
+	answer := func(cell func(wire.TranscriptMessage) string) func(wire.Transcript) string {
+		return func(t wire.Transcript) string {
 			if t.Answer == nil {
 				return ""
 			}
@@ -39,40 +40,41 @@ func transcriptColumns() []out.Column[transcript.Transcript] {
 		}
 	}
 	return append(all,
-		out.Column[transcript.Transcript]{Name: "query", Cell: func(t transcript.Transcript) string { return t.Query }},
-		out.Column[transcript.Transcript]{Name: "request_headers", Cell: func(t transcript.Transcript) string { return headerCell(t.Request.Headers) }},
-		out.Column[transcript.Transcript]{Name: "request_about", Cell: func(t transcript.Transcript) string { return aboutBody(t.Request.Body) }},
-		out.Column[transcript.Transcript]{Name: "request_body", Cell: func(t transcript.Transcript) string { return t.Request.Body.Text }},
-		out.Column[transcript.Transcript]{Name: "status", Cell: answer(func(m transcript.Message) string { return out.Int(m.Status) })},
-		out.Column[transcript.Transcript]{Name: "ended", Cell: func(t transcript.Transcript) string {
+		out.Column[wire.Transcript]{Name: "query", Cell: func(t wire.Transcript) string { return t.Query }},
+		out.Column[wire.Transcript]{Name: "request_headers", Cell: func(t wire.Transcript) string { return headerCell(t.Request.Headers) }},
+		out.Column[wire.Transcript]{Name: "request_about", Cell: func(t wire.Transcript) string { return aboutBody(t.Request.Body) }},
+		out.Column[wire.Transcript]{Name: "request_body", Cell: func(t wire.Transcript) string { return t.Request.Body.Text }},
+		out.Column[wire.Transcript]{Name: "status", Cell: answer(func(m wire.TranscriptMessage) string { return out.Int(m.Status) })},
+		out.Column[wire.Transcript]{Name: "ended", Cell: func(t wire.Transcript) string {
 			switch {
 			case t.Answer == nil:
-				return "not yet, or nobody knows"
+				return "not yet, or unknown"
 			case t.Answer.Cut:
 				return "cut"
 			}
 			return "by itself"
 		}},
-		out.Column[transcript.Transcript]{Name: "answer_headers", Cell: answer(func(m transcript.Message) string { return headerCell(m.Headers) })},
-		out.Column[transcript.Transcript]{Name: "answer_about", Cell: answer(func(m transcript.Message) string { return aboutBody(m.Body) })},
-		out.Column[transcript.Transcript]{Name: "answer_body", Cell: answer(func(m transcript.Message) string { return m.Body.Text })},
+		out.Column[wire.Transcript]{Name: "answer_headers", Cell: answer(func(m wire.TranscriptMessage) string { return headerCell(m.Headers) })},
+		out.Column[wire.Transcript]{Name: "answer_about", Cell: answer(func(m wire.TranscriptMessage) string { return aboutBody(m.Body) })},
+		out.Column[wire.Transcript]{Name: "answer_body", Cell: answer(func(m wire.TranscriptMessage) string { return m.Body.Text })},
 	)
 }
 
-// headerCell is headers as JSON: nothing in a value looks like another header.
+// headerCell formats headers as JSON, so that no value can look like another
+// header.
 func headerCell(h map[string][]string) string {
 	if len(h) == 0 {
 		return ""
 	}
 	text, err := json.Marshal(h)
-	if err != nil { // texts always can be
+	if err != nil { // strings can always be marshaled
 		return ""
 	}
 	return string(text)
 }
 
-// aboutBody is what there is to say of a body.
-func aboutBody(b transcript.Body) string {
+// aboutBody describes a body: its size, type, and omitted or withheld parts.
+func aboutBody(b wire.TranscriptBody) string {
 	if b.Bytes == 0 {
 		return ""
 	}
@@ -90,25 +92,25 @@ func aboutBody(b transcript.Body) string {
 }
 
 func newTranscripts(c *cli) *cobra.Command {
-	return c.group("transcripts", "Read what was written down of requests through egress, by rule", c.transcriptsList(),
-		onOne(c, "show ID", "Show one, which is put on the record", transcriptColumns(), (*client.Operator).Transcript))
+	return c.group("transcripts", "Read transcripts of requests through egress", operatorCommands{c}.transcriptsList(),
+		onOne(c, "show ID", "Show one transcript; reading it is written to the audit log", transcriptColumns(), (*client.Operator).Transcript))
 }
 
-func (c *cli) transcriptsList() *cobra.Command {
-	var f transcript.Filter
+func (c operatorCommands) transcriptsList() *cobra.Command {
+	var f client.TranscriptFilter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List transcripts of this ebb, the newest first, without what was said", Args: cobra.NoArgs,
-		Long: `List transcripts of this ebb, the newest first, without what was said in them. What is
-written down say egress.transcripts.rules of the configuration; the entries
-egress.allowed and egress.completed of a request name its transcript.`,
+		Use: "list", Short: "List transcripts of this ebb, newest first, without their content", Args: cobra.NoArgs,
+		Long: `List transcripts of this ebb, newest first, without their content. The rules in
+egress.transcripts.rules of the configuration select the recorded requests; the audit
+entries egress.allowed and egress.completed of a request name its transcript.`,
 	}
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.LeaseID, "lease", "", "of requests with this credential")
-	cmd.Flags().StringVar(&f.After, "after", "", "older than this one")
-	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most, up to 1000")
+	cmd.Flags().StringVar(&f.After, "after", "", "only transcripts older than this one")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "at most this many, up to 1000")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if f.Limit < 1 || f.Limit > 1000 {
-			return usage("--limit is out of range", "name a number from 1 to 1000")
+			return usage("--limit is out of range", "choose from 1 to 1000")
 		}
 		o, err := c.operator(operatorKey)
 		if err != nil {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
-// versionInfo is what this binary is.
+// versionInfo describes this binary.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -18,7 +18,7 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// thisVersion reads what the linker stamped.
+// thisVersion reads the build information of the binary.
 func thisVersion() versionInfo {
 	v := versionInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -41,7 +41,7 @@ func thisVersion() versionInfo {
 
 func newVersion(c *cli) *cobra.Command {
 	return c.output(&cobra.Command{
-		Use: "version", Short: "Say what this binary is", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of this binary", Args: cobra.NoArgs,
 		RunE: c.do(func(*cobra.Command, []string) error {
 			return out.One(c.stdout, c.format, []out.Column[versionInfo]{
 				{Name: "version", Cell: func(v versionInfo) string { return v.Version }},

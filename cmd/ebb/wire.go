@@ -10,80 +10,82 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/durability"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/notifier"
+	"github.com/ebb-broker/ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/signin/link"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
-
-	"ebb/attest/dpop"
-	"ebb/broker"
-	"ebb/broker/egress"
-	"ebb/broker/keys"
-	"ebb/broker/notifier"
-	"ebb/broker/policysource"
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/seal"
-	"ebb/broker/sqlstore"
-	"ebb/broker/transcript"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/console"
-	"ebb/web/signin/link"
 )
 
-// nonceSlice is how long a DPoP nonce is handed out (RFC 9449 section 8).
+// nonceSlice is how long the same DPoP nonce is issued (RFC 9449 section 8).
 const nonceSlice = 5 * time.Minute
 
-// settings are what wire needs besides the configuration.
+// settings are the configuration and further inputs of assemble.
 type settings struct {
 	config.Config
 	Log    *slog.Logger
 	Tracer trace.TracerProvider // nil = no traces
-	// Principals are added to the configured ones.
+	// Principals are added to the configured principals.
 	Principals []broker.PrincipalConfig
-	// Policy overrides the policy directory; nil = as configured.
+	// Policy replaces the policy directory; nil = as configured.
 	Policy fs.FS
-	// Now is the clock of everything that keeps or compares times; nil = time.Now.
+	// Now is the clock for all stored and compared times; nil = time.Now.
 	Now func() time.Time
-	// Resolver finds the hosts that sandboxes go to; nil = the machine's.
+	// Resolver resolves the upstreams of sandboxes; nil = the machine's resolver.
 	Resolver egress.Resolver
 }
 
-// node is one ebb: everything that runs in one process. Its parts are closed in
-// the opposite order of their making.
+// node is one ebb: all components of one process. They are closed in the
+// reverse order of their creation.
 type node struct {
 	url      string
-	pages    string // where people see the console
+	pages    string // URL of the console
 	log      *slog.Logger
 	now      func() time.Time
 	listener net.Listener
 	socket   net.Listener // nil = none
 	server   *http.Server
-	stop     context.CancelFunc // ends requests that wait: long polls, control connections
-	broker   *broker.Broker
-	journal  *sqlstore.Store
-	links    *link.Links // nil = none are made
+	stop     context.CancelFunc // ends waiting requests: long polls, control connections
+	broker   *core.Broker
+	store    *sqlstore.Store
+	links    *link.Links // nil = no sign-in links
 	dir      *keys.Dir
 	policies *policysource.Source
-	ssh      api.SSHHosts      // nil = no SSH provider
-	runners  []provider.Runner // providers that look after something
-	sealing  *seal.Ring        // nil = nothing to seal
-	safe     *safe.Safe        // nil with it
+	ssh      api.SSHHosts       // nil = no SSH provider
+	runners  []provider.Runner  // providers with background work
+	sealing  *seal.Ring         // nil = no value to encrypt
+	secrets  *secretstore.Store // nil if sealing is nil
 	closers  []func() error
 
-	notifier    *notifier.Notifier // nil = nobody is told of anything
-	tellsPeople bool               // by an address of their own
+	notifier    *notifier.Notifier // nil = no notifications
+	tellsPeople bool               // to their own addresses
 
-	boxes       *egress.Boxes     // nil = no egress
-	transcripts *transcript.Store // nil = there are none
+	boxes       *egress.Endpoints // nil = no egress
+	transcripts *transcript.Store // nil = no transcripts
 }
 
-// wire makes the whole object graph, from the bottom to the top. When it
-// returns, the ledger knows what the journal knows, and nothing listens yet
-// but on a port that the system chose.
-func wire(ctx context.Context, s settings) (_ *node, err error) {
+// assemble creates the whole object graph, bottom to top. When it returns, live
+// state is loaded from the database, and only a port chosen by the system is
+// bound.
+func assemble(ctx context.Context, s settings) (_ *node, err error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -94,7 +96,7 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 		}
 	}()
 
-	// The ground: a directory that is ours alone, and the address.
+	// The basis: a directory that only this process uses, and the address.
 	if err := n.openData(s.Config); err != nil {
 		return nil, err
 	}
@@ -123,14 +125,15 @@ func wire(ctx context.Context, s settings) (_ *node, err error) {
 	return n, nil
 }
 
-// core makes the broker and all that it stands on.
+// core creates the broker and its dependencies.
 func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registry) (err error) {
-	// The database, which knows what keys there were; the keys, and what derives from them.
-	journal, err := n.openJournal(ctx, s.Config, metrics)
+	// The database, which knows the keys used before; then the keys and the
+	// values derived from them.
+	store, err := n.openDatabase(ctx, s.Config, metrics)
 	if err != nil {
 		return err
 	}
-	n.journal = journal
+	n.store = store
 	if err := n.openKeys(ctx, s.Config); err != nil {
 		return err
 	}
@@ -142,24 +145,24 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 		}
 	}
 
-	ledger, err := n.openLedger(ctx, s.Config, metrics)
+	liveStore, err := n.openLiveStore(ctx, s.Config, metrics)
 	if err != nil {
 		return err
 	}
 
-	// Who decides, who vouches, what mints, who may do what.
-	if n.policies, err = openPolicies(ctx, s, journal); err != nil {
+	// Policies, attestors, providers, principals.
+	if n.policies, err = openPolicies(ctx, s, store); err != nil {
 		return err
 	}
-	attestors, err := openAttestors(s, n.url, ring, ledger, countFetches(metrics))
+	attestors, err := openAttestors(s, n.url, ring, liveStore, countFetches(metrics))
 	if err != nil {
 		return err
 	}
-	sealer, err := n.openSealer(ctx, s.Config, journal)
+	sealer, err := n.openSealer(ctx, s.Config, store)
 	if err != nil {
 		return err
 	}
-	providers, err := openProviders(s, n.url, ring, journal, n.safe)
+	providers, err := openProviders(s, n.url, ring, store, n.secrets)
 	if err != nil {
 		return err
 	}
@@ -183,18 +186,19 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 	if err != nil {
 		return err
 	}
-	// The broker compares the database with its high-water marks, then refills the ledger, before it returns.
-	n.broker, err = broker.New(ctx, broker.Config{
-		Issuer: n.url, Ledger: ledger, Journal: journal, Desk: journal, Policy: n.policies.Live(), Policies: journal, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
-		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, ledger), KnownKeys: known, KeyDirectory: n.dir, Sealer: sealer, Safe: n.safe, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), PresenceFrom: presenceFrom(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now, PendingEnds: filepath.Join(s.DataDir, pendingFile),
+	// The broker compares the database with its high-water marks, and loads live
+	// state, before New returns.
+	n.broker, err = core.New(ctx, core.Config{
+		Issuer: n.url, LiveStore: liveStore, Store: store, ApprovalStore: store, Policy: n.policies.Live(), Policies: store, PolicySource: n.policies, Attestors: attestors, Liveness: livenessOf(s.Attestors), EvidenceHeaders: headersOf(s.Attestors), Providers: providers,
+		Principals: people, ACRValues: s.Console.OIDC.ACRValues, Keys: ring, Marks: markStores(n.dir, s.Signing.KeysDir, liveStore), KnownKeys: known, KeyDirectory: n.dir, Sealer: sealer, Secrets: n.secrets, Egress: s.Egress.Enabled, Transcripts: n.transcripts, Instance: s.Instance, Nonces: nonces, Limits: limits, BreakGlass: breakGlass(s.Console), PresenceFrom: presenceFrom(s.Console), Logger: s.Log, Registerer: metrics, Now: s.Now, PendingEnds: filepath.Join(s.DataDir, pendingFile),
 	})
-	if loss, is := errors.AsType[*broker.LossError](err); is {
+	if loss, is := errors.AsType[*durability.LossError](err); is {
 		return fail(loss.Error(), lossNext)
 	}
 	return err
 }
 
-// surfaces makes what speaks HTTP.
+// surfaces creates the HTTP handlers.
 func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, error) {
 	proxies, err := web.ParseProxies(s.TrustedProxies)
 	if err != nil {
@@ -203,7 +207,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if n.pages, err = pagesURL(n.url, n.dir.Ring()); err != nil {
 		return nil, err
 	}
-	if n.notifier, n.tellsPeople, err = openNotifier(s, n.pages, n.journal, metrics); err != nil {
+	if n.notifier, n.tellsPeople, err = openNotifier(s, n.pages, n.store, metrics); err != nil {
 		return nil, err
 	}
 	mux, err := web.New(web.Config{PublicURL: n.url, PagesURL: n.pages, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
@@ -214,11 +218,11 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MCPCompat: s.MCPCompat, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}
-	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.journal, Passkeys: n.journal, Names: n.journal, Reach: n.journal, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.store, Passkeys: n.store, Names: n.store, Reach: n.store, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -1,27 +1,28 @@
 package main
 
 import (
-	"ebb/attest/fetch"
-	"ebb/broker"
-	"ebb/broker/keys"
-	"ebb/broker/risk"
-	"ebb/cmd/ebb/internal/config"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/console"
-	"ebb/web/console/passkey"
-	"ebb/web/signin"
-	"ebb/web/signin/link"
-	"ebb/web/signin/oidc"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/signin"
+	"github.com/ebb-broker/ebb/web/signin/link"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
-// friction is what an approval takes, as configured.
+// friction returns the configured proofs that an approval requires.
 func friction(c config.Console) console.Friction {
 	return console.Friction{Low: console.Proof(c.Proof.Low), Medium: console.Proof(c.Proof.Medium), High: console.Proof(c.Proof.High)}
 }
 
-// presenceFrom returns the lowest risk at which console.proof demands a passkey of everybody. From
-// there on the API takes no approval, which would be the way around the passkey.
+// presenceFrom returns the lowest risk at which console.proof requires a
+// passkey of every approver. From this risk on the API accepts no approval,
+// because it would bypass the passkey.
 func presenceFrom(c config.Console) risk.Level {
 	switch f := friction(c); console.ProofPasskey {
 	case f.Low:
@@ -32,16 +33,18 @@ func presenceFrom(c config.Console) risk.Level {
 	return risk.High
 }
 
-// breakGlass is who approves alone in an emergency: what their passkeys sign is judged as
-// that of other answers is, and where high risk takes a passkey, so does this.
-func breakGlass(c config.Console) broker.BreakGlassConfig {
+// breakGlass configures approving alone in an emergency. Signatures of passkeys
+// are checked like those of other decisions. If high risk requires a passkey,
+// so does an emergency period.
+func breakGlass(c config.Console) approval.BreakGlassConfig {
 	g := c.BreakGlass
 	g.Check, g.Passkey = passkey.Check, friction(c).High == console.ProofPasskey
 	return g
 }
 
-// signIn is the ways in to the console. Links are for whoever holds a principal's key
-// on this machine, and so for a console that only this machine reaches.
+// signIn returns the sign-in methods of the console. Links authenticate the
+// owner of a principal's key on this machine, so they exist only for a console
+// on loopback.
 func (n *node) signIn(s settings) (methods []signin.Method, err error) {
 	if o := s.Console.OIDC; o.Issuer != "" {
 		m, err := oidc.New(oidc.Config{
@@ -61,12 +64,12 @@ func (n *node) signIn(s settings) (methods []signin.Method, err error) {
 	return methods, nil
 }
 
-// pagesURL is where the console of an ebb with this public URL is.
+// pagesURL returns the URL of the console of an ebb with this public URL.
 func pagesURL(public string, ring *keys.Ring) (string, error) {
 	return web.OwnName(public, ring.Derive("console-name"))
 }
 
-// apiLinks is n.links without a nil that is not nil.
+// apiLinks returns n.links, and an untyped nil if that is nil.
 func (n *node) apiLinks() api.Links {
 	if n.links == nil {
 		return nil

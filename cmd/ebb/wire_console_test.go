@@ -3,11 +3,12 @@ package main
 import (
 	"testing"
 
-	"ebb/broker/risk"
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
-// TestPresenceFrom: the API is no way around a passkey that console.proof demands.
+// TestPresenceFrom: the API cannot bypass a passkey that console.proof
+// requires.
 func TestPresenceFrom(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

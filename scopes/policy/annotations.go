@@ -18,7 +18,7 @@ const (
 	maxQuorum = 100
 )
 
-// annotate reads the annotations into the rule and returns what is wrong with them.
+// annotate reads the annotations into the rule and returns their problems.
 func (r *rule) annotate(list []ast.AnnotationType) (problems []string) {
 	quorum := false
 	for _, a := range list {
@@ -53,7 +53,7 @@ func (r *rule) annotate(list []ast.AnnotationType) (problems []string) {
 		problems = append(problems, `@id is missing; decisions and the audit log name policies by it, as in @id("read-orders")`)
 	}
 	if quorum && !slices.ContainsFunc(list, func(a ast.AnnotationType) bool { return a.Key == "ask" }) {
-		problems = append(problems, "@quorum without @ask: nobody would be asked")
+		problems = append(problems, "@quorum without @ask has no effect: add @ask or remove @quorum")
 	}
 	if r.ask != nil && r.quorum == 0 {
 		r.quorum = 1
@@ -108,7 +108,8 @@ func isID(s string) bool {
 	return true
 }
 
-// printable keeps control and direction-changing characters out of what people read.
+// printable reports whether s has no control and no direction-changing characters, because people
+// read it.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // fifty is a policy set of the size and the habits of a busy deployment.

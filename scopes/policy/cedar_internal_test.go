@@ -9,11 +9,12 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TestCedarIsTheJudge holds Decide, which passes over policies that are about something else, to a plain Authorize over all
-// of them, on many scopes and with the conditions that a policy can state in several ways.
+// TestCedarIsTheJudge compares Decide, which skips policies about other resources, with a plain
+// Authorize over all of them, on many scopes and with the conditions that a policy can state in
+// several ways.
 func TestCedarIsTheJudge(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -67,7 +68,8 @@ func TestCedarIsTheJudge(t *testing.T) {
 	}
 }
 
-// TestRelate is the one security rule of patterns, against a listing of what the pattern matches.
+// TestRelate compares the security rule of patterns with a listing of the scopes that the pattern
+// matches.
 func TestRelate(t *testing.T) {
 	t.Parallel()
 	var paths, patterns [][]string

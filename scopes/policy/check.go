@@ -8,7 +8,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // names are the entities of ebb's grammar that a policy names.
@@ -23,8 +23,9 @@ type target struct {
 	path     []string
 }
 
-// readNames walks a policy for what the Cedar validator cannot know: that the names of resources, providers and actions
-// are possible ones. A name that no scope can have would make a permit dead, and a forbid too.
+// readNames checks in a policy what the Cedar validator cannot know: whether the names of
+// resources, providers and actions are possible. A name that no scope can have would make a permit
+// dead, and a forbid too.
 func readNames(p *ast.Policy) (found names, problems []string) {
 	complain := func(text string) {
 		if !slices.Contains(problems, text) {

@@ -9,7 +9,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// clause is one part of a policy that has to hold: its principal, action or resource, or one `when` or `unless`.
+// clause is one part of a policy that has to hold: its principal, action or resource, or one `when`
+// or `unless`.
 type clause struct {
 	name string
 	cond *node
@@ -28,8 +29,9 @@ const (
 	opVerb   // the action is one of verbs
 )
 
-// node is a condition that can be judged on a pattern. A leaf is evaluated by Cedar itself, unless it depends on what the
-// pattern leaves open; what is said of the resource and the action by name is decided here, and the rest combines its kids.
+// node is a condition that can be evaluated on a pattern. Cedar evaluates a leaf, unless the leaf
+// depends on a part that the pattern leaves open. Comparisons of the resource and the action with
+// names are decided here; the other operators combine kids.
 type node struct {
 	op      operator
 	kids    []*node
@@ -71,7 +73,7 @@ func compile(p *ast.Policy) []clause {
 	return clauses
 }
 
-// scopeExpr writes a scope clause as the expression it stands for; nil when it is unconstrained.
+// scopeExpr returns a scope clause as an expression; nil when it is unconstrained.
 func scopeExpr(scope ast.IsScopeNode, variable string) ast.IsNode {
 	v := ast.NodeTypeVariable{Name: cedar.String(variable)}
 	value := func(uid cedar.EntityUID) ast.IsNode { return ast.NodeValue{Value: uid} }
@@ -137,7 +139,8 @@ func buildEquals(expr ast.IsNode, sides ast.BinaryNode) *node {
 	return leaf(expr)
 }
 
-// named is the node that compares the resource or the action with names written out in the policy; nil for anything else.
+// named returns the node that compares the resource or the action with names in the policy; nil for
+// any other expression.
 func named(op operator, variable, literal ast.IsNode) *node {
 	found, ok := literals(literal)
 	switch {
@@ -162,11 +165,12 @@ func join(op operator, expr ast.IsNode, kids ...*node) *node {
 
 func negate(n *node, expr ast.IsNode) *node { return join(opNot, expr, n) }
 
-// finish compiles the expressions that Cedar evaluates: the largest ones that no pattern leaves open, and the smallest
-// ones that it may. Doing it here, once and from the top, keeps a long chain of operators linear.
+// finish compiles the expressions that Cedar evaluates: the largest ones that no pattern leaves
+// open, and the smallest ones that a pattern may leave open. Doing it once, from the top, keeps a
+// long chain of operators linear.
 func (n *node) finish() *node {
 	if !n.onResource && !n.onAction {
-		n.op, n.kids = opLeaf, nil // the whole of it, in one go
+		n.op, n.kids = opLeaf, nil // all of it, in one evaluation
 	}
 	if n.op == opLeaf {
 		permit := ast.Permit().When(ast.NewNode(n.expr))
@@ -179,8 +183,9 @@ func (n *node) finish() *node {
 	return n
 }
 
-// dependsOn says whether an expression can differ between the resources, or the actions, that a pattern matches. Only what
-// is the same for all of them is let through: the provider, the type, and the parts of the context besides the action.
+// dependsOn reports whether an expression can differ between the resources, or the actions, that a
+// pattern matches. Only the provider, the type, and the parts of the context besides the action are
+// the same for all of them.
 func dependsOn(expr ast.IsNode) (onResource, onAction bool) {
 	ast.Inspect(ast.NewNode(expr), func(n ast.IsNode) bool {
 		switch n := n.(type) {
@@ -210,7 +215,7 @@ func isVariable(n ast.IsNode, name cedar.String) bool {
 	return ok && v.Name == name
 }
 
-// literals reads resources, providers and actions written out in the policy, alone or in a set.
+// literals returns the resources, providers and actions written in the policy, alone or in a set.
 func literals(n ast.IsNode) (found names, ok bool) {
 	switch n := n.(type) {
 	case ast.NodeValue:

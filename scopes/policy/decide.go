@@ -9,12 +9,13 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Decide judges the query. Every asked scope is judged alone; any that is denied denies the whole, and any that needs
-// people makes the whole Ask. The error wraps [ErrQuery], the caller's fault, or [ErrEvaluation], could not judge; in both
-// cases the Decision is the zero one, which denies. No policies at all is not an error: nothing is permitted.
+// Decide evaluates the query. It evaluates every requested scope alone: one denied scope denies
+// all, and one scope that needs approval makes the result Ask. The error wraps [ErrQuery] for a
+// faulty query, or [ErrEvaluation] if a policy failed; the Decision is then the zero one, which
+// denies. A set without policies is no error: it denies.
 func (s *Set) Decide(q Query) (Decision, error) {
 	if err := q.check(); err != nil {
 		return Decision{}, err
@@ -42,14 +43,14 @@ func (s *Set) Decide(q Query) (Decision, error) {
 	return d, nil
 }
 
-// verdict is the judgement of one scope.
+// verdict is the result for one scope.
 type verdict struct {
 	scope  scopes.Scope
 	effect Effect
-	rules  []*rule // that determine it: forbids, or plain permits, or permits that ask; none when nothing matched
+	rules  []*rule // the rules that determine it: forbids, plain permits, or permits with @ask; none when no rule applied
 }
 
-// judge evaluates all policies on the scope the request is aimed at.
+// judge evaluates all policies on the current scope of the request.
 func (s *Set) judge(r *request) (verdict, error) {
 	if s == nil {
 		return verdict{}, nil
@@ -103,7 +104,7 @@ func (l ruleList) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// matchConcrete leaves a concrete scope to Cedar. When forbids match, Cedar names only those.
+// matchConcrete evaluates a concrete scope by Cedar. If forbids apply, Cedar names only those.
 func (l ruleList) matchConcrete(r *request) (matched []*rule, err error) {
 	_, diagnostic := cedar.Authorize(l, r, r.cedar)
 	if len(diagnostic.Errors) > 0 {
@@ -117,8 +118,8 @@ func (l ruleList) matchConcrete(r *request) (matched []*rule, err error) {
 	return matched, nil
 }
 
-// matchPattern judges every policy on all that the pattern matches: a permit must hold for all of it, a forbid counts
-// unless it holds for none of it.
+// matchPattern evaluates every policy on all scopes that the pattern matches: a permit must apply
+// to all of them, and a forbid counts unless it applies to none.
 func (l ruleList) matchPattern(r *request) (matched []*rule, err error) {
 	for _, rule := range l {
 		holds, err := r.matches(rule)
@@ -132,7 +133,7 @@ func (l ruleList) matchPattern(r *request) (matched []*rule, err error) {
 	return matched, nil
 }
 
-// matches is the conjunction of a policy's clauses.
+// matches returns the conjunction of a policy's clauses.
 func (r *request) matches(rule *rule) (tri, error) {
 	result := yes
 	for _, c := range rule.clauses {
@@ -148,7 +149,7 @@ func (r *request) matches(rule *rule) (tri, error) {
 	return result, nil
 }
 
-// conclude makes one decision of the verdicts.
+// conclude combines the verdicts into one decision.
 func conclude(q Query, verdicts []verdict) (Decision, error) {
 	d := Decision{Effect: Allow, Scopes: q.Scopes, TTL: q.TTL.Truncate(time.Second), Deliver: q.Delivery}
 	var denied []scopes.Scope
@@ -159,7 +160,7 @@ func conclude(q Query, verdicts []verdict) (Decision, error) {
 		}
 	}
 	for _, v := range verdicts {
-		// What would have granted the other scopes explains nothing about a denial.
+		// Policies that grant the other scopes do not explain a denial.
 		if d.Effect == Deny && v.effect != Deny {
 			continue
 		}
@@ -202,7 +203,8 @@ func (d *Decision) explain(v verdict) {
 	}
 }
 
-// longest is the longest @max_ttl of permits of which each suffices; 0 when one of them has none.
+// longest returns the longest @max_ttl of permits of which each suffices; 0 if one of them has
+// none.
 func longest(rules []*rule) (ttl time.Duration) {
 	for _, r := range rules {
 		if r.maxTTL == 0 {
@@ -213,8 +215,9 @@ func longest(rules []*rule) (ttl time.Duration) {
 	return ttl
 }
 
-// with adds what the rules ask for. All of them must be satisfied, also when several permit the same scope: a policy that
-// asks a second group must not be void because a more general one asks another.
+// with adds the approvals that the rules require. All of them are required, also when several rules
+// permit the same scope: a policy that requires a second group must not become void because a more
+// general one requires another.
 func (a *Approval) with(rules []*rule) *Approval {
 	if a == nil {
 		a = &Approval{}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // TestConditions is one permit each, judged on one concrete scope.
@@ -86,7 +86,8 @@ func TestDecide(t *testing.T) {
 	}{
 		{"orders:x:read", "allow", "orders:x:read", 10 * time.Minute, "", "token", "read", "", "orders:x:read", ""},
 		{"orders:x:list", "allow", "orders:x:list", time.Hour, "", "token", "list", "", "orders:x:list", ""},
-		// two permits: the longer time; and egress is not insisted on, because one of them does not
+		// two permits: the longer time; egress is not required, because one of them does not
+		// require it
 		{"files:x:read", "allow", "files:x:read", 30 * time.Minute, "", "token", "read read-files", "", "files:x:read", ""},
 		{"files:x:put", "allow", "files:x:put", time.Hour, "", "egress", "put", "Uploads leave through the proxy.", "files:x:put", ""},
 		{"files:x:put orders:x:read", "allow", "files:x:put orders:x:read", 10 * time.Minute, "", "egress", "put read", "Uploads leave through the proxy.", "files:x:put orders:x:read", ""},
@@ -196,7 +197,7 @@ func TestBadQuery(t *testing.T) {
 	}
 }
 
-// A policy that fails while it is evaluated leaves the query without a judgement, whatever the others say.
+// A policy that fails during its evaluation leaves the query undecided, with any other policies.
 func TestEvaluationErrorFailsClosed(t *testing.T) {
 	t.Parallel()
 	const overflow = `context.ttl * 9223372036854775807 > 0`
@@ -252,7 +253,7 @@ func TestSatisfied(t *testing.T) {
 		{who("ana:dba", "bo:privacy", "cy:privacy"), true},
 		{who("ana:dba,privacy", "bo:privacy"), true},
 		{who("ana:dba", "bo:ops"), false},              // two people, none of them of privacy
-		{who("bo:privacy", "cy:privacy"), false},       // nobody for the first rule
+		{who("bo:privacy", "cy:privacy"), false},       // no member for the first rule
 		{who("ana:ops", "bo:privacy"), false},          // one short
 		{who("ana:dba,privacy", "ana:privacy"), false}, // the same person twice
 		{who("ana:dba", "bo:privacy", ":privacy"), false},

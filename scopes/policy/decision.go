@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Effect is the answer to a query. The zero Effect is Deny; they are ordered from refusing to granting.
+// Effect is the answer to a query. The zero Effect is Deny; the order is from denying to granting.
 type Effect uint8
 
 // The effects.
 const (
 	Deny  Effect = iota
-	Ask          // granted once people agree
+	Ask          // granted after approval
 	Allow        // granted at once
 )
 
@@ -29,10 +29,10 @@ func (e Effect) String() string {
 	return "deny"
 }
 
-// MarshalText is "deny", "ask" or "allow".
+// MarshalText returns "deny", "ask" or "allow".
 func (e Effect) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// UnmarshalText accepts exactly what MarshalText writes.
+// UnmarshalText accepts exactly the texts of MarshalText.
 func (e *Effect) UnmarshalText(b []byte) error {
 	for _, known := range []Effect{Deny, Ask, Allow} {
 		if known.String() == string(b) {
@@ -46,40 +46,43 @@ func (e *Effect) UnmarshalText(b []byte) error {
 // Decision is the answer to one query. The zero Decision denies. Its JSON form is stable: see wire.go.
 type Decision struct {
 	Effect  Effect
-	Scopes  scopes.Set    // what is granted, or what people are asked for: all that was asked, or nothing
-	TTL     time.Duration // whole seconds, at most what was asked; 0 on Deny
+	Scopes  scopes.Set    // the granted scopes, or those that need approval: all requested ones, or none
+	TTL     time.Duration // whole seconds, at most the requested time; 0 on Deny
 	Ask     *Approval     // only on Ask
-	Deliver string        // how to hand it over: as asked, or "egress" when policy insists; "" on Deny
-	Rules   []string      // ids of the policies that decided, sorted; empty when nothing matched
-	Why     []string      // for people: the @why of those policies, or what no policy permits
+	Deliver string        // delivery: as requested, or "egress" if policy requires it; "" on Deny
+	Rules   []string      // ids of the policies that decided, sorted; empty when none applied
+	Why     []string      // for people: the @why of those policies, or the scopes that no policy permits
 
-	WouldAllow scopes.Set // the part that plain permits grant by themselves; of a pattern, possibly a narrower one
-	Denied     scopes.Set // the asked scopes that are forbidden or that nothing permits
+	WouldAllow scopes.Set // the part that plain permits grant; for a pattern, possibly a narrower one
+	Denied     scopes.Set // the requested scopes that are forbidden or not permitted
 	Version    string     // of the policy Set
 }
 
-// Approval is who must agree. Groups and Quorum sum it up for routing and display; [Approval.Satisfied] is the judge,
-// because members of one rule's group must not stand in for another's.
+// Approval describes the required approvals. Groups and Quorum summarize them for routing and
+// display; [Approval.Satisfied] decides, because members of one rule's group must not approve for
+// another's.
 type Approval struct {
-	Groups []string  `json:"groups"` // everyone who has a say: the union over Rules, sorted
-	Quorum int       `json:"quorum"` // at least this many different people
+	Groups []string  `json:"groups"` // the union over Rules, sorted
+	Quorum int       `json:"quorum"` // the least number of different approvers
 	Rules  []AskRule `json:"rules"`  // each must be satisfied; sorted by ID
 }
 
-// AskRule is what one policy asks for: Quorum different people who are each in at least one of Groups.
+// AskRule is the requirement of one policy: Quorum different people, each in at least one of
+// Groups.
 type AskRule struct {
 	ID     string   `json:"id"`
 	Groups []string `json:"groups"`
 	Quorum int      `json:"quorum"`
 }
 
-// Approver is one person who agreed, and the groups that person is in.
+// Approver is one person who approved, with their groups.
 type Approver struct {
 	Name   string
 	Groups []string
 }
 
-// Satisfied reports whether these people may grant it together. Names count once. No rules is never satisfied.
+// Satisfied reports whether these approvers suffice. Each name counts once. Without rules the
+// result is false.
 func (a *Approval) Satisfied(by []Approver) bool {
 	if a == nil || len(a.Rules) == 0 {
 		return false
@@ -98,8 +101,8 @@ func (a *Approval) Satisfied(by []Approver) bool {
 	return true
 }
 
-// Raised is a, agreed to by at least n different people of its groups: id names the rule that wants them. What wants as
-// many already stays as it is.
+// Raised returns a with a further rule, id, that requires at least n different people of its
+// groups. If one of its rules requires as many, a is returned unchanged.
 func (a Approval) Raised(id string, n int) Approval {
 	if n <= 1 || slices.ContainsFunc(a.Rules, func(r AskRule) bool { return r.Quorum >= n }) {
 		return a

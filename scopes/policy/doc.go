@@ -1,16 +1,16 @@
-// Package policy judges one request for scopes: (Query) -> Decision, by Cedar policies. It is pure: no clock, no I/O
-// besides the bytes or the fs.FS it is handed. Nothing matching is Deny; what cannot be judged is an error, never Allow.
+// Package policy decides requests for scopes by Cedar policies: (Query) -> Decision. It is pure: no clock, no I/O besides
+// the given bytes or fs.FS. If no policy applies, the result is Deny; a failed evaluation is an error, never Allow.
 //
 // The files, in the order of the path:
 //
-//	schema.cedarschema, schema.go  what a policy may name: entities, attributes, context
-//	query.go, decision.go          what is asked and answered; wire.go is their stable JSON (the audit log keeps it)
+//	schema.cedarschema, schema.go  the entities, attributes and context that a policy may name
+//	query.go, decision.go          input and result; wire.go is their stable JSON (stored in the audit log)
 //	load.go, syntax.go, check.go,  text -> Set; every problem of every file is reported at once, with file and line
 //	annotations.go
 //	request.go                     one scope of a query -> one Cedar request and its entities
 //	clause.go, tri.go              policies as three-valued clauses, for scopes that are patterns
-//	decide.go                      verdict of each scope, then of the whole; smaller.go finds what to ask instead
-//	explain.go                     every policy's verdict and reason, as data; outline.go what each is, for reviewers
+//	decide.go                      verdict of each scope, then the decision; smaller.go suggests a smaller request
+//	explain.go                     every policy's verdict and reason, as data; outline.go describes each policy for reviewers
 //	golden.go, goldenfile.go       `*.test.yaml` beside policies
 //	replay.go                      recorded queries against a draft
 //	live.go                        the Set in force, replaced whole
@@ -31,17 +31,17 @@
 // it. A misspelt action or path is therefore not an error; a golden test finds it.
 //
 // Annotations: @id (required, unique) and @why on any policy; on a permit also @ask("group,group"), @quorum("2"),
-// @max_ttl("10m"), @deliver("egress"). A permit with @ask permits only once people agree; a permit without it that also
-// matches wins. Every asked scope is judged alone, and one denied scope denies the whole.
+// @max_ttl("10m"), @deliver("egress"). A permit with @ask permits only after approval; a permit without it that also
+// applies takes precedence. Every requested scope is evaluated alone, and one denied scope denies the whole request.
 //
 // # Patterns
 //
-// A scope with "*" or "**" stands for many resources or actions, and Cedar judges only one. A policy is therefore judged
-// on a pattern in three values: it holds for all that the pattern matches, for none of it, or maybe for some. A permit
-// counts only when it holds for all; a forbid counts unless it holds for none; a maybe is never resolved in the asker's
-// favour. So `forbid` on a/secret stops an ask for a/**, and a permit for a/x never grants a/*. Only `resource in`,
-// `resource ==` and `resource.provider` are understood on patterns; anything else said about the resource (or, for the
-// action "*", about the action) is a maybe, in particular `resource.path like`. The rule is sound and not complete: two
-// permits that cover a pattern between them do not grant it. A policy can refuse patterns outright by context.wildcard.
+// A scope with "*" or "**" stands for many resources or actions, and Cedar evaluates only one. A policy has therefore one
+// of three values on a pattern: it applies to all scopes that the pattern matches, to none of them, or maybe to some. A
+// permit counts only when it applies to all; a forbid counts unless it applies to none; a maybe never favours the caller.
+// So `forbid` on a/secret stops a request for a/**, and a permit for a/x never grants a/*. Only `resource in`,
+// `resource ==` and `resource.provider` are supported on patterns; any other condition on the resource (or, for the
+// action "*", on the action) is a maybe, in particular `resource.path like`. The rule is sound and not complete: two
+// permits that together cover a pattern do not grant it. A policy can refuse patterns outright by context.wildcard.
 // Policies name concrete resources: Ebb::Resource::"a:b/*" is a load error.
 package policy

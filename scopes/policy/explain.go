@@ -3,35 +3,35 @@ package policy
 import (
 	"fmt"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Explanation is a decision with every policy's part in it.
+// Explanation is a decision with the part of every policy in it.
 type Explanation struct {
 	Decision Decision           `json:"decision"`
-	Scopes   []ScopeExplanation `json:"scopes"` // one per asked scope, in order
+	Scopes   []ScopeExplanation `json:"scopes"` // one for each requested scope, in order
 }
 
-// ScopeExplanation is the judgement of one asked scope.
+// ScopeExplanation is the result for one requested scope.
 type ScopeExplanation struct {
 	Scope    scopes.Scope `json:"scope"`
 	Effect   Effect       `json:"effect"`
 	Policies []Verdict    `json:"policies"` // all of them, sorted by ID
 }
 
-// Verdict is what one policy says about one scope.
+// Verdict is the result of one policy for one scope.
 type Verdict struct {
 	ID      string `json:"id"`
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Effect  string `json:"effect"`  // EffectPermit, EffectAsk or EffectForbid
-	Matches string `json:"matches"` // "yes", "no", or "maybe": it holds for a part of the pattern, or that is not known
+	Matches string `json:"matches"` // "yes", "no", or "maybe": it applies to a part of the pattern, or that is not known
 	Decides bool   `json:"decides"` // it is one of the policies that determine the scope's effect
 	Reason  string `json:"reason"`
 }
 
-// Explain judges the query like [Set.Decide] and says what each policy contributed, and if nothing, which of its clauses
-// did not hold. Errors are those of Decide.
+// Explain decides like [Set.Decide] and adds the result of each policy. For a policy that did not
+// apply, it names the clause that did not hold. Errors are those of Decide.
 func (s *Set) Explain(q Query) (Explanation, error) {
 	decision, err := s.Decide(q)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
 	case decides:
 		v.Reason = "all its clauses hold"
 	default:
-		v.Reason = "all its clauses hold, but a forbid or a permit that asks nobody decides"
+		v.Reason = "all its clauses hold, but a forbid or a permit without @ask takes precedence"
 	}
 	return v, nil
 }

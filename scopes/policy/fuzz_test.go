@@ -4,10 +4,11 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// Whatever loads can be asked, and never answers beyond the question; whatever does not says where.
+// A loaded set answers every query, and never grants beyond it; a set that does not load names the
+// line.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		policy.StarterSource(), goldenPolicies, "", "@id(\"x\")", "permit (principal, action, resource);",

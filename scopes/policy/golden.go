@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Report is the outcome of a run of golden tests, in the order of the files and their cases.
@@ -17,7 +17,7 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// OK reports a run in which something was tested and nothing failed.
+// OK reports whether at least one test ran and none failed.
 func (r Report) OK() bool { return r.Failed == 0 && r.Passed > 0 }
 
 // Result is the outcome of one case, or of a file that could not be read, which has no name.
@@ -25,10 +25,11 @@ type Result struct {
 	File string   `json:"file"`
 	Name string   `json:"name,omitempty"`
 	OK   bool     `json:"ok"`
-	Diff []string `json:"diff,omitempty"` // one line per difference
+	Diff []string `json:"diff,omitempty"` // one line for each difference
 }
 
-// RunTests runs golden tests, by file name, against the set. A file that does not decode strictly is a failure of its own.
+// RunTests runs golden tests, by file name, against the set. A file that does not decode strictly
+// counts as a failure.
 func RunTests(set *Set, files map[string][]byte) Report {
 	var report Report
 	add := func(r Result) {
@@ -53,7 +54,7 @@ func RunTests(set *Set, files map[string][]byte) Report {
 	return report
 }
 
-// run returns the differences between what the case wants and what the set decides.
+// run returns the differences between the expected and the actual decision.
 func (c testCase) run(set *Set) []string {
 	q, err := c.Query.build()
 	if err != nil {
@@ -112,7 +113,7 @@ func (w testWant) diff(effect Effect, got Decision) (diff []string) {
 	return diff
 }
 
-// summary is the approval in one line, for differences.
+// summary returns the approval in one line, for differences.
 func (a *Approval) summary() string {
 	if a == nil {
 		return "nobody"

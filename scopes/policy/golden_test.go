@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 const goldenPolicies = `

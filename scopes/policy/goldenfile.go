@@ -10,10 +10,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// maxTestBytes bounds one test file, and with it what its YAML can expand to.
+// maxTestBytes is the maximum size of one test file, which also limits the expansion of its YAML.
 const maxTestBytes = 256 << 10
 
 // A test file is a YAML list of
@@ -22,7 +22,7 @@ const maxTestBytes = 256 << 10
 //
 // Of the query only `scopes` is required. It may also hold ttl (default 5m), tool, binding (default dpop), delivery
 // (default token), could_stay, revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
-// {denials, violations} and taint. Of what is wanted only `effect` is required; scopes, ttl, ask {groups, quorum}, deliver,
+// {denials, violations} and taint. In `want`, only `effect` is required; scopes, ttl, ask {groups, quorum}, deliver,
 // rules, would_allow and denied are compared when written.
 type testCase struct {
 	Name  string    `yaml:"name"`
@@ -76,7 +76,8 @@ type testWant struct {
 	Denied     *string   `yaml:"denied"`
 }
 
-// TestFiles reads every `*.test.yaml` at the top of fsys, for [RunTests]. None is no error: the map is empty.
+// TestFiles reads every `*.test.yaml` at the top of fsys, for [RunTests]. Without such files the
+// map is empty, and there is no error.
 func TestFiles(fsys fs.FS) (map[string][]byte, error) {
 	names, err := fs.Glob(fsys, "*.test.yaml")
 	if err != nil {
@@ -133,7 +134,7 @@ func readTests(text []byte) ([]testCase, error) {
 	return cases, nil
 }
 
-// build fills in what a test leaves out, and only that: a test that says something unknown fails.
+// build fills in the members that a test leaves out; an unknown value is an error.
 func (t testQuery) build() (Query, error) {
 	asked, err := scopes.ParseSet(t.Scopes)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 func load(t testing.TB, text string) *policy.Set {
@@ -42,7 +42,7 @@ func decide(t testing.TB, set *policy.Set, q policy.Query) policy.Decision {
 		t.Fatalf("%s: %v", q.Scopes, err)
 	}
 	if !q.Scopes.Covers(d.Scopes) || !q.Scopes.Covers(d.WouldAllow) || !q.Scopes.Covers(d.Denied) {
-		t.Fatalf("%s: decided beyond what was asked: %+v", q.Scopes, d)
+		t.Fatalf("%s: the decision goes beyond the request: %+v", q.Scopes, d)
 	}
 	return d
 }

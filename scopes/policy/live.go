@@ -2,20 +2,20 @@ package policy
 
 import "sync/atomic"
 
-// Live holds the Set in force while it is being replaced: readers get one whole Set or the next, without locks. The zero
-// Live is ready, and denies everything until a Set is put in.
+// Live holds the Set in force and can replace it: readers get one complete Set or the next, without
+// locks. The zero Live is ready, and denies everything until Replace is called.
 type Live struct {
 	current atomic.Pointer[Set]
 }
 
-// NewLive holds the set.
+// NewLive returns a Live that holds set.
 func NewLive(set *Set) *Live {
 	l := &Live{}
 	l.Replace(set)
 	return l
 }
 
-// Current is the Set in force, never nil. A decision should be made on one Current from beginning to end.
+// Current returns the Set in force, never nil. Use one Current for a whole decision.
 func (l *Live) Current() *Set {
 	if set := l.current.Load(); set != nil {
 		return set
@@ -23,8 +23,8 @@ func (l *Live) Current() *Set {
 	return &Set{}
 }
 
-// Replace puts another Set in force and returns the one before. When a reload fails to load, do not call it: the last good
-// Set stays. Nil denies everything.
+// Replace puts another Set in force and returns the previous one. Do not call it after a failed
+// reload: the last valid Set stays in force. Nil denies everything.
 func (l *Live) Replace(set *Set) (before *Set) {
 	if set == nil {
 		set = &Set{}

@@ -17,13 +17,14 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// The limits of what Load takes.
+// The limits of Load.
 const (
 	maxFileBytes = 256 << 10
 	maxPolicies  = 1000
 )
 
-// Set is a loaded, validated and immutable set of policies, safe for concurrent use. The zero Set has none: it denies.
+// Set is a loaded, validated and immutable set of policies, safe for concurrent use. The zero Set
+// has no policies: it denies.
 type Set struct {
 	rules   []*rule // sorted by id
 	version string
@@ -34,15 +35,15 @@ type rule struct {
 	id, why   string
 	at        place
 	forbid    bool
-	ask       []string // groups; nil when nobody needs to agree
+	ask       []string // groups; nil when no approval is needed
 	quorum    int
 	maxTTL    time.Duration // 0 = unlimited
 	egress    bool
 	policy    *cedar.Policy
 	clauses   []clause
 	scope     []*node  // the action and resource clauses that compare with names; unlike conditions they cannot fail
-	resources []target // that the policy names, with their providers, for finding what to ask instead
-	actions   []string // that the policy names
+	resources []target // the resources that the policy names, with their providers, for suggesting a smaller request
+	actions   []string // the actions that the policy names
 }
 
 type place struct {
@@ -64,7 +65,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// LoadError lists everything that is wrong with the files, sorted by file and line.
+// LoadError lists all problems of the files, sorted by file and line.
 type LoadError struct {
 	Problems []Problem
 }
@@ -77,8 +78,8 @@ func (e *LoadError) Error() string {
 	return "policy: not loaded:\n" + strings.Join(lines, "\n")
 }
 
-// LoadDir loads every `*.cedar` file at the top of fsys. None at all is an error: a policy directory that went missing
-// must not pass for a decision to have no policies.
+// LoadDir loads every `*.cedar` file at the top of fsys. No file is an error: a missing policy
+// directory must not count as a decision to have no policies.
 func LoadDir(fsys fs.FS) (*Set, error) {
 	names, err := fs.Glob(fsys, "*.cedar")
 	if err != nil {
@@ -100,8 +101,9 @@ func LoadDir(fsys fs.FS) (*Set, error) {
 	return Load(files)
 }
 
-// Load parses and validates policies, by file name. It loads all or nothing: the error is a *[LoadError] with every
-// problem found. There must be at least one policy; to deny everything, write a forbid.
+// Load parses and validates policies, by file name. It loads all or none: the error is a
+// *[LoadError] with every problem. At least one policy is required; to deny everything, write a
+// forbid.
 func Load(files map[string][]byte) (*Set, error) {
 	check, err := newChecker()
 	if err != nil {
@@ -140,8 +142,8 @@ func Load(files map[string][]byte) (*Set, error) {
 	return &Set{rules: rules, version: digest(rules)}, nil
 }
 
-// Version is the hex SHA-256 of what the policies mean to the reader: their canonical Cedar text by id, and the schema.
-// Comments, layout and file names do not change it. The zero Set has version "".
+// Version returns the hex SHA-256 of the policies' content: their canonical Cedar text by id, and
+// the schema. Comments, layout and file names do not change it. The zero Set has version "".
 func (s *Set) Version() string {
 	if s == nil {
 		return ""
@@ -149,7 +151,7 @@ func (s *Set) Version() string {
 	return s.version
 }
 
-// Len is the number of policies.
+// Len returns the number of policies.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -160,7 +162,7 @@ func (s *Set) Len() int {
 func digest(rules []*rule) string {
 	h := sha256.New()
 	part := func(b []byte) {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // lengths, so that no two lists join to the same text
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b)))) // lengths, so that different lists never give the same text
 		h.Write(b)
 	}
 	part([]byte("ebb policy set v1"))

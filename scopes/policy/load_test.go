@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 func TestLoadRefuses(t *testing.T) {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What a policy is, in [Outline] and [Verdict].
+// The effects of a policy in [Outline] and [Verdict].
 const (
 	EffectPermit = "permit"
 	EffectAsk    = "ask" // a permit with @ask
 	EffectForbid = "forbid"
 )
 
-// Outline is one policy as people review it.
+// Outline describes one policy for reviewers.
 type Outline struct {
 	ID, Why string
 	File    string
@@ -23,7 +23,7 @@ type Outline struct {
 	Quorum  int
 	MaxTTL  time.Duration // 0 = unlimited
 	Egress  bool
-	Open    bool   // it has no clause: it holds for every request
+	Open    bool   // it has no clause: it applies to every request
 	Body    string // canonical Cedar without annotations
 	Text    string // canonical Cedar
 }
@@ -53,7 +53,8 @@ func (r *rule) effect() string {
 	return EffectPermit
 }
 
-// body is canonical Cedar from its effect on: annotations are one a line before it.
+// body returns canonical Cedar from its effect on, without the annotations, which come first, one
+// on a line.
 func body(text string) string {
 	for rest := text; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\n")

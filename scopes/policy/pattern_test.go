@@ -7,11 +7,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// TestHostilePatterns are asks by pattern against policies that mean something narrower.
+// TestHostilePatterns are requests by pattern against policies that permit something narrower.
 func TestHostilePatterns(t *testing.T) {
 	t.Parallel()
 	permit := func(head, when string) string {
@@ -76,7 +76,7 @@ func TestHostilePatterns(t *testing.T) {
 		{forbid(`principal, action, resource`, `context.wildcard`), "a:x/*:r", policy.Deny},
 		{open + `@id("f") forbid (principal, action, resource) unless { resource in Ebb::Resource::"a:x/y" };`, "a:x/*:r", policy.Deny},
 
-		// what is said of all that the pattern matches is granted
+		// a permit for all that the pattern matches is granted
 		{permit(`principal, action, resource in Ebb::Resource::"a:x"`, `true`), "a:x/*:r", policy.Allow},
 		{permit(`principal, action, resource in Ebb::Resource::"a:x"`, `true`), "a:x/**:*", policy.Allow},
 		{permit(`principal, action, resource in Ebb::Resource::"a:x"`, `true`), "a:x/*/y/**:r", policy.Allow},
@@ -86,7 +86,7 @@ func TestHostilePatterns(t *testing.T) {
 		{permit(`principal, action, resource`, `resource.provider == "a" && resource is Ebb::Resource`), "a:x/*:*", policy.Allow},
 		{permit(`principal, action == Ebb::Action::"r", resource`, `context.action like "r*"`), "a:x/*:r", policy.Allow},
 		{permit(`principal, action, resource`, `resource.path like "x/*" || context.ttl > 0`), "a:x/*:*", policy.Allow},
-		// and a forbid elsewhere does not reach it
+		// and a forbid elsewhere does not apply
 		{forbid(`principal, action, resource in Ebb::Resource::"a:y"`, `true`), "a:x/**:*", policy.Allow},
 		{forbid(`principal, action, resource in Ebb::Resource::"b:x"`, `true`), "a:**:*", policy.Allow},
 		{forbid(`principal, action, resource in Ebb::Resource::"a:x/y/z"`, `true`), "a:x/*:r", policy.Allow},
@@ -184,7 +184,8 @@ func drawPattern(t *rapid.T) scopes.Scope {
 	return scopes.MustParse("p:" + strings.Join(segments, "/") + ":" + rapid.SampledFrom([]string{"r", "w", "*"}).Draw(t, "action"))
 }
 
-// concrete lists the scopes that a pattern stands for, up to a depth beyond what the drawn policies tell apart.
+// concrete lists the scopes that a pattern matches, to a depth beyond the distinctions of the drawn
+// policies.
 func concrete(pattern scopes.Scope) (list []scopes.Scope) {
 	paths := []string{"x", "y", "z"}
 	for depth := 1; ; depth++ {
@@ -204,8 +205,8 @@ func concrete(pattern scopes.Scope) (list []scopes.Scope) {
 	}
 }
 
-// TestPatternsAreSound holds the rule of the package: what a pattern is granted, each scope it stands for is granted too,
-// for at least as long; what one of them is forbidden, the pattern is not granted.
+// TestPatternsAreSound: if a pattern is granted, each scope that it matches is granted, for at
+// least as long. If one of them is forbidden, the pattern is not granted.
 func TestPatternsAreSound(t *testing.T) {
 	t.Parallel()
 	granted := 0
@@ -249,7 +250,8 @@ func TestPatternsAreSound(t *testing.T) {
 	}
 }
 
-// TestClausesAgreeWithCedar holds the three-valued form to Cedar's own verdict on concrete scopes.
+// TestClausesAgreeWithCedar compares the three-valued form with Cedar's own decision on concrete
+// scopes.
 func TestClausesAgreeWithCedar(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -280,7 +282,7 @@ func TestClausesAgreeWithCedar(t *testing.T) {
 	})
 }
 
-// TestMorePolicies: a forbid more never grants more, a permit more never grants less.
+// TestMorePolicies: a further forbid never grants more, and a further permit never grants less.
 func TestMorePolicies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// ErrQuery marks a query that is not well-formed: the caller's fault.
+// ErrQuery is wrapped for a query that is not well-formed: the caller's fault.
 var ErrQuery = errors.New("policy: bad query")
 
-// ErrEvaluation marks a query that could not be judged because a policy failed while it was evaluated. It is neither yes
-// nor no: nothing may be granted on it.
+// ErrEvaluation is wrapped for a query that could not be decided because a policy failed during its
+// evaluation. It is neither a grant nor a denial: nothing may be granted on it.
 var ErrEvaluation = errors.New("policy: could not judge")
 
-// What binds a credential to its sandbox, and how it is handed over.
+// Values of Query.Binding and Query.Delivery.
 const (
 	BindingDPoP    = "dpop"   // RFC 9449
 	BindingMTLS    = "mtls"   // RFC 8705
@@ -23,30 +23,31 @@ const (
 	DeliveryEgress = "egress" // only the egress proxy can open it
 )
 
-// How what is minted can be taken back, from the strongest promise to the weakest.
+// Values of Query.Revocability, from the strongest promise to the weakest.
 const (
 	RevocableInstant  = "instant"  // refused from the moment of its revocation
-	RevocableEventual = "eventual" // refused at most Query.Bound after it
-	RevocableNever    = "ttl-only" // dies by its own expiry alone
+	RevocableEventual = "eventual" // refused at most Query.Bound after its revocation
+	RevocableNever    = "ttl-only" // not revocable: it ends by its expiry
 )
 
-// Query is everything a decision depends on. Its JSON form is stable: see wire.go.
+// Query holds all inputs of a decision. Its JSON form is stable: see wire.go.
 type Query struct {
 	Sandbox  Sandbox
 	Task     Task
-	Scopes   scopes.Set    // what is asked; not empty
-	Tool     string        // as the sandbox claims; may be empty
-	TTL      time.Duration // what is asked; at least one second, fractions are cut off
+	Scopes   scopes.Set    // the requested scopes; not empty
+	Tool     string        // as claimed by the sandbox; may be empty
+	TTL      time.Duration // the requested time; at least one second, fractions are cut off
 	Binding  string        // BindingDPoP or BindingMTLS
 	Delivery string        // DeliveryToken or DeliveryEgress
-	// CouldStay says of what would be handed out that egress could add some of it to requests instead.
+	// CouldStay says that egress could add a part of the credential to requests instead of issuing
+	// it to the sandbox.
 	CouldStay bool
 	Record    Record
-	// Revocability is one of the three, as the provider of the scopes promises it; Bound is that of RevocableEventual, at
-	// least one second, and otherwise 0.
+	// Revocability is one of the three values, as promised by the provider of the scopes. Bound
+	// belongs to RevocableEventual, at least one second, and is otherwise 0.
 	Revocability string
 	Bound        time.Duration
-	Taint        []string // marks of untrusted data the task has read; a set
+	Taint        []string // untrusted sources that the task has read; a set
 }
 
 // Sandbox is the attested caller. ID and Attestor are required.
@@ -58,7 +59,7 @@ type Sandbox struct {
 	Selectors map[string]string `json:"selectors,omitempty"`
 }
 
-// Task is what the runner opened. ID is required.
+// Task is the task of the sandbox. ID is required.
 type Task struct {
 	ID     string
 	Kind   string
@@ -66,16 +67,16 @@ type Task struct {
 	Name   string
 	Labels map[string]string
 	Age    time.Duration // not negative; policies see whole seconds
-	Depth  int           // how many sandboxes in a row delegated to it; 0 = a runner opened it
+	Depth  int           // number of delegations above it; 0 = a runner opened it
 }
 
-// Record is how the task has behaved so far.
+// Record counts the denials and violations of the task so far.
 type Record struct {
 	Denials    int `json:"denials"`
 	Violations int `json:"violations"`
 }
 
-// check refuses a query that a caller filled badly, all faults at once; unknown is an error, never a default.
+// check returns all faults of a malformed query; an unknown value is an error, never a default.
 func (q Query) check() error {
 	var faults []error
 	need := func(ok bool, fault string) {

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 func TestRaised(t *testing.T) {
@@ -17,7 +17,7 @@ func TestRaised(t *testing.T) {
 	if !up.Satisfied([]policy.Approver{both, {Name: "bob", Groups: []string{"b"}}}) {
 		t.Error("two people of the groups are not enough")
 	}
-	// Two of the groups do not stand in for the other group that policy asks.
+	// Members of two groups cannot approve for the other group that policy requires.
 	if up.Satisfied([]policy.Approver{{Name: "ann", Groups: []string{"a"}}, {Name: "bob", Groups: []string{"a"}}}) || up.Satisfied([]policy.Approver{both, {Name: "eve", Groups: []string{"c"}}}) {
 		t.Error("people whom policy did not ask count")
 	}

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Recorded is a query of the past and what was decided then, as the audit log keeps them.
+// Recorded is a past query and its decision, from the audit log.
 type Recorded struct {
 	Query    Query    `json:"query"`
 	Decision Decision `json:"decision"`
 }
 
-// Change is a recorded query that the draft would decide differently.
+// Change is a recorded query that the draft decides differently.
 type Change struct {
 	Index int      `json:"index"` // into the recorded queries
 	Query Query    `json:"query"`
 	Was   Decision `json:"was"`
 	Now   Decision `json:"now"`
-	Error string   `json:"error,omitempty"` // the draft cannot judge it; Now denies
-	Wider bool     `json:"wider"`           // the draft grants more, longer, more directly, or with fewer people
-	Diff  []string `json:"diff"`            // one line per difference
+	Error string   `json:"error,omitempty"` // the draft cannot decide it; Now denies
+	Wider bool     `json:"wider"`           // the draft grants more, for longer, more directly, or with fewer approvers
+	Diff  []string `json:"diff"`            // one line for each difference
 }
 
-// Replay says what would have changed had the draft been in force: the dry run of a policy change. Versions, ids of
-// policies and their texts alone are no change.
+// Replay returns the recorded queries that the draft decides differently: the dry run of a policy
+// change. Versions, and the ids and texts of policies, alone are no change.
 func Replay(draft *Set, recorded []Recorded) []Change {
 	var changes []Change
 	for i, past := range recorded {
@@ -43,7 +43,8 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 	return changes
 }
 
-// Differences says what is different, one line each. Versions, ids of policies and their texts alone are no difference.
+// Differences returns the differences, one line each. Versions, and the ids and texts of policies,
+// alone are no difference.
 func Differences(was, now Decision) (diff []string) {
 	compare := func(what, was, now string) {
 		if was != now {
@@ -67,7 +68,7 @@ func orNone(s string) string {
 	return s
 }
 
-// needs is who has to agree, without the ids of the policies that say so.
+// needs returns the required approvers without the ids of the policies.
 func (a *Approval) needs() string {
 	if a == nil {
 		return ""
@@ -79,8 +80,8 @@ func (a *Approval) needs() string {
 	return strings.Join(distinct(parts), " and ")
 }
 
-// Wider reports whether now grants more than was, longer, more directly, or with other or fewer people. It errs on the side
-// of saying so: whoever reviews a draft looks at these first.
+// Wider reports whether now grants more than was, for longer, more directly, or with other or fewer
+// approvers. In doubt it returns true, because reviewers of a draft read these changes first.
 func Wider(was, now Decision) bool {
 	if was.Effect != now.Effect {
 		return now.Effect > was.Effect

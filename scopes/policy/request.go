@@ -7,25 +7,26 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// request is one query as Cedar sees it, ready for each of its scopes in turn. It is the entity store of its evaluation.
+// request is one query in Cedar's form, for each of its scopes in turn. It is the entity store of
+// its evaluation.
 type request struct {
 	query   Query
-	scope   scopes.Scope // at which it is aimed
+	scope   scopes.Scope // the current scope
 	task    cedar.EntityUID
 	context cedar.RecordMap
 	cedar   cedar.Request
 
-	// What stands behind the names is made when a policy asks for it: most look at no more than the resource's name.
+	// Entities are made when a policy reads them: most policies use only the resource's name.
 	known struct{ principal, task, resource *cedar.Entity }
 
 	provider  string
 	verb      string
 	pattern   []string // segments of the scope's resource
 	openPath  bool     // the resource is a pattern
-	openVerb  bool     // the action is any
+	openVerb  bool     // the action is "*"
 	isPattern bool
 }
 
@@ -106,7 +107,7 @@ func (r *request) taskEntity() cedar.Entity {
 	}
 }
 
-// resourceEntity is below its provider and below every resource that its path goes through.
+// resourceEntity returns an entity below its provider and below every resource along its path.
 func (r *request) resourceEntity() cedar.Entity {
 	path := r.scope.Resource()
 	parents := []cedar.EntityUID{cedar.NewEntityUID(typeProvider, cedar.String(r.provider))}
@@ -134,8 +135,8 @@ func tags(m map[string]string) cedar.Record {
 	return cedar.NewRecord(record)
 }
 
-// aim points the request at one scope. For a pattern the path, the depth and the "*" action are placeholders: no
-// expression that reads them is evaluated (see dependsOn).
+// aim sets the current scope. For a pattern, the path, the depth and the "*" action are
+// placeholders: no expression that reads them is evaluated (see dependsOn).
 func (r *request) aim(s scopes.Scope) {
 	path := s.Resource()
 	r.scope, r.provider, r.pattern, r.verb = s, s.Provider(), s.Segments(), s.Action()
@@ -195,8 +196,8 @@ func (r *request) named(n *node) tri {
 	return found
 }
 
-// reaches is false when the policy's scope already says that it is about another action or resource. It needs no Cedar, and
-// most policies are about something else.
+// reaches returns false when the policy's scope clause names another action or resource. It does
+// not use Cedar, and most policies are excluded by it.
 func (r *request) reaches(rule *rule) bool {
 	for _, n := range rule.scope {
 		if r.named(n) == no {
@@ -206,8 +207,8 @@ func (r *request) reaches(rule *rule) bool {
 	return true
 }
 
-// fold is "and" when decisive is no, "or" when it is yes. Like Cedar it stops at the deciding side, which may be what keeps
-// the other side from failing.
+// fold is "and" when decisive is no, "or" when it is yes. Like Cedar it stops at the deciding side,
+// because the other side may fail.
 func (r *request) fold(kids []*node, decisive tri) (tri, error) {
 	result := decisive.not()
 	for _, k := range kids {

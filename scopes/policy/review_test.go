@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 func TestReplay(t *testing.T) {
@@ -69,17 +69,17 @@ func TestExplain(t *testing.T) {
 		"a:eu:read": `allow
 			a-read permit yes true all its clauses hold
 			b-eu permit no false its when #1 does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit that asks nobody decides
+			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
 			d-no-secret forbid no false its resource does not hold`,
 		"a:secret/x:write": `deny
 			a-read permit no false its action does not hold
 			b-eu permit no false its action does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit that asks nobody decides
+			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
 			d-no-secret forbid yes true all its clauses hold`,
 		"a:*:*": `deny
 			a-read permit maybe false its action may not hold for all of the pattern, and a permit has to
 			b-eu permit no false its when #1 does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit that asks nobody decides
+			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
 			d-no-secret forbid maybe true its resource may hold for a part of the pattern, and that is enough for a forbid`,
 	} {
 		e, err := set.Explain(query(asked))

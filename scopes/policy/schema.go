@@ -29,7 +29,7 @@ const (
 //go:embed schema.cedarschema
 var schemaText string
 
-// Schema is the Cedar schema that policies are validated against, as text.
+// Schema returns the Cedar schema against which policies are validated, as text.
 func Schema() string { return schemaText }
 
 // checker validates policies against the schema.
@@ -46,10 +46,10 @@ func newChecker() (*checker, error) {
 	return &checker{parsed: s.AST()}, nil
 }
 
-// problems validates one policy. The schema it is held against has only the actions that this policy names: the context
-// is the same for all actions, so more of them would only repeat every complaint.
+// problems validates one policy. Its schema contains only the actions that this policy names: the
+// context is the same for all actions, so more actions would repeat every problem.
 func (c *checker) problems(p *ast.Policy, actions []string) []string {
-	actions = append(slices.Clone(actions), "read") // a policy for any action needs one to be judged with
+	actions = append(slices.Clone(actions), "read") // a policy for any action needs one for validation
 	declared := *c.parsed
 	declared.Namespaces = maps.Clone(c.parsed.Namespaces)
 	space := declared.Namespaces[namespace]

@@ -4,15 +4,15 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// maxCandidates bounds the work that the denied patterns of one query can cause.
+// maxCandidates limits the work for the denied patterns of one query.
 const maxCandidates = 32
 
-// smaller finds the part of what was asked that plain permits grant by themselves: the asked scopes that are allowed, and
-// of the patterns that are not, the narrower scopes that the policies name. Every one is judged like an asked scope, so
-// asking for the result as it is would be allowed.
+// smaller returns the part of the request that plain permits grant: the allowed scopes, and for the
+// other patterns the narrower scopes that the policies name. Each of them is evaluated like a
+// requested scope, so a request for the result would be allowed.
 func (s *Set) smaller(r *request, verdicts []verdict) (scopes.Set, error) {
 	var granted []scopes.Scope
 	left := maxCandidates
@@ -39,7 +39,8 @@ func (s *Set) smaller(r *request, verdicts []verdict) (scopes.Set, error) {
 	}
 	set, err := scopes.NewSet(granted...)
 	if err != nil {
-		// More suggestions than a request may ask for: keep what was asked literally, drop the suggestions.
+		// More suggestions than a request may contain: keep the requested scopes and drop the
+		// suggestions.
 		return scopes.NewSet(slices.DeleteFunc(granted, func(g scopes.Scope) bool {
 			return !slices.ContainsFunc(verdicts, func(v verdict) bool { return v.scope == g })
 		})...)
@@ -47,9 +48,8 @@ func (s *Set) smaller(r *request, verdicts []verdict) (scopes.Set, error) {
 	return set, nil
 }
 
-// candidates are the meets of a pattern with what plain permits name: their resources, what lies below them, and, for any
-// action, their actions.
-// At most most of them.
+// candidates returns the meets of a pattern with the names in plain permits: their resources, the
+// paths below them, and for any action, their actions. It returns at most most of them.
 func (s *Set) candidates(pattern scopes.Scope, most int) []scopes.Scope {
 	if s == nil || most == 0 {
 		return nil

@@ -14,8 +14,9 @@ const starterName = "starter.cedar"
 // StarterSource is the text of the built-in policy.
 func StarterSource() string { return starterText }
 
-// Starter is the built-in policy, in force when none is configured: reading is granted at once for up to 15 minutes, the
-// rest asks the group "approvers", and a task with violations gets nothing.
+// Starter returns the built-in policy, in force when none is configured: reading is granted at once
+// for up to 15 minutes, other actions need approval by the group "approvers", and a task with
+// violations gets no credential.
 func Starter() *Set {
 	set, err := Load(map[string][]byte{starterName: []byte(starterText)})
 	if err != nil {

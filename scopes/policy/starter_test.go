@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 func TestStarter(t *testing.T) {

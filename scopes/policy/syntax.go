@@ -8,7 +8,8 @@ import (
 	"github.com/cedar-policy/cedar-go"
 )
 
-// maxNesting is how deep brackets may lie within brackets: the Cedar parser recurses without a limit of its own.
+// maxNesting is the maximum depth of brackets: the Cedar parser recurses without a limit of its
+// own.
 const maxNesting = 64
 
 func parseFile(name string, text []byte) (cedar.PolicyList, *Problem) {
@@ -28,7 +29,7 @@ func parseFile(name string, text []byte) (cedar.PolicyList, *Problem) {
 	return list, nil
 }
 
-// syntaxProblem takes the line out of the parser's text, which is the only place that has it.
+// syntaxProblem takes the line from the parser's text, which is the only place that has it.
 func syntaxProblem(name string, err error) *Problem {
 	text := strings.TrimPrefix(err.Error(), "parser error: ")
 	problem := &Problem{File: name, Text: text}

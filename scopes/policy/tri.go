@@ -1,7 +1,8 @@
 package policy
 
-// tri is what is known of a condition on a scope that is a pattern: it holds for none of what the pattern matches, for
-// all of it, or that is not known (Kleene's strong three-valued logic). The zero tri is no.
+// tri is the value of a condition on a pattern: it holds for none of the scopes that the pattern
+// matches, for all of them, or the answer is not known (Kleene's strong three-valued logic). The
+// zero tri is no.
 type tri uint8
 
 const (
@@ -20,7 +21,7 @@ func (t tri) String() string {
 	return "no"
 }
 
-// MarshalText is "no", "maybe" or "yes".
+// MarshalText returns "no", "maybe" or "yes".
 func (t tri) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 func truth(b bool) tri {
@@ -32,8 +33,8 @@ func truth(b bool) tri {
 
 func (t tri) not() tri { return yes - t }
 
-// relate says how the concrete paths that the pattern matches lie to the target: at or below it when below is set,
-// at it otherwise.
+// relate compares the concrete paths that the pattern matches with the target: whether they are at
+// or below it if below is set, or at it otherwise.
 func relate(provider string, pattern []string, t target, below bool) tri {
 	switch {
 	case t.provider != provider:
@@ -47,7 +48,7 @@ func relate(provider string, pattern []string, t target, below bool) tri {
 		case i == len(pattern):
 			return no // the pattern ends above the target
 		case pattern[i] == "**":
-			return maybe // it reaches the target, and what lies beside it
+			return maybe // it reaches the target and paths beside it
 		case pattern[i] == "*":
 			result = maybe
 		case pattern[i] != name:

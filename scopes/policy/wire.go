@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// The JSON of Query and Decision is kept in the audit log and replayed years later: members are only ever added. A golden
-// file holds it. Durations are whole seconds.
+// The JSON of Query and Decision is stored in the audit log and replayed years later: members are
+// only ever added. A golden file holds it. Durations are whole seconds.
 
 type wireTask struct {
 	ID     string            `json:"id"`
@@ -33,7 +33,7 @@ type wireQuery struct {
 	Binding  string     `json:"binding"`
 	Delivery string     `json:"delivery"`
 	Could    bool       `json:"could_stay,omitempty"`
-	Revoking string     `json:"revocability,omitempty"` // records of before it was asked lack it
+	Revoking string     `json:"revocability,omitempty"` // missing in records from before this member existed
 	Bound    int64      `json:"revocation_bound,omitempty"`
 	Record   Record     `json:"record"`
 	Taint    []string   `json:"taint,omitempty"`
@@ -118,7 +118,8 @@ func (d *Decision) UnmarshalJSON(b []byte) error {
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// duration refuses what would overflow: a wrapped number could turn a long time into a short or negative one.
+// duration refuses values that overflow: a wrapped number could turn a long time into a short or
+// negative one.
 func duration(seconds int64) (time.Duration, error) {
 	d := time.Duration(seconds) * time.Second
 	if int64(d/time.Second) != seconds {

@@ -10,12 +10,13 @@ import (
 	"reflect"
 	"testing"
 
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestGoldenJSON pins the form that the audit log keeps. A change that breaks it breaks every recorded entry.
+// TestGoldenJSON fixes the form in the audit log. A change that breaks it breaks every recorded
+// entry.
 func TestGoldenJSON(t *testing.T) {
 	t.Parallel()
 	set := load(t, `
@@ -89,7 +90,7 @@ func TestJSONIsStrict(t *testing.T) {
 	}
 }
 
-// A query of before the class was asked is not guessed at.
+// A query from before the member existed gets no default.
 func TestQueryWithoutRevocability(t *testing.T) {
 	t.Parallel()
 	set := load(t, `@id("all") permit (principal, action, resource);`)

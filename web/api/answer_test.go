@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
-	"ebb/scopes"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// want checks an OAuth error answer, and what every one must have.
+// want checks an OAuth error response, and the parts that every one must have.
 func (a *answer) want(t testing.TB, what string, status int, code string) {
 	t.Helper()
 	if a.status != status || a.text("error") != code {
@@ -57,7 +57,7 @@ func claims(t testing.TB, token string) (head, body map[string]any) {
 	return head, body
 }
 
-// proofClaims are those of a good proof for the token endpoint.
+// proofClaims returns the claims of a valid proof for the token endpoint.
 func (r *rig) proofClaims() map[string]any {
 	return map[string]any{"jti": rand.Text(), "htm": "POST", "htu": r.env.Issuer + tokenURL, "iat": r.env.Clock.Now().Unix()}
 }

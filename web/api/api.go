@@ -3,50 +3,73 @@ package api
 import (
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/web"
 )
 
-// Config is what New needs.
+// Config holds the dependencies and settings of New.
 type Config struct {
-	Broker     *broker.Broker   // required; its issuer must be the Mux's public URL
+	Broker     *core.Broker     // required; its issuer must be the Mux's public URL
 	Mux        *web.Mux         // required: where the routes are registered
-	MCPCompat  bool             // metadata as MCP clients demand it, with an authorization endpoint that refuses
-	MutualTLS  bool             // the listener, or a configured proxy, asks for client certificates
-	KeyMaxAge  time.Duration    // how long the keys may be cached: the key ring's MaxAge; 0 = 5 min
-	FeedMaxAge time.Duration    // how stale a follower of the revocation feed may be; 0 = 60 s
-	SSH        SSHHosts         // what hosts fetch; nil = there is no SSH provider
-	Links      Links            // into the console; nil = none are made
-	Boxes      Boxes            // ways out of sandboxes; nil = there is no egress proxy
+	MutualTLS  bool             // the listener, or a configured proxy, requests client certificates
+	KeyMaxAge  time.Duration    // max-age of the JWKS: the key ring's MaxAge; 0 = 5 min
+	FeedMaxAge time.Duration    // max_age_seconds of the revocation feed; 0 = 60 s
+	SSH        SSHHosts         // public data for SSH hosts; nil = no SSH provider
+	Links      Links            // sign-in links to the console; nil = none are made
+	Boxes      Boxes            // egress endpoints of sandboxes; nil = no egress proxy
 	Now        func() time.Time // nil = time.Now
 }
 
-// API serves one broker.
+// API serves one broker. Its own methods are the token endpoint and tasks. The
+// embedded parts serve the rest.
 type API struct {
 	cfg    Config
-	b      *broker.Broker
+	b      *core.Broker
 	mux    *web.Mux
 	issuer string
-	origin string        // scheme and host of the issuer: what htu is compared with
-	proofs *jose.Headers // of the DPoP proofs of clients that come again
-	// methods are the attestors', which stay what they are while the process runs.
+	origin string        // scheme and host of the issuer: htu of a DPoP proof is compared with it
+	proofs *jose.Headers // cache of parsed headers of DPoP proofs
+	// methods are the attestors' client authentication methods. They do not
+	// change while the process runs.
 	methods []attest.ClientMethod
 	docs    documents
-	ready   readiness
+
+	*clientAuth
+	*sandboxAPI
+	*discovery
+	*requestAPI
+	*leaseAPI
+	*auditAPI
+	*adminAPI
 }
 
-// knownProofs is how many clients' keys are not read again for each proof.
+// connect creates the parts. The other fields must be set before.
+func (a *API) connect() {
+	c := &a.cfg
+	a.discovery = &discovery{
+		keyMaxAge: c.KeyMaxAge, links: c.Links, mutualTLS: c.MutualTLS, clock: c.Now, ssh: c.SSH,
+		b: a.b, issuer: a.issuer, methods: a.methods, mux: a.mux, origin: a.origin,
+	}
+	a.clientAuth = &clientAuth{clock: c.Now, b: a.b, methods: a.methods, mux: a.mux, origin: a.origin, proofs: a.proofs, discovery: a.discovery}
+	a.sandboxAPI = &sandboxAPI{boxes: c.Boxes, b: a.b, clients: a.clientAuth}
+	a.requestAPI = &requestAPI{b: a.b}
+	a.leaseAPI = &leaseAPI{b: a.b, feedMaxAge: c.FeedMaxAge}
+	a.auditAPI = &auditAPI{b: a.b, clients: a.clientAuth}
+	a.adminAPI = &adminAPI{b: a.b}
+}
+
+// knownProofs is the number of DPoP proof headers, and thus client keys, in the
+// cache.
 const knownProofs = 1024
 
-// New prepares the handlers. Register makes them reachable.
+// New prepares the API. Register adds its routes to the Mux.
 func New(c Config) (*API, error) {
 	if c.Broker == nil || c.Mux == nil {
 		return nil, errors.New("api: Broker and Mux are required")
@@ -73,11 +96,12 @@ func New(c Config) (*API, error) {
 	if a.proofs, err = jose.NewHeaders(knownProofs); err != nil {
 		return nil, err
 	}
+	a.connect()
 	a.docs, err = a.documents()
 	return a, err
 }
 
-// place says where a route's path starts.
+// place tells where the path of a route starts.
 type place int
 
 const (
@@ -102,11 +126,12 @@ func (a *API) Register() {
 	}
 }
 
-// routes is the table that the API document is compared with.
+// routes returns all routes. A test compares them with openapi.yaml.
 func (a *API) routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	base := a.mux.Base()
 	routes := []route{
+		{get, "/oauth2/authorize", below, a.authorize},
 		{post, "/oauth2/token", below, a.token},
 		{post, "/oauth2/bc-authorize", below, a.backchannel},
 		{post, "/oauth2/introspect", below, a.introspect},
@@ -122,62 +147,59 @@ func (a *API) routes() []route {
 		{get, "/openapi.yaml", below, a.document(a.docs.openapiYAML, "application/yaml")},
 		{get, "/openapi.json", below, a.document(a.docs.openapiJSON, "application/json")},
 	}
-	if a.cfg.MCPCompat {
-		routes = append(routes, route{get, "/oauth2/authorize", below, a.authorize})
-	}
 	return append(routes, a.v1()...)
 }
 
-// v1 is the JSON API.
+// v1 returns the routes of the JSON API.
 func (a *API) v1() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
-		{post, "/v1/tasks", below, call(a, http.StatusCreated, a.openTask)},
-		{get, "/v1/tasks", below, call(a, http.StatusOK, a.tasks)},
-		{get, "/v1/tasks/:id", below, call(a, http.StatusOK, a.task)},
-		{post, "/v1/tasks/:id/ticket", below, call(a, http.StatusCreated, a.newTicket)},
-		{post, "/v1/tasks/:id/heartbeat", below, call(a, http.StatusOK, a.heartbeat)},
-		{post, "/v1/tasks/:id/pause", below, call(a, http.StatusOK, a.pauseTask)},
-		{post, "/v1/tasks/:id/taint", below, call(a, http.StatusOK, a.taintTask)},
-		{post, "/v1/tasks/:id/resume", below, call(a, http.StatusOK, a.resumeTask)},
-		{post, "/v1/tasks/:id/complete", below, call(a, http.StatusOK, a.completeTask)},
-		{post, "/v1/tasks/:id/stop", below, call(a, http.StatusOK, a.stopTask)},
-		{post, "/v1/tasks/:id/boxes", below, call(a, http.StatusCreated, a.openBox)},
-		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a, http.StatusOK, a.registerBox)},
-		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a, http.StatusOK, a.closeBox)},
+		{post, "/v1/tasks", below, call(a.clientAuth, http.StatusCreated, a.openTask)},
+		{get, "/v1/tasks", below, call(a.clientAuth, http.StatusOK, a.tasks)},
+		{get, "/v1/tasks/:id", below, call(a.clientAuth, http.StatusOK, a.task)},
+		{post, "/v1/tasks/:id/ticket", below, call(a.clientAuth, http.StatusCreated, a.newTicket)},
+		{post, "/v1/tasks/:id/heartbeat", below, call(a.clientAuth, http.StatusOK, a.heartbeat)},
+		{post, "/v1/tasks/:id/pause", below, call(a.clientAuth, http.StatusOK, a.pauseTask)},
+		{post, "/v1/tasks/:id/taint", below, call(a.clientAuth, http.StatusOK, a.taintTask)},
+		{post, "/v1/tasks/:id/resume", below, call(a.clientAuth, http.StatusOK, a.resumeTask)},
+		{post, "/v1/tasks/:id/complete", below, call(a.clientAuth, http.StatusOK, a.completeTask)},
+		{post, "/v1/tasks/:id/stop", below, call(a.clientAuth, http.StatusOK, a.stopTask)},
+		{post, "/v1/tasks/:id/boxes", below, call(a.clientAuth, http.StatusCreated, a.openBox)},
+		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a.clientAuth, http.StatusOK, a.registerBox)},
+		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a.clientAuth, http.StatusOK, a.closeBox)},
 		{post, "/v1/tasks/:id/boxes/:box/connect", below, a.connectBox},
-		{get, "/v1/tasks/:id/receipt", below, call(a, http.StatusOK, a.receipt)},
-		{post, "/v1/signin-link", below, call(a, http.StatusOK, a.signInLink)},
+		{get, "/v1/tasks/:id/receipt", below, call(a.clientAuth, http.StatusOK, a.receipt)},
+		{post, "/v1/signin-link", below, call(a.clientAuth, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},
 		{post, "/v1/challenge", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.askChallenge)},
-		{get, "/v1/requests", below, call(a, http.StatusOK, a.requests)},
-		{get, "/v1/requests/:id", below, call(a, http.StatusOK, a.showRequest)},
-		{post, "/v1/requests/:id/approve", below, call(a, http.StatusOK, a.approve)},
-		{post, "/v1/requests/:id/deny", below, call(a, http.StatusOK, a.denyRequest)},
-		{get, "/v1/break-glass", below, call(a, http.StatusOK, a.breakGlasses)},
-		{get, "/v1/leases", below, call(a, http.StatusOK, a.leases)},
-		{get, "/v1/leases/:id", below, call(a, http.StatusOK, a.lease)},
-		{post, "/v1/leases/:id/revoke", below, call(a, http.StatusOK, a.revokeLease)},
-		{post, "/v1/leases/:id/retry", below, call(a, http.StatusOK, a.retryLease)},
-		{post, "/v1/leases/:id/force", below, call(a, http.StatusOK, a.forceLease)},
-		{get, "/v1/attestors", below, call(a, http.StatusOK, a.attestors)},
-		{post, "/v1/attestors/:name/explain", below, call(a, http.StatusOK, a.explainEvidence)},
-		{get, "/v1/usage", below, call(a, http.StatusOK, a.usage)},
-		{get, "/v1/providers", below, call(a, http.StatusOK, a.providers)},
-		{post, "/v1/providers/:name/check", below, call(a, http.StatusOK, a.checkProvider)},
-		{get, "/v1/secrets", below, call(a, http.StatusOK, a.secrets)},
-		{post, "/v1/secrets", below, call(a, http.StatusOK, a.putSecret)},
-		{post, "/v1/secrets/:name/remove", below, call(a, http.StatusOK, a.removeSecret)},
+		{get, "/v1/requests", below, call(a.clientAuth, http.StatusOK, a.requests)},
+		{get, "/v1/requests/:id", below, call(a.clientAuth, http.StatusOK, a.showRequest)},
+		{post, "/v1/requests/:id/approve", below, call(a.clientAuth, http.StatusOK, a.approve)},
+		{post, "/v1/requests/:id/deny", below, call(a.clientAuth, http.StatusOK, a.denyRequest)},
+		{get, "/v1/break-glass", below, call(a.clientAuth, http.StatusOK, a.breakGlasses)},
+		{get, "/v1/leases", below, call(a.clientAuth, http.StatusOK, a.leases)},
+		{get, "/v1/leases/:id", below, call(a.clientAuth, http.StatusOK, a.lease)},
+		{post, "/v1/leases/:id/revoke", below, call(a.clientAuth, http.StatusOK, a.revokeLease)},
+		{post, "/v1/leases/:id/retry", below, call(a.clientAuth, http.StatusOK, a.retryLease)},
+		{post, "/v1/leases/:id/force", below, call(a.clientAuth, http.StatusOK, a.forceLease)},
+		{get, "/v1/attestors", below, call(a.clientAuth, http.StatusOK, a.attestors)},
+		{post, "/v1/attestors/:name/explain", below, call(a.clientAuth, http.StatusOK, a.explainEvidence)},
+		{get, "/v1/usage", below, call(a.clientAuth, http.StatusOK, a.usage)},
+		{get, "/v1/providers", below, call(a.clientAuth, http.StatusOK, a.providers)},
+		{post, "/v1/providers/:name/check", below, call(a.clientAuth, http.StatusOK, a.checkProvider)},
+		{get, "/v1/secrets", below, call(a.clientAuth, http.StatusOK, a.secrets)},
+		{post, "/v1/secrets", below, call(a.clientAuth, http.StatusOK, a.putSecret)},
+		{post, "/v1/secrets/:name/remove", below, call(a.clientAuth, http.StatusOK, a.removeSecret)},
 		{get, "/v1/audit", below, a.audit},
-		{get, "/v1/audit/checkpoints", below, call(a, http.StatusOK, a.checkpoints)},
-		{get, "/v1/transcripts", below, call(a, http.StatusOK, a.transcripts)},
-		{get, "/v1/transcripts/:id", below, call(a, http.StatusOK, a.transcript)},
-		{get, "/v1/revocations", below, call(a, http.StatusOK, a.revocations)},
+		{get, "/v1/audit/checkpoints", below, call(a.clientAuth, http.StatusOK, a.checkpoints)},
+		{get, "/v1/transcripts", below, call(a.clientAuth, http.StatusOK, a.transcripts)},
+		{get, "/v1/transcripts/:id", below, call(a.clientAuth, http.StatusOK, a.transcript)},
+		{get, "/v1/revocations", below, call(a.clientAuth, http.StatusOK, a.revocations)},
 		{get, "/v1/ssh/ca", below, a.sshCA},
 		{get, "/v1/ssh/krl", below, a.sshKRL},
 		{get, "/v1/ssh/known_hosts", below, a.sshKnownHosts},
-		{post, "/v1/policy/explain", below, call(a, http.StatusOK, a.explain)},
-		{get, "/v1/policy", below, call(a, http.StatusOK, a.policy)},
+		{post, "/v1/policy/explain", below, call(a.clientAuth, http.StatusOK, a.explain)},
+		{get, "/v1/policy", below, call(a.clientAuth, http.StatusOK, a.policy)},
 	}
 }
 

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"testing"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// TestExplainEvidence: only operators are told, and to be told spends nothing.
+// TestExplainEvidence: only operators get an explanation, and explaining uses
+// nothing up.
 func TestExplainEvidence(t *testing.T) {
 	t.Parallel()
 	nonces, err := attest.NewNonces(make([]byte, 32))
@@ -52,7 +53,7 @@ func TestExplainEvidence(t *testing.T) {
 	}
 	ask(brokertest.Operator, "nobody", map[string]any{"evidence": "x"}).problem(t, "no such attestor", 404, "not_found")
 
-	// A ticket is not spent by asking about it.
+	// Explaining a ticket does not use it up.
 	task, ticket, err := r.env.Broker.OpenTask(t.Context(), r.env.Principals[brokertest.Runner], spec())
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestExplainEvidence(t *testing.T) {
 	ask(brokertest.Operator, "enroll", map[string]any{"evidence": ticket.Ticket.Reveal()}).problem(t, "a ticket", 400, "invalid_request")
 	box := r.env.Enrol(t, task, ticket)
 
-	// A task token is the one of its key, for its task.
+	// A task token is valid for its key and task only.
 	a = ask(brokertest.Operator, "enroll", map[string]any{"evidence": box.TaskToken, "jwk": jwk(box.Key)})
 	if shown, _ := a.json["task"].(map[string]any); a.status != 200 || a.text("verdict") != "accepted" || shown["accepted"] != true {
 		t.Errorf("a task token: %d %s", a.status, a.body)
@@ -73,7 +74,7 @@ func TestExplainEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = ask(brokertest.Operator, "enroll", map[string]any{"evidence": box.TaskToken, "jwk": jwk(box.Key)})
-	if shown, _ := a.json["task"].(map[string]any); shown["accepted"] != false || shown["why"] != "the task is over" {
+	if shown, _ := a.json["task"].(map[string]any); shown["accepted"] != false || shown["why"] != "the task has ended" {
 		t.Errorf("after the end: %s", a.body)
 	}
 

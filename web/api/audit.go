@@ -6,29 +6,40 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/web"
 )
 
-type checkpointList struct {
-	Items []audit.Checkpoint `json:"items"`
+// auditAPI serves /v1 for the audit log.
+type auditAPI struct {
+	b *core.Broker
+
+	clients *clientAuth
 }
 
-func (a *API) checkpoints(c echo.Context, who broker.Principal, _ web.None) (checkpointList, error) {
-	list, err := a.b.Checkpoints(c.Request().Context(), who)
-	if list == nil {
-		list = []audit.Checkpoint{}
+func (au *auditAPI) checkpoints(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Checkpoint], error) {
+	list, err := au.b.Checkpoints(c.Request().Context(), who)
+	if err != nil {
+		return wire.List[wire.Checkpoint]{}, err
 	}
-	return checkpointList{list}, err
+	out := wire.List[wire.Checkpoint]{Items: make([]wire.Checkpoint, len(list))}
+	for i, p := range list {
+		if out.Items[i], err = wireCheckpoint(p); err != nil {
+			return wire.List[wire.Checkpoint]{}, err
+		}
+	}
+	return out, nil
 }
 
-// audit is GET /v1/audit: a page, or with format=jsonl everything that matches
-// as it is verified offline: entries, then checkpoints.
-func (a *API) audit(c echo.Context) error {
-	who, err := a.authenticate(c)
+// audit serves GET /v1/audit. It returns one page, or with format=jsonl all
+// matching entries followed by the checkpoints, as 'ebb audit verify' reads
+// them offline.
+func (au *auditAPI) audit(c echo.Context) error {
+	who, err := au.clients.authenticate(c)
 	if err != nil {
 		return err
 	}
@@ -46,25 +57,25 @@ func (a *API) audit(c echo.Context) error {
 	}
 	if export {
 		f.Desc = false
-		return a.export(c, who, f, kept)
+		return au.export(c, who, f, kept)
 	}
 	if kept {
-		return malformed("What was kept of answers comes with format=jsonl alone.")
+		return malformed("kept requires format=jsonl.")
 	}
-	return a.auditPage(c, who, f, p)
+	return au.auditPage(c, who, f, p)
 }
 
-func (a *API) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilter, p broker.Page) error {
+func (au *auditAPI) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilter, p broker.Page) error {
 	after, err := parseEntryCursor(p.After)
 	if err != nil {
 		return err
 	}
 	after.bound(&f)
-	entries, err := a.b.Entries(c.Request().Context(), who, f)
+	entries, err := au.b.Entries(c.Request().Context(), who, f)
 	if err != nil {
 		return err
 	}
-	list := make([]audit.Entry, 0, p.Limit)
+	out := wire.List[wire.AuditEntry]{Items: make([]wire.AuditEntry, 0, p.Limit)}
 	for e, err := range entries {
 		if err != nil {
 			return unreadable(err)
@@ -72,19 +83,24 @@ func (a *API) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilt
 		if !after.passed(e, f.Desc) {
 			continue
 		}
-		if list = append(list, e); len(list) == p.Limit {
+		item, err := wireAuditEntry(e)
+		if err != nil {
+			return err
+		}
+		if out.Items = append(out.Items, item); len(out.Items) == p.Limit {
+			out.Next = cursorOf(e)
 			break
 		}
 	}
-	return web.WriteJSON(c, http.StatusOK, paged(list, p.Limit, cursorOf))
+	return web.WriteJSON(c, http.StatusOK, out)
 }
 
 func unreadable(err error) error {
-	return &broker.Error{Kind: broker.Unavailable, Public: "The record cannot be read at the moment; try again shortly.", Cause: err, RetryAfter: 5 * time.Second}
+	return &broker.Error{Kind: broker.Unavailable, Public: "The audit log cannot be read at the moment. Try again in 5 seconds.", Cause: err, RetryAfter: 5 * time.Second}
 }
 
-// entryCursor is the place of an entry in the order of the record: by time, then
-// writer, then sequence.
+// entryCursor is the position of an entry in the order of the audit log: by
+// time, then writer, then sequence.
 type entryCursor struct {
 	at     time.Time
 	writer string
@@ -109,7 +125,8 @@ func parseEntryCursor(s string) (entryCursor, error) {
 	return entryCursor{time.UnixMilli(at).UTC(), writer, n}, nil
 }
 
-// bound lets the store skip most of what passed drops.
+// bound narrows the filter by the cursor's time, so that the store skips most
+// of the entries that passed rejects.
 func (k entryCursor) bound(f *broker.EntryFilter) {
 	switch end := k.at.Add(time.Millisecond); {
 	case k.writer == "":

@@ -5,12 +5,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// Schemes of the Authorization header that mean something here.
+// Schemes of the Authorization header that ebb supports.
 const (
 	schemeDPoP   = "DPoP"
 	schemeBearer = "Bearer"
@@ -48,7 +48,7 @@ func parseAuthorization(values []string) (authorization, error) {
 	return auth, nil
 }
 
-// isToken68 is the b64token of RFC 6750 section 2.1.
+// isToken68 reports whether s is a b64token (RFC 6750 section 2.1).
 func isToken68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	if body == "" {
@@ -66,15 +66,16 @@ func isToken68(s string) bool {
 	return true
 }
 
-// challenge says how to authenticate at /v1 (RFC 9449 section 7.1, RFC 9728
-// section 5.1). e is nil when no credentials were sent: then there is no error.
-func (a *API) challenge(c echo.Context, e *broker.Error) {
+// challenge sets the WWW-Authenticate header of /v1 (RFC 9449 section 7.1, RFC
+// 9728 section 5.1). e is nil when the request had no credentials: the header
+// then names no error.
+func (ca *clientAuth) challenge(c echo.Context, e *broker.Error) {
 	var s strings.Builder
 	s.WriteString(schemeDPoP + ` realm="ebb"`)
 	if e != nil {
 		s.WriteString(`, error="` + web.Lookup(e.Kind).OAuth + `", error_description="` + web.Description(e.Public) + `"`)
 	}
-	s.WriteString(`, algs="` + joinAlgs(a.b.DPoPAlgs()) + `", resource_metadata="` + a.resourceMetadataURL() + `"`)
+	s.WriteString(`, algs="` + joinAlgs(ca.b.DPoPAlgs()) + `", resource_metadata="` + ca.discovery.resourceMetadataURL() + `"`)
 	c.Response().Header().Set(echo.HeaderWWWAuthenticate, s.String())
 }
 
@@ -86,7 +87,7 @@ func joinAlgs(algs []jose.Alg) string {
 	return strings.Join(names, " ")
 }
 
-// unauthenticated is the answer at /v1 to a request without credentials.
+// unauthenticated is the error at /v1 for a request without credentials.
 func unauthenticated() *broker.Error {
 	return broker.E(broker.Unauthenticated, "Send an access token for this API: Authorization: DPoP, with a DPoP proof.", nil)
 }

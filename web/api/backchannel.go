@@ -7,20 +7,16 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// backchannelAnswer is CIBA Core section 7.3.
-type backchannelAnswer struct {
-	AuthReqID string `json:"auth_req_id"`
-	ExpiresIn int64  `json:"expires_in"`
-	Interval  int64  `json:"interval"`
-}
-
-// backchannel is POST /oauth2/bc-authorize: the start of CIBA poll mode, for
-// clients whose libraries can poll this way. It makes the same request for a
-// person that a deferred token request makes, and the same poll redeems it.
+// backchannel serves POST /oauth2/bc-authorize: the start of CIBA poll mode,
+// for clients whose libraries support it. It creates the same approval request
+// as a deferred token request, and the same poll redeems it. The response
+// contains no credential, so private_key_jwt of a sandbox needs no DPoP proof
+// here. The poll needs a DPoP proof by the same key.
 func (a *API) backchannel(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -33,7 +29,7 @@ func (a *API) backchannel(c echo.Context) error {
 		}
 	}
 	if hints != 1 {
-		return malformed("Send exactly one of login_hint, login_hint_token and id_token_hint; who decides is the policy's to say.")
+		return malformed("Send exactly one of login_hint, login_hint_token and id_token_hint. Its value is ignored: policy chooses the approvers.")
 	}
 	cl, err := a.authenticateClient(c, f)
 	if err != nil {
@@ -60,36 +56,27 @@ func (a *API) backchannel(c echo.Context) error {
 	if !cl.sandbox() {
 		r.Subject = evidence(cl.assertion, "", f, cl, ch, broker.Unauthenticated)
 	}
+	r.Subject.Backchannel = true
 	return a.startBackchannel(c, r)
 }
 
 func (a *API) startBackchannel(c echo.Context, r broker.TokenRequest) error {
-	ctx := c.Request().Context()
-	t, err := a.b.Token(ctx, r)
-	if err == nil {
-		// Nobody had to be asked, so there is nothing to poll for. The token that
-		// was minted has no way to its client: it must not stay alive.
-		house := broker.Principal{ID: "ebb", Roles: []broker.Role{broker.RoleOperator}}
-		if err := a.b.RevokeToken(ctx, broker.Revoker{Principal: &house}, t.Token.Reveal()); err != nil {
-			return err
-		}
-		return malformed("No person needs to be asked for this: use the token endpoint.")
-	}
+	_, err := a.b.Token(c.Request().Context(), r) // mints nothing: see Subject.Backchannel
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || e.Kind != broker.Pending || e.Pending == nil {
 		return err
 	}
 	web.EventOf(c).RequestID = e.Pending.RequestID
 	web.NoStore(c.Response().Header())
-	return web.WriteJSON(c, http.StatusOK, backchannelAnswer{
+	return web.WriteJSON(c, http.StatusOK, wire.Backchannel{
 		AuthReqID: e.Pending.DeferralCode.Reveal(),
 		ExpiresIn: int64(e.Pending.ExpiresIn.Seconds()),
 		Interval:  int64(e.Pending.Interval.Seconds()),
 	})
 }
 
-// withoutOpenID drops the scope value that CIBA clients must send and that means
-// nothing here.
+// withoutOpenID removes the scope value openid, which CIBA clients must send
+// and ebb does not use.
 func withoutOpenID(scope string) string {
 	if scope == "openid" {
 		return ""

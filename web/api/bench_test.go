@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func benchRig(b *testing.B) (*rig, *box) {
@@ -20,8 +20,8 @@ func benchRig(b *testing.B) (*rig, *box) {
 	return r, r.sandboxFor(b, s)
 }
 
-// BenchmarkToken compares a mint over HTTP with the broker's own part of it.
-// Both make their proof in the loop; the difference is what this package costs.
+// BenchmarkToken compares a mint over HTTP with the broker's part of it. Both
+// make their proof in the loop; the difference is the cost of this package.
 func BenchmarkToken(b *testing.B) {
 	b.Run("http", func(b *testing.B) {
 		r, x := benchRig(b)
@@ -57,9 +57,9 @@ func BenchmarkToken(b *testing.B) {
 	})
 }
 
-// BenchmarkMint is what this process does for one mint over HTTP, on embedded
-// stores and without a network. The proofs are made beforehand: allocs/op is the
-// figure that holds on a busy machine.
+// BenchmarkMint measures this process's work for one mint over HTTP, on
+// embedded stores and without a network. The proofs are made before: allocs/op
+// is reliable also on a busy machine.
 func BenchmarkMint(b *testing.B) {
 	r, x := benchRig(b)
 	body := x.exchange(canRead).Encode()

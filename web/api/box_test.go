@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 // box is a sandbox that enrolled over the wire.
@@ -25,7 +25,7 @@ type box struct {
 	jkt    string
 }
 
-// spec is a task for provider orders and mail.
+// spec is a task for the providers orders and mail.
 func spec() broker.TaskSpec { s := brokertest.Spec(); return s }
 
 // sandbox opens a task as the runner and enrols a sandbox for it.
@@ -70,8 +70,8 @@ func encode(t testing.TB, v any) io.Reader {
 	return bytes.NewReader(b)
 }
 
-// exchange is the form of a token exchange with the task token; more sets or,
-// with "-", removes parameters.
+// exchange returns the form of a token exchange with the task token. more sets
+// or, with "-", removes parameters.
 func (b *box) exchange(scope string, more ...string) url.Values {
 	f := url.Values{"grant_type": {grantExchange}, "subject_token": {b.token}, "subject_token_type": {typeTask}, "scope": {scope}}
 	return with(f, more...)
@@ -97,13 +97,13 @@ func (b *box) prove(t testing.TB) func(*http.Request) {
 	}
 }
 
-// ask is an exchange with a proof.
+// ask makes an exchange with a proof.
 func (b *box) ask(t testing.TB, scope string, more ...string) *answer {
 	t.Helper()
 	return b.r.post(t, tokenURL, b.exchange(scope, more...), b.prove(t))
 }
 
-// access asks for a token that policy allows, and must get it.
+// access requests a token that policy allows, and must get it.
 func (b *box) access(t testing.TB, scope string, more ...string) string {
 	t.Helper()
 	a := b.ask(t, scope, more...)
@@ -113,7 +113,7 @@ func (b *box) access(t testing.TB, scope string, more ...string) string {
 	return a.text("access_token")
 }
 
-// pend asks for what needs a person, and must get a deferral code.
+// pend requests a scope that needs an approval, and must get a deferral code.
 func (b *box) pend(t testing.TB, scope string) *answer {
 	t.Helper()
 	a := b.ask(t, scope, "completion_mode", "deferred")

@@ -4,13 +4,14 @@ import (
 	"context"
 	"net"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/web"
 )
 
-// Boxes opens ways out of sandboxes; *egress.Boxes does.
+// Boxes opens egress endpoints of sandboxes. *egress.Endpoints implements it.
 type Boxes interface {
 	Open(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error)
 	Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.Box, error)
@@ -18,12 +19,9 @@ type Boxes interface {
 	Enter(ctx context.Context, who broker.Principal, taskID, id string) (enter func(net.Conn), err error)
 }
 
-type namespaceBody struct {
-	NetworkNamespace uint64 `json:"network_namespace"`
-}
-
-// noBoxes answers for an ebb without an egress proxy; who may not ask is told so first.
-type noBoxes struct{ b *broker.Broker }
+// noBoxes answers for an ebb without an egress proxy. Callers without the right
+// to open endpoints get that error first.
+type noBoxes struct{ b *core.Broker }
 
 func (n noBoxes) refuse(ctx context.Context, who broker.Principal, taskID string) (broker.Box, error) {
 	if err := n.b.MayBox(ctx, who, taskID); err != nil {
@@ -49,22 +47,22 @@ func (n noBoxes) Enter(ctx context.Context, who broker.Principal, taskID, _ stri
 	return nil, err
 }
 
-func (a *API) openBox(c echo.Context, who broker.Principal, body broker.BoxSpec) (broker.Box, error) {
-	return boxed(c)(a.cfg.Boxes.Open(c.Request().Context(), who, c.Param("id"), body))
+func (sa *sandboxAPI) openBox(c echo.Context, who broker.Principal, body wire.BoxSpec) (wire.Box, error) {
+	return boxed(c)(sa.boxes.Open(c.Request().Context(), who, c.Param("id"), brokerBoxSpec(body)))
 }
 
-func (a *API) registerBox(c echo.Context, who broker.Principal, body namespaceBody) (broker.Box, error) {
-	return boxed(c)(a.cfg.Boxes.Register(c.Request().Context(), who, c.Param("id"), c.Param("box"), body.NetworkNamespace))
+func (sa *sandboxAPI) registerBox(c echo.Context, who broker.Principal, body wire.NamespaceBody) (wire.Box, error) {
+	return boxed(c)(sa.boxes.Register(c.Request().Context(), who, c.Param("id"), c.Param("box"), body.NetworkNamespace))
 }
 
-func (a *API) closeBox(c echo.Context, who broker.Principal, _ web.None) (broker.Box, error) {
-	return boxed(c)(a.cfg.Boxes.Shut(c.Request().Context(), who, c.Param("id"), c.Param("box")))
+func (sa *sandboxAPI) closeBox(c echo.Context, who broker.Principal, _ web.None) (wire.Box, error) {
+	return boxed(c)(sa.boxes.Shut(c.Request().Context(), who, c.Param("id"), c.Param("box")))
 }
 
-// boxed puts the task's id on the request's log line.
-func boxed(c echo.Context) func(broker.Box, error) (broker.Box, error) {
-	return func(x broker.Box, err error) (broker.Box, error) {
+// boxed adds the task's id to the log event of the request.
+func boxed(c echo.Context) func(broker.Box, error) (wire.Box, error) {
+	return func(x broker.Box, err error) (wire.Box, error) {
 		web.EventOf(c).TaskID = x.TaskID
-		return x, err
+		return wireBox(x), err
 	}
 }

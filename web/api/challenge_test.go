@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 // riddle is an attestor whose evidence is the nonce of its challenge and a name.
@@ -89,7 +89,7 @@ func TestChallenge(t *testing.T) {
 	} {
 		ask(c.body, c.prove).problem(t, name, c.status, c.kind)
 	}
-	// An old answer, and one for another task by the same key.
+	// An old challenge, and one for another task by the same key.
 	a = ask(map[string]any{"attestor": "riddle"}, true)
 	other := map[string]any{"task_id": open(), "attestor": "riddle", "evidence": a.text("nonce") + " x"}
 	r.env.Clock.Add(attest.NonceLife)

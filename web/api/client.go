@@ -5,35 +5,36 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest/jose"
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// assertionJWT is the client assertion type of private_key_jwt (RFC 7523 section
-// 2.2). Others are the attestors': their assertion is evidence of a sandbox.
+// assertionJWT is the client assertion type of private_key_jwt (RFC 7523
+// section 2.2). Other types belong to attestors: their assertion is evidence of
+// a sandbox.
 const assertionJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// client is how a client authenticates at /oauth2: by an assertion, or, with
-// assertion "", by the key it proves.
+// client holds the client authentication of a request to /oauth2: an assertion,
+// or, if assertion is "", the key of the DPoP proof or client certificate.
 type client struct {
 	assertion string
-	method    string // the attestors' method that the assertion type stands for, "" = private_key_jwt
+	method    string // the attestor's method with this assertion type; "" = private_key_jwt
 	id        string // form parameter client_id
 }
 
-// authenticateClient finds the one method of client authentication (RFC 6749
-// section 2.3). It verifies nothing.
+// authenticateClient finds the one method of client authentication in the
+// request (RFC 6749 section 2.3). It does not verify it.
 //
-// A Basic header is refused with 401, not 400: clients built on x/oauth2 try it
-// first and then send what the form needs.
-func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
+// A Basic header is refused with 401, not 400: clients built on x/oauth2 try
+// Basic first and then send the parameters in the form.
+func (ca *clientAuth) authenticateClient(c echo.Context, f *form) (client, error) {
 	auth, err := parseAuthorization(c.Request().Header["Authorization"])
 	if err != nil {
 		return client{}, err
 	}
 	cl := client{assertion: f.get(pClientAssertion), id: f.get(pClientID)}
 	kind := f.get(pClientAssertionType)
-	for _, m := range a.methods {
+	for _, m := range ca.methods {
 		if kind != "" && kind == m.AssertionType {
 			cl.method = m.Name
 		}
@@ -58,8 +59,8 @@ func (a *API) authenticateClient(c echo.Context, f *form) (client, error) {
 	return cl, nil
 }
 
-// sandbox reports whether the assertion claims to be an enrolled sandbox's. It
-// only routes: the broker verifies.
+// sandbox reports whether the assertion claims to be from an enrolled sandbox.
+// The claim only selects the code path: the broker verifies the assertion.
 func (cl client) sandbox() bool {
 	return cl.method == "" && strings.HasPrefix(unverifiedSubject(cl.assertion), "sbx_")
 }
@@ -72,8 +73,8 @@ func unverifiedSubject(token string) string {
 	return u.Claims().Subject
 }
 
-// taskToken reports whether a token claims to be one of ours for a task. It only
-// routes.
+// taskToken reports whether a token claims to be a task token of ebb. The claim
+// only selects the code path.
 func taskToken(token string) bool {
 	u, err := jose.Parse(token, jose.Limits{})
 	return err == nil && u.Header().Type == "ebb-task+jwt"

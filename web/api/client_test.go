@@ -3,6 +3,13 @@ package api_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,13 +18,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/attest/oidc"
-	"ebb/broker"
-	"ebb/broker/brokertest"
 )
 
 // A90, A91, A92, H14: client assertions, at introspection and for client_credentials.
@@ -117,8 +117,8 @@ func (p *idp) token(t testing.TB, more map[string]any) string {
 	return attesttest.Forge(t, p.key, map[string]any{"alg": "ES256", "kid": "k1", "typ": "JWT"}, c)
 }
 
-// A workload of an OIDC issuer acts with its own evidence, by all three grants;
-// each calls a fault by its own protocol's name.
+// A workload of an OIDC issuer acts with its own evidence, by all three grants.
+// Each grant reports errors with the codes of its protocol.
 func TestWorkloadEvidence(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)
@@ -182,7 +182,7 @@ func TestPersonExchange(t *testing.T) {
 		Match:     &broker.Match{Attestor: "idp", Selectors: map[string]string{"email": "eva@acme.test"}},
 	})
 	var err error
-	if r.env.Broker, err = broker.New(t.Context(), cfg); err != nil {
+	if r.env.Broker, err = core.New(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	r.env.Registry = prometheus.NewRegistry()

@@ -8,29 +8,30 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// UpgradeEgress is the protocol that connectBox goes over to (RFC 9110 section 7.8): what a box says to its
-// way out, from the first byte on.
+// UpgradeEgress is the protocol that connectBox upgrades to (RFC 9110 section
+// 7.8): the bytes between a sandbox and its egress endpoint.
 const UpgradeEgress = "ebb-egress"
 
-// switched is the answer after which that begins.
+// switched is the response to a successful upgrade.
 const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeEgress + "\r\n\r\n"
 
-// handTime bounds how long the answer may take to be written.
+// handTime limits the time for writing that response.
 const handTime = 10 * time.Second
 
-// connectBox is POST /v1/tasks/{id}/boxes/{box}/connect: the runner of a box on another machine hands
-// one connection of it on. The token and the proof in its headers are for this one connection.
-func (a *API) connectBox(c echo.Context) error {
-	who, err := a.authenticate(c)
+// connectBox serves POST /v1/tasks/{id}/boxes/{box}/connect: a runner on
+// another machine forwards one connection of its sandbox. The token and DPoP
+// proof in the headers are valid for this one connection.
+func (sa *sandboxAPI) connectBox(c echo.Context) error {
+	who, err := sa.clients.authenticate(c)
 	if err != nil {
 		return err
 	}
 	r, id := c.Request(), c.Param("id")
-	enter, err := a.cfg.Boxes.Enter(r.Context(), who, id, c.Param("box"))
+	enter, err := sa.boxes.Enter(r.Context(), who, id, c.Param("box"))
 	if err != nil {
 		return err
 	}
@@ -42,18 +43,19 @@ func (a *API) connectBox(c echo.Context) error {
 	conn, rw, err := http.NewResponseController(c.Response()).Hijack()
 	if err != nil {
 		enter(nil)
-		return broker.E(broker.Unavailable, "The connection cannot be handed on.", err)
+		return broker.E(broker.Unavailable, "The connection cannot be upgraded.", err)
 	}
-	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true // for the log; nobody writes to it any more
+	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true // for the log; the response is hijacked
 	_ = conn.SetDeadline(time.Now().Add(handTime))
-	if rw.Reader.Buffered() == 0 { // who speaks before the answer has not waited to hear that it may
+	if rw.Reader.Buffered() == 0 { // data before the 101 response violates the protocol
 		if _, err = conn.Write([]byte(switched)); err == nil && conn.SetDeadline(time.Time{}) == nil {
 			enter(conn)
 			return nil
 		}
 	}
-	// Nobody is owed a farewell, which TLS would wait with; and what is closed only after its place is
-	// given back is counted nowhere meanwhile.
+	// Close the TCP connection without a TLS close notification, which could
+	// block. Release the slot after the close, so that an open connection is
+	// always counted.
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()
 	}
@@ -62,7 +64,7 @@ func (a *API) connectBox(c echo.Context) error {
 	return nil
 }
 
-// asksEgress says what is wrong with a request to go over to UpgradeEgress.
+// asksEgress checks that a request is a valid upgrade to UpgradeEgress.
 func asksEgress(r *http.Request) error {
 	one := func(name, value string) bool {
 		got := r.Header[name]
@@ -70,11 +72,11 @@ func asksEgress(r *http.Request) error {
 	}
 	switch {
 	case r.ProtoMajor != 1 || r.ProtoMinor != 1 || !one("Connection", "Upgrade") || !one("Upgrade", UpgradeEgress):
-		return malformed("Send this by HTTP/1.1 with Connection: Upgrade and Upgrade: " + UpgradeEgress + ". A proxy in between has to pass both on.")
+		return malformed("Send this request by HTTP/1.1 with Connection: Upgrade and Upgrade: " + UpgradeEgress + ". A proxy in between must forward both headers.")
 	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
-		return malformed("This request has no body.")
+		return malformed("This request must not have a body.")
 	case r.URL.RawQuery != "":
-		return malformed("This request has no query parameters.")
+		return malformed("This request must not have query parameters.")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// elsewhere are the numbered assertions that do not touch these endpoints.
+// elsewhere lists the numbered assertions that do not concern these endpoints.
 func elsewhere() map[int]string {
 	return map[int]string{
 		74: "web/verify: what resource servers cache", 93: "attest/spiffe", 103: "web/console",
@@ -16,8 +16,9 @@ func elsewhere() map[int]string {
 	}
 }
 
-// TestEveryAssertionHasATest keeps the list of the reference whole: each of the
-// 110 assertions is named by a test here, in package web, or has its reason.
+// TestEveryAssertionHasATest keeps the list of the reference complete: each of
+// the 110 assertions is named by a test here or in package web, or has a
+// reason.
 func TestEveryAssertionHasATest(t *testing.T) {
 	t.Parallel()
 	named := map[int]bool{}

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/attest"
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// credentials is client_credentials: of an enrolled sandbox, of a workload whose
-// assertion is its own evidence (it then names its task), or of a principal.
+// credentials serves the grant client_credentials for three callers: an
+// enrolled sandbox, a workload whose assertion is its own evidence (it then
+// names its task), or a principal.
 func (a *API) credentials(t tokenCall) (broker.Token, error) {
 	ch := a.channel(t.c.Request())
 	if t.cl.assertion == "" {
@@ -26,8 +27,9 @@ func (a *API) credentials(t tokenCall) (broker.Token, error) {
 	ctx := t.c.Request().Context()
 	asked, err := a.rolesAsked(t.f)
 	if err != nil {
-		// Who asks comes before what is wrong with the question.
-		if _, authErr := a.b.AuthenticateAssertion(ctx, t.cl.assertion, t.cl.id); authErr != nil {
+		// An authentication error takes precedence over an error in the
+		// parameters.
+		if _, authErr := a.b.AuthenticateAssertion(ctx, t.cl.assertion, t.cl.id, t.p); authErr != nil {
 			return broker.Token{}, authErr
 		}
 		return broker.Token{}, err
@@ -35,8 +37,9 @@ func (a *API) credentials(t tokenCall) (broker.Token, error) {
 	return a.b.PrincipalToken(ctx, t.cl.assertion, t.p, t.cl.id, asked...)
 }
 
-// certified is the attestors' method that takes the client certificate alone, "" when
-// there is none of either. Such a request names its task.
+// certified returns the attestors' method that accepts the client certificate
+// alone. It returns "" when the request has no certificate or task_id, or no
+// such method exists.
 func (a *API) certified(t tokenCall, ch attest.Channel) string {
 	if len(ch.PeerCertificates) == 0 || !t.f.has(pTaskID) {
 		return ""
@@ -49,16 +52,17 @@ func (a *API) certified(t tokenCall, ch attest.Channel) string {
 	return ""
 }
 
-// rolesAsked reads a principal's request: nothing but this broker's own API, and
-// a scope that names some of its roles, or none for all.
+// rolesAsked reads a principal's request. The resource may only be this
+// broker's own API. The scope is a list of roles; without a scope the token
+// gets all roles of the principal.
 func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	for _, r := range append(f.resources, f.audiences...) {
 		if r != a.issuer+"/v1" {
-			return nil, broker.E(broker.InvalidTarget, "A principal gets tokens for "+a.issuer+"/v1 alone.", nil)
+			return nil, broker.E(broker.InvalidTarget, "A principal can get tokens for "+a.issuer+"/v1 only.", nil)
 		}
 	}
 	if f.has(pAuthorizationDetails) {
-		return nil, broker.E(broker.InvalidDetails, "authorization_details mean nothing for this API.", nil)
+		return nil, broker.E(broker.InvalidDetails, "authorization_details are not supported for this API. Use scope with a list of roles.", nil)
 	}
 	if !f.has(pScope) {
 		return nil, nil
@@ -66,7 +70,7 @@ func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	var asked []broker.Role
 	for role := range strings.SplitSeq(f.get(pScope), " ") {
 		if !slices.Contains(roles(), broker.Role(role)) {
-			return nil, broker.E(broker.InvalidScope, "The scope of a principal's token is a list of roles.", nil)
+			return nil, broker.E(broker.InvalidScope, "The scope of a principal's token must be a list of roles.", nil)
 		}
 		asked = append(asked, broker.Role(role))
 	}

@@ -3,30 +3,17 @@ package api
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/scopes"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// delegatedAnswer is the task of another sandbox.
-type delegatedAnswer struct {
-	TaskID          string        `json:"task_id"`
-	Scope           scopes.Set    `json:"scope"`
-	ExpiresAt       time.Time     `json:"expires_at"`
-	Uses            int           `json:"uses,omitempty"` // credentials in all; absent = not counted
-	Expect          broker.Expect `json:"sandbox_expected"`
-	Ticket          string        `json:"ticket,omitempty"` // single-use, for that sandbox alone; absent when it shows other evidence
-	TicketExpiresAt time.Time     `json:"ticket_expires_at,omitzero"`
-}
-
-// delegate is POST /oauth2/delegate: a sandbox hands a part of its task to another
-// one.
+// delegate serves POST /oauth2/delegate: a sandbox delegates a part of its task
+// to another sandbox.
 func (a *API) delegate(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -44,16 +31,12 @@ func (a *API) delegate(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer := delegatedAnswer{TaskID: t.ID, Scope: t.Ceiling, ExpiresAt: t.Deadline, Uses: t.Caps.Uses, Expect: t.Expect}
-	if ticket != nil {
-		answer.Ticket, answer.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
-	}
 	web.EventOf(c).TaskID = t.ID
 	web.NoStore(c.Response().Header())
-	return web.WriteJSON(c, http.StatusCreated, answer)
+	return web.WriteJSON(c, http.StatusCreated, wireDelegated(t, ticket))
 }
 
-// delegation reads what is handed on.
+// delegation reads the parameters of a delegation.
 func delegation(f *form) (d broker.DelegationSpec, err error) {
 	if d.Ceiling, _, err = rights(f); err != nil {
 		return d, err
@@ -66,19 +49,20 @@ func delegation(f *form) (d broker.DelegationSpec, err error) {
 			continue
 		}
 		if *to, err = strconv.Atoi(f.get(p)); err != nil || *to < 0 {
-			return d, malformed(p.String() + " is a number, 0 or more.")
+			return d, malformed(p.String() + " must be a whole number, 0 or more.")
 		}
 	}
 	if f.has(pSelectors) {
 		if err := json.Unmarshal([]byte(f.get(pSelectors)), &d.Selectors); err != nil {
-			return d, malformed(`selectors is a JSON object of strings, such as {"pod":"worker-7"}.`)
+			return d, malformed(`selectors must be a JSON object of strings, such as {"pod":"worker-7"}.`)
 		}
 	}
 	return d, nil
 }
 
-// sandbox authenticates a sandbox: by its task token and a proof that names it, by a
-// client assertion with its key, or by its own evidence as an assertion.
+// sandbox authenticates a sandbox: by its task token with a DPoP proof that
+// names the token, by a client assertion signed with its key, or by its own
+// evidence as an assertion.
 func (a *API) sandbox(c echo.Context, f *form) (broker.Subject, broker.Possession, error) {
 	if a.hasToken(c) {
 		auth, err := parseAuthorization(c.Request().Header["Authorization"])
@@ -107,7 +91,8 @@ func (a *API) sandbox(c echo.Context, f *form) (broker.Subject, broker.Possessio
 	return a.assertedBy(c, cl), p, nil
 }
 
-// byTaskToken is a sandbox that shows its task token as an access token is shown.
+// byTaskToken returns the subject of a task token that was sent in the
+// Authorization header.
 func (a *API) byTaskToken(c echo.Context, token string) (broker.Subject, broker.Possession, error) {
 	p, err := a.possession(c, token)
 	if err != nil {
@@ -118,7 +103,8 @@ func (a *API) byTaskToken(c echo.Context, token string) (broker.Subject, broker.
 	return broker.Subject{Evidence: ev, Channel: ch, Fault: web.InvalidToken}, p, nil
 }
 
-// assertedBy is an enrolled sandbox that signed an assertion.
+// assertedBy returns the subject of an enrolled sandbox that signed an
+// assertion.
 func (a *API) assertedBy(c echo.Context, cl client) broker.Subject {
 	return broker.Subject{Assertion: cl.assertion, ClientID: cl.id, Channel: a.channel(c.Request()), Fault: broker.Unauthenticated}
 }

@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"testing"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 // delegating is a task whose sandbox may delegate.
@@ -17,14 +17,14 @@ func delegating() broker.TaskSpec {
 	return s
 }
 
-// delegate asks as an assertion does.
+// delegate delegates with a client assertion.
 func (b *box) delegate(t testing.TB, scope string, more ...string) *answer {
 	t.Helper()
 	f := with(url.Values{"scope": {scope}}, b.assertion(t)...)
 	return b.r.post(t, "/oauth2/delegate", with(f, more...), b.prove(t))
 }
 
-// enrolDelegate enrols whom b delegated to.
+// enrolDelegate enrols the sandbox that b delegated to.
 func (b *box) enrolDelegate(t testing.TB, a *answer) *box {
 	t.Helper()
 	if a.status != http.StatusCreated {
@@ -43,8 +43,8 @@ func (b *box) enrolDelegate(t testing.TB, a *answer) *box {
 	return other
 }
 
-// A21, over the wire: whoever acted before is inside, and the end of the task above
-// ends the token.
+// A21, over HTTP: act contains the sandboxes that delegated, and the end of the
+// parent task ends the token.
 func TestRFC_A21_Delegate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

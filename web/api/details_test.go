@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func detail(identifier string, actions ...string) map[string]any {
@@ -50,7 +50,7 @@ func TestRFC_A27_A28_H47_BadDetails(t *testing.T) {
 	} {
 		b.ask(t, "", "authorization_details", text).want(t, name, 400, "invalid_authorization_details")
 	}
-	// Past the size of a whole body it is no longer judged at all.
+	// A body larger than the limit is not parsed.
 	b.ask(t, "", "authorization_details", "["+strings.Repeat(good+",", 1<<10)+good+"]").want(t, "H47 larger than any body", 400, "invalid_request")
 }
 
@@ -80,7 +80,7 @@ func TestRFC_A29_A30_DetailsAreReturned(t *testing.T) {
 	}
 }
 
-// A31: who decides sees scope and authorization_details as one.
+// A31: the approver sees scope and authorization_details merged.
 func TestRFC_A31_MergedForTheApprover(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

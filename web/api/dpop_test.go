@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/dpop"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 // proofWith forges a proof for the token endpoint from a good one.
@@ -42,8 +42,8 @@ func (b *box) askWith(t testing.TB, proofs ...string) *answer {
 func put(name string, v any) func(map[string]any) { return func(m map[string]any) { m[name] = v } }
 func drop(name string) func(map[string]any)       { return func(m map[string]any) { delete(m, name) } }
 
-// A33 to A40, H25 to H37: one bad thing at a time, and after all of it a good
-// proof still passes.
+// A33 to A40, H25 to H37: one defect at a time; after all of them a valid proof
+// still passes.
 func TestRFC_A33_A34_A35_A36_A37_A38_A39_A40_BadProofs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -122,7 +122,7 @@ func TestRFC_A41_A42_A50_GoodProofs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	b := r.sandbox(t)
-	r.env.Clock.Add(minute) // a broker that has just started knows no proof before its start
+	r.env.Clock.Add(minute) // a broker that has just started does not know earlier proofs
 	now := r.env.Clock.Now()
 	for name, proof := range map[string]string{
 		"A41 query":             b.proofWith(t, nil, put("htu", brokertest.Issuer+tokenURL+"?a=b")),
@@ -197,7 +197,8 @@ func TestWeakEd25519(t *testing.T) {
 	b := r.sandbox(t)
 	b.askWith(t, forge(r.proofClaims())).want(t, "token", 400, "invalid_dpop_proof")
 
-	// The issuer of a client certificate does not matter: its key alone is proved.
+	// The issuer of a client certificate does not matter: only its key is
+	// verified.
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, weak, newEd25519(t))
 	if err != nil {
@@ -211,7 +212,8 @@ func TestWeakEd25519(t *testing.T) {
 	a.want(t, "client certificate", 400, "invalid_request")
 }
 
-// A43, H27: a proof is good once, also as its ECDSA twin, also at another replica.
+// A43, H27: a proof is accepted once, also as its ECDSA twin and at another
+// replica.
 func TestRFC_A43_H27_Replay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -224,7 +226,7 @@ func TestRFC_A43_H27_Replay(t *testing.T) {
 	b.askWith(t, proof).want(t, "second use", 400, "invalid_dpop_proof")
 	b.askWith(t, twin(t, proof)).want(t, "its twin", 400, "invalid_dpop_proof")
 	other.post(t, tokenURL, b.exchange(canRead), header("DPoP", proof)).want(t, "another replica", 400, "invalid_dpop_proof")
-	calm := r.sandbox(t) // replays are violations, and a task with violations gets nothing
+	calm := r.sandbox(t) // replays are violations, and policy denies tasks with violations
 	if a := other.post(t, tokenURL, calm.exchange(canRead), calm.prove(t)); a.status != 200 {
 		t.Errorf("a new proof at the other replica: %d %s", a.status, a.body)
 	}
@@ -254,7 +256,7 @@ func TestRFC_A43_ReplayRace(t *testing.T) {
 	}
 }
 
-// twin is the same statement with the other signature (r, n-s).
+// twin returns the same JWT with the other valid signature (r, n-s).
 func twin(t testing.TB, token string) string {
 	t.Helper()
 	i := strings.LastIndexByte(token, '.')
@@ -336,7 +338,7 @@ func nonceBox(t testing.TB, r *rig) *box {
 	return b
 }
 
-// H29, H30: what Host and forwarding headers say changes nothing.
+// H29, H30: Host and forwarding headers change nothing.
 func TestHostDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -3,59 +3,52 @@ package api
 import (
 	"net/http"
 	"strings"
-	"time"
 
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 	"github.com/labstack/echo/v4"
-
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/web"
 )
 
-// enrolment is what a sandbox shows: a ticket, or evidence for a named task.
-type enrolment struct {
-	Ticket   string `json:"ticket"`
-	TaskID   string `json:"task_id"`
-	Evidence string `json:"evidence"`
-	Attestor string `json:"attestor"` // "" = the one the task's runner registered
+// sandboxAPI redeems tickets and opens egress endpoints of sandboxes.
+type sandboxAPI struct {
+	boxes Boxes
+	b     *core.Broker
+
+	clients *clientAuth
 }
 
-type enrolledAnswer struct {
-	TaskToken string    `json:"task_token"`
-	TokenType string    `json:"token_type"` // DPoP
-	ExpiresAt time.Time `json:"expires_at"`
-	TaskID    string    `json:"task_id"`
-	ClientID  string    `json:"client_id"` // of the sandbox, for client_assertion
-}
-
-// enrolling proves the key of whoever enrols; there is no other caller yet.
-func (a *API) enrolling(c echo.Context) (broker.Possession, error) {
-	p, err := a.possession(c, "")
+// enrolling verifies the key of the workload that enrols. There is no
+// authenticated caller yet.
+func (sa *sandboxAPI) enrolling(c echo.Context) (broker.Possession, error) {
+	p, err := sa.clients.possession(c, "")
 	if err != nil {
-		return p, a.refuse(c, err)
+		return p, sa.clients.refuse(c, err)
 	}
 	return p, nil
 }
 
-func (a *API) enroll(c echo.Context, p broker.Possession, body enrolment) (enrolledAnswer, error) {
-	ev := attest.Evidence{Attestor: body.Attestor, Document: []byte(body.Evidence), Channel: a.channel(c.Request())}
+func (sa *sandboxAPI) enroll(c echo.Context, p broker.Possession, body wire.EnrolmentBody) (wire.Enrolled, error) {
+	ev := attest.Evidence{Attestor: body.Attestor, Document: []byte(body.Evidence), Channel: sa.clients.channel(c.Request())}
 	switch {
 	case body.Ticket != "" && (body.Evidence != "" || body.Attestor != ""):
-		return enrolledAnswer{}, malformed("Send either a ticket or evidence.")
+		return wire.Enrolled{}, malformed("Send either a ticket or evidence.")
 	case body.Ticket != "":
 		ev.Attestor, ev.Document = enrolled, []byte(body.Ticket)
 	case body.TaskID == "":
-		return enrolledAnswer{}, malformed("Send a ticket, or task_id and evidence.")
+		return wire.Enrolled{}, malformed("Send a ticket, or task_id and evidence.")
 	default:
-		if err := a.fromHeader(c.Request(), body.TaskID, &ev); err != nil {
-			return enrolledAnswer{}, err
+		if err := sa.fromHeader(c.Request(), body.TaskID, &ev); err != nil {
+			return wire.Enrolled{}, err
 		}
 	}
-	out, err := a.b.Enrol(c.Request().Context(), body.TaskID, ev, p)
+	out, err := sa.b.Enrol(c.Request().Context(), body.TaskID, ev, p)
 	if err != nil {
-		return enrolledAnswer{}, err
+		return wire.Enrolled{}, err
 	}
-	answer := enrolledAnswer{TaskToken: out.Token.Reveal(), TokenType: schemeDPoP, ExpiresAt: out.ExpiresAt, TaskID: out.Task.ID}
+	answer := wire.Enrolled{TaskToken: out.Token.Reveal(), TokenType: schemeDPoP, ExpiresAt: out.ExpiresAt, TaskID: out.Task.ID}
 	if out.Task.Sandbox != nil {
 		answer.ClientID = out.Task.Sandbox.ID
 	}
@@ -64,15 +57,15 @@ func (a *API) enroll(c echo.Context, p broker.Possession, body enrolment) (enrol
 	return answer, nil
 }
 
-// maxHeaderEvidence is the largest document in a header, in bytes: half of what all
-// headers may have together.
+// maxHeaderEvidence is the largest document in a header, in bytes: half of the
+// limit for all headers.
 const maxHeaderEvidence = 8 << 10
 
-// fromHeader takes the document from the header that the attestor is configured with,
-// if it is. A platform's egress writes it there on every way out, so that nothing else
-// than an enrolment looks for it.
-func (a *API) fromHeader(r *http.Request, taskID string, ev *attest.Evidence) error {
-	attestor, header, err := a.b.EvidenceHeader(r.Context(), ev.Attestor, taskID)
+// fromHeader takes the evidence from the HTTP header that the attestor is
+// configured with, if any. A platform's egress adds that header to every
+// outgoing request, so only enrolment reads it.
+func (sa *sandboxAPI) fromHeader(r *http.Request, taskID string, ev *attest.Evidence) error {
+	attestor, header, err := sa.b.EvidenceHeader(r.Context(), ev.Attestor, taskID)
 	if err != nil || header == "" {
 		return err
 	}
@@ -81,9 +74,9 @@ func (a *API) fromHeader(r *http.Request, taskID string, ev *attest.Evidence) er
 	case len(ev.Document) > 0:
 		return malformed("This attestor takes its evidence from an HTTP header. Leave evidence out of the body.")
 	case len(values) == 0:
-		return malformed("This attestor takes its evidence from an HTTP header, and the request has none; is the platform's rule in force for the host of this broker?")
+		return malformed("This attestor takes its evidence from an HTTP header, and the request has none. Check that the platform's rule covers the host of this broker.")
 	case len(values) > 1:
-		return malformed("The evidence header came more than once.")
+		return malformed("The evidence header occurs more than once.")
 	case len(values[0]) > maxHeaderEvidence:
 		return malformed("The evidence header has more than 8 KiB.")
 	case !token68(values[0]):
@@ -93,8 +86,9 @@ func (a *API) fromHeader(r *http.Request, taskID string, ev *attest.Evidence) er
 	return nil
 }
 
-// token68 is RFC 9110 section 11.2, which has every JWT. A list or a scheme before the
-// token, as proxies make them, is none.
+// token68 reports whether s is a token68 (RFC 9110 section 11.2), as every JWT
+// is. It rejects a list, and a scheme before the token, as some proxies write
+// them.
 func token68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	return body != "" && strings.IndexFunc(body, func(r rune) bool {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 const evidenceHeader = "X-Workload-Token"
@@ -53,8 +53,8 @@ func (r headerRig) shown(t *testing.T, key jose.Signer, body map[string]any, hea
 	return r.do(t, req)
 }
 
-// What a platform's egress writes into a header enrols, for a named attestor and for
-// the task's; the document is nowhere in the log.
+// Evidence that a platform's egress writes into a header enrols, for a named
+// attestor and for the task's attestor. The document is not in the log.
 func TestEvidenceInAHeader(t *testing.T) {
 	t.Parallel()
 	r := newHeaderRig(t)
@@ -64,7 +64,8 @@ func TestEvidenceInAHeader(t *testing.T) {
 		if a.status != 200 || a.text("task_id") != task {
 			t.Fatalf("%s: %d %s", name, a.status, a.body)
 		}
-		// The egress writes it into each request: elsewhere it is nothing.
+		// The egress writes the header into each request: other endpoints
+		// ignore it.
 		f := url.Values{"grant_type": {grantExchange}, "subject_token": {a.text("task_token")}, "subject_token_type": {typeTask}, "scope": {canRead}}
 		got := r.post(t, tokenURL, f, header("DPoP", r.proof(t, key, "POST", tokenURL, "")), header(evidenceHeader, token))
 		if got.status != 200 {
@@ -76,7 +77,7 @@ func TestEvidenceInAHeader(t *testing.T) {
 	}
 }
 
-// Evidence of one header is read from it and from nowhere else, and once.
+// Evidence of a header is read from that header only, and once.
 func TestHostileEvidenceHeaders(t *testing.T) {
 	t.Parallel()
 	r := newHeaderRig(t)
@@ -122,7 +123,8 @@ func TestHostileEvidenceHeaders(t *testing.T) {
 	} {
 		r.shown(t, thief, c.body, c.headers...).problem(t, name, c.status, c.kind)
 	}
-	// Nothing of that has taken the document from the sandbox's own key.
+	// The failed attempts have not used up the document for the sandbox's own
+	// key.
 	a := r.shown(t, brokertest.NewKey(t), task, evidenceHeader, good)
 	if a.status != 200 {
 		t.Errorf("afterwards: %d %s", a.status, a.body)
@@ -134,8 +136,7 @@ func TestHostileEvidenceHeaders(t *testing.T) {
 	}
 }
 
-// Whoever has got hold of a document that belongs into a header shows it in a body in
-// vain, by every grant.
+// A stolen document for a header is refused in a body, with every grant.
 func TestEvidenceOfAHeaderInABody(t *testing.T) {
 	t.Parallel()
 	r := newHeaderRig(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func TestRFC_A13_A14_H44_SubjectAndActor(t *testing.T) {
@@ -48,7 +48,8 @@ func TestRFC_A13_A14_H44_SubjectAndActor(t *testing.T) {
 	}
 }
 
-// A15, A105, D5: a bad subject_token is invalid_request whatever is wrong with it.
+// A15, A105, D5: an invalid subject_token is invalid_request, whatever its
+// defect.
 func TestRFC_A15_BadSubjectToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -134,7 +135,7 @@ func TestRFC_A21_A65_WhoActsForWhom(t *testing.T) {
 	if act["sub"] != b.client || act["exp"] != nil || act["aud"] != nil || act["nbf"] != nil {
 		t.Errorf("act %v", act)
 	}
-	// A65: the subject is the runner's to say, never the sandbox's.
+	// A65: the runner determines the subject, never the sandbox.
 	b.ask(t, canRead, "client_id", "bo@example.com").want(t, "client_id of a person", 401, "invalid_client")
 	if a := b.ask(t, canRead, "sub", "root"); a.status == 200 {
 		if _, c := claims(t, a.text("access_token")); c["sub"] != "bo@example.com" {
@@ -143,7 +144,7 @@ func TestRFC_A21_A65_WhoActsForWhom(t *testing.T) {
 	}
 }
 
-// A22, A23, H49: act and may_act of a forged subject token give nothing.
+// A22, A23, H49: act and may_act of a forged subject token have no effect.
 func TestRFC_A22_A23_H49_ForgedDelegation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -158,7 +159,7 @@ func TestRFC_A22_A23_H49_ForgedDelegation(t *testing.T) {
 	}
 }
 
-// A24: a stolen subject token alone buys nothing.
+// A24: a stolen subject token alone gets no token.
 func TestRFC_A24_StolenSubjectToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -169,7 +170,7 @@ func TestRFC_A24_StolenSubjectToken(t *testing.T) {
 	r.post(t, tokenURL, with(f, "client_id", thief.client), thief.prove(t)).want(t, "the thief's name too", 400, "invalid_request")
 }
 
-// A25, H48: an own token can be narrowed and nothing else.
+// A25, H48: an access token of the sandbox can be narrowed and nothing else.
 func TestRFC_A25_H48_Laundering(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -199,7 +200,7 @@ func TestRFC_A25_H48_Laundering(t *testing.T) {
 	fresh.want(t, "a revoked token", 400, "invalid_request")
 }
 
-// A26: a token without scopes of ours, as those for /v1, is not unlimited.
+// A26: a token without ebb's scopes, as those for /v1, is not unlimited.
 func TestRFC_A26_UnknownScope(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

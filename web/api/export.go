@@ -4,37 +4,37 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web"
 	"iter"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/web"
 )
 
-// export streams JSON lines. An export that breaks off ends the connection
-// without its end: half a record must not look like a whole one. However it ends, that it
-// was taken out is on the record, as it is of the console's.
-func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter, kept bool) error {
+// export streams JSON lines. The audit log records every export, whole or not,
+// as it does for the console. An export that fails closes the connection
+// without the end of the response, so that half a file does not look complete.
+func (au *auditAPI) export(c echo.Context, who broker.Principal, f broker.EntryFilter, kept bool) error {
 	ctx := c.Request().Context()
-	entries, err := a.b.WholeEntries(ctx, who, f)
+	entries, err := au.b.WholeEntries(ctx, who, f)
 	if err != nil {
 		return err
 	}
-	// Asked first, because it can still be refused.
-	if err := a.b.MayExport(ctx, who); err != nil {
+	// Before the response begins, while an error status can still be sent.
+	if err := au.b.MayExport(ctx, who); err != nil {
 		return err
 	}
-	points, err := a.exportedCheckpoints(ctx, who)
+	points, err := au.exportedCheckpoints(ctx, who)
 	if err != nil {
 		return err
 	}
 	if kept {
-		if _, err := a.b.Kept(ctx, who, nil); err != nil {
+		if _, err := au.b.Kept(ctx, who, nil); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	c.Response().WriteHeader(http.StatusOK)
 	w := lineWriter{w: bufio.NewWriterSize(c.Response(), 32<<10), rc: http.NewResponseController(c.Response())}
 	var answers []audit.Entry
-	taken := broker.Export{List: "audit", Format: "jsonl", Filter: exportFilter(c)}
+	taken := report.Export{List: "audit", Format: "jsonl", Filter: exportFilter(c)}
 	if line := filterOf(f).Line(); line != nil {
 		w.line(line)
 	}
@@ -63,7 +63,7 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 		}
 	}
 	if err == nil {
-		err = a.exportKept(ctx, who, &w, answers)
+		err = au.exportKept(ctx, who, &w, answers)
 	}
 	for _, p := range points {
 		w.line(map[string]audit.Checkpoint{"checkpoint": p})
@@ -72,8 +72,8 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 		err = ferr
 	}
 	taken.Ended(err)
-	if rerr := a.b.Exported(ctx, who, taken); err == nil {
-		err = rerr // what is not on the record is not handed out whole
+	if rerr := au.b.Exported(ctx, who, taken); err == nil {
+		err = rerr // an export that could not be recorded is aborted
 	}
 	if err != nil {
 		web.EventOf(c).Cause = err
@@ -82,12 +82,13 @@ func (a *API) export(c echo.Context, who broker.Principal, f broker.EntryFilter,
 	return nil
 }
 
-// filterOf is what leaves entries out of an export. A time alone leaves a chain whole in between.
+// filterOf returns the fields that can leave entries out of the middle of a
+// chain. A time range is not one of them: the chain stays whole within it.
 func filterOf(f broker.EntryFilter) audit.Filter {
 	return audit.Filter{TaskID: f.TaskID, LeaseID: f.LeaseID, RequestID: f.RequestID, Kind: f.Kind, Actor: f.Actor}
 }
 
-// exportFilter is what was asked for, as it goes on the record.
+// exportFilter returns the query parameters, for the audit entry of the export.
 func exportFilter(c echo.Context) map[string]string {
 	out := map[string]string{}
 	for name, values := range c.QueryParams() {
@@ -98,10 +99,10 @@ func exportFilter(c echo.Context) map[string]string {
 	return out
 }
 
-// exportKept writes what was kept of these answers, a part at a time.
-func (a *API) exportKept(ctx context.Context, who broker.Principal, w *lineWriter, answers []audit.Entry) error {
+// exportKept writes the evidence kept for these answers, 50 answers at a time.
+func (au *auditAPI) exportKept(ctx context.Context, who broker.Principal, w *lineWriter, answers []audit.Entry) error {
 	for some := range slices.Chunk(answers, 50) {
-		kept, err := a.b.Kept(ctx, who, some)
+		kept, err := au.b.Kept(ctx, who, some)
 		if err != nil {
 			return err
 		}
@@ -112,13 +113,13 @@ func (a *API) exportKept(ctx context.Context, who broker.Principal, w *lineWrite
 	return nil
 }
 
-// exportedCheckpoints are left out for a runner, who sees entries of its own
-// task alone and cannot check a chain with gaps.
-func (a *API) exportedCheckpoints(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error) {
+// exportedCheckpoints returns no checkpoints for a runner. It sees the entries
+// of its own tasks only and cannot verify a chain with gaps.
+func (au *auditAPI) exportedCheckpoints(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error) {
 	if !who.Has(broker.RoleAuditor, broker.RoleOperator) {
 		return nil, nil
 	}
-	return a.b.Checkpoints(ctx, who)
+	return au.b.Checkpoints(ctx, who)
 }
 
 // lineWriter writes JSON lines and keeps the first error.
@@ -139,8 +140,8 @@ func (l *lineWriter) line(v any) {
 		return
 	}
 	if l.n%256 == 0 {
-		// Each stretch of lines has its own time: a slow reader may take long, a
-		// dead one may not.
+		// Every 256 lines get a new deadline, so that a slow reader can finish
+		// and a dead connection ends.
 		_ = l.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	}
 	l.n++

@@ -7,216 +7,216 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// errStore is what a failing store says: all of it is internal.
+// errStore is the error of a failing store. All of its text is internal.
 var errStore = errors.New("dial tcp 10.0.0.5:6379: redis: sql: password=hunter2 (/srv/ebb/store.go:42)")
 
 // faults is a switch that makes real stores fail.
-type faults struct{ ledger, journal, desk atomic.Bool }
+type faults struct{ liveStore, store, approvalStore atomic.Bool }
 
-type faultyLedger struct {
-	broker.Ledger
+type faultyLiveStore struct {
+	broker.LiveStore
 	on *atomic.Bool
 }
 
-func (l faultyLedger) fault() error {
+func (l faultyLiveStore) fault() error {
 	if l.on.Load() {
 		return errStore
 	}
 	return nil
 }
 
-func (l faultyLedger) PutTask(ctx context.Context, t broker.Live, keep time.Time) error {
+func (l faultyLiveStore) PutTask(ctx context.Context, t broker.Live, keep time.Time) error {
 	if err := l.fault(); err != nil {
 		return err
 	}
-	return l.Ledger.PutTask(ctx, t, keep)
+	return l.LiveStore.PutTask(ctx, t, keep)
 }
 
-func (l faultyLedger) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
+func (l faultyLiveStore) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
 	if err := l.fault(); err != nil {
 		return broker.Counts{}, false, err
 	}
-	return l.Ledger.SetState(ctx, id, s, at, keep)
+	return l.LiveStore.SetState(ctx, id, s, at, keep)
 }
 
-func (l faultyLedger) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
+func (l faultyLiveStore) Touch(ctx context.Context, id string, u broker.Touch) (broker.Live, error) {
 	if err := l.fault(); err != nil {
 		return broker.Live{}, err
 	}
-	return l.Ledger.Touch(ctx, id, u)
+	return l.LiveStore.Touch(ctx, id, u)
 }
 
-func (l faultyLedger) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
+func (l faultyLiveStore) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) error {
 	if err := l.fault(); err != nil {
 		return err
 	}
-	return l.Ledger.PutLease(ctx, x, limits, refill)
+	return l.LiveStore.PutLease(ctx, x, limits, refill)
 }
 
-func (l faultyLedger) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (bool, error) {
+func (l faultyLiveStore) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (bool, error) {
 	if err := l.fault(); err != nil {
 		return false, err
 	}
-	return l.Ledger.EndLease(ctx, x, at)
+	return l.LiveStore.EndLease(ctx, x, at)
 }
 
-func (l faultyLedger) Status(ctx context.Context, taskID, leaseID string, now time.Time) (bool, error) {
+func (l faultyLiveStore) Status(ctx context.Context, taskID, leaseID string, now time.Time) (bool, error) {
 	if err := l.fault(); err != nil {
 		return false, err
 	}
-	return l.Ledger.Status(ctx, taskID, leaseID, now)
+	return l.LiveStore.Status(ctx, taskID, leaseID, now)
 }
 
-func (l faultyLedger) Follow(ctx context.Context, cursor string, limit int, wait time.Duration) ([]broker.Event, string, error) {
+func (l faultyLiveStore) Follow(ctx context.Context, cursor string, limit int, wait time.Duration) ([]broker.Event, string, error) {
 	if err := l.fault(); err != nil {
 		return nil, "", err
 	}
-	return l.Ledger.Follow(ctx, cursor, limit, wait)
+	return l.LiveStore.Follow(ctx, cursor, limit, wait)
 }
 
-func (l faultyLedger) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
+func (l faultyLiveStore) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
 	if err := l.fault(); err != nil {
 		return broker.Live{}, err
 	}
-	return l.Ledger.Admit(ctx, a)
+	return l.LiveStore.Admit(ctx, a)
 }
 
-func (l faultyLedger) Put(ctx context.Context, key, value string, until time.Time) error {
+func (l faultyLiveStore) Put(ctx context.Context, key, value string, until time.Time) error {
 	if err := l.fault(); err != nil {
 		return err
 	}
-	return l.Ledger.Put(ctx, key, value, until)
+	return l.LiveStore.Put(ctx, key, value, until)
 }
 
-func (l faultyLedger) Take(ctx context.Context, key string) (string, error) {
+func (l faultyLiveStore) Take(ctx context.Context, key string) (string, error) {
 	if err := l.fault(); err != nil {
 		return "", err
 	}
-	return l.Ledger.Take(ctx, key)
+	return l.LiveStore.Take(ctx, key)
 }
 
-func (l faultyLedger) Pace(ctx context.Context, key string, now time.Time, interval, step time.Duration, until time.Time) (time.Duration, bool, error) {
+func (l faultyLiveStore) Pace(ctx context.Context, key string, now time.Time, p broker.Pacing, until time.Time) (time.Duration, bool, error) {
 	if err := l.fault(); err != nil {
 		return 0, false, err
 	}
-	return l.Ledger.Pace(ctx, key, now, interval, step, until)
+	return l.LiveStore.Pace(ctx, key, now, p, until)
 }
 
-func (l faultyLedger) Check(ctx context.Context) error {
+func (l faultyLiveStore) Check(ctx context.Context) error {
 	if err := l.fault(); err != nil {
 		return err
 	}
-	return l.Ledger.Check(ctx)
+	return l.LiveStore.Check(ctx)
 }
 
-type faultyJournal struct {
-	broker.Journal
+type faultyStore struct {
+	broker.Store
 	on *atomic.Bool
 }
 
-func (j faultyJournal) Append(ctx context.Context, r broker.Record) error {
+func (j faultyStore) Append(ctx context.Context, r broker.Record) error {
 	if j.on.Load() {
 		return errStore
 	}
-	return j.Journal.Append(ctx, r)
+	return j.Store.Append(ctx, r)
 }
 
-func (j faultyJournal) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+func (j faultyStore) Begin(ctx context.Context, r broker.Record) (wait func() error) {
 	if j.on.Load() {
 		return func() error { return errStore }
 	}
-	return j.Journal.Begin(ctx, r)
+	return j.Store.Begin(ctx, r)
 }
 
-func (j faultyJournal) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+func (j faultyStore) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Take(ctx, provider, now, hold, n)
+	return j.Store.Take(ctx, provider, now, hold, n)
 }
 
-func (j faultyJournal) Owing(ctx context.Context, now time.Time) ([]broker.Owing, error) {
+func (j faultyStore) RevocationBacklog(ctx context.Context, now time.Time) ([]broker.RevocationBacklog, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Owing(ctx, now)
+	return j.Store.RevocationBacklog(ctx, now)
 }
 
-func (j faultyJournal) Held(ctx context.Context) (map[string]int, error) {
+func (j faultyStore) Held(ctx context.Context) (map[string]int, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Held(ctx)
+	return j.Store.Held(ctx)
 }
 
-func (j faultyJournal) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
+func (j faultyStore) Tasks(ctx context.Context, f broker.TaskFilter) ([]broker.Task, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Tasks(ctx, f)
+	return j.Store.Tasks(ctx, f)
 }
 
-func (j faultyJournal) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Lease, error) {
+func (j faultyStore) Leases(ctx context.Context, f broker.LeaseFilter) ([]broker.Lease, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Leases(ctx, f)
+	return j.Store.Leases(ctx, f)
 }
 
-func (j faultyJournal) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
+func (j faultyStore) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
 	if j.on.Load() {
 		return func(yield func(audit.Entry, error) bool) { yield(audit.Entry{}, errStore) }
 	}
-	return j.Journal.Entries(ctx, f)
+	return j.Store.Entries(ctx, f)
 }
 
-func (j faultyJournal) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
+func (j faultyStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
 	if j.on.Load() {
 		return nil, errStore
 	}
-	return j.Journal.Checkpoints(ctx)
+	return j.Store.Checkpoints(ctx)
 }
 
-type faultyDesk struct {
-	broker.Desk
+type faultyApprovalStore struct {
+	broker.ApprovalStore
 	on *atomic.Bool
 }
 
-func (d faultyDesk) Create(ctx context.Context, r broker.Request, room broker.Room, e audit.Entry) (broker.Request, bool, error) {
+func (d faultyApprovalStore) Create(ctx context.Context, r broker.Request, room broker.Room, e audit.Entry) (broker.Request, bool, error) {
 	if d.on.Load() {
 		return broker.Request{}, false, errStore
 	}
-	return d.Desk.Create(ctx, r, room, e)
+	return d.ApprovalStore.Create(ctx, r, room, e)
 }
 
-func (d faultyDesk) Vote(ctx context.Context, v broker.Vote, until time.Time, entries ...audit.Entry) (broker.Request, error) {
+func (d faultyApprovalStore) Vote(ctx context.Context, v broker.Vote, until time.Time, entries ...audit.Entry) (broker.Request, error) {
 	if d.on.Load() {
 		return broker.Request{}, errStore
 	}
-	return d.Desk.Vote(ctx, v, until, entries...)
+	return d.ApprovalStore.Vote(ctx, v, until, entries...)
 }
 
-func (d faultyDesk) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
+func (d faultyApprovalStore) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
 	if d.on.Load() {
 		return nil, errStore
 	}
-	return d.Desk.VoteAll(ctx, bs)
+	return d.ApprovalStore.VoteAll(ctx, bs)
 }
 
-func (d faultyDesk) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
+func (d faultyApprovalStore) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
 	if d.on.Load() {
 		return broker.Request{}, errStore
 	}
-	return d.Desk.Settle(ctx, id, from, to, at, r)
+	return d.ApprovalStore.Settle(ctx, id, from, to, at, r)
 }
 
-func (d faultyDesk) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
+func (d faultyApprovalStore) Requests(ctx context.Context, f broker.RequestFilter) ([]broker.Request, error) {
 	if d.on.Load() {
 		return nil, errStore
 	}
-	return d.Desk.Requests(ctx, f)
+	return d.ApprovalStore.Requests(ctx, f)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A stranger who hangs up while /readyz looks must not make it say, for a whole
-// second and to everybody, that the stores are down: load balancers believe it.
+// A client that disconnects while /readyz runs must not make it report, for a
+// whole second and to all callers, that the stores are down.
 func TestReadyzIsNotSpoiledByWhoHangsUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

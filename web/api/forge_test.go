@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func newEd25519(t testing.TB) ed25519.PrivateKey {

@@ -5,21 +5,21 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
 // form is one strictly parsed form. An absent and an empty parameter are the
 // same (RFC 6749 section 3.2).
 type form struct {
-	v         [numParams]string // all but resource and audience
+	v         [numParams]string // every parameter except resource and audience
 	resources []string
 	audiences []string
 }
 
 func (f *form) get(p param) string { return f.v[p] }
 
-// has reports a parameter with a value.
+// has reports whether the parameter has a value.
 func (f *form) has(p param) bool {
 	switch p {
 	case pResource:
@@ -37,8 +37,8 @@ const (
 
 func malformed(public string) error { return broker.E(broker.Invalid, public, nil) }
 
-// readForm reads the form of a POST: one content type, nothing in the query
-// (RFC 6749 sections 2.3.1 and 3.2).
+// readForm reads the form of a POST. It requires the content type of a form and
+// an empty query string (RFC 6749 sections 2.3.1 and 3.2).
 func readForm(r *http.Request, limit int64) (*form, error) {
 	if r.URL.RawQuery != "" {
 		return nil, malformed("Send parameters in the request body, not in the URL.")
@@ -53,8 +53,8 @@ func readForm(r *http.Request, limit int64) (*form, error) {
 	return parseForm(string(body))
 }
 
-// parseForm reads application/x-www-form-urlencoded without a map: what it
-// returns are slices of s wherever nothing was escaped.
+// parseForm parses application/x-www-form-urlencoded without a map. The values
+// are slices of s unless they contain escapes.
 func parseForm(s string) (*form, error) {
 	f := &form{}
 	var seen uint64
@@ -100,7 +100,7 @@ func (f *form) set(p param, value string) error {
 	case pAudience:
 		f.audiences = append(f.audiences, value)
 	case pScope, pAuthorizationDetails, pReason, pBindingMessage:
-		f.v[p] = value // their own parsers refuse, with their own error code
+		f.v[p] = value // validated by their own parsers, with their own error codes
 	default:
 		if !visible(value) {
 			return malformed("The parameter " + p.String() + " has characters other than printable ASCII.")
@@ -122,8 +122,8 @@ func visible(s string) bool {
 	return true
 }
 
-// unescape decodes one name or value. ok is false for a bad escape, a raw byte
-// that a form never has, NUL, or bytes that are not UTF-8.
+// unescape decodes one name or value. ok is false for a bad escape, a byte that
+// must be escaped, NUL, or invalid UTF-8.
 func unescape(s string) (out string, ok bool) {
 	if !raw(s) {
 		return "", false
@@ -155,7 +155,7 @@ func unescape(s string) (out string, ok bool) {
 	return string(b), ascii || utf8.Valid(b)
 }
 
-// raw reports text that a form may hold unescaped.
+// raw reports whether s contains only bytes that need no escape in a form.
 func raw(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i]-0x21 > 0x7e-0x21 {
@@ -177,7 +177,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// addResource adds a target that another parameter names, once.
+// addResource adds a target that another parameter names, unless it is already
+// present.
 func (f *form) addResource(uri string) {
 	for _, have := range f.resources {
 		if have == uri {

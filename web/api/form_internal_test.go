@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// The two lists of parameter names are one list.
+// String and known agree on the parameter names.
 func TestParamNames(t *testing.T) {
 	t.Parallel()
 	for p := range numParams {
@@ -99,8 +99,8 @@ func TestFormValues(t *testing.T) {
 	}
 }
 
-// What parses here, net/url parses to the same values: nobody behind us could
-// see another request.
+// A form accepted here has the same values for net/url, so that no other parser
+// sees a different request.
 func FuzzForm(f *testing.F) {
 	for _, s := range []string{"", "grant_type=a&scope=b%20c", "a=b&a=b", "scope=%zz", "resource=a&resource=b", "&&=&=x", "%67rant_type=+", "scope=a;b", "reason=%F0%9F%98%80"} {
 		f.Add(s)

@@ -10,42 +10,29 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// dependency is one line of /readyz. What exactly is wrong is in the log: the
-// page is open to everybody.
-type dependency struct {
-	Name    string `json:"name"`
-	State   string `json:"state"` // up, warning, down
-	Warning string `json:"warning,omitempty"`
-	Reason  string `json:"reason,omitempty"` // why it is down, where the store knows a sentence for it
-}
-
-type readyAnswer struct {
-	Status       string       `json:"status"` // ready, not_ready
-	Dependencies []dependency `json:"dependencies"`
-}
-
-// readyFor is how long one look at the dependencies answers everybody: the page
-// needs no credentials and must not be a way to load the stores.
+// readyFor is the time for which one result of /readyz is cached. The endpoint
+// needs no credentials, so it must not be usable to put load on the stores.
 const readyFor = time.Second
 
-// readyWait is how long a dependency may take to answer and still count as up.
+// readyWait is the time in which a dependency must answer to count as up.
 const readyWait = 3 * time.Second
 
 type readiness struct {
 	mu    sync.Mutex
 	until time.Time
-	last  readyAnswer
+	last  wire.Ready
 	cause error
 }
 
-// RegisterProbes adds /livez, /readyz and, with a handler, /metrics, at the root
-// of the host. They are apart from Register so that an operator can put them on
-// a listener of their own.
-func (a *API) RegisterProbes(m *web.Mux, metrics http.Handler) {
+// RegisterProbes adds /livez, /readyz and, if metrics is not nil, /metrics, at
+// the root of the host. They are separate from Register so that an operator can
+// serve them on another listener.
+func (d *discovery) RegisterProbes(m *web.Mux, metrics http.Handler) {
 	quiet := func(h echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			web.EventOf(c).Quiet = true
@@ -53,21 +40,22 @@ func (a *API) RegisterProbes(m *web.Mux, metrics http.Handler) {
 		}
 	}
 	m.AddRoot(http.MethodGet, "/livez", quiet(func(c echo.Context) error {
-		return web.WriteJSON(c, http.StatusOK, map[string]string{"status": "live"})
+		return web.WriteJSON(c, http.StatusOK, wire.Live{Status: "live"})
 	}))
-	m.AddRoot(http.MethodGet, "/readyz", quiet(a.readyz))
+	m.AddRoot(http.MethodGet, "/readyz", quiet(d.readyz))
 	if metrics != nil {
 		m.AddRoot(http.MethodGet, "/metrics", quiet(echo.WrapHandler(metrics)))
 	}
 }
 
-func (a *API) readyz(c echo.Context) error {
-	out, cause := a.ready.look(a.cfg.Now(), func() []broker.Dependency {
-		// The answer is for everybody who asks within readyFor: whoever hangs up must
-		// not make it a bad one, and a store that hangs must not hold them all.
+func (d *discovery) readyz(c echo.Context) error {
+	out, cause := d.ready.look(d.clock(), func() []broker.Dependency {
+		// The result is cached for all callers, so it must not fail because one
+		// caller disconnects. The timeout keeps a hanging store from blocking
+		// all of them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), readyWait)
 		defer cancel()
-		return a.b.Ready(ctx)
+		return d.b.Ready(ctx)
 	})
 	web.EventOf(c).Cause = cause
 	status := http.StatusOK
@@ -78,13 +66,13 @@ func (a *API) readyz(c echo.Context) error {
 	return web.WriteJSON(c, status, out)
 }
 
-func (r *readiness) look(now time.Time, ask func() []broker.Dependency) (readyAnswer, error) {
+func (r *readiness) look(now time.Time, ask func() []broker.Dependency) (wire.Ready, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.until) {
 		return r.last, r.cause
 	}
-	out := readyAnswer{Status: "ready", Dependencies: []dependency{}}
+	out := wire.Ready{Status: "ready", Dependencies: []wire.Dependency{}}
 	var causes []error
 	for _, d := range ask() {
 		state, reason := "up", ""
@@ -98,7 +86,7 @@ func (r *readiness) look(now time.Time, ask func() []broker.Dependency) (readyAn
 		if d.Err == nil && d.Warning != "" {
 			state = "warning"
 		}
-		out.Dependencies = append(out.Dependencies, dependency{Name: d.Name, State: state, Warning: d.Warning, Reason: reason})
+		out.Dependencies = append(out.Dependencies, wire.Dependency{Name: d.Name, State: state, Warning: d.Warning, Reason: reason})
 	}
 	r.last, r.cause, r.until = out, errors.Join(causes...), now.Add(readyFor)
 	return r.last, r.cause

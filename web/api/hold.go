@@ -8,32 +8,27 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/liveness"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/web"
 )
 
-// holdLine is one line of the answer: the first says held, the last why it ends.
-type holdLine struct {
-	Held   bool   `json:"held"`
-	TaskID string `json:"task_id,omitempty"`
-	Why    string `json:"why,omitempty"` // task_closed, or reconnect: the broker is about to end
-}
-
 const (
-	taskClosed   = "task_closed"
 	defaultGrace = 10 // seconds
 	holdRound    = time.Second
-	// holdBeat is how often the connection shows signs of life, so that a peer that
-	// vanished without a word is noticed by what the network makes of them.
+	// holdBeat is the interval of empty lines in seconds, so that the network
+	// reports a peer that disappeared.
 	holdBeat = 10
-	// holdWrite bounds one line: a sandbox that reads nothing for so long is gone.
+	// holdWrite limits the write of one line. A sandbox that reads nothing for
+	// this time counts as exited.
 	holdWrite = 15 * time.Second
 )
 
-// hold is POST /oauth2/hold: it keeps a connection of a sandbox open until its task ends. When it breaks, the
-// sandbox is taken for gone.
+// hold serves POST /oauth2/hold: the control connection of a sandbox, which
+// stays open until the task ends. When the connection breaks, ebb treats the
+// sandbox as exited.
 func (a *API) hold(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -45,15 +40,15 @@ func (a *API) hold(c echo.Context) error {
 	}
 	grace := defaultGrace
 	if f.has(pGrace) {
-		if grace, err = strconv.Atoi(f.get(pGrace)); err != nil || grace > int(broker.MaxGrace/time.Second) {
-			return malformed("grace_seconds is a number, 0 to 60.")
+		if grace, err = strconv.Atoi(f.get(pGrace)); err != nil || grace > int(liveness.MaxGrace/time.Second) {
+			return malformed("grace_seconds must be a whole number from 0 to 60.")
 		}
 	}
 	ctx := c.Request().Context()
 	h, err := a.b.Hold(ctx, s, p, time.Duration(grace)*time.Second)
 	if errors.Is(err, broker.ErrTaskClosed) {
-		// It ended before the sandbox was here, or was back. That is what the sandbox
-		// waits for, and no fault of its own.
+		// The task ended before the sandbox connected or reconnected. The
+		// sandbox waits for the end of its task, so the response is a success.
 		return over(c)
 	}
 	if err != nil {
@@ -76,29 +71,29 @@ func open(w *echo.Response) {
 
 func over(c echo.Context) error {
 	open(c.Response())
-	return json.NewEncoder(c.Response()).Encode(holdLine{Why: taskClosed})
+	return json.NewEncoder(c.Response()).Encode(wire.HoldLine{Why: wire.HoldTaskClosed})
 }
 
-// holding writes until the connection or the task ends, and says whether that was in
-// good order.
-func (a *API) holding(c echo.Context, h *broker.Hold) bool {
+// holding writes lines until the connection or the task ends. It reports
+// whether the connection ended in order, and not by an error.
+func (a *API) holding(c echo.Context, h *liveness.Hold) bool {
 	w, ctx := c.Response(), c.Request().Context()
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Time{}) // not every writer has deadlines
+	_ = rc.SetReadDeadline(time.Time{}) // a writer without deadlines, as in tests, returns an error
 	say := func(line []byte) bool {
 		_ = rc.SetWriteDeadline(time.Now().Add(holdWrite))
 		_, err := w.Write(append(line, '\n'))
 		return err == nil && rc.Flush() == nil
 	}
 	last := func(why string) bool {
-		line, err := json.Marshal(holdLine{TaskID: h.TaskID(), Why: why})
+		line, err := json.Marshal(wire.HoldLine{TaskID: h.TaskID(), Why: why})
 		if err == nil {
 			say(line)
 		}
 		return true
 	}
 	open(w)
-	first, err := json.Marshal(holdLine{Held: true, TaskID: h.TaskID()})
+	first, err := json.Marshal(wire.HoldLine{Held: true, TaskID: h.TaskID()})
 	if err != nil || !say(first) {
 		return false
 	}
@@ -108,13 +103,13 @@ func (a *API) holding(c echo.Context, h *broker.Hold) bool {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), web.ErrStopping) {
-				return last("reconnect")
+				return last(wire.HoldReconnect)
 			}
 			return false
 		case <-t.C:
 		}
 		if h.Over() {
-			return last(taskClosed)
+			return last(wire.HoldTaskClosed)
 		}
 		h.Renew(ctx)
 		if n%holdBeat == 0 && !say(nil) {

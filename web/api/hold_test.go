@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A grace that is no number from 0 to 60 is refused, also one that would be in the
-// range if its seconds were counted in 64 bits of nanoseconds.
+// A grace period other than a number from 0 to 60 is refused, also one that
+// would be in range after an overflow of nanoseconds.
 func TestHoldRefusesAGrace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

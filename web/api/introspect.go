@@ -1,16 +1,15 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// introspect is POST /oauth2/introspect (RFC 7662).
+// introspect serves POST /oauth2/introspect (RFC 7662).
 func (a *API) introspect(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -31,9 +30,9 @@ func (a *API) introspect(c echo.Context) error {
 	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, introspected(in))
 }
 
-// introspected splices active and token_type into the claims, which are one
-// JSON object of our own making. An inactive answer has one member
-// (RFC 7662 section 2.2).
+// introspected adds active and token_type to the claims, which are a JSON
+// object made by ebb. An inactive response has one member (RFC 7662 section
+// 2.2).
 func introspected(in broker.Introspection) []byte {
 	if !in.Active || len(in.Claims) < 2 {
 		return []byte(`{"active":false}`)
@@ -47,8 +46,8 @@ func introspected(in broker.Introspection) []byte {
 	return append(b, in.Claims[1:]...)
 }
 
-// caller is the principal that introspects or revokes: by private_key_jwt, or by
-// an access token for this API.
+// caller authenticates the principal that introspects or revokes: by
+// private_key_jwt, or by an access token for this API.
 func (a *API) caller(c echo.Context, f *form) (broker.Principal, error) {
 	if !a.hasToken(c) {
 		cl, err := a.authenticateClient(c, f)
@@ -58,7 +57,7 @@ func (a *API) caller(c echo.Context, f *form) (broker.Principal, error) {
 		if cl.assertion == "" {
 			return broker.Principal{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt) or an access token.", nil)
 		}
-		return a.byAssertion(c.Request().Context(), c, cl)
+		return a.byAssertion(c, cl)
 	}
 	if f.has(pClientAssertion) || f.has(pClientSecret) {
 		return broker.Principal{}, malformed("Use exactly one method of client authentication.")
@@ -66,14 +65,21 @@ func (a *API) caller(c echo.Context, f *form) (broker.Principal, error) {
 	return a.authenticate(c)
 }
 
-func (a *API) byAssertion(ctx context.Context, c echo.Context, cl client) (broker.Principal, error) {
-	who, err := a.b.AuthenticateAssertion(ctx, cl.assertion, cl.id)
+// byAssertion authenticates a principal by its assertion. A DPoP proof is
+// optional; with one, the principal does not have to wait after a restart of
+// ebb.
+func (a *API) byAssertion(c echo.Context, cl client) (broker.Principal, error) {
+	p, err := a.possession(c, "")
+	if err != nil {
+		return broker.Principal{}, err
+	}
+	who, err := a.b.AuthenticateAssertion(c.Request().Context(), cl.assertion, cl.id, p)
 	web.EventOf(c).Actor = who.ID
 	return who, err
 }
 
-// hasToken reports an Authorization header with an access token; every other
-// header is for the usual client authentication to refuse.
+// hasToken reports whether the Authorization header contains an access token.
+// Other schemes are left to authenticateClient, which refuses them.
 func (a *API) hasToken(c echo.Context) bool {
 	auth, err := parseAuthorization(c.Request().Header["Authorization"])
 	return err != nil || auth.scheme == schemeDPoP || auth.scheme == schemeBearer

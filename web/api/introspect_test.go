@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func TestRFC_A68_Unauthenticated(t *testing.T) {

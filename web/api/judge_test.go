@@ -13,38 +13,34 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// TestNodeJudge lets openid-client, oauth4webapi and jose hold the conversations
-// of testdata/judge/judge.mjs with a server over TLS, with and without nonces.
-// EBB_TEST_NODE_JUDGE is a directory in which its package.json was installed.
+// TestNodeJudge tests a server over TLS with openid-client, oauth4webapi and
+// jose (testdata/judge/judge.mjs): with and without nonces, and just after a
+// restart. EBB_TEST_NODE_JUDGE is a directory in which its package.json is
+// installed.
 func TestNodeJudge(t *testing.T) {
 	t.Parallel()
 	dir := counterpart.Need(t, "EBB_TEST_NODE_JUDGE")
-	for name, nonces := range map[string]bool{"plain": false, "nonces": true} {
+	for name, mode := range map[string]struct{ nonces, restarted bool }{"plain": {}, "nonces": {nonces: true}, "restarted": {restarted: true}, "nonces, restarted": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runJudge(t, dir, nonces)
+			runJudge(t, dir, mode.nonces, mode.restarted)
 		})
 	}
 }
 
-func runJudge(t *testing.T, dir string, nonces bool) {
+func runJudge(t *testing.T, dir string, nonces, restarted bool) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	issuer := "https://" + ln.Addr().String()
-	r := newRig(t, options{mcp: true, loose: true, broker: brokertest.Config{Issuer: issuer, RealTime: true, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}}})
-	srv := httptest.NewUnstartedServer(r.mux)
-	_ = srv.Listener.Close()
-	srv.Listener = ln
-	srv.StartTLS()
-	defer srv.Close()
+	r := newRig(t, options{loose: true, broker: brokertest.Config{Issuer: issuer, RealTime: true, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}}})
 	task, ticket, err := r.env.Broker.OpenTask(t.Context(), r.env.Principals[brokertest.Runner], withTicket())
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +50,14 @@ func runJudge(t *testing.T, dir string, nonces bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if restarted {
+		r = r.restarted(t)
+	}
+	srv := httptest.NewUnstartedServer(r.mux)
+	_ = srv.Listener.Close()
+	srv.Listener = ln
+	srv.StartTLS()
+	defer srv.Close()
 	sandbox := en.Task.Sandbox.ID
 	keys := map[string]string{sandbox: pkcs8(t, key)}
 	for _, who := range []string{brokertest.Approver, brokertest.Operator, brokertest.Server} {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func (r *rig) keySet(t testing.TB) jose.KeySet {
@@ -58,8 +58,8 @@ func TestRFC_A59_A60_A61_A62_AccessToken(t *testing.T) {
 	}
 }
 
-// A59, A61, A66, A105, A106, H10, H16: whatever is wrong with a token at /v1, it
-// is invalid_token, and no kind of token passes for another.
+// A59, A61, A66, A105, A106, H10, H16: every invalid token at /v1 is
+// invalid_token, and no kind of token passes for another.
 func TestRFC_A66_A105_A106_H16_TokensAtV1(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -77,7 +77,8 @@ func TestRFC_A66_A105_A106_H16_TokensAtV1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Signed with the broker's own key: only the checks after the signature are left.
+	// Signed with the broker's own key, so that only the checks after the
+	// signature remain.
 	signed := func(h, c map[string]any) string {
 		hh, cc := maps.Clone(head), maps.Clone(body)
 		maps.Copy(hh, h)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web"
 )
 
 func TestDocumentIsValid(t *testing.T) {
@@ -35,10 +35,10 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// The table of routes and the document are one.
+// The routes and the API document agree.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, options{mcp: true})
+	r := newRig(t, options{})
 	params := regexp.MustCompile(`:([a-z_]+)`)
 	var routes, documented []string
 	for _, route := range r.mux.Routes() {
@@ -56,7 +56,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 }
 
-// Every closed set of the document is the one of the code.
+// Every enumeration of the document equals that of the code.
 func TestDocumentedSets(t *testing.T) {
 	t.Parallel()
 	doc := document(t)
@@ -82,7 +82,7 @@ func TestDocumentedSets(t *testing.T) {
 		"LeaseState":   {string(broker.LeaseIntent), string(broker.LeaseLive), string(broker.LeaseRevoking), string(broker.LeaseRevoked), string(broker.LeaseExpired), string(broker.LeaseUnconfirmed)},
 		"Proof":        {string(broker.ProofProbed), string(broker.ProofConfirmed), string(broker.ProofBound), string(broker.ProofExpired), string(broker.ProofNever), string(broker.ProofForced), string(broker.ProofNone)},
 		"DenyCode":     {string(broker.TooBroad), string(broker.WrongResource), string(broker.NotNeeded), string(broker.UseExisting), string(broker.AskOwner), string(broker.NoAnswer), string(broker.ByPolicy), string(broker.Suspicious), string(broker.AskedEnough), string(broker.TaskHeld)},
-		"Cause":        {string(broker.CauseCompleted), string(broker.CauseStopped), string(broker.CauseDeadline), string(broker.CauseHeartbeat), string(broker.CauseExited), string(broker.CauseLapsed), string(broker.CauseSuspicious), string(broker.CauseParent), string(broker.CauseExpired), string(broker.CauseDenials), string(broker.CauseAsks)},
+		"Cause":        {string(broker.CauseCompleted), string(broker.CauseStopped), string(broker.CauseDeadline), string(broker.CauseHeartbeat), string(broker.CauseExited), string(broker.CauseMissedAttestation), string(broker.CauseSuspicious), string(broker.CauseParent), string(broker.CauseExpired), string(broker.CauseDenials), string(broker.CauseAsks)},
 	} {
 		if got := enum(schema); !slices.Equal(got, want) {
 			t.Errorf("%s: documented %v, code has %v", schema, got, want)
@@ -90,7 +90,7 @@ func TestDocumentedSets(t *testing.T) {
 	}
 }
 
-// The comparison with live answers is no formality.
+// The comparison with real responses does find differences.
 func TestComparisonFindsDifferences(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -113,7 +113,7 @@ func TestComparisonFindsDifferences(t *testing.T) {
 	}
 }
 
-// recorder notes that a test would have failed.
+// recorder records that a test would have failed.
 type recorder struct {
 	testing.TB
 	failed bool
@@ -134,7 +134,7 @@ func TestServedDocument(t *testing.T) {
 	}
 }
 
-// Probes and metrics need nobody's credentials and name no internals.
+// Probes and metrics need no credentials and reveal no internals.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -142,7 +142,7 @@ func TestProbes(t *testing.T) {
 		t.Errorf("livez: %d %s", a.status, a.body)
 	}
 	a := r.do(t, r.request("GET", "/readyz", nil))
-	if a.status != 200 || a.text("status") != "ready" || !strings.Contains(a.body, `{"name":"ledger","state":"up"}`) || !strings.Contains(a.body, `{"name":"journal","state":"up"}`) {
+	if a.status != 200 || a.text("status") != "ready" || !strings.Contains(a.body, `{"name":"live_store","state":"up"}`) || !strings.Contains(a.body, `{"name":"database","state":"up"}`) {
 		t.Errorf("readyz: %d %s", a.status, a.body)
 	}
 	r.sandbox(t).access(t, canRead)

@@ -2,35 +2,15 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// ownCredential is what a sandbox is told of a credential that it was given: nothing
-// of why, and of nobody else.
-type ownCredential struct {
-	LeaseID   string            `json:"lease_id"`
-	Scope     scopes.Set        `json:"scope"`
-	Resource  string            `json:"resource,omitempty"`
-	Tool      string            `json:"tool,omitempty"`
-	State     broker.LeaseState `json:"state"`
-	Class     provider.Class    `json:"revocability"`
-	IssuedAt  time.Time         `json:"issued_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
-	RevokedAt time.Time         `json:"revoked_at,omitzero"`
-}
-
-type ownCredentials struct {
-	Items []ownCredential `json:"items"`
-}
-
-// own is POST /oauth2/credentials: a sandbox sees what it was given for its task.
+// own serves POST /oauth2/credentials: a sandbox lists the credentials of its
+// task.
 func (a *API) own(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -44,13 +24,12 @@ func (a *API) own(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := ownCredentials{Items: make([]ownCredential, len(ls))}
+	if len(ls) > 0 {
+		web.EventOf(c).TaskID = ls[0].TaskID
+	}
+	out := wire.List[wire.OwnCredential]{Items: make([]wire.OwnCredential, len(ls))}
 	for i, l := range ls {
-		web.EventOf(c).TaskID = l.TaskID
-		out.Items[i] = ownCredential{
-			LeaseID: l.ID, Scope: l.Scopes, Resource: l.Resource, Tool: l.Tool, State: l.State, Class: l.Class,
-			IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, RevokedAt: l.RevokedAt,
-		}
+		out.Items[i] = wireOwnCredential(l)
 	}
 	web.NoStore(c.Response().Header())
 	return web.WriteJSON(c, http.StatusOK, out)

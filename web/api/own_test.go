@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// owned lists what b was given, as an assertion of its key does.
+// owned lists the credentials of b, with a client assertion.
 func (b *box) owned(t testing.TB) *answer {
 	t.Helper()
 	return b.r.post(t, "/oauth2/credentials", with(url.Values{}, b.assertion(t)...), b.prove(t))
@@ -25,8 +25,7 @@ func names(a *answer) (out []string) {
 	return out
 }
 
-// A sandbox sees its own credentials by name and nobody else's, and ends by name its
-// own and nobody else's.
+// A sandbox lists and revokes its own credentials by id, and none of others.
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -59,7 +58,7 @@ func TestOwnCredentials(t *testing.T) {
 	}
 }
 
-// Who is no sandbox, or is one that is over, is shown nothing.
+// Callers without a sandbox, or with a closed task, get nothing.
 func TestOwnCredentialsStrangers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

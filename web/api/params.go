@@ -1,6 +1,6 @@
 package api
 
-// param is a form parameter that some endpoint of /oauth2 knows.
+// param is a form parameter of an endpoint of /oauth2.
 type param uint8
 
 const (
@@ -41,7 +41,8 @@ const (
 	numParams
 )
 
-// String is the name on the wire. known is its inverse; a test compares both.
+// String returns the name of the parameter. known is its inverse; a test
+// compares both.
 func (p param) String() string {
 	return [numParams]string{"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
 		"requested_token_type", "scope", "authorization_details", "client_id", "client_secret", "client_assertion",
@@ -50,7 +51,7 @@ func (p param) String() string {
 		"binding_message", "resource", "audience"}[p]
 }
 
-// known is the inverse of String; numParams for a name nobody knows.
+// known returns the parameter with a name, or numParams for an unknown name.
 func known(name string) param {
 	switch name {
 	case "grant_type":

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// A82: a client that sends the first request twice makes one request for people.
+// A82: a client that sends the first request twice creates one approval
+// request.
 func TestRFC_A82_Idempotent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -44,15 +45,24 @@ func TestRFC_A83_A84_H53_Polling(t *testing.T) {
 	}
 	code, interval := a.text("deferral_code"), a.number("interval")
 	b.poll(t, code).want(t, "the first poll", 400, "authorization_pending")
-	for i := range 3 {
-		slow := b.poll(t, code)
-		slow.want(t, "A84 too fast", 400, "slow_down")
-		if want := interval + 5*float64(i+1); slow.number("interval") != want {
-			t.Errorf("A84 interval %v, want %v", slow.number("interval"), want)
+	for i := range 15 {
+		want := min(interval+5*float64(i+1), 60) // the longest interval after any number of early polls
+		var wg sync.WaitGroup
+		for range 10 { // at once, and so once
+			wg.Go(func() {
+				slow := b.poll(t, code)
+				slow.want(t, "A84 too fast", 400, "slow_down")
+				if slow.number("interval") != want {
+					t.Errorf("A84 interval %v, want %v", slow.number("interval"), want)
+				}
+			})
+		}
+		wg.Wait()
+		r.env.Clock.Add(minute)
+		if a := b.poll(t, code); a.text("error") != "authorization_pending" || a.number("interval") != want {
+			t.Errorf("after waiting: %s, want interval %v", a.body, want)
 		}
 	}
-	r.env.Clock.Add(minute)
-	b.poll(t, code).want(t, "after waiting", 400, "authorization_pending")
 }
 
 func TestRFC_A85_H51_Terminal(t *testing.T) {
@@ -107,7 +117,8 @@ func TestRFC_A86_H51_ForeignCode(t *testing.T) {
 	b.poll(t, code).want(t, "A87 twice", 400, "invalid_grant")
 }
 
-// Nothing of the first request may come with a poll: what was approved is minted.
+// A poll must not repeat parameters of the first request: the approved request
+// is minted.
 func TestPollRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -191,7 +202,7 @@ func TestRFC_A89_H54_WhatWasShownIsMinted(t *testing.T) {
 		t.Fatalf("narrower: %d %s", a.status, a.body)
 	}
 	r.v1(t, brokertest.Second, http.MethodPost, path, map[string]any{"digest": digest}).problem(t, "twice", 409, "conflict")
-	r.env.Clock.Add(20 * time.Second) // the approved minute has begun
+	r.env.Clock.Add(20 * time.Second) // the approved lifetime has begun
 	got := b.poll(t, code)
 	if got.status != 200 || got.text("scope") != "orders:eu/43:write" || got.number("expires_in") > 40 {
 		t.Errorf("minted: %d %s", got.status, got.body)
@@ -231,54 +242,8 @@ func TestWithdraw(t *testing.T) {
 	b.poll(t, code).want(t, "afterwards", 400, "invalid_grant")
 }
 
-func (b *box) backchannel(t testing.TB, more ...string) *answer {
-	t.Helper()
-	f := with(url.Values{"scope": {"openid " + mustAsk}, "login_hint": {"ann"}, "binding_message": {"AMBER-42"}}, b.assertion(t)...)
-	return b.r.post(t, "/oauth2/bc-authorize", with(f, more...), b.prove(t))
-}
-
-func TestCIBA(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, options{})
-	b := r.sandbox(t)
-	a := b.backchannel(t)
-	if a.status != 200 || a.number("expires_in") <= 0 || a.number("interval") <= 0 || a.header.Get("Cache-Control") != "no-store" {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
-	if p := r.pendingRequest(t); p["scope"] != mustAsk || p["reason"] != "AMBER-42" {
-		t.Errorf("the approver sees %v", p)
-	}
-	poll := func() *answer {
-		return r.post(t, tokenURL, with(url.Values{"grant_type": {grantCIBA}, "auth_req_id": {a.text("auth_req_id")}}, b.assertion(t)...), b.prove(t))
-	}
-	poll().want(t, "waiting", 400, "authorization_pending")
-	poll().want(t, "too fast", 400, "slow_down")
-	r.approve(t, nil)
-	r.env.Clock.Add(minute)
-	if got := poll(); got.status != 200 || got.text("scope") != mustAsk {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	r.env.Clock.Add(minute)
-	poll().want(t, "twice", 400, "invalid_grant")
-}
-
-func TestCIBARefusals(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, options{})
-	b := r.sandbox(t)
-	b.backchannel(t, "login_hint", "-").want(t, "no hint", 400, "invalid_request")
-	b.backchannel(t, "id_token_hint", "x").want(t, "two hints", 400, "invalid_request")
-	b.backchannel(t, "client_assertion", "-", "client_assertion_type", "-").want(t, "no client", 401, "invalid_client")
-	b.backchannel(t, "scope", "openid").want(t, "no scope", 400, "invalid_scope")
-	b.backchannel(t, "scope", "openid "+canRead).want(t, "nothing to ask for", 400, "invalid_request")
-	live := r.v1(t, brokertest.Auditor, http.MethodGet, "/v1/leases?state=live", nil)
-	if items, _ := live.json["items"].([]any); len(items) != 0 {
-		t.Errorf("a token that nobody got stays alive: %s", live.body)
-	}
-}
-
-// TestHighRiskIsNotApprovedHere: the API takes no approval of high risk, with or without the typed
-// name, as asked or narrower, and names the proofs that it lacks.
+// TestHighRiskIsNotApprovedHere: the API accepts no approval at high risk, with
+// or without the typed name, whole or narrowed, and lists the missing proofs.
 func TestHighRiskIsNotApprovedHere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -2,6 +2,12 @@ package api_test
 
 import (
 	"crypto/rand"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
 	"maps"
 	"net/http"
 	"net/url"
@@ -10,18 +16,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/oidc"
-	"ebb/broker"
-	"ebb/broker/brokertest"
 )
 
 // clientEBB is ebb's client id at the identity provider, as docs/operations.md configures it.
 const clientEBB = "ebb"
 
-// persons is a server on which eva is an approver by her ID token of an issuer, and zoe a viewer.
+// persons is a server on which eva is an approver by an ID token of an issuer,
+// and zoe a viewer.
 type persons struct {
 	*rig
 	issuer *attesttest.Issuer
@@ -47,7 +48,7 @@ func newPersons(t *testing.T, acr ...string) persons {
 			Match:     &broker.Match{Attestor: "sso", Selectors: map[string]string{"sub": name}},
 		})
 	}
-	if r.env.Broker, err = broker.New(t.Context(), cfg); err != nil {
+	if r.env.Broker, err = core.New(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	r.env.Registry = prometheus.NewRegistry()
@@ -55,7 +56,7 @@ func newPersons(t *testing.T, acr ...string) persons {
 	return persons{r, issuer, start}
 }
 
-// claims are those of a good ID token of eva, changed by more.
+// claims returns the claims of a valid ID token of eva, changed by more.
 func (p persons) claims(more attesttest.Claims) attesttest.Claims {
 	c := attesttest.Claims{"sub": "eva", "aud": clientEBB, "auth_time": p.start.Add(-time.Minute).Unix()}
 	maps.Copy(c, more)
@@ -68,8 +69,9 @@ func (p persons) exchange(t *testing.T, token string, more ...string) *answer {
 	return p.post(t, tokenURL, f, header("DPoP", p.proof(t, brokertest.NewKey(t), http.MethodPost, tokenURL, "")))
 }
 
-// TestTokensOfOtherKindsMakeNoPerson: a token that the identity provider signed for ebb's audience,
-// and that is no ID token of a sign-in at ebb's client, gives no role.
+// TestTokensOfOtherKindsMakeNoPerson: a token that the identity provider signed
+// for ebb's audience, but that is not an ID token of a sign-in at ebb's client,
+// gives no role.
 func TestTokensOfOtherKindsMakeNoPerson(t *testing.T) {
 	t.Parallel()
 	p := newPersons(t)
@@ -112,11 +114,12 @@ func TestTokensOfOtherKindsMakeNoPerson(t *testing.T) {
 	}
 }
 
-// rawNull is the JSON null, which a nil claim is not.
+// rawNull is the JSON null; a nil claim is omitted instead.
 var rawNull = (*string)(nil)
 
-// TestIDTokensOfProviders: what Keycloak, Dex, Entra ID, Google and Okta put into an ID token is
-// accepted. Where the issuer does not say when the person signed in, it makes no approver.
+// TestIDTokensOfProviders: the ID tokens of Keycloak, Dex, Entra ID, Google and
+// Okta are accepted. If the issuer does not send the time of the sign-in, the
+// person does not get the role approver.
 func TestIDTokensOfProviders(t *testing.T) {
 	t.Parallel()
 	p := newPersons(t)
@@ -147,8 +150,9 @@ func TestIDTokensOfProviders(t *testing.T) {
 	}
 }
 
-// TestApproverProvesPresence: a token with the role approver takes what the console asks for: a
-// sign-in of the last ten minutes, with an acr of the configuration, and it lives no longer than that.
+// TestApproverProvesPresence: a token with the role approver needs the same
+// proof as the console: a sign-in within the last 10 minutes with a configured
+// acr. The token expires with that proof.
 func TestApproverProvesPresence(t *testing.T) {
 	t.Parallel()
 	p := newPersons(t, "phr", "phrh")

@@ -7,66 +7,78 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest"
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// possession proves the caller's key once per request: a DPoP proof for this
-// very method and URL, or the key of the client certificate. The zero Possession
-// means that neither was sent. accessToken is the token the proof must name, ""
-// at /oauth2.
+// clientAuth authenticates callers: by a DPoP proof, a client certificate, an assertion or evidence.
+type clientAuth struct {
+	clock   func() time.Time
+	b       *core.Broker
+	methods []attest.ClientMethod
+	mux     *web.Mux
+	origin  string
+	proofs  *jose.Headers
+
+	discovery *discovery
+}
+
+// possession verifies the caller's key, once per request: a DPoP proof for this
+// method and URL, or the key of the client certificate. The zero Possession
+// means that the request had neither. accessToken is the token that the proof
+// must name; "" at /oauth2.
 //
-// Replay is the broker's to refuse, in the store that all replicas share.
-func (a *API) possession(c echo.Context, accessToken string) (broker.Possession, error) {
+// The broker detects replays, in the store that all replicas share.
+func (ca *clientAuth) possession(c echo.Context, accessToken string) (broker.Possession, error) {
 	r := c.Request()
-	p, err := a.certificate(r)
+	p, err := ca.certificate(r)
 	if err != nil {
 		return broker.Possession{}, err
 	}
-	a.offerNonce(c)
+	ca.offerNonce(c)
 	header := r.Header["Dpop"]
 	if len(header) == 0 {
 		return p, nil
 	}
-	now := a.cfg.Now()
-	opts := dpop.Options{Algs: a.b.DPoPAlgs(), Headers: a.proofs}
-	if n := a.b.Nonces(); n != nil {
-		opts.Nonce = n.Check
-	}
-	proof, err := dpop.Check(header, dpop.Request{Method: r.Method, URL: a.origin + r.URL.EscapedPath(), AccessToken: accessToken, Now: now}, opts)
+	now := ca.clock()
+	opts := dpop.Options{Algs: ca.b.DPoPAlgs(), Headers: ca.proofs, Nonce: ca.b.NonceCheck()}
+	proof, err := dpop.Check(header, dpop.Request{Method: r.Method, URL: ca.origin + r.URL.EscapedPath(), AccessToken: accessToken, Now: now}, opts)
 	if err != nil {
 		return broker.Possession{}, proofError(err)
 	}
 	p.Proof = &proof
 	p.Key.JKT, p.Key.Public = proof.JKT, proof.Public
-	return p, nil
+	return p, ca.b.CheckNonce(p)
 }
 
-// certificate is what the client certificate proves: TLS made the client sign
-// with its key (RFC 8705 section 2). Evidence that names a key may name that one.
-// Who issued it does not matter here: what is bound to it is bound to its key.
-func (a *API) certificate(r *http.Request) (broker.Possession, error) {
-	chain, err := a.mux.Proxies().ClientChain(r)
+// certificate returns the key of the client certificate. TLS made the client
+// sign with that key (RFC 8705 section 2). Evidence that names a key may name
+// this one. The issuer of the certificate does not matter: tokens are bound to
+// the key.
+func (ca *clientAuth) certificate(r *http.Request) (broker.Possession, error) {
+	chain, err := ca.mux.Proxies().ClientChain(r)
 	if err != nil {
-		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate was not passed on in a usable form.", err)
+		return broker.Possession{}, broker.E(broker.Invalid, "The proxy forwarded the client certificate in a form that ebb cannot parse.", err)
 	}
-	from := a.from(r)
+	from := ca.from(r)
 	if len(chain) == 0 {
 		return broker.Possession{From: from}, nil
 	}
 	cert, err := x509.ParseCertificate(chain[0])
 	if err != nil {
-		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate does not parse.", err)
+		return broker.Possession{}, broker.E(broker.Invalid, "The client certificate cannot be parsed.", err)
 	}
 	jkt, err := jose.Thumbprint(cert.PublicKey)
 	if _, is := cert.PublicKey.(ed25519.PublicKey); is && err != nil {
-		return broker.Possession{}, broker.E(broker.Invalid, "The Ed25519 key of the client certificate is not canonical or has a small order: anybody can sign for it. Use a newly generated key.", err)
+		return broker.Possession{}, broker.E(broker.Invalid, "The Ed25519 key of the client certificate is not canonical or has a small order: signatures by it can be forged. Use a newly generated key.", err)
 	}
 	p := broker.Possession{X5T: web.X5T(chain[0]), From: from}
 	p.Key.X5T = p.X5T
@@ -76,11 +88,11 @@ func (a *API) certificate(r *http.Request) (broker.Possession, error) {
 	return p, nil
 }
 
-// offerNonce sends a fresh nonce with every answer of an endpoint that takes
-// proofs, good or bad, exactly once (RFC 9449 section 8.2).
-func (a *API) offerNonce(c echo.Context) {
-	if n := a.b.Nonces(); n != nil {
-		c.Response().Header().Set("DPoP-Nonce", n.Issue(a.cfg.Now()))
+// offerNonce adds a new nonce to every response of an endpoint that takes
+// proofs, including errors, exactly once (RFC 9449 section 8.2).
+func (ca *clientAuth) offerNonce(c echo.Context) {
+	if n := ca.b.Nonce(ca.clock()); n != "" {
+		c.Response().Header().Set("DPoP-Nonce", n)
 	}
 }
 
@@ -102,22 +114,22 @@ func upperFirst(s string) string {
 	return string(s[0]-'a'+'A') + s[1:]
 }
 
-// channel is what the listener saw of the connection, for attestors. Headers of a
-// proxy that are no certificates were refused with the proof of the key.
-func (a *API) channel(r *http.Request) attest.Channel {
+// channel describes the connection for attestors. An unusable certificate
+// header of a proxy was refused before, by possession.
+func (ca *clientAuth) channel(r *http.Request) attest.Channel {
 	ch := attest.Channel{RemoteAddr: r.RemoteAddr, TLS: r.TLS != nil, Peer: web.Peer(r.Context())}
-	ch.PeerCertificates, _ = a.mux.Proxies().ClientChain(r)
+	ch.PeerCertificates, _ = ca.mux.Proxies().ClientChain(r)
 	return ch
 }
 
-// from is where a request comes from, to share out what there is for all: the user of
-// a local process; else the address, of IPv6 the network of it, since whoever has one
-// of those has 2^64 addresses.
-func (a *API) from(r *http.Request) string {
+// from returns the origin of a request, by which rate limits are shared: the
+// user of a local process, or else the IP address. For IPv6 it is the /64
+// network, because one client usually has 2^64 addresses.
+func (ca *clientAuth) from(r *http.Request) string {
 	if p := web.Peer(r.Context()); p != nil {
 		return "uid " + strconv.FormatUint(uint64(p.UID), 10)
 	}
-	ip := a.mux.Proxies().ClientIP(r)
+	ip := ca.mux.Proxies().ClientIP(r)
 	addr, err := netip.ParseAddr(ip)
 	if err != nil || addr.Is4() {
 		return ip

@@ -12,12 +12,12 @@ import (
 	"strconv"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// sharer is an API that can say where requests come from.
-func sharer(t *testing.T, trusted ...string) *API {
+// sharer is an API that computes the origin of requests.
+func sharer(t *testing.T, trusted ...string) *clientAuth {
 	t.Helper()
 	proxies, err := web.ParseProxies(trusted)
 	if err != nil {
@@ -27,11 +27,11 @@ func sharer(t *testing.T, trusted ...string) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &API{mux: m}
+	return &clientAuth{mux: m}
 }
 
-// What there is for all is shared out by who could not easily be many: an address, and
-// of IPv6 the network that one gets as a whole.
+// Shared limits are divided by origin, which one client cannot easily multiply:
+// the address, or for IPv6 the /64 network.
 func TestFrom(t *testing.T) {
 	t.Parallel()
 	a := sharer(t, "10.0.0.0/8")
@@ -62,13 +62,14 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A local process is its user, whatever it writes into headers and however many it is.
+// A local process is identified by its user, whatever its headers and number of
+// processes.
 func TestFromSocket(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		counterpart.Missing(t, "peer-pidfd", "only Linux says which process connects")
 	}
-	dir, err := os.MkdirTemp("", "ebb") // a unix socket's path is short
+	dir, err := os.MkdirTemp("", "ebb") // the path of a Unix socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The end of a task waits for third parties when it is asked to, and only then.
+// Completing a task waits for third parties only on request.
 func TestEndWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -34,7 +34,8 @@ func TestEndWait(t *testing.T) {
 	}
 }
 
-// RFC 7240 section 2: the first of a name counts, and a malformed or unknown one is ignored.
+// RFC 7240 section 2: the first preference of a name counts, and a malformed or
+// unknown one is ignored.
 func TestPreferredWait(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]int{

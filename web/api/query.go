@@ -8,11 +8,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// query reads a query string strictly: what nobody asked for, what comes twice
-// and what has no value is an error, found when the reader is done.
+// query reads a query string strictly. An unknown parameter, a repeated
+// parameter, or one without a value is an error, which done reports.
 type query struct {
 	values url.Values
 	err    error
@@ -51,7 +51,7 @@ func (q *query) text(name string) string {
 func (q *query) oneOf(name string, allowed ...string) string {
 	v := q.text(name)
 	if v != "" && !slices.Contains(allowed, v) {
-		q.fail(name, "is none of the known values")
+		q.fail(name, "is not one of the accepted values")
 		return ""
 	}
 	return v
@@ -94,29 +94,12 @@ func (q *query) page() broker.Page {
 	}
 }
 
-// done reports the first error, or a parameter that nobody read. Unknown names
-// are not repeated: one of them may be a token in the wrong place.
+// done reports the first error, or that there is an unknown parameter. The
+// error does not repeat the parameter's name, because it may be a token pasted
+// in the wrong place.
 func (q *query) done() error {
 	if q.err == nil && len(q.values) > 0 {
 		q.err = malformed("The query string has an unknown parameter.")
 	}
 	return q.err
-}
-
-// page is one page of a list.
-type page[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next,omitempty"` // ?after= of the next page; absent on the last
-}
-
-// paged makes a page; id is the cursor of an item.
-func paged[T any](items []T, limit int, id func(T) string) page[T] {
-	p := page[T]{Items: items}
-	if items == nil {
-		p.Items = []T{}
-	}
-	if len(items) >= limit && limit > 0 {
-		p.Next = id(items[len(items)-1])
-	}
-	return p
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker/brokertest"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web"
 )
 
 // list is a harmless call to /v1 with any headers.
@@ -217,8 +217,8 @@ func TestMutualTLSSandbox(t *testing.T) {
 	r.post(t, tokenURL, b.exchange(canRead), overTLS(clientCert(t, brokertest.NewKey(t)))).want(t, "another certificate", 400, "invalid_request")
 }
 
-// H29 for paths: a proof for one id is not one for another, and an escaped path
-// is not the plain one.
+// H29 for paths: a proof for one id is not valid for another, and an escaped
+// path differs from the unescaped one.
 func TestProofIsForThePath(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

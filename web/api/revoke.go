@@ -5,12 +5,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// revoke is POST /oauth2/revoke (RFC 7009). token_type_hint changes nothing:
-// what the token is, it says itself (section 2.1).
+// revoke serves POST /oauth2/revoke (RFC 7009). token_type_hint is ignored: the
+// token itself tells its type (section 2.1).
 func (a *API) revoke(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -27,10 +27,11 @@ func (a *API) revoke(c echo.Context) error {
 		return err
 	}
 	web.NoStore(c.Response().Header())
-	return c.NoContent(http.StatusOK) // 204 is not what RFC 7009 section 2.2 says, and clients refuse it
+	return c.NoContent(http.StatusOK) // RFC 7009 section 2.2 requires 200, and clients reject 204
 }
 
-// revoker is a sandbox (its assertion or its task token, and its key) or a principal.
+// revoker authenticates the caller: a sandbox (its assertion or its task token,
+// and its key) or a principal.
 func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
 	if a.hasToken(c) {
 		auth, err := parseAuthorization(c.Request().Header["Authorization"])
@@ -59,6 +60,6 @@ func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
 		s := a.assertedBy(c, cl)
 		return broker.Revoker{Subject: &s, Possession: p}, nil
 	}
-	who, err := a.byAssertion(c.Request().Context(), c, cl)
+	who, err := a.byAssertion(c, cl)
 	return broker.Revoker{Principal: &who}, err
 }

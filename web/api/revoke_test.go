@@ -3,10 +3,12 @@ package api_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func (b *box) revoke(t testing.TB, token string, more ...string) *answer {
@@ -75,14 +77,14 @@ func TestRFC_A79_Unauthenticated(t *testing.T) {
 	if !r.active(t, token) {
 		t.Error("it is gone all the same")
 	}
-	// RFC 7009 asks for no proof: an ordinary client gives back what is its own.
+	// RFC 7009 requires no proof: an ordinary client revokes its own token.
 	r.post(t, "/oauth2/revoke", with(f, b.assertion(t)...)).emptyOK(t, "an assertion alone")
 	if r.active(t, token) {
 		t.Error("an assertion alone revoked nothing")
 	}
 }
 
-// A sandbox that holds nothing but its task token and key can revoke too.
+// A sandbox with only its task token and key can revoke too.
 func TestRevokeWithTaskToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -135,7 +137,8 @@ func TestRFC_A80_Complete(t *testing.T) {
 	}
 }
 
-// A81, H58: whatever races with the end of a task, no token outlives it.
+// A81, H58: no token outlives its task, whatever races with the end of the
+// task.
 func TestRFC_A81_H58_Race(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -165,6 +168,113 @@ func TestRFC_A81_H58_Race(t *testing.T) {
 	for _, token := range tokens {
 		if r.active(t, token) {
 			t.Fatal("a token outlived its task")
+		}
+	}
+}
+
+// RFC 7009 section 2.1: a client may revoke the tokens issued to it. A
+// principal revokes its own tokens for the API, whatever its role, and no
+// others.
+func TestRevokeOwnAPIToken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	other := r.replica(t)
+	go func() { _ = other.env.Broker.Run(t.Context()) }()
+	foreign := r.apiToken(t, brokertest.Runner2)
+	for _, who := range []string{brokertest.Runner, brokertest.Approver, brokertest.Auditor, brokertest.Server, brokertest.Operator} {
+		key := r.env.Keys[who]
+		knows := func(at *rig, token string) bool {
+			a := at.v1With(t, token, key, http.MethodGet, "/v1/tasks", nil)
+			return a.status != 401
+		}
+		byAssertion := func(token string) *answer {
+			return r.post(t, "/oauth2/revoke", r.client(t, who, url.Values{"token": {token}}))
+		}
+		token := r.apiToken(t, who)
+		if !knows(r, token) || !knows(other, token) {
+			t.Fatalf("%s: a new token is refused", who)
+		}
+		byAssertion(token).emptyOK(t, who+" by its assertion")
+		if knows(r, token) {
+			t.Errorf("%s: what it gave back is good", who)
+		}
+		for knows(other, token) { // which follows the feed
+			time.Sleep(time.Millisecond)
+		}
+		byAssertion(token).emptyOK(t, who+" again")
+		byAssertion("x").emptyOK(t, who+": no token")
+		token = r.apiToken(t, who)
+		r.post(t, "/oauth2/revoke", url.Values{"token": {token}}, header("Authorization", "DPoP "+token),
+			header("DPoP", r.proof(t, key, http.MethodPost, "/oauth2/revoke", token))).emptyOK(t, who+" by the token itself")
+		if knows(r, token) {
+			t.Errorf("%s: what it gave back by itself is good", who)
+		}
+		if who != brokertest.Operator {
+			byAssertion(foreign).want(t, who+": the token of another principal", 400, "unauthorized_client")
+		}
+	}
+	if a := r.v1With(t, foreign, r.env.Keys[brokertest.Runner2], http.MethodGet, "/v1/tasks", nil); a.status != 200 {
+		t.Errorf("another principal's token is gone: %d %s", a.status, a.body)
+	}
+}
+
+// TestRevokeWithoutLiveStore: a credential revoked with the key that it was
+// issued to is refused by this ebb, although the LiveStore cannot tell whose
+// key that is.
+func TestRevokeWithoutLiveStore(t *testing.T) {
+	t.Parallel()
+	r, f := faultyRig(t)
+	b, thief := r.sandbox(t), r.sandbox(t)
+	first, second, third, foreign := b.ask(t, canRead), b.ask(t, canRead), b.ask(t, canRead), b.ask(t, canRead)
+	code := b.pend(t, mustAsk).text("deferral_code")
+	request := r.pendingRequest(t)["id"].(string)
+	f.liveStore.Store(true)
+	by := func(x *box, token string, more ...func(*http.Request)) *answer {
+		return r.post(t, "/oauth2/revoke", url.Values{"token": {token}}, append(more, header("Authorization", "DPoP "+x.token),
+			header("DPoP", r.proof(t, x.key, "POST", "/oauth2/revoke", x.token)))...)
+	}
+	for what, a := range map[string]*answer{
+		"by its assertion and key": b.revoke(t, first.text("access_token")), "by its task token": by(b, second.text("access_token")), "by its lease id": by(b, third.text("lease_id")),
+	} {
+		a.want(t, what, 503, "temporarily_unavailable")
+		if a.header.Get("Retry-After") == "" || !strings.Contains(a.text("error_description"), "Live store: pending. Database: done.") {
+			t.Errorf("%s: the answer does not say how far it has got: %s", what, a.body)
+		}
+	}
+	by(b, code).emptyOK(t, "its deferral code")
+	stolen := foreign.text("access_token")
+	by(thief, stolen).want(t, "by the key of another sandbox", 503, "temporarily_unavailable")
+	by(thief, foreign.text("lease_id")).want(t, "by another's lease id", 503, "temporarily_unavailable")
+	r.post(t, "/oauth2/revoke", with(url.Values{"token": {stolen}}, thief.assertion(t)...)).want(t, "without a proof", 503, "temporarily_unavailable")
+	f.liveStore.Store(false)
+	for what, a := range map[string]*answer{"first": first, "second": second, "third": third} {
+		if r.active(t, a.text("access_token")) {
+			t.Errorf("the %s is active here after Redis came back", what)
+		}
+		if l := r.v1(t, brokertest.Auditor, http.MethodGet, "/v1/leases/"+a.text("lease_id"), nil); l.text("state") != "revoked" || l.text("revoked_by") != first.text("client_id") && !strings.HasPrefix(l.text("revoked_by"), "sbx_") {
+			t.Errorf("the %s is on the record as %s", what, l.body)
+		}
+	}
+	if p := r.v1(t, brokertest.Auditor, http.MethodGet, "/v1/requests/"+request, nil); p.text("state") != "withdrawn" {
+		t.Errorf("the request is %s", p.body)
+	}
+	if !r.active(t, stolen) {
+		t.Error("another sandbox has ended what was not its own")
+	}
+}
+
+// The feed lists the audiences that it covers, so that a resource server that
+// is not among them does not rely on it.
+func TestRevocationsNameAudiences(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	a := r.v1(t, brokertest.Server, http.MethodGet, "/v1/revocations", nil)
+	if list, _ := a.json["audiences"].([]any); len(list) != 1 || list[0] != brokertest.Orders {
+		t.Errorf("a resource server: %d %s", a.status, a.body)
+	}
+	for _, who := range []string{brokertest.Operator, brokertest.Auditor} {
+		if a := r.v1(t, who, http.MethodGet, "/v1/revocations", nil); a.status != 200 || a.json["audiences"] != nil {
+			t.Errorf("%s: %d %s", who, a.status, a.body)
 		}
 	}
 }

@@ -2,6 +2,15 @@ package api_test
 
 import (
 	"encoding/json"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/signin/link"
 	"io"
 	"log/slog"
 	"maps"
@@ -18,15 +27,6 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"ebb/attest/attesttest"
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/signin/link"
 )
 
 const (
@@ -42,22 +42,21 @@ const (
 	assertionType    = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 	canRead  = "orders:eu/42:read"  // the starter policy allows it
-	mustAsk  = "orders:eu/42:write" // and asks a person for this
+	mustAsk  = "orders:eu/42:write" // and requires approval for this
 	tokenURL = "/oauth2/token"
 )
 
-// options change the rig; the zero value is a whole server on a whole broker.
+// options changes the rig; the zero value is a whole server on a whole broker.
 type options struct {
 	broker  brokertest.Config
-	mcp     bool
 	mtls    bool
 	proxies []string
-	loose   bool // do not compare answers with the API document
+	loose   bool // do not compare responses with the API document
 	body    int64
 	ssh     api.SSHHosts
 }
 
-// TestMain teaches the validator the one media type it does not know.
+// TestMain registers the media type that the validator does not know.
 func TestMain(m *testing.M) {
 	openapi3filter.RegisterBodyDecoder("application/jsonl", openapi3filter.PlainBodyDecoder)
 	os.Exit(m.Run())
@@ -75,7 +74,7 @@ type rig struct {
 
 func newRig(t testing.TB, o options) *rig {
 	t.Helper()
-	o.broker.Words.Reversible = append(o.broker.Words.Reversible, "write") // high risk is approved in the console alone
+	o.broker.Words.Reversible = append(o.broker.Words.Reversible, "write") // high risk is approved in the console only
 	env := brokertest.New(t, o.broker)
 	r := &rig{env: env, log: &attesttest.Log{}, loose: o.loose}
 	r.serve(t, o)
@@ -95,7 +94,7 @@ func (r *rig) serve(t testing.TB, o options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MCPCompat: o.mcp, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
+	r.api, err = api.New(api.Config{Broker: r.env.Broker, Mux: r.mux, MutualTLS: o.mtls, Now: r.env.Clock.Now, SSH: o.ssh,
 		Links: link.New(link.Config{Broker: r.env.Broker, Base: r.env.Issuer, Key: r.env.Ring.Derive("console-link"), Now: r.env.Clock.Now})})
 	if err != nil {
 		t.Fatal(err)
@@ -110,14 +109,26 @@ func (r *rig) serve(t testing.TB, o options) {
 // replica is a second server on the same stores and keys.
 func (r *rig) replica(t testing.TB) *rig {
 	t.Helper()
+	return r.with(t, r.env.Config)
+}
+
+// restarted is the server after a restart, which the embedded LiveStore does not survive.
+func (r *rig) restarted(t testing.TB) *rig {
+	t.Helper()
 	cfg := r.env.Config
+	cfg.LiveStore = memstore.New(memstore.Config{Now: r.env.Clock.Now, Steady: r.env.Clock.Steady})
+	return r.with(t, cfg)
+}
+
+func (r *rig) with(t testing.TB, cfg core.Config) *rig {
+	t.Helper()
 	cfg.Registerer = nil
-	b, err := broker.New(t.Context(), cfg)
+	b, err := core.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := *r.env
-	env.Broker, env.Registry = b, prometheus.NewRegistry()
+	env.Broker, env.Config, env.Registry = b, cfg, prometheus.NewRegistry()
 	other := &rig{env: &env, log: &attesttest.Log{}, loose: r.loose}
 	other.serve(t, options{})
 	return other
@@ -144,7 +155,7 @@ func (a *answer) text(name string) string { s, _ := a.json[name].(string); retur
 
 func (a *answer) number(name string) float64 { f, _ := a.json[name].(float64); return f }
 
-// do serves a request and compares the answer with the API document.
+// do serves a request and compares the response with the API document.
 func (r *rig) do(t testing.TB, req *http.Request) *answer {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -155,8 +166,8 @@ func (r *rig) do(t testing.TB, req *http.Request) *answer {
 	return a
 }
 
-// compare checks an answer against the document. Methods and paths that the
-// document does not have are the router's business.
+// compare checks a response against the document. Methods and paths that are
+// not in the document are tested elsewhere.
 func (r *rig) compare(t testing.TB, req *http.Request, a *answer) {
 	t.Helper()
 	if r.loose {
@@ -255,7 +266,7 @@ func (r *rig) v1With(t testing.TB, token string, key jose.Signer, method, path s
 	return r.do(t, req)
 }
 
-// introspect asks as the resource server of provider orders.
+// introspect introspects as the resource server of provider orders.
 func (r *rig) introspect(t testing.TB, token string) *answer {
 	t.Helper()
 	return r.post(t, "/oauth2/introspect", r.client(t, brokertest.Server, url.Values{"token": {token}}))
@@ -270,7 +281,7 @@ func (r *rig) active(t testing.TB, token string) bool {
 	return a.json["active"] == true
 }
 
-// pendingRequest is the one request that waits for a person.
+// pendingRequest returns the one request that waits for an approval.
 func (r *rig) pendingRequest(t testing.TB) map[string]any {
 	t.Helper()
 	a := r.v1(t, brokertest.Approver, http.MethodGet, "/v1/requests?state=pending", nil)
@@ -281,7 +292,7 @@ func (r *rig) pendingRequest(t testing.TB) map[string]any {
 	return items[0].(map[string]any)
 }
 
-// approve says yes to the one pending request, with changes.
+// approve approves the one pending request, with changes.
 func (r *rig) approve(t testing.TB, more map[string]any) *answer {
 	t.Helper()
 	p := r.pendingRequest(t)
@@ -290,7 +301,7 @@ func (r *rig) approve(t testing.TB, more map[string]any) *answer {
 	return r.v1(t, brokertest.Approver, http.MethodPost, "/v1/requests/"+p["id"].(string)+"/approve", body)
 }
 
-// firstLine drops the schema that the validator prints.
+// firstLine removes the schema that the validator prints.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

@@ -7,22 +7,22 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// byRole are principals of one role each; of a second one there is somebody who does not
-// own the runner's tasks, or is in no group that is asked.
+// byRole has two principals of each role. The second one does not own the
+// runner's tasks, or is in no group that is asked.
 var byRole = map[string][2]string{
 	"viewer": {brokertest.Viewer}, "approver": {brokertest.Approver, "out"}, "auditor": {brokertest.Auditor}, "operator": {"op"},
 	"runner": {brokertest.Runner, brokertest.Runner2}, "resource_server": {brokertest.Server},
 }
 
-// byEvidence are routes that no principal calls: a sandbox does, or anybody.
+// byEvidence are routes without a principal: a sandbox or everyone calls them.
 var byEvidence = []string{"POST /v1/enroll", "POST /v1/challenge", "GET /v1/ssh/ca", "GET /v1/ssh/krl", "GET /v1/ssh/known_hosts"}
 
-// TestRoles walks every route of the JSON API for every role, as the table in
-// docs/console.md says.
+// TestRoles calls every route of the JSON API with every role and compares the
+// result with the table in docs/console.md.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{loose: true, broker: brokertest.Config{People: []broker.Principal{
@@ -57,7 +57,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// mayCall compares one cell with what happens.
+// mayCall compares one cell of the table with the result of a call.
 func (r *rig) mayCall(t *testing.T, method, path, role, cell string) {
 	t.Helper()
 	who, other := byRole[role][0], byRole[role][1]
@@ -76,8 +76,8 @@ func (r *rig) mayCall(t *testing.T, method, path, role, cell string) {
 	}
 }
 
-// called reports whether who may call a route about new things of the runner's. lists: it
-// counts only when they are among what is answered.
+// called reports whether who may call a route about new objects of the runner.
+// lists: it counts only if the response contains them.
 func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	t.Helper()
 	b := r.sandbox(t)
@@ -129,7 +129,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	}
 	a := r.v1(t, who, method, at, body)
 	switch {
-	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb makes no links"), strings.Contains(a.body, "This ebb runs no egress proxy"), strings.Contains(a.body, "There is no such transcript"), strings.Contains(a.body, "there is no third party to try out"): // after the role
+	case strings.Contains(a.body, "This broker keeps no secrets"), strings.Contains(a.body, "This ebb does not make sign-in links"), strings.Contains(a.body, "This ebb runs no egress proxy"), strings.Contains(a.body, "There is no such transcript"), strings.Contains(a.body, "there is no third party to test"): // after the role
 		return true
 	case a.status == http.StatusUnauthorized:
 		t.Errorf("%s %s as %s: %d %s", method, at, who, a.status, a.body)

@@ -1,27 +1,25 @@
 package api
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provideradmin"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/web"
 )
 
-type secretBody struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+func (ad *adminAPI) secrets(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.StoredSecret], error) {
+	list, err := ad.b.Secrets(c.Request().Context(), who)
+	return paged(list, 0, func(s provideradmin.StoredSecret) string { return s.Name }, wireSecret), err
 }
 
-func (a *API) secrets(c echo.Context, who broker.Principal, _ web.None) (page[broker.StoredSecret], error) {
-	list, err := a.b.Secrets(c.Request().Context(), who)
-	return paged(list, 0, func(s broker.StoredSecret) string { return s.Name }), err
+func (ad *adminAPI) putSecret(c echo.Context, who broker.Principal, body wire.SecretBody) (wire.StoredSecret, error) {
+	s, err := ad.b.PutSecret(c.Request().Context(), who, body.Name, provider.NewSecret(body.Value))
+	return wireSecret(s), err
 }
 
-func (a *API) putSecret(c echo.Context, who broker.Principal, body secretBody) (broker.StoredSecret, error) {
-	return a.b.PutSecret(c.Request().Context(), who, body.Name, provider.NewSecret(body.Value))
-}
-
-func (a *API) removeSecret(c echo.Context, who broker.Principal, _ web.None) (broker.StoredSecret, error) {
-	return a.b.RemoveSecret(c.Request().Context(), who, c.Param("name"))
+func (ad *adminAPI) removeSecret(c echo.Context, who broker.Principal, _ web.None) (wire.StoredSecret, error) {
+	s, err := ad.b.RemoveSecret(c.Request().Context(), who, c.Param("name"))
+	return wireSecret(s), err
 }

@@ -6,9 +6,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // Links makes links that sign a principal in to the console, once.
@@ -16,18 +17,13 @@ type Links interface {
 	Make(ctx context.Context, who broker.Principal) (link provider.Secret, until time.Time, err error)
 }
 
-type signInLink struct {
-	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
-func (a *API) signInLink(c echo.Context, who broker.Principal, _ web.None) (signInLink, error) {
+func (d *discovery) signInLink(c echo.Context, who broker.Principal, _ web.None) (wire.SignInLink, error) {
 	if !who.Has(broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner) {
-		return signInLink{}, broker.E(broker.Forbidden, "There is nothing in the console for a principal of your roles.", nil)
+		return wire.SignInLink{}, broker.E(broker.Forbidden, "Your roles have no access to the console.", nil)
 	}
-	if a.cfg.Links == nil {
-		return signInLink{}, broker.E(broker.NotFound, "This ebb makes no links: sign in to its console with the identity provider.", nil)
+	if d.links == nil {
+		return wire.SignInLink{}, broker.E(broker.NotFound, "This ebb does not make sign-in links. Sign in to its console with the identity provider.", nil)
 	}
-	link, until, err := a.cfg.Links.Make(c.Request().Context(), who)
-	return signInLink{URL: link.Reveal(), ExpiresAt: until}, err
+	link, until, err := d.links.Make(c.Request().Context(), who)
+	return wire.SignInLink{URL: link.Reveal(), ExpiresAt: until}, err
 }

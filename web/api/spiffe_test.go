@@ -20,13 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/attest/spiffe"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/spiffe"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web"
 )
 
 const (
@@ -171,14 +171,15 @@ func TestRFC_A90_A92_A95_JWTSVIDClientAuthentication(t *testing.T) {
 	} {
 		r.post(t, tokenURL, b.credentials(token), b.prove(t)).want(t, name, 401, "invalid_client")
 	}
-	// What a client says its assertion is, it must be: the attestor of this task takes no SVIDs.
+	// An assertion must have the type that the client gives: the attestor of
+	// this task accepts no SVIDs.
 	other := open("")
 	r.post(t, tokenURL, other.credentials(good), other.prove(t)).want(t, "for a task of another attestor", 401, "invalid_client")
 	r.post(t, "/oauth2/introspect", url.Values{"client_assertion_type": {assertionSPIFFE}, "client_assertion": {good}, "token": {"x"}}).
 		want(t, "a sandbox is no resource server", 401, "invalid_client")
 }
 
-// A request for a person, asked and polled with SVIDs.
+// A request that needs an approval, made and polled with SVIDs.
 func TestJWTSVIDWaits(t *testing.T) {
 	t.Parallel()
 	r, s, open := spireRig(t, options{})
@@ -199,7 +200,7 @@ func TestJWTSVIDWaits(t *testing.T) {
 	}
 }
 
-// Methods are advertised where they work, and work nowhere else.
+// Methods are advertised where they work, and refused elsewhere.
 func TestRFC_A99_SVIDMethods(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -233,7 +234,8 @@ func TestRFC_A99_SVIDMethods(t *testing.T) {
 	bare.post(t, tokenURL, b.credentials("a.b.c"), b.prove(t)).want(t, "without an attestor", 401, "invalid_client")
 }
 
-// The client certificate alone is the evidence, and what is issued is bound to it.
+// The client certificate alone is the evidence, and the issued token is bound
+// to it.
 func TestX509SVIDClientAuthentication(t *testing.T) {
 	t.Parallel()
 	r, s, open := spireRig(t, options{mtls: true, proxies: []string{"198.51.100.1"}})
@@ -268,8 +270,8 @@ func TestX509SVIDClientAuthentication(t *testing.T) {
 	}
 }
 
-// Over real TLS: what a client shows in the handshake is what the attestor judges, on
-// a resumed session, too, and a proof of its key is what lets it show anything.
+// Over real TLS: the attestor evaluates the certificate of the handshake, also
+// on a resumed session, and the handshake proves possession of its key.
 func TestX509SVIDOverTLS(t *testing.T) {
 	t.Parallel()
 	r, s, open := spireRig(t, options{mtls: true})
@@ -312,7 +314,7 @@ func TestX509SVIDOverTLS(t *testing.T) {
 	}
 }
 
-// A task that outlives an SVID goes on with a key of the sandbox's own.
+// A task that outlives an SVID continues with the sandbox's own key.
 func TestX509SVIDEnrols(t *testing.T) {
 	t.Parallel()
 	r, s, open := spireRig(t, options{mtls: true})

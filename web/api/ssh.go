@@ -8,65 +8,68 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// SSHHosts is what hosts fetch that trust an SSH CA of ebb's, and who connects to them. Errors are
-// *broker.Error. What is returned is public.
+// SSHHosts returns the data for hosts that trust an SSH CA of ebb, and for
+// clients that connect to them. Errors are *broker.Error. All data is public.
 type SSHHosts interface {
-	// Authorities are the CA keys of a provider, a TrustedUserCAKeys file; "" = of
-	// the only one.
+	// Authorities returns the CA keys of a provider as a TrustedUserCAKeys
+	// file. "" means the only provider.
 	Authorities(provider string) ([]byte, error)
-	// KRL is the revocation list of a provider (OpenSSH PROTOCOL.krl); "" = of all.
+	// KRL returns the revocation list of a provider (OpenSSH PROTOCOL.krl). ""
+	// means one list for all providers.
 	KRL(ctx context.Context, provider string) ([]byte, error)
-	// KnownHosts are the keys of a host of a provider as lines of known_hosts; "" = of the only
-	// provider. Who asks knows the host's name: there is no list of them.
-	KnownHosts(provider string, host exact.Host) ([]byte, error)
+	// KnownHosts returns the keys of a host of a provider as lines of
+	// known_hosts. "" means the only provider. The caller must know the host's
+	// name: there is no list of hosts.
+	KnownHosts(provider string, host stricturl.Host) ([]byte, error)
 }
 
-// sshCA, sshKRL and sshKnownHosts need no credentials: hosts have none of ebb's, and all
-// three are public by nature.
-func (a *API) sshCA(c echo.Context) error {
-	return a.forHosts(c, "text/plain; charset=utf-8", func(name string) ([]byte, error) { return a.cfg.SSH.Authorities(name) })
+// sshCA, sshKRL and sshKnownHosts need no credentials: hosts have none for ebb,
+// and the data is public.
+func (d *discovery) sshCA(c echo.Context) error {
+	return d.forHosts(c, "text/plain; charset=utf-8", func(name string) ([]byte, error) { return d.ssh.Authorities(name) })
 }
 
-func (a *API) sshKRL(c echo.Context) error {
-	return a.forHosts(c, "application/octet-stream", func(name string) ([]byte, error) { return a.cfg.SSH.KRL(c.Request().Context(), name) })
+func (d *discovery) sshKRL(c echo.Context) error {
+	return d.forHosts(c, "application/octet-stream", func(name string) ([]byte, error) { return d.ssh.KRL(c.Request().Context(), name) })
 }
 
-// sshKnownHosts says what a host proves itself with, which it says itself to who connects.
-func (a *API) sshKnownHosts(c echo.Context) error {
+// sshKnownHosts returns the keys of a host, which the host also sends to
+// everyone who connects.
+func (d *discovery) sshKnownHosts(c echo.Context) error {
 	q := readQuery(c)
 	name, text := q.text("provider"), q.text("host")
 	if err := q.done(); err != nil {
 		return err
 	}
-	host, err := exact.ParseHost(text, 22)
+	host, err := stricturl.ParseHost(text, 22)
 	if err != nil {
-		return broker.E(broker.Invalid, "host must be the name of a host, with :port where that is not 22.", err)
+		return broker.E(broker.Invalid, "host must be a host name, with :port if the port is not 22.", err)
 	}
-	if a.cfg.SSH == nil {
-		return broker.E(broker.NotFound, "There is no SSH provider.", nil)
+	if d.ssh == nil {
+		return broker.E(broker.NotFound, "This ebb has no SSH provider.", nil)
 	}
-	body, err := a.cfg.SSH.KnownHosts(name, host)
+	body, err := d.ssh.KnownHosts(name, host)
 	if err != nil {
 		return err
 	}
 	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", body)
 }
 
-// forHosts answers with a validator, so that asking often costs little. A cache
-// may keep the answer but has to ask each time: a list that is a minute old lets
-// in what was revoked within it.
-func (a *API) forHosts(c echo.Context, contentType string, get func(provider string) ([]byte, error)) error {
+// forHosts responds with an ETag, so that polling costs little. A cache may
+// store the response but must revalidate it each time: with a revocation list
+// that is 1 min old, a host accepts certificates revoked in that minute.
+func (d *discovery) forHosts(c echo.Context, contentType string, get func(provider string) ([]byte, error)) error {
 	q := readQuery(c)
 	name := q.text("provider")
 	if err := q.done(); err != nil {
 		return err
 	}
-	if a.cfg.SSH == nil {
-		return broker.E(broker.NotFound, "There is no SSH provider.", nil)
+	if d.ssh == nil {
+		return broker.E(broker.NotFound, "This ebb has no SSH provider.", nil)
 	}
 	body, err := get(name)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// hosts serves what it was given.
+// hosts returns fixed data.
 type hosts struct {
 	krl  atomic.Pointer[[]byte]
 	fail atomic.Bool
@@ -24,7 +24,7 @@ func (h *hosts) Authorities(name string) ([]byte, error) {
 	return []byte("ssh-ed25519 AAAA " + name + "\n"), nil
 }
 
-func (h *hosts) KnownHosts(name string, host exact.Host) ([]byte, error) {
+func (h *hosts) KnownHosts(name string, host stricturl.Host) ([]byte, error) {
 	if host.Name != "web-1.example.com" {
 		return nil, broker.E(broker.NotFound, "There is no such host.", nil)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Token types (RFC 8693 section 3).
@@ -20,15 +20,16 @@ const (
 	typeTask        = "urn:ebb:params:oauth:token-type:task"
 )
 
-// enrolled is the attestor that judges task tokens: they are the broker's own.
+// enrolled is the name of the attestor that verifies task tokens, which the
+// broker issues itself.
 const enrolled = "enroll"
 
 const (
-	maxReason = 4000 // code points an agent may write to an approver
+	maxReason = 4000 // limit of the reason in code points
 	maxTool   = 64
 )
 
-// ask reads what a token request asks for. The subject is the grant's to fill.
+// ask reads the parameters of a token request. The caller sets the subject.
 func ask(f *form) (broker.TokenRequest, error) {
 	var r broker.TokenRequest
 	if t := f.get(pRequestedTokenType); t != "" && t != typeAccessToken && t != typeJWT {
@@ -53,11 +54,11 @@ func ask(f *form) (broker.TokenRequest, error) {
 		r.Deferred = r.Deferred || mode == "deferred"
 	}
 	if r.Tool = f.get(pTool); len(r.Tool) > maxTool {
-		return r, malformed("tool is at most 64 characters.")
+		return r, malformed("tool must have at most 64 characters.")
 	}
 	r.PublicKey, r.Delivery = f.get(pPublicKey), f.get(pDelivery)
 	if r.Reason, err = agenttext.New(f.get(pReason), maxReason); err != nil {
-		return r, malformed("reason is at most 4000 characters of text.")
+		return r, malformed("reason must be text of at most 4000 characters.")
 	}
 	return r, nil
 }
@@ -74,15 +75,15 @@ func rights(f *form) (set scopes.Set, detailed bool, err error) {
 	}
 	details, err := scopes.ParseDetails([]byte(raw))
 	if err != nil {
-		return set, true, broker.E(broker.InvalidDetails, "The authorization_details are refused: send an array of ebb_credential objects with provider, identifier and actions.", err)
+		return set, true, broker.E(broker.InvalidDetails, "authorization_details cannot be parsed. Send an array of ebb_credential objects with provider, identifier and actions.", err)
 	}
 	for _, d := range details {
 		if d.Location == "" {
 			continue
 		}
-		// A location is a resource indicator by another name.
+		// A location is equivalent to a resource indicator.
 		if f.addResource(d.Location); len(f.resources) > maxTargets {
-			return set, true, broker.E(broker.InvalidTarget, "The request names too many targets.", nil)
+			return set, true, broker.E(broker.InvalidTarget, "The request names more than 8 resources and audiences.", nil)
 		}
 	}
 	more, err := scopes.SetOf(details)
@@ -90,18 +91,18 @@ func rights(f *form) (set scopes.Set, detailed bool, err error) {
 		set, err = scopes.Merge(set, more)
 	}
 	if err != nil {
-		return set, true, broker.E(broker.InvalidDetails, "The authorization_details and the scope name too much together.", err)
+		return set, true, broker.E(broker.InvalidDetails, "authorization_details and scope together exceed the limits of a scope.", err)
 	}
 	return set, true, nil
 }
 
-// where says at which byte an input left its grammar, without repeating the
-// input as the error itself does: a token in the wrong field must not come back
-// in an answer or end in a log.
+// where describes the position of a syntax error without the input, which err
+// itself repeats: a token in the wrong field must not appear in a response or
+// in a log.
 func where(err error) string {
 	e, ok := errors.AsType[*scopes.ParseError](err)
 	if !ok {
-		return "see the grammar."
+		return "write provider:resource:action."
 	}
 	return "byte " + strconv.Itoa(e.Pos) + ": " + e.Want + "."
 }
@@ -113,12 +114,12 @@ func lifetime(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || n == 0 {
-		return 0, malformed("requested_expiry is a positive number of seconds.")
+		return 0, malformed("requested_expiry must be a positive whole number of seconds.")
 	}
 	return time.Duration(n) * time.Second, nil
 }
 
-// evidence wraps a credential of the workload itself.
+// evidence returns the subject of a workload that presents its own credential.
 func evidence(document, attestor string, f *form, cl client, ch attest.Channel, fault broker.Kind) broker.Subject {
 	return broker.Subject{
 		TaskID:   f.get(pTaskID),
@@ -127,8 +128,8 @@ func evidence(document, attestor string, f *form, cl client, ch attest.Channel, 
 	}
 }
 
-// exchanged reads the subject of a token exchange (RFC 8693 section 2.1). person
-// is the ID token of somebody who acts for no task, "" otherwise.
+// exchanged reads the subject of a token exchange (RFC 8693 section 2.1).
+// person is the ID token of a person who does not act for a task, or "".
 func exchanged(f *form, cl client, ch attest.Channel) (s broker.Subject, person string, err error) {
 	token, kind := f.get(pSubjectToken), f.get(pSubjectTokenType)
 	switch {
@@ -139,7 +140,8 @@ func exchanged(f *form, cl client, ch attest.Channel) (s broker.Subject, person 
 	case f.has(pActorToken):
 		return s, "", malformed("actor_token is not accepted: the actor is the sandbox that proves its key.")
 	case cl.assertion != "":
-		// One proof of who calls is enough, and two could disagree.
+		// A second proof of identity is unnecessary, and the two could
+		// disagree.
 		return s, "", malformed("Send no client_assertion with a token exchange: the subject token and the DPoP proof of its key authenticate the client.")
 	}
 	const fault = broker.Invalid // RFC 8693 section 2.2.2, not invalid_grant

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/broker/receipt"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// withUpstream is a rig whose provider "up" is a third party. Its public key comes
-// back as the document it issues.
+// withUpstream is a rig whose provider "up" is a third party. It returns the
+// public key as the issued document.
 func withUpstream(t *testing.T, run bool) (*rig, *brokertest.Upstream, *box) {
 	t.Helper()
 	up := brokertest.NewUpstream(t, nil)
@@ -30,7 +30,8 @@ func withUpstream(t *testing.T, run bool) (*rig, *brokertest.Upstream, *box) {
 	return r, up, r.sandboxFor(t, spec)
 }
 
-// RFC 8693 section 2.2.1: what is no access token says so, and what it is instead.
+// RFC 8693 section 2.2.1: the response for a credential that is not an access
+// token says so, and names its type.
 func TestThirdPartyToken(t *testing.T) {
 	t.Parallel()
 	r, up, b := withUpstream(t, true)
@@ -50,7 +51,7 @@ func TestThirdPartyToken(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	// A sandbox gives back what it does not need any more, by the lease's id.
+	// A sandbox revokes a credential that it no longer needs, by the lease id.
 	for _, token := range []string{"lse_00000000000000000000000000000000", a.text("lease_id")} {
 		if got := r.post(t, "/oauth2/revoke", with(url.Values{"token": {token}}, b.assertion(t)...)); got.status != 200 {
 			t.Errorf("revoking %s: %d %s", token, got.status, got.body)
@@ -59,8 +60,8 @@ func TestThirdPartyToken(t *testing.T) {
 	waitFor(t, func() bool { return len(up.Alive()) == 0 })
 }
 
-// A provider that limits the rate is 429 with Retry-After, one that refuses is 403,
-// one that is down is 503, and none of their words come out.
+// A provider that limits the rate is 429 with Retry-After, one that refuses is
+// 403, one that is down is 503. The response contains none of their texts.
 func TestThirdPartyFailures(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[brokertest.Fault]int{brokertest.Busy: 429, brokertest.Refuse: 400, brokertest.Error500: 503} {
@@ -86,7 +87,7 @@ func TestThirdPartyEnd(t *testing.T) {
 	r.v1(t, brokertest.Runner, "POST", task+"/complete?wait=1", nil).problem(t, "unknown parameter", 400, "invalid_request")
 	up.On(brokertest.OpRevoke, brokertest.Error500)
 	a := r.v1(t, brokertest.Runner, "POST", task+"/complete", nil)
-	if a.status != 200 || a.number("owed") != 1 || a.text("receipt") == "" || !strings.Contains(a.body, `"state":"revoking"`) {
+	if a.status != 200 || a.number("pending_revocations") != 1 || a.text("receipt") == "" || !strings.Contains(a.body, `"state":"revoking"`) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	waitFor(t, func() bool {
@@ -94,7 +95,7 @@ func TestThirdPartyEnd(t *testing.T) {
 		return strings.Contains(l.body, `"attempts":1`) || strings.Contains(l.body, `"attempts":2`)
 	})
 	list := r.v1(t, brokertest.Auditor, "GET", "/v1/providers", nil)
-	if list.status != 200 || !strings.Contains(list.body, `"owed":1`) || !strings.Contains(list.body, `"third_party":true`) {
+	if list.status != 200 || !strings.Contains(list.body, `"pending_revocations":1`) || !strings.Contains(list.body, `"third_party":true`) {
 		t.Errorf("%d %s", list.status, list.body)
 	}
 	r.v1(t, brokertest.Runner, "GET", "/v1/providers", nil).problem(t, "a runner", 403, "forbidden")
@@ -105,7 +106,7 @@ func TestThirdPartyEnd(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	waitFor(t, func() bool { return len(up.Alive()) == 0 })
-	if a = r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=10", nil); a.number("owed") != 0 || a.header.Get("Preference-Applied") != "" {
+	if a = r.v1(t, brokertest.Runner, "POST", task+"/complete?wait_seconds=10", nil); a.number("pending_revocations") != 0 || a.header.Get("Preference-Applied") != "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	r.v1(t, brokertest.Operator, "POST", "/v1/leases/"+lease+"/force", map[string]any{"reason": "x"}).problem(t, "nothing is owed", 409, "conflict")
@@ -121,7 +122,8 @@ func TestThirdPartyEnd(t *testing.T) {
 	r.v1(t, brokertest.Runner2, "GET", task+"/receipt", nil).problem(t, "another runner", 404, "not_found")
 }
 
-// A provider is tried out by operators: what is found is an answer, not an error.
+// Operators run a provider self-test: a failed check is a response, not an
+// error.
 func TestProviderCheck(t *testing.T) {
 	t.Parallel()
 	r, up, _ := withUpstream(t, true)

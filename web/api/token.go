@@ -1,12 +1,12 @@
 package api
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/web"
 	"strings"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/web"
 )
 
 // Grant types.
@@ -30,7 +30,7 @@ type tokenCall struct {
 	p  broker.Possession
 }
 
-// token is POST /oauth2/token.
+// token serves POST /oauth2/token.
 func (a *API) token(c echo.Context) error {
 	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *API) grant(name string) func(tokenCall) (broker.Token, error) {
 	return nil
 }
 
-// shortGrant names a grant in the log.
+// shortGrant returns the name of a grant for the log.
 func shortGrant(grant string) string { return grant[strings.LastIndexByte(grant, ':')+1:] }
 
 func (a *API) exchange(t tokenCall) (broker.Token, error) {
@@ -119,16 +119,17 @@ func (a *API) request(t tokenCall, s broker.Subject) (broker.Token, error) {
 	return a.b.Token(t.c.Request().Context(), r)
 }
 
-// poll asks for the token of a request that waited for a person. Nothing of the
-// first request may be repeated: what was approved is what is minted. Only the key
-// to be certified comes now, from who holds the key that was approved.
+// poll redeems a request that waited for approval. It must not repeat
+// parameters of the first request: the approved request is issued. The
+// exception is public_key, which comes with the poll and is authenticated by
+// the approved key.
 func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
 	for p := range numParams {
 		switch p {
 		case pGrantType, pClientID, pClientAssertion, pClientAssertionType, pPublicKey, code:
 		default:
 			if t.f.has(p) {
-				return broker.Token{}, malformed("A poll repeats nothing of the request: leave out " + p.String() + ".")
+				return broker.Token{}, malformed("A poll must not repeat parameters of the request: leave out " + p.String() + ".")
 			}
 		}
 	}
@@ -142,5 +143,5 @@ func (a *API) poll(t tokenCall, code param) (broker.Token, error) {
 	case t.cl.assertion != "":
 		s.Assertion, s.Fault = t.cl.assertion, broker.Unauthenticated
 	}
-	return a.b.Poll(t.c.Request().Context(), broker.PollRequest{Code: t.f.get(code), Subject: s, Possession: t.p, PublicKey: t.f.get(pPublicKey)})
+	return a.b.Poll(t.c.Request().Context(), approval.PollRequest{Code: t.f.get(code), Subject: s, Possession: t.p, PublicKey: t.f.get(pPublicKey)})
 }

@@ -8,23 +8,35 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// writeToken is RFC 6749 section 5.1 with RFC 8693 section 2.2.1, RFC 9396
-// section 7. It is on the path of every mint, so it builds the text itself.
+// writeToken sends a token response. exchanged reports that the grant was a
+// token exchange.
 func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 	ev := web.EventOf(c)
 	ev.LeaseID, ev.RequestID = t.LeaseID, t.RequestID
+	body, err := tokenAnswer(t, exchanged)
+	if err != nil {
+		return err
+	}
+	web.NoStore(c.Response().Header())
+	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, body)
+}
+
+// tokenAnswer returns the JSON of a wire.Token (RFC 6749 section 5.1, RFC 8693 section 2.2.1, RFC 9396 section 7). It is
+// on the path of every mint, so it builds the text itself; a test compares it with wire.Token.
+func tokenAnswer(t broker.Token, exchanged bool) ([]byte, error) {
 	token := t.Token.Reveal()
 	b := make([]byte, 0, len(token)+512)
 	b = append(b, `{"access_token":`...)
 	b, err := jsontext.AppendQuote(b, token)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	// What is no access token says what it is, whatever the grant.
+	// For every token type except access_token, the response names the type,
+	// whatever the grant.
 	if t.Format == "" && exchanged {
 		t.Format = typeAccessToken
 	}
@@ -43,16 +55,16 @@ func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 	b = append(b, scope...) // the scope grammar has no character that JSON escapes
 	b = append(b, '"')
 	if t.Details != nil {
-		details, err := json.Marshal(t.Details)
+		details, err := json.Marshal(each(t.Details, wireDetail))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b = append(append(b, `,"authorization_details":`...), details...)
 	}
 	if t.Endpoint != nil {
-		at, err := json.Marshal(t.Endpoint)
+		at, err := json.Marshal(wireEndpoint(*t.Endpoint))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b = append(append(b, `,"endpoint":`...), at...)
 	}
@@ -62,7 +74,5 @@ func (a *API) writeToken(c echo.Context, t broker.Token, exchanged bool) error {
 	if t.LeaseID != "" {
 		b = append(append(append(b, `,"lease_id":"`...), t.LeaseID...), '"')
 	}
-	b = append(b, '}')
-	web.NoStore(c.Response().Header())
-	return c.Blob(http.StatusOK, echo.MIMEApplicationJSON, b)
+	return append(b, '}'), nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func TestWalk(t *testing.T) {

@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/storetest"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
-// What was written down of requests is listed without what was said, and read by auditors alone,
-// who are on the record before they are shown it.
+// Transcripts are listed without headers and bodies, and read by auditors only.
+// Each reading is in the audit log before the response.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")
@@ -85,7 +85,7 @@ func TestTranscripts(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d readings are on the record", n)
 	}
-	// Signed in already: what fails is the record.
+	// The token exists already: only the audit log fails.
 	token := r.apiToken(t, brokertest.Auditor)
 	if err := r.env.Store.Close(); err != nil {
 		t.Fatal(err)

@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// TestUnknownClientsLookLikeKnownOnes: without a signature that holds, no answer of an endpoint
-// tells a client that is known from one that is not. The audit log keeps the reason.
+// TestUnknownClientsLookLikeKnownOnes: without a valid signature, no response
+// of an endpoint distinguishes a known client from an unknown one. The audit
+// log has the reason.
 func TestUnknownClientsLookLikeKnownOnes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// What was granted is listed beside what was used of it, as many rows as are asked for.
+// Issued credentials are listed with their uses, as many rows as requested.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{broker: brokertest.Config{Start: storetest.Epoch.Add(time.Hour)}})

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func items(a *answer) []map[string]any {
@@ -48,7 +48,7 @@ func TestTaskLife(t *testing.T) {
 		t.Errorf("resume: %d %s", a.status, a.body)
 	}
 	b.access(t, canRead)
-	if a := do("POST", path+"/ticket", nil); a.status != 201 { // it serves the key of the task's sandbox alone
+	if a := do("POST", path+"/ticket", nil); a.status != 201 { // it works for the key of the task's sandbox only
 		t.Errorf("a ticket for a task with a sandbox: %d %s", a.status, a.body)
 	}
 	if a := do("POST", path+"/stop", map[string]any{"reason": "odd"}); a.status != 200 || a.number("revoked") != 1 {
@@ -247,7 +247,7 @@ func TestAuditPages(t *testing.T) {
 	r.v1(t, brokertest.Approver, "GET", "/v1/audit", nil).problem(t, "an approver", 403, "forbidden")
 }
 
-// An export is what `ebb audit verify` proves with the public keys alone.
+// 'ebb audit verify' verifies an export with the public keys alone.
 func TestAuditExport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -283,13 +283,13 @@ func TestAuditExport(t *testing.T) {
 	}
 }
 
-// An export that breaks off must not look whole.
+// An export that fails must not look complete.
 func TestAuditExportBreaksOff(t *testing.T) {
 	t.Parallel()
 	r, f := faultyRig(t)
 	r.sandbox(t)
 	token, key := r.apiToken(t, brokertest.Auditor), r.env.Keys[brokertest.Auditor]
-	f.journal.Store(true)
+	f.store.Store(true)
 	a := r.v1With(t, token, key, "GET", "/v1/audit?format=jsonl", nil)
 	a.problem(t, "before the first line", 503, "temporarily_unavailable")
 	leaks(t, "export", a)
@@ -342,12 +342,13 @@ func TestPolicy(t *testing.T) {
 	r.v1(t, brokertest.Server, "GET", "/v1/policy", nil).problem(t, "a resource server", 403, "forbidden")
 }
 
-// Who asks comes before what is asked: without credentials the body is not read.
+// Authentication comes first: without credentials the body is not read.
 func TestAuthenticationComesFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	for _, route := range r.api.Routes() {
-		// Evidence is the credential of enrolment, and a key that of what comes before; SSH hosts have none.
+		// Enrolment authenticates by evidence, and the challenge by a key; SSH
+		// hosts have no credentials.
 		if !strings.HasPrefix(route.Path, "/v1/") || route.Path == "/v1/enroll" || route.Path == "/v1/challenge" || strings.HasPrefix(route.Path, "/v1/ssh/") {
 			continue
 		}
@@ -356,7 +357,7 @@ func TestAuthenticationComesFirst(t *testing.T) {
 	}
 }
 
-// An agent's words stay inert: JSON that no page can be broken with.
+// Agent text stays inert: JSON that cannot inject markup into a page.
 func TestReasonIsInert(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -377,8 +378,8 @@ func TestReasonIsInert(t *testing.T) {
 	}
 }
 
-// TestOverTheNetwork runs one walk through a real listener, for what recorders
-// do not do: HTTP framing, keep-alive, deadlines.
+// TestOverTheNetwork makes one request flow through a real listener, which
+// tests HTTP framing, keep-alive and deadlines.
 func TestOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{broker: brokertest.Config{RealTime: true}})

@@ -6,13 +6,11 @@ import (
 	"net/url"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-const (
-	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	assertionLife = time.Minute
-)
+const assertionLife = time.Minute
 
 // authenticate adds private_key_jwt to a form (RFC 7523 section 2.2): the
 // issuer is the sole audience (RFC 7523bis), and every assertion is used once.
@@ -26,7 +24,7 @@ func (p *peer) authenticate(form url.Values, clientID string, key jose.Signer, k
 		return fmt.Errorf("client: %w", err)
 	}
 	form.Set("client_id", clientID)
-	form.Set("client_assertion_type", assertionType)
+	form.Set("client_assertion_type", wire.AssertionType)
 	form.Set("client_assertion", assertion)
 	return nil
 }

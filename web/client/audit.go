@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"maps"
@@ -10,9 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 const (
@@ -20,14 +19,17 @@ const (
 	pageSize  = 500
 )
 
-// errFilter refuses what the API cannot filter by: leaving it out would answer
-// another question.
-var errFilter = errors.New("client: the API does not filter entries by writer and seq")
+// EntryFilter selects audit entries. Zero members match every entry.
+type EntryFilter struct {
+	TaskID, LeaseID, RequestID string
+	Kind                       string // exact, or a prefix that ends in "."
+	Actor                      string
+	From, To                   time.Time // in [From, To)
+	Limit                      int       // entries in all; 0 = no limit
+	Desc                       bool      // newest first
+}
 
-func entryQuery(f broker.EntryFilter) (url.Values, error) {
-	if f.Writer != "" || f.AfterSeq != 0 {
-		return nil, errFilter
-	}
+func entryQuery(f EntryFilter) url.Values {
 	q := url.Values{}
 	set(q, "task_id", f.TaskID)
 	set(q, "lease_id", f.LeaseID)
@@ -36,27 +38,24 @@ func entryQuery(f broker.EntryFilter) (url.Values, error) {
 	set(q, "actor", f.Actor)
 	setTime(q, "from", f.From)
 	setTime(q, "to", f.To)
-	return q, nil
+	return q
 }
 
-// Export copies the export that audit.Verify proves: JSON lines of entries, then
-// checkpoints. Limit and Desc of f are ignored. It may take as long as ctx lets
-// it. An error means that what was written is incomplete.
-func (o *Operator) Export(ctx context.Context, f broker.EntryFilter, w io.Writer) error {
+// Export copies the export that "ebb audit verify" verifies: JSON lines of
+// entries, then checkpoints. Limit and Desc of f are ignored. Only ctx limits
+// its duration. After an error the written data is incomplete.
+func (o *Operator) Export(ctx context.Context, f EntryFilter, w io.Writer) error {
 	return o.export(ctx, f, w, nil)
 }
 
-// ExportKept is Export with what was kept of people's answers: what they saw, and what a
-// passkey signed. audit.VerifyKept proves it.
-func (o *Operator) ExportKept(ctx context.Context, f broker.EntryFilter, w io.Writer) error {
+// ExportKept is Export with the evidence kept for people's answers: the pages
+// that they saw, and the passkey signatures.
+func (o *Operator) ExportKept(ctx context.Context, f EntryFilter, w io.Writer) error {
 	return o.export(ctx, f, w, url.Values{"kept": {"true"}})
 }
 
-func (o *Operator) export(ctx context.Context, f broker.EntryFilter, w io.Writer, more url.Values) error {
-	q, err := entryQuery(f)
-	if err != nil {
-		return err
-	}
+func (o *Operator) export(ctx context.Context, f EntryFilter, w io.Writer, more url.Values) error {
+	q := entryQuery(f)
 	maps.Copy(q, more)
 	q.Set("format", "jsonl")
 	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
@@ -65,7 +64,7 @@ func (o *Operator) export(ctx context.Context, f broker.EntryFilter, w io.Writer
 	}
 	defer resp.Body.Close()
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != typeLines {
-		return badAnswer("is not an export; check the address of ebb", nil)
+		return badAnswer("is not an export; check the URL of ebb", nil)
 	}
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		return badAnswer("broke off: the export is incomplete", err)
@@ -73,15 +72,11 @@ func (o *Operator) export(ctx context.Context, f broker.EntryFilter, w io.Writer
 	return nil
 }
 
-// Audit yields the entries that match f, page by page, in the order f says, at
-// most f.Limit. The sequence ends at the first error.
-func (o *Operator) Audit(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
-	return func(yield func(audit.Entry, error) bool) {
-		q, err := entryQuery(f)
-		if err != nil {
-			yield(audit.Entry{}, err)
-			return
-		}
+// Audit yields the entries that match f, page by page, in the order of f.Desc,
+// at most f.Limit. The sequence ends at the first error.
+func (o *Operator) Audit(ctx context.Context, f EntryFilter) iter.Seq2[wire.AuditEntry, error] {
+	return func(yield func(wire.AuditEntry, error) bool) {
+		q := entryQuery(f)
 		if f.Desc {
 			q.Set("order", "desc")
 		}
@@ -91,9 +86,9 @@ func (o *Operator) Audit(ctx context.Context, f broker.EntryFilter) iter.Seq2[au
 				size = min(size, left)
 			}
 			q.Set("limit", strconv.Itoa(size))
-			var page List[audit.Entry]
+			var page wire.List[wire.AuditEntry]
 			if err := o.do(ctx, http.MethodGet, "/v1/audit", q, nil, &page); err != nil {
-				yield(audit.Entry{}, err)
+				yield(wire.AuditEntry{}, err)
 				return
 			}
 			for _, e := range page.Items {
@@ -111,8 +106,8 @@ func (o *Operator) Audit(ctx context.Context, f broker.EntryFilter) iter.Seq2[au
 }
 
 // Checkpoints lists the signed checkpoints, oldest first.
-func (o *Operator) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
-	var out List[audit.Checkpoint]
+func (o *Operator) Checkpoints(ctx context.Context) ([]wire.Checkpoint, error) {
+	var out wire.List[wire.Checkpoint]
 	err := o.do(ctx, http.MethodGet, "/v1/audit/checkpoints", nil, nil, &out)
 	return out.Items, err
 }

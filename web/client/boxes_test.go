@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// upgrading is an ebb behind TLS, which speaks HTTP/2 with who offers it. It echoes what is handed on.
+// upgrading is an ebb behind TLS that offers HTTP/2. It echoes the forwarded
+// bytes.
 func upgrading(t *testing.T, answer string) (*httptest.Server, *client.Operator) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,12 +48,12 @@ func upgrading(t *testing.T, answer string) (*httptest.Server, *client.Operator)
 	return srv, o
 }
 
-// TestConnectBox: a connection is handed on by HTTP/1.1, also where the client has spoken HTTP/2 with ebb
-// before, and outlives the call that made it.
+// TestConnectBox: a connection is forwarded by HTTP/1.1, also if the client has
+// used HTTP/2 with ebb before, and outlives the call that made it.
 func TestConnectBox(t *testing.T) {
 	t.Parallel()
 	_, o := upgrading(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ebb-egress\r\n\r\n")
-	box := broker.Box{ID: "box_1", TaskID: "tsk_1"}
+	box := wire.Box{ID: "box_1", TaskID: "tsk_1"}
 	if x, err := o.CloseBox(t.Context(), box); err != nil || x.ID != "HTTP/2.0" {
 		t.Fatalf("the call before went by %s: %v", x.ID, err)
 	}
@@ -71,7 +72,8 @@ func TestConnectBox(t *testing.T) {
 	}
 }
 
-// TestConnectBoxToSomethingElse: what does not go over to the box's way out is no connection of it.
+// TestConnectBoxToSomethingElse: a response without the upgrade to egress is an
+// error.
 func TestConnectBoxToSomethingElse(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
@@ -79,7 +81,7 @@ func TestConnectBoxToSomethingElse(t *testing.T) {
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n",
 	} {
 		_, o := upgrading(t, answer)
-		if c, err := o.ConnectBox(t.Context(), broker.Box{ID: "box_1", TaskID: "tsk_1"}); err == nil {
+		if c, err := o.ConnectBox(t.Context(), wire.Box{ID: "box_1", TaskID: "tsk_1"}); err == nil {
 			_ = c.Close()
 			t.Errorf("%q is a connection", answer)
 		}

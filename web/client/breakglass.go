@@ -4,17 +4,24 @@ import (
 	"context"
 	"net/http"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// BreakGlasses lists when somebody approved alone, newest first, for auditors and operators. Of f,
-// Person, Unreviewed, After and Limit are sent.
-func (o *Operator) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) (List[broker.BreakGlass], error) {
-	q := pageQuery(broker.Page{After: f.After, Limit: f.Limit, Desc: true})
+// BreakGlassFilter selects break-glass periods. Zero members match every period.
+type BreakGlassFilter struct {
+	Person     string
+	Unreviewed bool   // only periods without a review
+	After      string // wire.List.Next of the page before; "" = the newest
+	Limit      int    // periods of the page, 1 to 1000; 0 = 50
+}
+
+// BreakGlasses lists break-glass periods, newest first, for auditors and operators.
+func (o *Operator) BreakGlasses(ctx context.Context, f BreakGlassFilter) (wire.List[wire.BreakGlass], error) {
+	q := pageQuery(Page{After: f.After, Limit: f.Limit, Desc: true})
 	set(q, "person", f.Person)
 	if f.Unreviewed {
 		q.Set("state", "unreviewed")
 	}
-	var out List[broker.BreakGlass]
+	var out wire.List[wire.BreakGlass]
 	return out, o.do(ctx, http.MethodGet, "/v1/break-glass", q, nil, &out)
 }

@@ -6,18 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 const certificateType = "urn:ebb:token-type:ssh-certificate"
 
-// A credential that is no access token: asked for with a public key, also by the
-// poll, and never put into an Authorization header.
+// A credential that is not an access token: requested with a public key, also
+// by the poll, and never sent in an Authorization header.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
-	scope := scopes.MustParseSet("ssh:web/bo:login")
-	ans := map[string]any{"access_token": "ssh-ed25519-cert-v01@openssh.com AAAA lse_1", "token_type": "N_A", "expires_in": 300, "scope": scope.String(), "issued_token_type": certificateType}
+	scope := "ssh:web/bo:login"
+	ans := map[string]any{"access_token": "ssh-ed25519-cert-v01@openssh.com AAAA lse_1", "token_type": "N_A", "expires_in": 300, "scope": scope, "issued_token_type": certificateType}
 	synctest.Test(t, func(t *testing.T) {
 		f, key := newFake(t, sandboxID, time.Now)
 		s := f.sandbox(t, key, "TT")

@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// Config says where ebb is.
+// Config tells how to reach ebb.
 type Config struct {
-	// Issuer is ebb's public base URL, exactly as in its metadata: proofs and
-	// assertions name it. Required.
+	// Issuer is ebb's public base URL, exactly as in its metadata. Proofs and
+	// assertions contain it. Required.
 	Issuer string
-	// URL is where ebb is reached when that is not Issuer: a port forward, a
-	// listener inside. "" = Issuer.
+	// URL is the address to connect to when it differs from Issuer, such as a
+	// port forward or an internal listener. "" = Issuer.
 	URL string
-	// Socket is the path of ebb's unix socket: calls go there and nowhere else,
-	// unencrypted, whatever the scheme of Issuer, and proofs name Issuer as ever.
-	// It excludes URL, and takes the place of HTTP's transport for these calls.
+	// Socket is the path of ebb's Unix socket. All calls use it, unencrypted,
+	// whatever the scheme of Issuer; proofs still contain Issuer. It excludes
+	// URL, and replaces the transport of HTTP for these calls.
 	Socket string
-	// HTTP is borrowed; its Timeout, if any, also bounds long polls and
-	// exports. Redirects are never followed. nil = a client of its own.
+	// HTTP is used but not modified. Its Timeout, if any, also limits long
+	// polls and exports. Redirects are never followed. nil = a new client.
 	HTTP *http.Client
-	// Timeout of one call, waiting for a person or for events apart. 0 = 30 s.
+	// Timeout limits one call, without the wait for an approval or for events.
+	// 0 = 30 s.
 	Timeout time.Duration
 	// Now is the clock; nil = time.Now.
 	Now func() time.Time
@@ -61,12 +62,12 @@ func newPeer(c Config) (*peer, error) {
 		p.base = "http" + strings.TrimPrefix(strings.TrimPrefix(issuer, "https"), "http")
 		p.http.Transport = overSocket(c.Socket)
 	}
-	// A redirect would carry a token or a ticket to where nobody meant it.
+	// A redirect could send a token or a ticket to another server.
 	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return p, nil
 }
 
-// overSocket dials the socket whatever the address, and never a proxy.
+// overSocket connects to the socket for every address, never to a proxy.
 func overSocket(path string) http.RoundTripper {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -88,12 +89,13 @@ func baseURL(name, raw string) (string, error) {
 	return strings.TrimRight(raw, "/"), nil
 }
 
-// ErrPlain is wrapped when a credential would leave this machine unencrypted.
-var ErrPlain = errors.New("plain http is only for loopback; use https")
+// ErrPlain is wrapped when a credential would be sent unencrypted to another
+// machine.
+var ErrPlain = errors.New("plain http is allowed on loopback only; use https")
 
-// secure refuses plain http off loopback (RFC 9700 section 2.6). The name
-// localhost counts as loopback because it never leaves the machine (RFC 6761
-// section 6.3).
+// secure refuses plain http to hosts other than loopback (RFC 9700 section
+// 2.6). The name localhost counts as loopback, because it always resolves to
+// this machine (RFC 6761 section 6.3).
 func secure(u *url.URL) error {
 	switch u.Scheme {
 	case "https":

@@ -4,69 +4,54 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Delegation is what a sandbox hands to another one.
+// Delegation is the part of its task that a sandbox delegates to another
+// sandbox.
 type Delegation struct {
-	Scope     scopes.Set        // required
-	TTL       time.Duration     // 0 = until the own task ends
-	Uses      int               // credentials in all; needed when those of the own task are counted
-	Depth     int               // how many times in a row it may be delegated on
-	Selectors map[string]string // what the other sandbox must be, beyond what the runner expects
+	Scope     string            // required
+	TTL       time.Duration     // 0 = until the sandbox's own task ends
+	Uses      int               // number of credentials; required when the sandbox's own task has such a limit
+	Depth     int               // number of further delegation levels
+	Selectors map[string]string // selectors of the other sandbox, in addition to those that the runner registered
 }
 
-// Delegated is the task of another sandbox, which enrols with the ticket.
+// Delegated is the task of the other sandbox, which enrols with the ticket.
 type Delegated struct {
 	TaskID          string
-	Scope           scopes.Set
+	Scope           string // of the task: the caller should check that it does not exceed the requested scope
 	ExpiresAt       time.Time
 	Uses            int
-	Expect          broker.Expect
-	Ticket          provider.Secret // single-use; empty when the other sandbox shows other evidence
+	Expect          wire.Expect
+	Ticket          secret.Secret // single-use; empty when the other sandbox enrols with other evidence
 	TicketExpiresAt time.Time
 }
 
-// Delegate hands a part of this sandbox's task to another sandbox. What it gets is
-// over when this task is.
+// Delegate delegates a part of this sandbox's task to another sandbox. The
+// delegated task ends with this task at the latest.
 func (s *Sandbox) Delegate(ctx context.Context, d Delegation) (Delegated, error) {
-	form := url.Values{}
-	set(form, "scope", d.Scope.String())
-	if d.TTL > 0 {
-		form.Set("requested_expiry", strconv.FormatInt(int64(max(d.TTL/time.Second, 1)), 10))
-	}
-	form.Set("uses", strconv.Itoa(d.Uses))
-	form.Set("depth", strconv.Itoa(d.Depth))
+	f := wire.DelegateForm{Scope: d.Scope, Uses: strconv.Itoa(d.Uses), Depth: strconv.Itoa(d.Depth), RequestedExpiry: expiry(d.TTL)}
 	if len(d.Selectors) > 0 {
 		text, err := json.Marshal(d.Selectors)
 		if err != nil {
 			return Delegated{}, fmt.Errorf("client: %w", err)
 		}
-		form.Set("selectors", string(text))
+		f.Selectors = string(text)
 	}
-	var ans struct {
-		TaskID          string        `json:"task_id"`
-		Scope           scopes.Set    `json:"scope"`
-		ExpiresAt       time.Time     `json:"expires_at"`
-		Uses            int           `json:"uses"`
-		Expect          broker.Expect `json:"sandbox_expected"`
-		Ticket          string        `json:"ticket"`
-		TicketExpiresAt time.Time     `json:"ticket_expires_at"`
-	}
-	if err := s.asSandbox(ctx, "/oauth2/delegate", form, &ans); err != nil {
+	var ans wire.Delegated
+	if err := s.asSandbox(ctx, "/oauth2/delegate", formOf(f), &ans); err != nil {
 		return Delegated{}, err
 	}
-	if !word(ans.TaskID) || !d.Scope.Covers(ans.Scope) || ans.Ticket != "" && !word(ans.Ticket) {
-		return Delegated{}, badAnswer("holds no delegated task, or a wider one than was asked for", nil)
+	if !word(ans.TaskID) || !scopeText(ans.Scope) || ans.Ticket != "" && !word(ans.Ticket) {
+		return Delegated{}, badAnswer("contains no delegated task", nil)
 	}
 	return Delegated{
 		TaskID: ans.TaskID, Scope: ans.Scope, ExpiresAt: ans.ExpiresAt, Uses: ans.Uses, Expect: ans.Expect,
-		Ticket: provider.NewSecret(ans.Ticket), TicketExpiresAt: ans.TicketExpiresAt,
+		Ticket: secret.New(ans.Ticket), TicketExpiresAt: ans.TicketExpiresAt,
 	}, nil
 }

@@ -12,21 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/scopes/policy"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/client"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/verify"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // house is a whole ebb behind its real handlers, a resource server that accepts
-// its tokens, and clients for everybody.
+// its tokens, and clients for all roles.
 type house struct {
 	t      *testing.T
 	env    *brokertest.Env
@@ -109,15 +109,21 @@ func (h *house) visit(s *client.Sandbox, c client.Credential, method string) int
 	return resp.StatusCode
 }
 
-// The whole walk: open, enrol, read at once, ask for a write, approve narrower,
-// use both, complete, and nothing works any more.
+// spec is the task of brokertest.Spec as a client sends it.
+func spec() wire.TaskSpec {
+	s := brokertest.Spec()
+	return wire.TaskSpec{Name: s.Name, Kind: s.Kind, Owner: s.Owner, TTL: int64(s.TTL), Ticket: s.Ticket, Ceiling: s.Ceiling.String(), Expect: wire.Expect{Attestor: s.Expect.Attestor}}
+}
+
+// The whole request flow: open, enrol, get a read token, request a write,
+// approve it narrowed, use both, complete; afterwards no token works.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	for _, nonces := range []bool{false, true} {
 		h := newHouse(t, nonces)
 		ctx := t.Context()
 		runner, approver := h.operator(brokertest.Runner), h.operator(brokertest.Approver)
-		task, ticket, err := runner.OpenTask(ctx, brokertest.Spec())
+		task, ticket, err := runner.OpenTask(ctx, spec())
 		if err != nil || ticket == nil {
 			t.Fatalf("open: %v", err)
 		}
@@ -147,7 +153,7 @@ func TestEndToEnd(t *testing.T) {
 		if _, err := thief.Enrol(ctx, ticket.Ticket); err == nil {
 			t.Error("a ticket was good for two keys")
 		}
-		read, err := box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read"), Resource: brokertest.Orders, TTL: time.Minute})
+		read, err := box.Token(ctx, client.TokenRequest{Scope: "orders:eu/42:read", Resource: brokertest.Orders, TTL: time.Minute})
 		if err != nil || read.LeaseID == "" {
 			t.Fatalf("read: %v", err)
 		}
@@ -170,7 +176,7 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("complete: %+v, %v", out, err)
 		}
 		h.refused(box, write, "POST")
-		if _, err := box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read")}); err == nil {
+		if _, err := box.Token(ctx, client.TokenRequest{Scope: "orders:eu/42:read"}); err == nil {
 			t.Error("a completed task minted")
 		}
 		if out, err = runner.Complete(ctx, task.ID); err != nil || !out.Already {
@@ -184,17 +190,17 @@ func TestEndToEnd(t *testing.T) {
 func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID string) client.Credential {
 	h.t.Helper()
 	ctx := h.t.Context()
-	asked := scopes.MustParseSet("orders:eu/42:write orders:eu/43:write")
-	if _, err := box.Token(ctx, client.TokenRequest{Scope: asked}); !client.IsKind(err, broker.AskRequired) {
+	asked := "orders:eu/42:write orders:eu/43:write"
+	if _, err := box.Token(ctx, client.TokenRequest{Scope: asked}); !client.IsKind(err, wire.KindAskRequired) {
 		h.t.Errorf("without waiting: %v", err)
 	}
 	var pending client.Pending
 	got := make(chan error, 1)
 	go func() {
-		list, err := approver.Requests(ctx, broker.RequestFilter{TaskID: taskID, State: broker.RequestPending})
+		list, err := approver.Requests(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
 		for err == nil && len(list.Items) == 0 {
 			time.Sleep(10 * time.Millisecond)
-			list, err = approver.Requests(ctx, broker.RequestFilter{TaskID: taskID, State: broker.RequestPending})
+			list, err = approver.Requests(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
 		}
 		if err != nil {
 			got <- err
@@ -205,24 +211,24 @@ func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID 
 			got <- err
 			return
 		}
-		if _, err := approver.Approve(ctx, r.ID, broker.Verdict{Digest: strings.Repeat("0", 64)}); !client.IsKind(err, broker.Conflict) {
+		if _, err := approver.Approve(ctx, r.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)}); !client.IsKind(err, wire.KindConflict) {
 			h.t.Errorf("approving other facts: %v", err)
 		}
-		_, err = approver.Approve(ctx, r.ID, broker.Verdict{Digest: r.Digest, Scopes: scopes.MustParseSet("orders:eu/42:write"), TTL: 60})
+		_, err = approver.Approve(ctx, r.ID, wire.ApprovalBody{Digest: r.Digest, Scopes: "orders:eu/42:write", TTL: 60})
 		got <- err
 	}()
 	write, err := box.Token(ctx, client.TokenRequest{Scope: asked, Reason: "must fix it", Wait: true, Pending: func(p client.Pending) { pending = p }})
 	if err := <-got; err != nil {
 		h.t.Fatalf("approve: %v", err)
 	}
-	if err != nil || !write.Scope.Equal(scopes.MustParseSet("orders:eu/42:write")) || pending.Interval != time.Second || pending.ExpiresIn <= 0 || !strings.HasPrefix(pending.RequestID, "req_") || pending.Page != "" {
+	if err != nil || write.Scope != "orders:eu/42:write" || pending.Interval != time.Second || pending.ExpiresIn <= 0 || !strings.HasPrefix(pending.RequestID, "req_") || pending.Page != "" {
 		h.t.Fatalf("write: %v %v, told %+v", write.Scope, err, pending)
 	}
 	return write
 }
 
-// refused waits for the feed. It needs less than a second, and a busy machine more; the
-// credential itself lasts longer than this waits.
+// refused waits for the feed, which takes less than 1 s, or more on a busy
+// machine. The credential itself lives longer than this waits.
 func (h *house) refused(box *client.Sandbox, c client.Credential, method string) {
 	h.t.Helper()
 	for end := time.Now().Add(30 * time.Second); h.visit(box, c, method) != 401; time.Sleep(time.Millisecond) {
@@ -233,13 +239,13 @@ func (h *house) refused(box *client.Sandbox, c client.Credential, method string)
 	}
 }
 
-// record proves the export of the walk and reads the rest of the API once.
+// record verifies the export of the test and reads the rest of the API once.
 func (h *house) record(taskID string) {
 	h.t.Helper()
 	ctx := h.t.Context()
 	ops, auditor := h.operator(brokertest.Operator), h.operator(brokertest.Auditor)
 	var export strings.Builder
-	if err := auditor.Export(ctx, broker.EntryFilter{}, &export); err != nil {
+	if err := auditor.Export(ctx, client.EntryFilter{}, &export); err != nil {
 		h.t.Fatal(err)
 	}
 	set, err := jose.ParseJWKS(h.env.Broker.JWKS())
@@ -250,7 +256,7 @@ func (h *house) record(taskID string) {
 		h.t.Errorf("export: %+v, %v", report, err)
 	}
 	var kinds []string
-	for e, err := range auditor.Audit(ctx, broker.EntryFilter{TaskID: taskID, Desc: true}) {
+	for e, err := range auditor.Audit(ctx, client.EntryFilter{TaskID: taskID, Desc: true}) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -261,8 +267,8 @@ func (h *house) record(taskID string) {
 			h.t.Errorf("the record lacks %s: %v", want, kinds)
 		}
 	}
-	leases, err := auditor.Leases(ctx, broker.LeaseFilter{TaskID: taskID})
-	if err != nil || len(leases.Items) != 2 || leases.Items[0].State != broker.LeaseRevoked {
+	leases, err := auditor.Leases(ctx, client.LeaseFilter{TaskID: taskID})
+	if err != nil || len(leases.Items) != 2 || leases.Items[0].State != wire.LeaseRevoked {
 		h.t.Errorf("leases: %+v, %v", leases, err)
 	}
 	if l, err := auditor.Lease(ctx, leases.Items[0].ID); err != nil || l.TaskID != taskID {
@@ -272,17 +278,17 @@ func (h *house) record(taskID string) {
 		h.t.Errorf("revoking a dead lease: %v", err)
 	}
 	for name, call := range map[string]func() error{
-		"tasks":       func() error { _, err := ops.Tasks(ctx, broker.TaskFilter{State: broker.TaskClosed}); return err },
+		"tasks":       func() error { _, err := ops.Tasks(ctx, client.TaskFilter{State: wire.TaskClosed}); return err },
 		"task":        func() error { _, err := ops.Task(ctx, taskID); return err },
 		"checkpoints": func() error { _, err := auditor.Checkpoints(ctx); return err },
 		"policy":      func() error { _, err := ops.Policy(ctx); return err },
 		"feed":        func() error { _, err := ops.Revocations(ctx, "", 0); return err },
 		"explain": func() error {
-			x, err := ops.Explain(ctx, policy.Query{
-				Sandbox: policy.Sandbox{ID: "sbx_1", Attestor: "enroll"}, Task: policy.Task{ID: "tsk_1"},
-				Scopes: scopes.MustParseSet("orders:eu/42:write"), TTL: time.Minute, Binding: policy.BindingDPoP, Delivery: policy.DeliveryToken,
+			x, err := ops.Explain(ctx, wire.PolicyQuery{
+				Sandbox: wire.PolicySandbox{ID: "sbx_1", Attestor: "enroll"}, Task: wire.PolicyTask{ID: "tsk_1"},
+				Scopes: "orders:eu/42:write", TTL: 60, Binding: "dpop", Delivery: wire.DeliveryToken,
 			})
-			if err == nil && x.Decision.Effect != policy.Ask {
+			if err == nil && x.Decision.Effect != wire.EffectAsk {
 				err = errors.New("not ask")
 			}
 			return err
@@ -294,15 +300,15 @@ func (h *house) record(taskID string) {
 	}
 }
 
-// The other verbs of a task, against the real handlers.
+// The other calls on a task, against the real handlers.
 func TestEndToEndTaskVerbs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)
 	ctx := t.Context()
 	runner, ops, approver := h.operator(brokertest.Runner), h.operator(brokertest.Operator), h.operator(brokertest.Approver)
-	spec := brokertest.Spec()
-	spec.Ticket, spec.Heartbeat = false, 60
-	task, ticket, err := runner.OpenTask(ctx, spec)
+	quiet := spec()
+	quiet.Ticket, quiet.Heartbeat = false, 60
+	task, ticket, err := runner.OpenTask(ctx, quiet)
 	if err != nil || ticket != nil {
 		t.Fatalf("open: %v %v", ticket, err)
 	}
@@ -322,38 +328,38 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if _, err := runner.Heartbeat(ctx, task.ID); err != nil {
 		t.Errorf("heartbeat: %v", err)
 	}
-	read := client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read")}
-	if got, err := runner.Pause(ctx, task.ID, "lunch"); err != nil || got.State != broker.TaskPaused {
+	read := client.TokenRequest{Scope: "orders:eu/42:read"}
+	if got, err := runner.Pause(ctx, task.ID, "lunch"); err != nil || got.State != wire.TaskPaused {
 		t.Errorf("pause: %v %v", got.State, err)
 	}
-	if _, err := box.Token(ctx, read); !client.IsKind(err, broker.Denied) {
+	if _, err := box.Token(ctx, read); !client.IsKind(err, wire.KindDenied) {
 		t.Errorf("paused: %v", err)
 	}
-	if got, err := runner.Resume(ctx, task.ID); err != nil || got.State != broker.TaskOpen {
+	if got, err := runner.Resume(ctx, task.ID); err != nil || got.State != wire.TaskOpen {
 		t.Errorf("resume: %v %v", got.State, err)
 	}
 	if _, err := box.Token(ctx, read); err != nil {
 		t.Errorf("resumed: %v", err)
 	}
-	// The key alone is enough once the sandbox is enrolled.
+	// After enrolment the key alone is enough.
 	alone, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: key, ClientID: who.ClientID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	detailed, err := alone.Token(ctx, client.TokenRequest{Details: scopes.DetailsOf(read.Scope)})
+	detailed, err := alone.Token(ctx, client.TokenRequest{Details: []wire.Detail{{Provider: "orders", Identifier: "eu/42", Actions: []string{"read"}}}})
 	if err != nil || len(detailed.Details) != 1 {
 		t.Errorf("with the key alone: %+v, %v", detailed.Details, err)
 	}
 	if err := alone.Revoke(ctx, detailed.Token); err != nil {
 		t.Errorf("revoke with the key alone: %v", err)
 	}
-	// A denied request says why, as data.
+	// A denied request returns the reason as data.
 	go func() {
 		for ctx.Err() == nil {
-			list, err := approver.Requests(ctx, broker.RequestFilter{TaskID: task.ID, State: broker.RequestPending})
+			list, err := approver.Requests(ctx, client.RequestFilter{TaskID: task.ID, State: wire.RequestPending})
 			if err != nil || len(list.Items) > 0 {
 				if err == nil {
-					_, err = approver.Deny(ctx, list.Items[0].ID, broker.Verdict{Code: broker.TooBroad, Note: "read is enough"})
+					_, err = approver.Deny(ctx, list.Items[0].ID, wire.DenialBody{Code: wire.DenyTooBroad, Note: "read is enough"})
 				}
 				if err != nil {
 					t.Errorf("deny: %v", err)
@@ -363,17 +369,17 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	_, err = box.Token(ctx, client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:write"), Wait: true})
-	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Kind != broker.Denied || p.Advice == nil || p.Advice.Code != broker.TooBroad {
+	_, err = box.Token(ctx, client.TokenRequest{Scope: "orders:eu/42:write", Wait: true})
+	if p, ok := errors.AsType[*client.Problem](err); !ok || p.Kind != wire.KindDenied || p.Advice == nil || p.Advice.Code != wire.DenyTooBroad {
 		t.Errorf("denied: %v", err)
 	}
-	// Not the runner's peer, not the approver.
+	// Neither another runner nor the approver may do it.
 	for name, o := range map[string]*client.Operator{"another runner": h.operator(brokertest.Runner2), "approver": approver} {
 		if _, err := o.Complete(ctx, task.ID); err == nil {
 			t.Errorf("%s completed the task", name)
 		}
 	}
-	if out, err := ops.Stop(ctx, task.ID, "enough"); err != nil || out.Task.Cause != broker.CauseStopped {
+	if out, err := ops.Stop(ctx, task.ID, "enough"); err != nil || out.Task.Cause != wire.CauseStopped {
 		t.Errorf("stop: %v %v", out.Task.Cause, err)
 	}
 	stranger, _ := newKey(t)
@@ -381,7 +387,7 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Task(ctx, task.ID); !client.IsKind(err, broker.Unauthenticated) {
+	if _, err := o.Task(ctx, task.ID); !client.IsKind(err, wire.KindUnauthenticated) {
 		t.Errorf("a stranger: %v", err)
 	}
 	if _, err := box.Enrol(ctx, provider.NewSecret("ebb_tkt_guess")); err == nil {

@@ -17,15 +17,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 const issuer = "https://ebb.test"
 
-// fake is an authorization server that checks what arrives against the RFCs
-// before it answers with a script.
+// fake is an authorization server that validates requests against the RFCs
+// before it sends the response of a script.
 type fake struct {
 	t      testing.TB
 	now    func() time.Time
@@ -41,7 +41,7 @@ type fake struct {
 	seen    map[string]bool
 	forms   []url.Values // accepted at /oauth2
 	calls   []string     // accepted elsewhere: method, path, query, body
-	asked   int          // answers that demanded a nonce
+	asked   int          // responses that required a nonce
 	script  func(w http.ResponseWriter, r *http.Request, body []byte)
 	revoked map[string]bool // tokens that are refused
 }
@@ -64,8 +64,8 @@ func newFake(t testing.TB, clientID string, now func() time.Time) (*fake, jose.S
 	return &fake{t: t, now: now, key: pub, client: clientID, issuer: issuer, life: 600, seen: map[string]bool{}, revoked: map[string]bool{}}, key
 }
 
-// RoundTrip lets a client talk to f without a network, so that synctest can
-// hold the clock.
+// RoundTrip serves a client without a network, so that synctest controls the
+// clock.
 func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -157,8 +157,8 @@ func (f *fake) authorized(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// form checks RFC 6749 section 3.2 and, where a client assertion came, RFC 7523
-// and its update.
+// form checks RFC 6749 section 3.2 and, with a client assertion, RFC 7523 and
+// its update.
 func (f *fake) form(r *http.Request, body []byte) url.Values {
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" && r.URL.Path != "/oauth2/revoke" && r.URL.Path != "/oauth2/credentials" {
 		f.t.Errorf("%s %s with %q is no form post", r.Method, r.URL, r.Header.Get("Content-Type"))

@@ -8,17 +8,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Hold keeps a control connection to ebb until the task ends: then it returns nil.
-// It connects again whenever the connection breaks, and gives up when ebb refuses
-// it. When the process that holds it dies, or ctx ends, and nobody of the sandbox is
-// back within grace (at most a minute), ebb takes the sandbox for gone.
+// Hold keeps a control connection to ebb open until the task ends; then it
+// returns nil. It reconnects whenever the connection breaks, and returns an
+// error when ebb refuses it. When its process exits or ctx ends, and no other
+// process of the sandbox connects within grace (60 s at most), ebb treats the
+// sandbox as exited.
 func (s *Sandbox) Hold(ctx context.Context, grace time.Duration) error {
 	const first, most = 100 * time.Millisecond, 2 * time.Second
 	wait := first
@@ -46,15 +46,16 @@ func (s *Sandbox) Hold(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// passes says whether a refusal is one of the moment: a sandbox that has just asked
-// for much must not lose its task because it could not connect again at once.
-func passes(k broker.Kind) bool {
-	return k == broker.Unavailable || k == broker.Internal || k == broker.TooMany
+// passes reports whether a refusal is temporary. A sandbox that has hit a rate
+// limit must not lose its task because it could not reconnect at once.
+func passes(k wire.Kind) bool {
+	return k == wire.KindUnavailable || k == wire.KindInternal || k == wire.KindTooMany
 }
 
-// holdOnce holds one connection. held: ebb took it; over: the task has ended.
+// holdOnce keeps one connection open. held reports that ebb accepted it, over
+// that the task has ended.
 func (s *Sandbox) holdOnce(ctx context.Context, who Enrolment, grace time.Duration) (held, over bool, err error) {
-	form := url.Values{"grace_seconds": {strconv.Itoa(int(grace / time.Second))}}
+	form := formOf(wire.HoldForm{Grace: strconv.Itoa(int(grace / time.Second))})
 	if who.TaskToken.Empty() {
 		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
 			return false, false, err
@@ -71,47 +72,30 @@ func (s *Sandbox) holdOnce(ctx context.Context, who Enrolment, grace time.Durati
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(io.LimitReader(resp.Body, maxAnswer))
 	for lines.Scan() {
-		var line struct {
-			Held bool   `json:"held"`
-			Why  string `json:"why"`
-		}
+		var line wire.HoldLine
 		if len(lines.Bytes()) == 0 || json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue // a sign of life
+			continue // an empty line keeps the connection alive
 		}
-		held, over = held || line.Held, over || line.Why == "task_closed"
+		held, over = held || line.Held, over || line.Why == wire.HoldTaskClosed
 	}
 	return held, over, lines.Err()
 }
 
-// Challenge is what evidence must answer.
-type Challenge struct {
-	Nonce     string
-	Document  json.RawMessage // what else the attestor sends
-	ExpiresAt time.Time
-}
-
-// Challenge asks for what evidence of an attestor must answer; enrol with the same
-// key. attestor "" is the one the task's runner registered. show is what the
-// attestor's page says, often nothing.
-func (s *Sandbox) Challenge(ctx context.Context, taskID, attestor, show string) (Challenge, error) {
-	body, err := json.Marshal(struct {
-		Attestor string `json:"attestor,omitempty"`
-		TaskID   string `json:"task_id,omitempty"`
-		Evidence string `json:"evidence,omitempty"`
-	}{attestor, taskID, show})
+// Challenge gets the challenge that evidence of an attestor must answer. Enrol
+// with the same key. attestor "" means the one that the task's runner
+// registered. show is the document that the attestor's documentation names;
+// most need none.
+func (s *Sandbox) Challenge(ctx context.Context, taskID, attestor, show string) (wire.Challenge, error) {
+	body, err := json.Marshal(wire.ChallengeBody{Attestor: attestor, TaskID: taskID, Evidence: show})
 	if err != nil {
-		return Challenge{}, fmt.Errorf("client: %w", err)
+		return wire.Challenge{}, fmt.Errorf("client: %w", err)
 	}
-	var ans struct {
-		Nonce     string          `json:"nonce"`
-		Document  json.RawMessage `json:"document"`
-		ExpiresAt time.Time       `json:"expires_at"`
-	}
+	var ans wire.Challenge
 	if err := s.json(ctx, call{method: http.MethodPost, path: "/v1/challenge", kind: typeJSON, body: body, key: s.key}, &ans); err != nil {
-		return Challenge{}, err
+		return wire.Challenge{}, err
 	}
 	if !word(ans.Nonce) {
-		return Challenge{}, badAnswer("holds no challenge", nil)
+		return wire.Challenge{}, badAnswer("contains no challenge", nil)
 	}
-	return Challenge{Nonce: ans.Nonce, Document: ans.Document, ExpiresAt: ans.ExpiresAt}, nil
+	return ans, nil
 }

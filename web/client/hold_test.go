@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// patience is how long a test waits for what is going to be.
+// patience limits the wait of a test for an expected event.
 const patience = 2 * time.Minute
 
-// held is an enrolled sandbox whose connection breaks with the returned function,
-// and what comes of its Hold.
+// held returns an enrolled sandbox whose connection breaks with the returned
+// function, and the result of its Hold.
 func held(t *testing.T, h *house, grace time.Duration) (s *client.Sandbox, task string, cut func(), done chan error) {
 	t.Helper()
 	made := &connected{yes: make(chan struct{})}
@@ -37,7 +37,7 @@ func held(t *testing.T, h *house, grace time.Duration) (s *client.Sandbox, task 
 	return s, task, cancel, done
 }
 
-// connected sees that ebb took the first control connection.
+// connected reports that ebb accepted the first control connection.
 type connected struct {
 	yes  chan struct{}
 	once sync.Once
@@ -51,7 +51,8 @@ func (c *connected) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// enrolled is an open task and its sandbox, which reaches ebb through door.
+// enrolled returns an open task and its sandbox, which reaches ebb through
+// door.
 func (h *house) enrolled(door http.RoundTripper) (string, *client.Sandbox) {
 	h.t.Helper()
 	spec := brokertest.Spec()
@@ -71,7 +72,7 @@ func (h *house) enrolled(door http.RoundTripper) (string, *client.Sandbox) {
 
 func (h *house) task(id string) broker.Task {
 	h.t.Helper()
-	ts, err := h.env.Config.Journal.Tasks(h.t.Context(), broker.TaskFilter{IDs: []string{id}})
+	ts, err := h.env.Config.Store.Tasks(h.t.Context(), broker.TaskFilter{IDs: []string{id}})
 	if err != nil || len(ts) != 1 {
 		h.t.Fatal(len(ts), err)
 	}
@@ -88,7 +89,7 @@ func (h *house) closes(id string, within time.Duration) bool {
 	return false
 }
 
-// TestHoldBreaks: the end of the connection is the end of the task.
+// TestHoldBreaks: the task ends when the connection breaks.
 func TestHoldBreaks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)
@@ -108,7 +109,8 @@ func TestHoldBreaks(t *testing.T) {
 	}
 }
 
-// TestHoldComesBack: within its grace, a sandbox that connects again is alive.
+// TestHoldComesBack: a sandbox that reconnects within its grace period keeps
+// its task.
 func TestHoldComesBack(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
@@ -129,7 +131,7 @@ func TestHoldComesBack(t *testing.T) {
 	}
 }
 
-// TestHoldHearsTheEnd: a sandbox learns that its task is over.
+// TestHoldHearsTheEnd: Hold returns when the task ends.
 func TestHoldHearsTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -148,8 +150,8 @@ func TestHoldHearsTheEnd(t *testing.T) {
 	}
 }
 
-// TestHoldStrangers: who is not the sandbox holds nothing, and too many connections
-// of one are refused.
+// TestHoldStrangers: only the sandbox can open a control connection, and too
+// many connections are refused.
 func TestHoldStrangers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)
@@ -185,8 +187,8 @@ func TestHoldStrangers(t *testing.T) {
 	}
 }
 
-// busy answers the first calls for a control connection with 429, as for a task that
-// has asked for much.
+// busy answers the first calls for a control connection with 429, as for a task
+// that exceeded its rate limit.
 type busy struct{ left atomic.Int32 }
 
 func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -203,8 +205,8 @@ func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestHoldWhileBusy: a sandbox that asked for too much a moment ago does not give up
-// its control connection, and with it its task.
+// TestHoldWhileBusy: a sandbox that has just hit a rate limit keeps its control
+// connection, and with it its task.
 func TestHoldWhileBusy(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)
@@ -228,8 +230,8 @@ func TestHoldWhileBusy(t *testing.T) {
 	}
 }
 
-// TestHoldAfterTheEnd: a sandbox whose connection broke just before its task ended
-// hears on its return that it ended, which is what it waits for.
+// TestHoldAfterTheEnd: a sandbox whose connection broke just before its task
+// ended learns of the end when it reconnects.
 func TestHoldAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, true)

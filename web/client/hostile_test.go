@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// What a server sends as a token or a name is printed, exported to a child and
-// put into header lines (`ebb token --use`): a terminal must find nothing to
-// obey in it, and curl no second header.
+// Tokens and names sent by a server are printed, exported to a child process
+// and written to header lines ('ebb token --use'). They must contain no
+// terminal escapes and no line breaks.
 func TestHostileNamesAndTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	good := map[string]any{

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -12,35 +13,39 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// NewKey makes a client key: jose.ES256 or jose.EdDSA.
+// NewKey generates a client key: jose.ES256 or jose.EdDSA.
 func NewKey(alg jose.Alg) (jose.Signer, error) {
-	if alg == jose.RS256 { // ebb signs with it where it must; clients never do
-		return nil, fmt.Errorf("client: cannot make a key for %q: choose ES256 or EdDSA", alg)
+	switch alg {
+	case jose.ES256:
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case jose.EdDSA, jose.Ed25519:
+		_, k, err := ed25519.GenerateKey(rand.Reader)
+		return k, err
 	}
-	return keys.Generate(alg)
+	return nil, fmt.Errorf("client: cannot generate a key for %q; choose ES256 or EdDSA", alg)
 }
 
-// SaveKey writes a key as PKCS#8 PEM to a new file of mode 0600. An existing
-// file is left alone: the error then wraps fs.ErrExist.
+// SaveKey writes a key as PKCS#8 PEM to a new file of mode 0600. It does not
+// change an existing file: the error then wraps fs.ErrExist.
 func SaveKey(path string, key jose.Signer) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return errors.New("client: only keys in memory can be saved: P-256 or Ed25519")
+		return errors.New("client: cannot encode the key; only P-256 and Ed25519 keys in memory can be saved")
 	}
 	if _, err := clientKey(key); err != nil {
 		return err
 	}
-	return keys.WritePrivate(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return secret.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // LoadKey reads a private key: PKCS#8 PEM or a private JWK (RFC 7517), P-256 or
-// Ed25519. A file that others can reach is refused.
+// Ed25519. It refuses a file that others can access.
 func LoadKey(path string) (jose.Signer, error) {
-	text, err := keys.ReadPrivate(path)
+	text, err := secret.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +56,8 @@ func LoadKey(path string) (jose.Signer, error) {
 	return k, nil
 }
 
-// ParseKey reads what LoadKey reads, from memory. Errors never quote it.
+// ParseKey parses a key as LoadKey does, from memory. Errors never quote the
+// key.
 func ParseKey(text []byte) (jose.Signer, error) {
 	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) {
 		return parseJWK(trimmed)
@@ -61,11 +67,11 @@ func ParseKey(text []byte) (jose.Signer, error) {
 		return nil, errors.New("client: the key is neither PKCS#8 PEM nor a JWK; convert it with: openssl pkcs8 -topk8 -nocrypt")
 	}
 	if more, _ := pem.Decode(rest); more != nil {
-		return nil, errors.New("client: the key file holds more than one PEM block")
+		return nil, errors.New("client: the key file contains more than one PEM block")
 	}
 	k, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("client: the private key is damaged")
+		return nil, errors.New("client: the private key cannot be parsed")
 	}
 	return clientKey(k)
 }
@@ -84,8 +90,8 @@ func clientKey(k any) (jose.Signer, error) {
 	return nil, errors.New("client: the key is neither P-256 nor Ed25519")
 }
 
-// parseJWK reads a private JWK and refuses one whose two halves differ: it would
-// sign, and nothing would verify.
+// parseJWK parses a private JWK. It refuses one whose public key does not
+// belong to the private key, because no signature by it could be verified.
 func parseJWK(text []byte) (jose.Signer, error) {
 	bad := errors.New("client: the JWK is not a private P-256 or Ed25519 key")
 	var j struct {
@@ -113,7 +119,7 @@ func parseJWK(text []byte) (jose.Signer, error) {
 	case j.Kty == "OKP" && j.Crv == "Ed25519":
 		k := ed25519.NewKeyFromSeed(d)
 		if !bytes.Equal(k[32:], x) {
-			return nil, errors.New("client: the public and the private half of the JWK differ")
+			return nil, errors.New("client: the public key of the JWK does not belong to its private key")
 		}
 		return k, nil
 	case j.Kty == "EC" && j.Crv == "P-256" && y != nil:
@@ -123,7 +129,7 @@ func parseJWK(text []byte) (jose.Signer, error) {
 		}
 		point, err := k.PublicKey.Bytes()
 		if err != nil || !bytes.Equal(point[1:], append(x, y...)) {
-			return nil, errors.New("client: the public and the private half of the JWK differ")
+			return nil, errors.New("client: the public key of the JWK does not belong to its private key")
 		}
 		return k, nil
 	}

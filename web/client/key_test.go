@@ -17,9 +17,9 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
@@ -53,7 +53,7 @@ func TestSaveLoadKey(t *testing.T) {
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.LoadKey(path); !errors.Is(err, keys.ErrOpen) {
+		if _, err := client.LoadKey(path); !errors.Is(err, secret.ErrOpen) {
 			t.Errorf("readable file: %v", err)
 		}
 	}

@@ -4,65 +4,78 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Leases lists credentials on the record; zero members of f match everything.
-// IDs, Now and all but the first of Parents are not sent.
-func (o *Operator) Leases(ctx context.Context, f broker.LeaseFilter) (List[broker.Lease], error) {
+// LeaseFilter selects credentials. Zero members match every credential.
+type LeaseFilter struct {
+	TaskID   string
+	ParentID string // narrowed from this credential
+	Owner    string
+	Sandbox  string
+	Provider string
+	State    wire.LeaseState
+	From, To time.Time // issued in [From, To)
+	Page     Page
+}
+
+// Leases lists credentials.
+func (o *Operator) Leases(ctx context.Context, f LeaseFilter) (wire.List[wire.Lease], error) {
 	q := pageQuery(f.Page)
 	set(q, "task_id", f.TaskID)
-	if len(f.Parents) > 0 {
-		set(q, "parent_id", f.Parents[0])
-	}
+	set(q, "parent_id", f.ParentID)
 	set(q, "owner", f.Owner)
 	set(q, "sandbox", f.Sandbox)
 	set(q, "provider", f.Provider)
 	set(q, "state", string(f.State))
 	setTime(q, "from", f.From)
 	setTime(q, "to", f.To)
-	var out List[broker.Lease]
+	var out wire.List[wire.Lease]
 	return out, o.do(ctx, http.MethodGet, "/v1/leases", q, nil, &out)
 }
 
-// Lease reads one credential's record.
-func (o *Operator) Lease(ctx context.Context, id string) (broker.Lease, error) {
-	var out broker.Lease
+// Lease returns one credential.
+func (o *Operator) Lease(ctx context.Context, id string) (wire.Lease, error) {
+	var out wire.Lease
 	return out, o.do(ctx, http.MethodGet, leasePath(id, ""), nil, nil, &out)
 }
 
-// RevokeLease ends one credential at once.
-func (o *Operator) RevokeLease(ctx context.Context, id, reason string) (broker.Lease, error) {
-	var out broker.Lease
-	return out, o.do(ctx, http.MethodPost, leasePath(id, "/revoke"), nil, reasonBody{reason}, &out)
+// RevokeLease revokes one credential at once.
+func (o *Operator) RevokeLease(ctx context.Context, id, reason string) (wire.Lease, error) {
+	var out wire.Lease
+	return out, o.do(ctx, http.MethodPost, leasePath(id, "/revoke"), nil, wire.ReasonBody{Reason: reason}, &out)
 }
 
-// RetryLease makes the next attempt to take a credential back due now.
-func (o *Operator) RetryLease(ctx context.Context, id string) (broker.Lease, error) {
-	var out broker.Lease
+// RetryLease makes the next revocation attempt at the provider due now.
+func (o *Operator) RetryLease(ctx context.Context, id string) (wire.Lease, error) {
+	var out wire.Lease
 	return out, o.do(ctx, http.MethodPost, leasePath(id, "/retry"), nil, nil, &out)
 }
 
-// ForceLease says that nothing is owed for a credential any more.
-func (o *Operator) ForceLease(ctx context.Context, id, reason string) (broker.Lease, error) {
-	var out broker.Lease
-	return out, o.do(ctx, http.MethodPost, leasePath(id, "/force"), nil, reasonBody{reason}, &out)
+// ForceLease closes the pending revocation of a credential on the operator's
+// word.
+func (o *Operator) ForceLease(ctx context.Context, id, reason string) (wire.Lease, error) {
+	var out wire.Lease
+	return out, o.do(ctx, http.MethodPost, leasePath(id, "/force"), nil, wire.ReasonBody{Reason: reason}, &out)
 }
 
-// Providers lists the configured providers and what is owed there.
-func (o *Operator) Providers(ctx context.Context) ([]broker.ProviderState, error) {
-	var out struct {
-		Items []broker.ProviderState `json:"items"`
-	}
+// Providers lists the configured providers with their pending revocations.
+func (o *Operator) Providers(ctx context.Context) ([]wire.Provider, error) {
+	var out wire.List[wire.Provider]
 	err := o.do(ctx, http.MethodGet, "/v1/providers", nil, nil, &out)
 	return out.Items, err
 }
 
-// CheckProvider tries a provider out; it waits as long as that takes.
-func (o *Operator) CheckProvider(ctx context.Context, name string, spec broker.TrialSpec) (broker.Trial, error) {
-	var out broker.Trial
-	return out, o.doWait(ctx, http.MethodPost, "/v1/providers/"+url.PathEscape(name)+"/check", nil, spec, &out, broker.TrialTime)
+// selfTestTime is longer than ebb's limit for a provider self-test: set-up, mint,
+// probe and the completion of a task.
+const selfTestTime = 3 * time.Minute
+
+// CheckProvider runs a provider self-test and waits until it is done.
+func (o *Operator) CheckProvider(ctx context.Context, name string, spec wire.SelfTestSpec) (wire.SelfTest, error) {
+	var out wire.SelfTest
+	return out, o.doWait(ctx, http.MethodPost, "/v1/providers/"+url.PathEscape(name)+"/check", nil, spec, &out, selfTestTime)
 }
 
 func leasePath(id, verb string) string { return "/v1/leases/" + url.PathEscape(id) + verb }

@@ -7,18 +7,19 @@ import (
 	"net/url"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// authorize adds an access token, and for a DPoP-bound one the proof that it is
-// used by its holder (RFC 9449 section 7.1). htu is the public URL of the
-// request. Without a token only the proof is added.
-func authorize(r *http.Request, scheme string, token provider.Secret, key jose.Signer, htu, nonce string, now time.Time) error {
+// authorize adds an access token, and for a DPoP-bound token the proof of
+// possession (RFC 9449 section 7.1). htu is the public URL of the request.
+// Without a token it adds only the proof.
+func authorize(r *http.Request, scheme string, token secret.Secret, key jose.Signer, htu, nonce string, now time.Time) error {
 	if !token.Empty() {
 		if scheme != "DPoP" && scheme != "Bearer" {
-			return fmt.Errorf("client: a credential of type %s is no access token", scheme)
+			return fmt.Errorf("client: a credential of type %s is not an access token and cannot be sent in an Authorization header", scheme)
 		}
 		r.Header.Set("Authorization", scheme+" "+token.Reveal())
 	}
@@ -33,10 +34,10 @@ func authorize(r *http.Request, scheme string, token provider.Secret, key jose.S
 	return nil
 }
 
-// setSecret puts a secret into a form.
-func setSecret(form url.Values, name string, s provider.Secret) { form.Set(name, s.Reveal()) }
+// setSecret adds a secret to a form.
+func setSecret(form url.Values, name string, s secret.Secret) { form.Set(name, s.Reveal()) }
 
-// ticketBody is the body of an enrolment by ticket.
-func ticketBody(ticket provider.Secret) ([]byte, error) {
-	return json.Marshal(map[string]string{"ticket": ticket.Reveal()})
+// ticketBody returns the body of an enrolment by ticket.
+func ticketBody(ticket secret.Secret) ([]byte, error) {
+	return json.Marshal(wire.EnrolmentBody{Ticket: ticket.Reveal()})
 }

@@ -3,51 +3,35 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Given is a credential that this sandbox was given for its task, without the
-// credential.
-type Given struct {
-	LeaseID   string            `json:"lease_id"`
-	Scope     scopes.Set        `json:"scope"`
-	Resource  string            `json:"resource"`
-	Tool      string            `json:"tool"`
-	State     broker.LeaseState `json:"state"`
-	Class     provider.Class    `json:"revocability"`
-	IssuedAt  time.Time         `json:"issued_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
-	RevokedAt time.Time         `json:"revoked_at,omitzero"`
-}
-
-// Credentials lists what this sandbox was given for its task, the newest 100 first.
-func (s *Sandbox) Credentials(ctx context.Context) ([]Given, error) {
-	var ans struct {
-		Items []Given `json:"items"`
-	}
+// Credentials lists the newest 100 credentials of this sandbox's task, newest
+// first.
+func (s *Sandbox) Credentials(ctx context.Context) ([]wire.OwnCredential, error) {
+	var ans wire.List[wire.OwnCredential]
 	if err := s.asSandbox(ctx, "/oauth2/credentials", url.Values{}, &ans); err != nil {
 		return nil, err
 	}
 	for _, g := range ans.Items {
 		if !word(g.LeaseID) {
-			return nil, badAnswer("names a credential by what is no name", nil)
+			return nil, badAnswer("contains a credential id with invalid characters", nil)
 		}
 	}
 	return ans.Items, nil
 }
 
-// RevokeLease ends a credential of this sandbox by its name on the record. What is
-// unknown, somebody else's or dead already is no error, and stays as it is.
+// RevokeLease revokes a credential of this sandbox by its lease id. An id that
+// is unknown, of another sandbox or already revoked is not an error and has no
+// effect.
 func (s *Sandbox) RevokeLease(ctx context.Context, leaseID string) error {
-	return s.Revoke(ctx, provider.NewSecret(leaseID))
+	return s.Revoke(ctx, secret.New(leaseID))
 }
 
-// asSandbox posts a form as this sandbox: with its task token, or with an assertion
-// of its key.
+// asSandbox posts a form as this sandbox: with its task token, or with an
+// assertion signed by its key.
 func (s *Sandbox) asSandbox(ctx context.Context, path string, form url.Values, out any) error {
 	who := s.who.Load()
 	switch {

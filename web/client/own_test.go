@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// A sandbox sees what it was given and ends it by name; a name of another task's ends
-// nothing.
+// A sandbox lists its credentials and revokes one by id. An id of another task
+// has no effect.
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)
@@ -24,7 +24,7 @@ func TestOwnCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, err := s.Credentials(ctx)
-		if err != nil || len(list) != 1 || list[0].LeaseID != cred.LeaseID || !list[0].Scope.Equal(cred.Scope) || list[0].State != broker.LeaseLive || list[0].Tool != "git" || list[0].ExpiresAt.IsZero() {
+		if err != nil || len(list) != 1 || list[0].LeaseID != cred.LeaseID || list[0].Scope != cred.Scope || list[0].State != wire.LeaseLive || list[0].Tool != "git" || list[0].ExpiresAt.IsZero() {
 			t.Fatalf("given %+v, %v", list, err)
 		}
 		names = append(names, cred.LeaseID)
@@ -34,14 +34,15 @@ func TestOwnCredentials(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for s, want := range map[*client.Sandbox]broker.LeaseState{mine: broker.LeaseRevoked, theirs: broker.LeaseLive} {
+	for s, want := range map[*client.Sandbox]wire.LeaseState{mine: wire.LeaseRevoked, theirs: wire.LeaseLive} {
 		if list, err := s.Credentials(ctx); err != nil || list[0].State != want {
 			t.Errorf("%+v, %v, want %s", list, err, want)
 		}
 	}
 }
 
-// What a listing calls a credential ends in lines and addresses.
+// Ids of credentials are written to lines and URLs, so invalid ones are
+// refused.
 func TestOwnCredentialsHostileNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "lse_1\n", "lse 1", "lse_\u202e1"} {

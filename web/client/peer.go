@@ -15,12 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// maxAnswer bounds what is read of one JSON answer.
+// maxAnswer limits the size of one JSON response.
 const maxAnswer = 16 << 20
 
 const (
@@ -28,28 +28,28 @@ const (
 	typeJSON = "application/json"
 )
 
-// peer is ebb as seen from here.
+// peer holds the connection settings and state of a client.
 type peer struct {
 	issuer, base string
 	http         http.Client
 	upgrading    sync.Once
-	first        http.Client       // http by HTTP/1.1, once upgrading is done
-	outside      http.RoundTripper // to everybody but ebb; nil = the default one
+	first        http.Client       // http limited to HTTP/1.1, set by upgrading
+	outside      http.RoundTripper // transport to other servers than ebb; nil = http.DefaultTransport
 	now          func() time.Time
 	timeout      time.Duration
 	nonces       [2]atomic.Pointer[string] // last DPoP-Nonce of /oauth2 and of the rest (RFC 9449 section 8.2)
 }
 
-// call is one request, repeatable because its body is bytes.
+// call is one request. It can be repeated, because its body is in memory.
 type call struct {
 	method, path string
 	query        url.Values
 	kind         string // Content-Type
-	upgrade      string // protocol to go over to, which HTTP/1.1 alone has; "" = none
+	upgrade      string // protocol to upgrade to, HTTP/1.1 only; "" = none
 	body         []byte
 	key          jose.Signer // of the proof
 	scheme       string
-	token        provider.Secret
+	token        secret.Secret
 }
 
 func (p *peer) nonce(path string) *atomic.Pointer[string] {
@@ -59,8 +59,8 @@ func (p *peer) nonce(path string) *atomic.Pointer[string] {
 	return &p.nonces[1]
 }
 
-// send makes the call, once more when ebb asks for a nonce. An answer that is
-// not a success is a *Problem; otherwise the caller closes the body.
+// send makes the call, once more when ebb requires a nonce. An error response
+// is returned as a *Problem. Otherwise the caller must close the body.
 func (p *peer) send(ctx context.Context, c call) (*http.Response, error) {
 	for again := false; ; again = true {
 		slot := p.nonce(c.path)
@@ -85,7 +85,7 @@ func (p *peer) send(ctx context.Context, c call) (*http.Response, error) {
 		}
 		problem := readProblem(resp, p.now())
 		_ = resp.Body.Close()
-		if again || problem.Kind != broker.UseNonce || fresh == "" || fresh == nonce {
+		if again || problem.Kind != wire.KindUseNonce || fresh == "" || fresh == nonce {
 			return nil, problem
 		}
 	}
@@ -116,7 +116,8 @@ func (p *peer) request(ctx context.Context, c call, nonce string) (*http.Request
 	return req, authorize(req, c.scheme, c.token, c.key, p.issuer+c.path, nonce, p.now())
 }
 
-// doer is the client for a call: one of its own for what HTTP/2 cannot say.
+// doer returns the HTTP client for a call. Upgrades use a separate client,
+// because HTTP/2 does not support them.
 func (p *peer) doer(c call) *http.Client {
 	if c.upgrade == "" {
 		return &p.http
@@ -132,16 +133,16 @@ func (p *peer) doer(c call) *http.Client {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 			if t.TLSClientConfig != nil {
-				t.TLSClientConfig.NextProtos = nil // of one that has been used they name HTTP/2
+				t.TLSClientConfig.NextProtos = nil // a used transport has added HTTP/2 here
 			}
 			p.first.Transport = t
 		}
-		p.first.Timeout = 0 // it would bound what is said afterwards
+		p.first.Timeout = 0 // it would limit the upgraded connection
 	})
 	return &p.first
 }
 
-// json makes the call within the timeout and decodes a JSON answer into out;
+// json makes the call within the timeout and decodes a JSON response into out;
 // nil ignores the body.
 func (p *peer) json(ctx context.Context, c call, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
@@ -156,28 +157,29 @@ func (p *peer) json(ctx context.Context, c call, out any) error {
 
 func decode(resp *http.Response, out any) error {
 	if out == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem)) // so that the connection is kept
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem)) // so that the connection can be reused
 		return nil
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != typeJSON {
-		return badAnswer("is not JSON; check the address of ebb", nil)
+		return badAnswer("is not JSON; check the URL of ebb", nil)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return badAnswer("broke off", err)
+		return badAnswer("ended early", err)
 	}
 	if len(body) > maxAnswer {
-		return badAnswer(fmt.Sprintf("is larger than %d bytes; ask for less at a time", maxAnswer), nil)
+		return badAnswer(fmt.Sprintf("is larger than %d bytes; request smaller pages", maxAnswer), nil)
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		// The decoder's own error may quote the answer, which may hold a token.
-		return badAnswer("cannot be read; is its version newer than this client?", nil)
+		// The decoder's error may quote the response, which may contain a
+		// token.
+		return badAnswer("cannot be parsed; ebb may be newer than this client", nil)
 	}
 	return nil
 }
 
-// unreachable drops the URL that net/http puts into its errors: it is known and
-// a query can hold what others should not read.
+// unreachable removes the URL that net/http adds to its errors, because a query
+// may contain secrets.
 func unreachable(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err

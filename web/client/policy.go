@@ -7,61 +7,35 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Explain asks how policy would decide; nothing is issued.
-func (o *Operator) Explain(ctx context.Context, q policy.Query) (policy.Explanation, error) {
-	in := struct {
-		Query policy.Query `json:"query"`
-	}{q}
-	var out policy.Explanation
+// Explain returns the decision that policy would make for a query. It issues
+// nothing.
+func (o *Operator) Explain(ctx context.Context, q wire.PolicyQuery) (wire.Explanation, error) {
+	in := wire.ExplainBody{Query: q}
+	var out wire.Explanation
 	return out, o.do(ctx, http.MethodPost, "/v1/policy/explain", nil, in, &out)
 }
 
-// PolicyInfo is the policy set in force.
-type PolicyInfo struct {
-	Version string       `json:"version"`
-	Source  string       `json:"source"`  // starter, files or database
-	Since   time.Time    `json:"since"`   // the process that answers decides by it
-	Release int64        `json:"release"` // number under which it was published; 0 = it was not
-	Author  string       `json:"author"`
-	By      string       `json:"by"` // who published it
-	Files   []PolicyFile `json:"files"`
-}
-
-// PolicyFile is one file of it.
-type PolicyFile struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-// Policy names the policy set in force.
-func (o *Operator) Policy(ctx context.Context) (PolicyInfo, error) {
-	var out PolicyInfo
+// Policy returns the policy set in force.
+func (o *Operator) Policy(ctx context.Context) (wire.Policy, error) {
+	var out wire.Policy
 	return out, o.do(ctx, http.MethodGet, "/v1/policy", nil, nil, &out)
 }
 
-// Feed is one answer of the revocation feed.
-type Feed struct {
-	Events []broker.Event `json:"events"`
-	Cursor string         `json:"cursor"`
-	MaxAge int64          `json:"max_age_seconds"` // after this long without a newer answer, fail closed
-}
-
-// maxWait is the longest that ebb lets a call of the feed wait.
+// maxWait is ebb's limit for the wait of a revocation feed call.
 const maxWait = 25 * time.Second
 
-// Revocations returns the events after cursor ("" = from the oldest kept),
-// waiting up to wait, at most 25 s, for the first.
-func (o *Operator) Revocations(ctx context.Context, cursor string, wait time.Duration) (Feed, error) {
+// Revocations returns the events after cursor ("" = from the oldest kept). It
+// waits up to wait, at most 25 s, for the first event.
+func (o *Operator) Revocations(ctx context.Context, cursor string, wait time.Duration) (wire.Feed, error) {
 	q := url.Values{}
 	wait = min(wait, maxWait)
 	set(q, "cursor", cursor)
 	if wait > 0 {
 		q.Set("wait_seconds", strconv.FormatInt(int64(wait/time.Second), 10))
 	}
-	var out Feed
+	var out wire.Feed
 	return out, o.doWait(ctx, http.MethodGet, "/v1/revocations", q, nil, &out, wait)
 }

@@ -12,33 +12,33 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Problem is an error answer of ebb: a problem document of /v1 (RFC 9457) or an
-// error of /oauth2 (RFC 6749 section 5.2).
+// Problem is an error response of ebb: a problem document of /v1 (RFC 9457) or
+// an error of /oauth2 (RFC 6749 section 5.2).
 type Problem struct {
-	Status     int             // HTTP status
-	Kind       broker.Kind     // why; "" when the answer was not one of ebb's
-	Title      string          // the same for every occurrence; "" at /oauth2
-	Detail     string          // one sentence that says what to do next
-	Instance   string          // id of the request in ebb's log
-	RetryAfter time.Duration   // 0 when waiting does not help
-	Advice     *broker.Advice  // for a denied agent, or nil
-	Pending    *Pending        // with kind Pending, or nil
-	Reached    *broker.Reached // how far an end has got that is not recorded everywhere yet, or nil
-	Missing    []string        // with kind StepUpRequired: the proofs that the approval lacks
-	Page       string          // with kind StepUpRequired: of the console, where the person approves; "" on loopback
+	Status     int           // HTTP status
+	Kind       wire.Kind     // "" when the response was not ebb's
+	Title      string        // the same for every occurrence; "" at /oauth2
+	Detail     string        // cause, and what to do next
+	Instance   string        // id of the request in ebb's log
+	RetryAfter time.Duration // 0 when waiting does not help
+	Advice     *wire.Advice  // advice after a denial, or nil
+	Pending    *Pending      // with kind Pending, or nil
+	Reached    *wire.Reached // with kind Unavailable: which stores have recorded a stop or revocation, or nil
+	Missing    []string      // with kind StepUpRequired: missing proofs of the approval
+	Page       string        // with kind StepUpRequired: URL of the console page where the person can approve; "" on loopback
 }
 
-// Pending is a request that waits for a person.
+// Pending is a request that waits for an approval.
 type Pending struct {
-	Code      provider.Secret // deferral code: redeem it with Sandbox.Poll
-	RequestID string          // for people: what the request is called; "" = not said
-	Page      string          // of the console, where they decide; "" = not said, as on loopback
-	ExpiresIn time.Duration   // no answer by then is a no; 0 = not said
-	Interval  time.Duration   // between polls; 0 = not said
+	Code      secret.Secret // deferral code: redeem it with Sandbox.Poll
+	RequestID string        // id of the request, for people; "" = unknown
+	Page      string        // URL of its console page; "" = unknown, as on loopback
+	ExpiresIn time.Duration // time until it is denied without an answer; 0 = unknown
+	Interval  time.Duration // between polls; 0 = unknown
 }
 
 // Error implements error.
@@ -54,89 +54,87 @@ func (p *Problem) Error() string {
 }
 
 // IsKind reports whether err is a Problem of that kind.
-func IsKind(err error, k broker.Kind) bool {
+func IsKind(err error, k wire.Kind) bool {
 	p, ok := errors.AsType[*Problem](err)
 	return ok && p.Kind == k
 }
 
-// answerError is the JSON of both error shapes; members that an answer lacks stay zero.
+// answerError decodes both error documents. Missing members stay zero. Members
+// that both documents have, such as advice, are those of the problem document.
 type answerError struct {
-	Type     string          `json:"type"`
-	Title    string          `json:"title"`
-	Detail   string          `json:"detail"`
-	Instance string          `json:"instance"`
-	Advice   *broker.Advice  `json:"advice"`
-	Reached  *broker.Reached `json:"reached"`
-	Missing  []string        `json:"missing"`
+	wire.Problem
+	oauth wire.OAuthError
+}
 
-	Error        string `json:"error"`
-	Description  string `json:"error_description"`
-	DeferralCode string `json:"deferral_code"`
-	RequestID    string `json:"request_id"`
-	ExpiresIn    int64  `json:"expires_in"`
-	Interval     int64  `json:"interval"`
+// UnmarshalJSON decodes both documents from one text.
+func (a *answerError) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &a.Problem); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &a.oauth)
 }
 
 const maxProblem = 64 << 10
 
-// readProblem makes a Problem of any answer that is not a success.
+// readProblem returns the Problem of a response that is not a success.
 func readProblem(resp *http.Response, now time.Time) *Problem {
 	p := &Problem{Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now)}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		p.Detail = "a redirect, which is never followed; check the address of ebb"
+		p.Detail = "a redirect, which is never followed; check the URL of ebb"
 		return p
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))
 	var a answerError
 	if err != nil || len(body) > maxProblem || kind != "application/problem+json" && kind != "application/json" ||
-		json.Unmarshal(body, &a) != nil || a.Type == "" && a.Error == "" {
-		p.Detail = "the answer is not one of ebb's; check the address of ebb"
+		json.Unmarshal(body, &a) != nil || a.Type == "" && a.oauth.Error == "" {
+		p.Detail = "the response is not from ebb; check the URL of ebb"
 		if resp.StatusCode == http.StatusServiceUnavailable {
-			p.Kind, p.Detail = broker.Unavailable, "ebb cannot be reached behind its proxy; try again later"
+			p.Kind, p.Detail = wire.KindUnavailable, "the proxy cannot reach ebb; try again later"
 		}
 		return p
 	}
 	p.Title, p.Instance, p.Advice, p.Reached, p.Missing = a.Title, a.Instance, a.Advice, a.Reached, a.Missing
-	if a.Error == "" {
-		p.Kind, p.Detail = broker.Kind(path.Base(a.Type)), a.Detail
+	if a.oauth.Error == "" {
+		p.Kind, p.Detail = wire.Kind(path.Base(a.Type)), a.Detail
 		return p
 	}
-	p.Kind, p.Detail = kindOf(a.Error, resp.StatusCode), a.Description
-	if a.DeferralCode != "" {
-		if !word(a.RequestID) {
-			a.RequestID = "" // it ends in addresses, and is of no use otherwise
+	p.Kind, p.Detail = kindOf(a.oauth.Error, resp.StatusCode), a.oauth.Description
+	if a.oauth.DeferralCode != "" {
+		if !word(a.oauth.RequestID) {
+			a.oauth.RequestID = "" // it becomes part of URLs, so an invalid id is dropped
 		}
-		p.Pending = &Pending{Code: provider.NewSecret(a.DeferralCode), RequestID: a.RequestID, ExpiresIn: seconds(a.ExpiresIn), Interval: seconds(a.Interval)}
-	} else if a.Interval > 0 {
-		p.Pending = &Pending{Interval: seconds(a.Interval)}
+		p.Pending = &Pending{Code: secret.New(a.oauth.DeferralCode), RequestID: a.oauth.RequestID, ExpiresIn: seconds(a.oauth.ExpiresIn), Interval: seconds(a.oauth.Interval)}
+	} else if a.oauth.Interval > 0 {
+		p.Pending = &Pending{Interval: seconds(a.oauth.Interval)}
 	}
 	return p
 }
 
-// kindOf undoes the naming of /oauth2, where the registry's code differs from
-// the kind's name.
-func kindOf(code string, status int) broker.Kind {
+// kindOf maps an error code of /oauth2 to a kind, where the registered code
+// differs from the kind's name.
+func kindOf(code string, status int) wire.Kind {
 	switch {
-	case status == http.StatusTooManyRequests && code != string(broker.SlowDown):
-		return broker.TooMany
+	case status == http.StatusTooManyRequests && code != string(wire.KindSlowDown):
+		return wire.KindTooMany
 	case code == "interaction_required":
-		return broker.AskRequired
+		return wire.KindAskRequired
 	case code == "unauthorized_client":
-		return broker.Forbidden
+		return wire.KindForbidden
 	case code == "server_error":
-		return broker.Internal
+		return wire.KindInternal
 	}
-	return broker.Kind(code)
+	return wire.Kind(code)
 }
 
-// seconds bounds a number from the wire, so that it cannot overflow.
+// seconds limits a number from a response to 7 days, so that it cannot
+// overflow.
 func seconds(n int64) time.Duration {
 	const most = 7 * 24 * 3600
 	return time.Duration(max(0, min(n, most))) * time.Second
 }
 
-// retryAfter reads both forms of RFC 9110 section 10.2.3.
+// retryAfter parses both forms of Retry-After (RFC 9110 section 10.2.3).
 func retryAfter(v string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64); err == nil {
 		return seconds(n)
@@ -149,13 +147,14 @@ func retryAfter(v string, now time.Time) time.Duration {
 
 func badAnswer(what string, err error) error {
 	if err == nil {
-		return fmt.Errorf("client: the answer of ebb %s", what)
+		return fmt.Errorf("client: the response of ebb %s", what)
 	}
-	return fmt.Errorf("client: the answer of ebb %s: %w", what, err)
+	return fmt.Errorf("client: the response of ebb %s: %w", what, err)
 }
 
-// word reports one word of visible ASCII, as tokens (RFC 6750 section 2.1) and
-// ebb's names are: it ends in header lines, in files and on terminals.
+// word reports whether s is one word of visible ASCII, as tokens (RFC 6750
+// section 2.1) and ebb's ids are. Such values are written to header lines,
+// files and terminals.
 func word(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= 0x20 || s[i] > 0x7e {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 func TestProblems(t *testing.T) {
@@ -27,23 +27,23 @@ func TestProblems(t *testing.T) {
 		want   client.Problem
 	}{
 		{"problem document", 409, "application/problem+json; charset=utf-8", "", `{"type":"https://ebb.test/problems/conflict","title":"Conflict","status":409,"detail":"Look again.","instance":"i"}`,
-			client.Problem{Kind: broker.Conflict, Title: "Conflict", Detail: "Look again.", Instance: "i"}},
+			client.Problem{Kind: wire.KindConflict, Title: "Conflict", Detail: "Look again.", Instance: "i"}},
 		{"oauth error", 400, "application/json", "", `{"error":"invalid_scope","error_description":"Ask for less."}`,
-			client.Problem{Kind: broker.InvalidScope, Detail: "Ask for less."}},
-		{"names that differ", 400, "application/json", "", `{"error":"interaction_required"}`, client.Problem{Kind: broker.AskRequired}},
-		{"forbidden", 400, "application/json", "", `{"error":"unauthorized_client"}`, client.Problem{Kind: broker.Forbidden}},
-		{"rate", 429, "application/json", "3", `{"error":"temporarily_unavailable"}`, client.Problem{Kind: broker.TooMany, RetryAfter: 3 * time.Second}},
-		{"unavailable", 503, "application/problem+json", "7", `{"type":"https://ebb.test/problems/temporarily_unavailable"}`, client.Problem{Kind: broker.Unavailable, RetryAfter: 7 * time.Second}},
-		{"date", 503, "application/problem+json", "Fri, 20 Nov 2026 12:00:30 GMT", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: broker.Unavailable, RetryAfter: 31 * time.Second}},
-		{"absurd wait", 503, "application/problem+json", "99999999999999", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: broker.Unavailable, RetryAfter: 7 * 24 * time.Hour}},
-		{"negative wait", 503, "application/problem+json", "-5", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: broker.Unavailable}},
-		{"a proxy's page", 502, "text/html", "", `<h1>Bad gateway</h1>`, client.Problem{Detail: "the answer is not one of ebb's; check the address of ebb"}},
-		{"a proxy's 503", 503, "text/html", "", `down`, client.Problem{Kind: broker.Unavailable, Detail: "ebb cannot be reached behind its proxy; try again later"}},
-		{"not an error object", 400, "application/json", "", `[1]`, client.Problem{Detail: "the answer is not one of ebb's; check the address of ebb"}},
-		{"empty object", 400, "application/json", "", `{}`, client.Problem{Detail: "the answer is not one of ebb's; check the address of ebb"}},
-		{"huge", 400, "application/json", "", `{"error":"` + strings.Repeat("x", 1<<20) + `"}`, client.Problem{Detail: "the answer is not one of ebb's; check the address of ebb"}},
+			client.Problem{Kind: wire.KindInvalidScope, Detail: "Ask for less."}},
+		{"names that differ", 400, "application/json", "", `{"error":"interaction_required"}`, client.Problem{Kind: wire.KindAskRequired}},
+		{"forbidden", 400, "application/json", "", `{"error":"unauthorized_client"}`, client.Problem{Kind: wire.KindForbidden}},
+		{"rate", 429, "application/json", "3", `{"error":"temporarily_unavailable"}`, client.Problem{Kind: wire.KindTooMany, RetryAfter: 3 * time.Second}},
+		{"unavailable", 503, "application/problem+json", "7", `{"type":"https://ebb.test/problems/temporarily_unavailable"}`, client.Problem{Kind: wire.KindUnavailable, RetryAfter: 7 * time.Second}},
+		{"date", 503, "application/problem+json", "Fri, 20 Nov 2026 12:00:30 GMT", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: wire.KindUnavailable, RetryAfter: 31 * time.Second}},
+		{"absurd wait", 503, "application/problem+json", "99999999999999", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: wire.KindUnavailable, RetryAfter: 7 * 24 * time.Hour}},
+		{"negative wait", 503, "application/problem+json", "-5", `{"type":"x/temporarily_unavailable"}`, client.Problem{Kind: wire.KindUnavailable}},
+		{"a proxy's page", 502, "text/html", "", `<h1>Bad gateway</h1>`, client.Problem{Detail: "the response is not from ebb; check the URL of ebb"}},
+		{"a proxy's 503", 503, "text/html", "", `down`, client.Problem{Kind: wire.KindUnavailable, Detail: "the proxy cannot reach ebb; try again later"}},
+		{"not an error object", 400, "application/json", "", `[1]`, client.Problem{Detail: "the response is not from ebb; check the URL of ebb"}},
+		{"empty object", 400, "application/json", "", `{}`, client.Problem{Detail: "the response is not from ebb; check the URL of ebb"}},
+		{"huge", 400, "application/json", "", `{"error":"` + strings.Repeat("x", 1<<20) + `"}`, client.Problem{Detail: "the response is not from ebb; check the URL of ebb"}},
 		{"advice", 403, "application/problem+json", "", `{"type":"x/access_denied","advice":{"decision":"denied","code":"too_broad","would_allow":"orders:eu/1:read","retry_after_s":60,"do_not_retry_same":true}}`,
-			client.Problem{Kind: broker.Denied, Advice: &broker.Advice{Code: broker.TooBroad}}},
+			client.Problem{Kind: wire.KindDenied, Advice: &wire.Advice{Code: wire.DenyTooBroad}}},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", tc.kind)
@@ -65,7 +65,7 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if (got.Advice == nil) != (tc.want.Advice == nil) || got.Advice != nil && (got.Advice.Code != tc.want.Advice.Code || got.Advice.WouldAllow.Empty()) {
+		if (got.Advice == nil) != (tc.want.Advice == nil) || got.Advice != nil && (got.Advice.Code != tc.want.Advice.Code || got.Advice.WouldAllow == "") {
 			t.Errorf("%s: advice %+v", tc.name, got.Advice)
 		}
 		flat := *got
@@ -77,7 +77,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A redirect must not carry a token, a ticket or an assertion anywhere.
+// A redirect must not carry a token, a ticket or an assertion.
 func TestRedirectNotFollowed(t *testing.T) {
 	t.Parallel()
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("followed to %s", r.URL) }))
@@ -96,7 +96,7 @@ func TestRedirectNotFollowed(t *testing.T) {
 	}
 }
 
-// Answers that lie about being a success.
+// Responses with status 200 and invalid content.
 func TestBadSuccess(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{

@@ -10,42 +10,43 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// SandboxConfig says who the sandbox is. Key is required; the rest is known
-// after Enrol, or given when the sandbox has enrolled before.
+// SandboxConfig identifies the sandbox. Key is required. The rest is set by
+// Enrol, or given when the sandbox has enrolled before.
 type SandboxConfig struct {
 	Config
-	Key       jose.Signer     // the sandbox's own key, which never leaves it
-	ClientID  string          // "sbx_..."
-	TaskToken provider.Secret // from an earlier Enrol with the same key
+	Key       jose.Signer   // the sandbox's own key, which never leaves it
+	ClientID  string        // "sbx_..."
+	TaskToken secret.Secret // from an earlier Enrol with the same key
 }
 
-// Sandbox asks for credentials on behalf of one task.
+// Sandbox requests credentials for one task.
 type Sandbox struct {
 	*peer
 	key jose.Signer
 	who atomic.Pointer[Enrolment]
 }
 
-// Enrolment is a sandbox that ebb knows.
+// Enrolment is the identity of an enrolled sandbox.
 type Enrolment struct {
-	TaskToken provider.Secret // subject token of every request, bound to the key
+	TaskToken secret.Secret // subject token of every request, bound to the key
 	ExpiresAt time.Time
 	TaskID    string
 	ClientID  string // "sbx_..."
 }
 
-// NewSandbox makes a Sandbox; it does not call ebb yet.
+// NewSandbox returns a Sandbox. It does not call ebb.
 func NewSandbox(c SandboxConfig) (*Sandbox, error) {
 	p, err := newPeer(c.Config)
 	if err != nil {
 		return nil, err
 	}
 	if c.Key == nil {
-		return nil, errors.New("client: a sandbox needs a key of its own; make one with NewKey")
+		return nil, errors.New("client: Key is required; generate one with NewKey")
 	}
 	if _, err := jose.AlgOf(c.Key.Public()); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -55,8 +56,8 @@ func NewSandbox(c SandboxConfig) (*Sandbox, error) {
 	return s, nil
 }
 
-// Enrol redeems a ticket: afterwards Token works.
-func (s *Sandbox) Enrol(ctx context.Context, ticket provider.Secret) (Enrolment, error) {
+// Enrol redeems a ticket. Token can be called afterwards.
+func (s *Sandbox) Enrol(ctx context.Context, ticket secret.Secret) (Enrolment, error) {
 	body, err := ticketBody(ticket)
 	if err != nil {
 		return Enrolment{}, fmt.Errorf("client: %w", err)
@@ -64,15 +65,11 @@ func (s *Sandbox) Enrol(ctx context.Context, ticket provider.Secret) (Enrolment,
 	return s.enrol(ctx, body)
 }
 
-// EnrolEvidence enrols with what the environment vouches for: a JWT of an
-// identity provider, a signed document; "" when the connection is evidence enough.
-// attestor "" is the one the runner registered.
+// EnrolEvidence enrols with evidence of the environment, such as a JWT of an
+// identity provider or a signed document. evidence is "" when the connection
+// itself is the evidence. attestor "" means the one that the runner registered.
 func (s *Sandbox) EnrolEvidence(ctx context.Context, taskID, attestor, evidence string) (Enrolment, error) {
-	body, err := json.Marshal(struct {
-		TaskID   string `json:"task_id"`
-		Evidence string `json:"evidence"`
-		Attestor string `json:"attestor,omitempty"`
-	}{taskID, evidence, attestor})
+	body, err := json.Marshal(wire.EnrolmentBody{TaskID: taskID, Evidence: evidence, Attestor: attestor})
 	if err != nil {
 		return Enrolment{}, fmt.Errorf("client: %w", err)
 	}
@@ -80,28 +77,23 @@ func (s *Sandbox) EnrolEvidence(ctx context.Context, taskID, attestor, evidence 
 }
 
 func (s *Sandbox) enrol(ctx context.Context, body []byte) (Enrolment, error) {
-	var ans struct {
-		TaskToken string    `json:"task_token"`
-		TokenType string    `json:"token_type"`
-		ExpiresAt time.Time `json:"expires_at"`
-		TaskID    string    `json:"task_id"`
-		ClientID  string    `json:"client_id"`
-	}
+	var ans wire.Enrolled
 	err := s.json(ctx, call{method: http.MethodPost, path: "/v1/enroll", kind: typeJSON, body: body, key: s.key}, &ans)
 	if err != nil {
 		return Enrolment{}, err
 	}
 	if !word(ans.TaskToken) || !word(ans.ClientID) || !word(ans.TaskID) || ans.TokenType != "DPoP" {
-		return Enrolment{}, badAnswer("holds no task token", nil)
+		return Enrolment{}, badAnswer("contains no task token", nil)
 	}
-	e := Enrolment{TaskToken: provider.NewSecret(ans.TaskToken), ExpiresAt: ans.ExpiresAt, TaskID: ans.TaskID, ClientID: ans.ClientID}
+	e := Enrolment{TaskToken: secret.New(ans.TaskToken), ExpiresAt: ans.ExpiresAt, TaskID: ans.TaskID, ClientID: ans.ClientID}
 	s.who.Store(&e)
 	return e, nil
 }
 
-// Revoke ends one credential of this sandbox, or withdraws a request by its
-// deferral code (RFC 7009). What is unknown or dead already is no error.
-func (s *Sandbox) Revoke(ctx context.Context, token provider.Secret) error {
+// Revoke revokes one credential of this sandbox, or withdraws a request by its
+// deferral code (RFC 7009). A token that is unknown or already revoked is not
+// an error.
+func (s *Sandbox) Revoke(ctx context.Context, token secret.Secret) error {
 	form := url.Values{}
 	setSecret(form, "token", token)
 	return s.asSandbox(ctx, "/oauth2/revoke", form, nil)

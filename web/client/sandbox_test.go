@@ -10,16 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 const sandboxID = "sbx_1"
 
-var readScope = scopes.MustParseSet("orders:eu/42:read")
+var readScope = "orders:eu/42:read"
 
 func (f *fake) sandbox(t testing.TB, key jose.Signer, taskToken string) *client.Sandbox {
 	t.Helper()
@@ -68,7 +67,7 @@ func TestEnrol(t *testing.T) {
 }
 
 func grant(w http.ResponseWriter) {
-	answer(w, 200, map[string]any{"access_token": "ACCESS", "token_type": "DPoP", "expires_in": 300, "scope": readScope.String(), "lease_id": "lse_1",
+	answer(w, 200, map[string]any{"access_token": "ACCESS", "token_type": "DPoP", "expires_in": 300, "scope": readScope, "lease_id": "lse_1",
 		"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"})
 }
 
@@ -77,7 +76,7 @@ func TestTokenForms(t *testing.T) {
 	now := time.Now()
 	full := client.TokenRequest{
 		Scope: readScope, Resource: "https://orders.test", TTL: 90*time.Second + time.Millisecond, Tool: "git", Reason: "päck & ship",
-		Details: []scopes.Detail{{Provider: "orders", Identifier: "eu/42", Actions: []string{"read"}}}, Wait: true,
+		Details: []wire.Detail{{Provider: "orders", Identifier: "eu/42", Actions: []string{"read"}}}, Wait: true,
 	}
 	for _, tc := range []struct {
 		name, taskToken string
@@ -98,7 +97,7 @@ func TestTokenForms(t *testing.T) {
 		f, key := newFake(t, sandboxID, func() time.Time { return now })
 		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { grant(w) }
 		c, err := f.sandbox(t, key, tc.taskToken).Token(t.Context(), tc.req)
-		if err != nil || c.Token.Reveal() != "ACCESS" || c.Type != "DPoP" || !c.ExpiresAt.Equal(now.Add(5*time.Minute)) || !c.Scope.Equal(readScope) || c.LeaseID != "lse_1" || c.Resource != tc.req.Resource {
+		if err != nil || c.Token.Reveal() != "ACCESS" || c.Type != "DPoP" || !c.ExpiresAt.Equal(now.Add(5*time.Minute)) || c.Scope != readScope || c.LeaseID != "lse_1" || c.Resource != tc.req.Resource {
 			t.Errorf("%s: %+v, %v", tc.name, c, err)
 		}
 		got := f.forms[0]
@@ -136,7 +135,7 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// step is one answer to a poll and how long after the one before it must come.
+// step is one response to a poll, and the expected time after the previous one.
 type step struct {
 	after time.Duration
 	do    func(http.ResponseWriter)
@@ -157,14 +156,14 @@ func oauth(status int, code string, more map[string]any, head ...string) func(ht
 
 var pending = oauth(400, "authorization_pending", map[string]any{"deferral_code": "ebb_dfr_CODE", "expires_in": 600, "interval": 3})
 
-// A83-A85, H53: the pace of a waiting client, in fake time.
+// A83-A85, H53: the poll interval of a waiting client, in fake time.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	hangUp := func(http.ResponseWriter) { panic("hang up") }
 	for _, tc := range []struct {
 		name  string
 		steps []step
-		want  broker.Kind // "" = a token
+		want  wire.Kind // "" = a token
 	}{
 		{"approved at once", []step{{3 * time.Second, grant}}, ""},
 		{"approved later", []step{{3 * time.Second, pending}, {3 * time.Second, pending}, {3 * time.Second, grant}}, ""},
@@ -175,9 +174,9 @@ func TestWait(t *testing.T) {
 		{"unavailable for a while", []step{
 			{3 * time.Second, oauth(503, "temporarily_unavailable", nil, "Retry-After", "20")}, {20 * time.Second, oauth(503, "temporarily_unavailable", nil)},
 			{4 * time.Second, hangUp}, {8 * time.Second, hangUp}, {16 * time.Second, pending}, {3 * time.Second, grant}}, ""},
-		{"denied", []step{{3 * time.Second, oauth(400, "access_denied", map[string]any{"advice": map[string]any{"decision": "denied", "code": "too_broad"}})}}, broker.Denied},
-		{"expired", []step{{3 * time.Second, oauth(400, "expired_token", nil)}}, broker.ExpiredRequest},
-		{"taken back", []step{{3 * time.Second, oauth(400, "invalid_grant", nil)}}, broker.InvalidGrant},
+		{"denied", []step{{3 * time.Second, oauth(400, "access_denied", map[string]any{"advice": map[string]any{"decision": "denied", "code": "too_broad"}})}}, wire.KindDenied},
+		{"expired", []step{{3 * time.Second, oauth(400, "expired_token", nil)}}, wire.KindExpiredRequest},
+		{"taken back", []step{{3 * time.Second, oauth(400, "invalid_grant", nil)}}, wire.KindInvalidGrant},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, key := newFake(t, sandboxID, time.Now)
@@ -250,17 +249,17 @@ func TestWaitGivesUp(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		// Nobody ever decides, and ebb forgets to say that it expired.
+		// The request is never decided, and ebb does not report its expiry.
 		began = time.Now()
 		_, err = s.Token(t.Context(), client.TokenRequest{Scope: readScope, Wait: true})
-		if !client.IsKind(err, broker.Pending) || time.Since(began) > 11*time.Minute {
+		if !client.IsKind(err, wire.KindPending) || time.Since(began) > 11*time.Minute {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		// Without Wait the answer comes back at once.
+		// Without Wait the response is returned at once.
 		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 			oauth(400, "interaction_required", nil)(w)
 		}
-		if _, err := s.Token(t.Context(), client.TokenRequest{Scope: readScope}); !client.IsKind(err, broker.AskRequired) {
+		if _, err := s.Token(t.Context(), client.TokenRequest{Scope: readScope}); !client.IsKind(err, wire.KindAskRequired) {
 			t.Errorf("without Wait: %v", err)
 		}
 	})

@@ -5,20 +5,26 @@ import (
 	"net/http"
 	"net/url"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// SignInLink is a link that signs this principal in to the console, once, within two
-// minutes. Only an ebb on loopback makes one.
-func (o *Operator) SignInLink(ctx context.Context) (provider.Secret, error) {
-	var ans struct {
-		URL string `json:"url"`
-	}
+// SignInLink returns a link that signs this principal in to the console. It
+// works once, within 2 minutes, and opens the page of a request; requestID ""
+// opens the queue. Only an ebb on loopback makes links.
+func (o *Operator) SignInLink(ctx context.Context, requestID string) (secret.Secret, error) {
+	var ans wire.SignInLink
 	if err := o.do(ctx, http.MethodPost, "/v1/signin-link", nil, nil, &ans); err != nil {
-		return provider.Secret{}, err
+		return secret.Secret{}, err
 	}
-	if u, err := url.Parse(ans.URL); err != nil || u.Host == "" || !word(ans.URL) {
-		return provider.Secret{}, badAnswer("holds no link", err)
+	u, err := url.Parse(ans.URL)
+	if err != nil || u.Host == "" || !word(ans.URL) {
+		return secret.Secret{}, badAnswer("contains no link", err)
 	}
-	return provider.NewSecret(ans.URL), nil
+	if requestID != "" {
+		q := u.Query()
+		q.Set("to", requestPage(requestID))
+		u.RawQuery = q.Encode()
+	}
+	return secret.New(u.String()), nil
 }

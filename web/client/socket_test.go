@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// Over a socket the connection is another, and everything that is signed is the same.
+// Over a Unix socket only the connection differs; all signed data is the same.
 func TestSocket(t *testing.T) {
 	t.Parallel()
 	f, key := newFake(t, "sbx_1", time.Now)
@@ -52,7 +52,7 @@ func TestSocket(t *testing.T) {
 		t.Fatalf("%+v, %v, outside %v", e, err, outside)
 	}
 
-	// The socket is ebb's alone: what a resource server is for does not go there.
+	// The socket is for ebb only: requests to a resource server do not use it.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://orders.test/x", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// KnownHosts are the keys of a host of an SSH provider, as lines of known_hosts (sshd(8)); host is
-// a name, with :port where that is not 22.
+// KnownHosts returns the keys of a host of an SSH provider as lines of
+// known_hosts (sshd(8)). host is a name, with :port if the port is not 22.
 func (o *Operator) KnownHosts(ctx context.Context, provider, host string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -19,7 +19,7 @@ func (o *Operator) KnownHosts(ctx context.Context, provider, host string) ([]byt
 	defer resp.Body.Close() //nolint:errcheck // only read
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))
 	if err != nil || len(text) > maxProblem {
-		return nil, badAnswer("broke off, or is too long", err)
+		return nil, badAnswer("ended early or is too long", err)
 	}
 	return text, nil
 }

@@ -7,18 +7,34 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// List is one page of a listing.
-type List[T any] struct {
-	Items []T    `json:"items"`
-	Next  string `json:"next"` // Page.After of the next page; "" = this is the last
+// Page selects a page of a listing.
+type Page struct {
+	After string // wire.List.Next of the page before; "" = the first page
+	Limit int    // items of the page, 1 to 1000; 0 = 50
+	Desc  bool   // newest first
 }
 
-func pageQuery(p broker.Page) url.Values {
+// TaskFilter selects tasks. Zero members match every task.
+type TaskFilter struct {
+	State  wire.TaskState
+	Open   bool // open or paused
+	Owner  string
+	Runner string
+	Kind   string
+	Page   Page
+}
+
+// Ticket is an enrolment ticket.
+type Ticket struct {
+	Ticket    secret.Secret // single-use; give it to the sandbox only
+	ExpiresAt time.Time
+}
+
+func pageQuery(p Page) url.Values {
 	q := url.Values{}
 	set(q, "after", p.After)
 	if p.Limit > 0 {
@@ -42,34 +58,25 @@ func setTime(q url.Values, name string, t time.Time) {
 	}
 }
 
-// ticketAnswer is a ticket on the wire.
-type ticketAnswer struct {
-	Ticket    string    `json:"ticket"`
-	ExpiresAt time.Time `json:"ticket_expires_at"`
-}
-
-func (t ticketAnswer) ticket() *broker.Ticket {
-	if t.Ticket == "" {
+// ticketOf returns nil for a response without a ticket.
+func ticketOf(ticket string, expires time.Time) *Ticket {
+	if ticket == "" {
 		return nil
 	}
-	return &broker.Ticket{Ticket: provider.NewSecret(t.Ticket), ExpiresAt: t.ExpiresAt}
+	return &Ticket{Ticket: secret.New(ticket), ExpiresAt: expires}
 }
 
 // OpenTask opens a task. The ticket is nil unless spec asked for one.
-func (o *Operator) OpenTask(ctx context.Context, spec broker.TaskSpec) (broker.Task, *broker.Ticket, error) {
-	var ans struct {
-		Task broker.Task `json:"task"`
-		ticketAnswer
-	}
+func (o *Operator) OpenTask(ctx context.Context, spec wire.TaskSpec) (wire.Task, *Ticket, error) {
+	var ans wire.OpenedTask
 	if err := o.do(ctx, http.MethodPost, "/v1/tasks", nil, spec, &ans); err != nil {
-		return broker.Task{}, nil, err
+		return wire.Task{}, nil, err
 	}
-	return ans.Task, ans.ticket(), nil
+	return ans.Task, ticketOf(ans.Ticket, ans.TicketExpiresAt), nil
 }
 
-// Tasks lists tasks; zero members of f match everything. IDs and ClosedFrom are
-// not sent.
-func (o *Operator) Tasks(ctx context.Context, f broker.TaskFilter) (List[broker.Task], error) {
+// Tasks lists tasks.
+func (o *Operator) Tasks(ctx context.Context, f TaskFilter) (wire.List[wire.Task], error) {
 	q := pageQuery(f.Page)
 	set(q, "state", string(f.State))
 	set(q, "owner", f.Owner)
@@ -78,72 +85,70 @@ func (o *Operator) Tasks(ctx context.Context, f broker.TaskFilter) (List[broker.
 	if f.Open {
 		q.Set("open", "true")
 	}
-	var out List[broker.Task]
+	var out wire.List[wire.Task]
 	return out, o.do(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
 }
 
-// Task reads one task.
-func (o *Operator) Task(ctx context.Context, id string) (broker.Task, error) {
-	var out broker.Task
+// Task returns one task.
+func (o *Operator) Task(ctx context.Context, id string) (wire.Task, error) {
+	var out wire.Task
 	return out, o.do(ctx, http.MethodGet, taskPath(id, ""), nil, nil, &out)
 }
 
-// Ticket makes another enrolment ticket.
-func (o *Operator) Ticket(ctx context.Context, taskID string) (broker.Ticket, error) {
-	var ans ticketAnswer
+// Ticket creates another enrolment ticket.
+func (o *Operator) Ticket(ctx context.Context, taskID string) (Ticket, error) {
+	var ans wire.Ticket
 	if err := o.do(ctx, http.MethodPost, taskPath(taskID, "/ticket"), nil, nil, &ans); err != nil {
-		return broker.Ticket{}, err
+		return Ticket{}, err
 	}
-	t := ans.ticket()
+	t := ticketOf(ans.Ticket, ans.TicketExpiresAt)
 	if t == nil {
-		return broker.Ticket{}, badAnswer("holds no ticket", nil)
+		return Ticket{}, badAnswer("contains no ticket", nil)
 	}
 	return *t, nil
 }
 
-// Heartbeat says that the runner is alive.
-func (o *Operator) Heartbeat(ctx context.Context, taskID string) (broker.Task, error) {
+// Heartbeat sends the runner's heartbeat.
+func (o *Operator) Heartbeat(ctx context.Context, taskID string) (wire.Task, error) {
 	return o.move(ctx, taskID, "/heartbeat", nil)
 }
 
-// Pause stops minting; live tokens stay.
-func (o *Operator) Pause(ctx context.Context, taskID, reason string) (broker.Task, error) {
-	return o.move(ctx, taskID, "/pause", reasonBody{reason})
+// Pause stops minting. Existing tokens stay valid.
+func (o *Operator) Pause(ctx context.Context, taskID, reason string) (wire.Task, error) {
+	return o.move(ctx, taskID, "/pause", wire.ReasonBody{Reason: reason})
 }
 
-// Taint reports what a task has read that others can write, such as
+// Taint reports untrusted content that the task has read, by source, such as
 // "public-issue-comments". Policies and approvers see it.
-func (o *Operator) Taint(ctx context.Context, taskID string, sources ...string) (broker.Task, error) {
-	return o.move(ctx, taskID, "/taint", struct {
-		Sources []string `json:"sources"`
-	}{sources})
+func (o *Operator) Taint(ctx context.Context, taskID string, sources ...string) (wire.Task, error) {
+	return o.move(ctx, taskID, "/taint", wire.TaintBody{Sources: sources})
 }
 
 // Resume lets a paused task mint again.
-func (o *Operator) Resume(ctx context.Context, taskID string) (broker.Task, error) {
+func (o *Operator) Resume(ctx context.Context, taskID string) (wire.Task, error) {
 	return o.move(ctx, taskID, "/resume", nil)
 }
 
-type reasonBody struct {
-	Reason string `json:"reason"`
-}
-
-func (o *Operator) move(ctx context.Context, id, verb string, in any) (broker.Task, error) {
-	var out broker.Task
+func (o *Operator) move(ctx context.Context, id, verb string, in any) (wire.Task, error) {
+	var out wire.Task
 	return out, o.do(ctx, http.MethodPost, taskPath(id, verb), nil, in, &out)
 }
 
-// Complete ends a task and every credential of it. It is idempotent: repeat it
-// until it succeeds. It does not wait for third parties: Completion.Owed is how many credentials
-// are not yet known to be dead there.
-func (o *Operator) Complete(ctx context.Context, taskID string) (broker.Completion, error) {
+// Complete completes a task and revokes its credentials. It is idempotent:
+// repeat it until it succeeds. It does not wait for third parties:
+// Completion.PendingRevocations is the number of credentials that are not yet known to be
+// dead there.
+func (o *Operator) Complete(ctx context.Context, taskID string) (wire.Completion, error) {
 	return o.CompleteWithin(ctx, taskID, 0)
 }
 
-// CompleteWithin is Complete that waits up to wait, at most broker.MaxWait, for the
-// task's credentials at third parties to be dead there.
-func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (broker.Completion, error) {
-	var out broker.Completion
+// MaxWait is the longest time that CompleteWithin waits.
+const MaxWait = 60 * time.Second
+
+// CompleteWithin is Complete that waits up to wait, at most MaxWait, until the
+// task's credentials are dead at third parties.
+func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (wire.Completion, error) {
+	var out wire.Completion
 	q := url.Values{}
 	if wait > 0 {
 		q.Set("wait_seconds", strconv.Itoa(int(wait/time.Second)))
@@ -151,21 +156,19 @@ func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.
 	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/complete"), q, nil, &out, wait)
 }
 
-// Receipt proves how the credentials of a completed task ended at third parties, as
-// far as that is known now. jws is for receipt.Verify; the contents are not verified.
-func (o *Operator) Receipt(ctx context.Context, taskID string) (r receipt.Receipt, jws string, err error) {
-	var out struct {
-		Receipt  string          `json:"receipt"`
-		Contents receipt.Receipt `json:"contents"`
-	}
+// Receipt returns the signed receipt of a completed task: how its credentials
+// ended at third parties, as far as known now. Only jws is signed: verify it
+// with ebb's keys ('ebb task receipt verify').
+func (o *Operator) Receipt(ctx context.Context, taskID string) (r wire.Receipt, jws string, err error) {
+	var out wire.ReceiptAnswer
 	err = o.do(ctx, http.MethodGet, taskPath(taskID, "/receipt"), nil, nil, &out)
 	return out.Contents, out.Receipt, err
 }
 
-// Stop ends a task for cause.
-func (o *Operator) Stop(ctx context.Context, taskID, reason string) (broker.Completion, error) {
-	var out broker.Completion
-	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, reasonBody{reason}, &out, 0)
+// Stop stops a task and revokes its credentials, with a reason.
+func (o *Operator) Stop(ctx context.Context, taskID, reason string) (wire.Completion, error) {
+	var out wire.Completion
+	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, wire.ReasonBody{Reason: reason}, &out, 0)
 }
 
 func taskPath(id, verb string) string { return "/v1/tasks/" + url.PathEscape(id) + verb }

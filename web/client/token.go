@@ -8,64 +8,61 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 const (
-	grantExchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
-	grantDeferred  = "urn:ietf:params:oauth:grant-type:deferred"
-	typeTaskToken  = "urn:ebb:params:oauth:token-type:task"
-	pollInterval   = 5 * time.Second // RFC 8628 section 3.5, when the server names none
-	pollStep       = 5 * time.Second // what slow_down adds for good
+	pollInterval   = 5 * time.Second // default of RFC 8628 section 3.5
+	pollStep       = 5 * time.Second // added to the interval by each slow_down
 	pollLongest    = 5 * time.Minute
 	retryTransient = 2 * time.Second
 )
 
-// TokenRequest asks for one credential. Scope or Details is required, of one
+// TokenRequest requests one credential. Scope or Details is required, of one
 // provider.
 type TokenRequest struct {
-	Scope    scopes.Set
-	Details  []scopes.Detail // RFC 9396, instead of or with Scope; the answer has them too
-	Resource string          // RFC 8707; "" = the one that the scopes belong to
-	TTL      time.Duration   // 0 = as policy says; ebb may shorten it
-	Tool     string          // name of the tool that needs it
-	Reason   string          // shown to the person who decides; never parsed
-	Wait     bool            // wait for a person when policy wants one
-	// Delivery is how it gets to where it is used: "token", or "egress" for a placeholder
-	// that ebb's egress proxy knows; "" = as ebb finds best.
+	Scope    string        // scopes separated by one space
+	Details  []wire.Detail // RFC 9396, with any Type; instead of or with Scope; the response has them too
+	Resource string        // RFC 8707; "" = the resource of the scopes
+	TTL      time.Duration // 0 = chosen by policy; ebb may shorten it
+	Tool     string        // name of the tool that needs it
+	Reason   string        // shown to approvers; never parsed
+	Wait     bool          // wait for the approval when policy requires one
+	// Delivery is "token", or "egress" for a placeholder that ebb's egress
+	// proxy replaces. "" lets ebb choose.
 	Delivery string
-	// PublicKey is what the provider is to certify, in its own format: for ssh, the
-	// line of a .pub file.
+	// PublicKey is the key that the provider certifies, in the provider's
+	// format: for ssh, the line of a .pub file.
 	PublicKey string
-	// Pending, when set, is called once when a person has been asked.
+	// Pending, if set, is called once when the request waits for an approval.
 	Pending func(Pending)
 }
 
 // Credential is an issued token.
 type Credential struct {
-	Token     provider.Secret
-	Type      string // "DPoP" or "Bearer"; "N_A" when it is no access token
-	Format    string // issued_token_type: what a Token of type N_A is
+	Token     secret.Secret
+	Type      string // "DPoP" or "Bearer"; "N_A" when it is not an access token
+	Format    string // issued_token_type: the type of a Token with Type N_A
 	ExpiresAt time.Time
-	Scope     scopes.Set      // what was granted, which may be less than asked
-	Details   []scopes.Detail // when asked with them
-	Resource  string          // where it may be used; "" when ebb chose and did not say
-	LeaseID   string          // its name on the record
-	Class     provider.Class  // how a third party's credential can be taken back; "" for ebb's own tokens
-	// Endpoint is where a placeholder opens sessions, as their password; nil = it is none, or
-	// for requests.
-	Endpoint *provider.Endpoint
+	Scope     string        // as granted, which may be narrower than requested
+	Details   []wire.Detail // as granted, when requested with Details
+	Resource  string        // resource for which it is valid; "" = chosen by ebb
+	LeaseID   string        // its id in the audit log
+	Class     wire.Class    // revocability of a third party's credential; "" for tokens of ebb itself
+	// Endpoint is the address for sessions that use a placeholder as their
+	// password. It is nil for a placeholder for HTTP requests, and when there
+	// is no placeholder.
+	Endpoint *wire.Endpoint
 }
 
-// Token asks for a credential. Without Wait a request that needs a person fails
-// with kind AskRequired; with Wait it polls until the person has decided, the
-// request has expired, or ctx is done. Asking the same again, also after a
-// restart, finds the same request.
+// Token requests a credential. Without Wait a request that needs an approval
+// fails with kind AskRequired. With Wait it polls until the request is decided
+// or expired, or ctx is done. The same request made again, also after a
+// restart, finds the same approval request.
 func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error) {
 	form, err := s.tokenForm(r)
 	if err != nil {
@@ -73,7 +70,7 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 	}
 	cred, err := s.ask(ctx, form, r.Resource)
 	problem, ok := errors.AsType[*Problem](err)
-	if !ok || problem.Kind != broker.Pending || problem.Pending == nil || problem.Pending.Code.Empty() {
+	if !ok || problem.Kind != wire.KindPending || problem.Pending == nil || problem.Pending.Code.Empty() {
 		return cred, err
 	}
 	if id := problem.Pending.RequestID; id != "" {
@@ -90,116 +87,107 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 	return s.poll(ctx, wait, r)
 }
 
-// page is where people decide a request. On loopback the console has a name of its own that
-// nobody is told (docs/console.md), so nothing is said.
+// page returns the URL of a request's console page. On loopback the console has
+// a secret host name (docs/console.md), so it returns "".
 func page(issuer, id string) string {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
 		return ""
 	}
-	return issuer + "/requests/" + url.PathEscape(id)
+	return issuer + requestPage(id)
 }
 
+// requestPage returns the path of a request's page in the console.
+func requestPage(id string) string { return "/requests/" + url.PathEscape(id) }
+
 func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
-	if r.Scope.Empty() && len(r.Details) == 0 {
-		return nil, errors.New("client: say which scope the token is for")
+	if r.Scope == "" && len(r.Details) == 0 {
+		return nil, errors.New("client: Scope or Details is required")
 	}
-	form := url.Values{}
-	who := s.who.Load()
-	switch {
-	case !who.TaskToken.Empty():
-		form.Set("grant_type", grantExchange)
-		form.Set("subject_token_type", typeTaskToken)
-		setSecret(form, "subject_token", who.TaskToken)
-	case who.ClientID != "":
-		form.Set("grant_type", "client_credentials")
-		if err := s.authenticate(form, who.ClientID, s.key, ""); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, errNotEnrolled
+	f := wire.TokenForm{
+		Scope: r.Scope, Tool: r.Tool, Delivery: r.Delivery, PublicKey: r.PublicKey, Reason: r.Reason, RequestedExpiry: expiry(r.TTL),
 	}
-	set(form, "scope", r.Scope.String())
-	set(form, "resource", r.Resource)
-	set(form, "tool", r.Tool)
-	set(form, "delivery", r.Delivery)
-	set(form, "public_key", r.PublicKey)
-	set(form, "reason", r.Reason)
+	if r.Resource != "" {
+		f.Resource = []string{r.Resource}
+	}
 	if len(r.Details) > 0 {
-		text, err := json.Marshal(r.Details)
+		details := slices.Clone(r.Details)
+		for i := range details {
+			details[i].Type = wire.DetailType
+		}
+		text, err := json.Marshal(details)
 		if err != nil {
 			return nil, fmt.Errorf("client: %w", err)
 		}
-		form.Set("authorization_details", string(text))
-	}
-	if r.TTL > 0 {
-		form.Set("requested_expiry", strconv.FormatInt(int64(max(r.TTL/time.Second, 1)), 10))
+		f.Details = string(text)
 	}
 	if r.Wait {
-		form.Set("completion_mode", "deferred")
+		f.CompletionMode = "deferred"
 	}
-	return form, nil
+	who := s.who.Load()
+	switch {
+	case !who.TaskToken.Empty():
+		f.GrantType, f.SubjectTokenType = wire.GrantTokenExchange, wire.TokenTypeTask
+		form := formOf(f)
+		setSecret(form, "subject_token", who.TaskToken)
+		return form, nil
+	case who.ClientID != "":
+		f.GrantType = wire.GrantClientCredentials
+		form := formOf(f)
+		return form, s.authenticate(form, who.ClientID, s.key, "")
+	}
+	return nil, errNotEnrolled
 }
 
 func (s *Sandbox) ask(ctx context.Context, form url.Values, resource string) (Credential, error) {
 	now := s.now()
-	var ans tokenAnswer
+	var ans wire.Token
 	if err := s.form(ctx, "/oauth2/token", form, s.key, &ans); err != nil {
 		return Credential{}, err
 	}
-	if err := ans.check(); err != nil {
+	if err := usable(ans); err != nil {
 		return Credential{}, err
 	}
-	c := Credential{
-		Token: provider.NewSecret(ans.AccessToken), Type: ans.TokenType, Format: ans.Format,
+	return Credential{
+		Token: secret.New(ans.AccessToken), Type: ans.TokenType, Format: ans.IssuedTokenType,
 		ExpiresAt: now.Add(seconds(ans.ExpiresIn)), Resource: resource, LeaseID: ans.LeaseID,
-		Class: ans.Class, Endpoint: ans.Endpoint,
-	}
-	var err error
-	if c.Scope, err = scopes.ParseSet(ans.Scope); err != nil {
-		return Credential{}, badAnswer("names a scope that cannot be read", err)
-	}
-	if len(ans.Details) > 0 {
-		if c.Details, err = scopes.ParseDetails(ans.Details); err != nil {
-			return Credential{}, badAnswer("has authorization_details that cannot be read", err)
-		}
-	}
-	return c, nil
+		Class: ans.Class, Endpoint: ans.Endpoint, Scope: ans.Scope, Details: ans.Details,
+	}, nil
 }
 
-// Poll waits for the decision on a pending request, at the pace that ebb asks
-// for. resource is the one of the request. When ebb is out of reach it keeps
-// trying until ctx is done or the request has expired.
+// Poll waits for the decision on a pending request, at the interval that ebb
+// requires. resource is that of the request. While ebb cannot be reached it
+// keeps trying until ctx is done or the request has expired.
 func (s *Sandbox) Poll(ctx context.Context, p Pending, resource string) (Credential, error) {
 	return s.poll(ctx, p, TokenRequest{Resource: resource})
 }
 
-// poll repeats nothing of the request but the key to be certified.
+// poll repeats no parameter of the request except the public key.
 func (s *Sandbox) poll(ctx context.Context, p Pending, r TokenRequest) (Credential, error) {
 	if p.Interval <= 0 {
 		p.Interval = pollInterval
 	}
 	var end time.Time
 	if p.ExpiresIn > 0 {
-		// One interval of grace, so that ebb and not this clock says it expired.
+		// One interval of grace, so that ebb and not the local clock reports
+		// the expiry.
 		end = s.now().Add(p.ExpiresIn + p.Interval)
 	}
-	form := url.Values{"grant_type": {grantDeferred}}
+	form := formOf(wire.TokenForm{GrantType: wire.GrantDeferred, PublicKey: r.PublicKey})
 	setSecret(form, "deferral_code", p.Code)
-	set(form, "public_key", r.PublicKey)
 	wait := p.Interval
 	for trouble := time.Duration(0); ; {
 		if err := sleep(ctx, wait); err != nil {
-			return Credential{}, fmt.Errorf("client: nobody has decided yet: %w", err)
+			return Credential{}, fmt.Errorf("client: the request is not decided yet: %w", err)
 		}
 		cred, err := s.ask(ctx, form, r.Resource)
 		problem, answered := errors.AsType[*Problem](err)
 		switch {
 		case err == nil:
 			return cred, nil
-		case answered && problem.Kind == broker.Pending:
+		case answered && problem.Kind == wire.KindPending:
 			trouble = 0
-		case answered && problem.Kind == broker.SlowDown:
+		case answered && problem.Kind == wire.KindSlowDown:
 			trouble = 0
 			p.Interval += pollStep
 			if problem.Pending != nil {
@@ -221,9 +209,9 @@ func (s *Sandbox) poll(ctx context.Context, p Pending, r TokenRequest) (Credenti
 	}
 }
 
-// passing reports problems that go away by themselves.
+// passing reports whether a problem is temporary.
 func passing(p *Problem) bool {
-	return p.Kind == broker.Unavailable || p.Kind == broker.TooMany || p.Status == http.StatusBadGateway || p.Status == http.StatusGatewayTimeout
+	return p.Kind == wire.KindUnavailable || p.Kind == wire.KindTooMany || p.Status == http.StatusBadGateway || p.Status == http.StatusGatewayTimeout
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -6,12 +6,19 @@ import (
 	"net/url"
 	"strconv"
 
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Transcripts lists what was written down of requests through this ebb's egress, the newest first;
-// zero members of f match everything.
-func (o *Operator) Transcripts(ctx context.Context, f transcript.Filter) (List[transcript.Head], error) {
+// TranscriptFilter selects transcripts. Zero members match every transcript.
+type TranscriptFilter struct {
+	TaskID, LeaseID string
+	After           string // wire.List.Next of the page before; "" = the newest
+	Limit           int    // transcripts of the page, 1 to 1000; 0 = 50
+}
+
+// Transcripts lists the transcripts of this ebb's egress, newest first. Zero
+// members of f match every transcript.
+func (o *Operator) Transcripts(ctx context.Context, f TranscriptFilter) (wire.List[wire.TranscriptHead], error) {
 	q := url.Values{}
 	set(q, "task_id", f.TaskID)
 	set(q, "lease_id", f.LeaseID)
@@ -19,12 +26,12 @@ func (o *Operator) Transcripts(ctx context.Context, f transcript.Filter) (List[t
 	if f.Limit > 0 {
 		q.Set("limit", strconv.Itoa(f.Limit))
 	}
-	var out List[transcript.Head]
+	var out wire.List[wire.TranscriptHead]
 	return out, o.do(ctx, http.MethodGet, "/v1/transcripts", q, nil, &out)
 }
 
-// Transcript reads one, which is put on the record.
-func (o *Operator) Transcript(ctx context.Context, id string) (transcript.Transcript, error) {
-	var out transcript.Transcript
+// Transcript returns one transcript. The read is written to the audit log.
+func (o *Operator) Transcript(ctx context.Context, id string) (wire.Transcript, error) {
+	var out wire.Transcript
 	return out, o.do(ctx, http.MethodGet, "/v1/transcripts/"+url.PathEscape(id), nil, nil, &out)
 }

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"sync"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Transport uses a credential at its resource server: each request gets the
-// token and a fresh proof (RFC 9449 section 7.1), and is repeated once when the
-// server asks for a nonce. The credential goes to the origin of its resource and
-// nowhere else, whatever a redirect says; without a resource, the first request
-// fixes the origin. base nil is the transport of Config.HTTP, also with a Socket:
-// that leads to ebb alone.
+// Transport uses a credential at its resource server. Each request gets the
+// token and a new proof (RFC 9449 section 7.1), and is repeated once when the
+// server requires a nonce. The credential is sent only to the origin of its
+// resource, whatever a redirect says. Without a resource the first request
+// determines the origin. base nil means the transport of Config.HTTP, also with
+// a Socket, which connects to ebb only.
 func (s *Sandbox) Transport(c Credential, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = s.outside
@@ -32,7 +32,8 @@ func (s *Sandbox) Transport(c Credential, base http.RoundTripper) http.RoundTrip
 	return t
 }
 
-// ErrOrigin is wrapped when a request would carry a credential elsewhere.
+// ErrOrigin is wrapped when a request would send a credential to another
+// server.
 var ErrOrigin = errors.New("the credential is for another server")
 
 type bound struct {
@@ -45,7 +46,7 @@ type bound struct {
 	nonce  string
 }
 
-// origin is scheme, host and port, the port always written.
+// origin returns scheme, host and port, always with the port.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -75,7 +76,7 @@ func (t *bound) RoundTrip(r *http.Request) (*http.Response, error) {
 	again := r.Clone(r.Context())
 	if r.GetBody != nil {
 		if again.Body, err = r.GetBody(); err != nil {
-			return resp, nil // the 401 is answer enough
+			return resp, nil // return the 401
 		}
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem))

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/broker/provider"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// resourceServer checks every request by RFC 9449 section 7 and, when nonce is
-// set, wants it.
+// resourceServer checks every request by RFC 9449 section 7, and requires nonce
+// if set.
 type resourceServer struct {
 	t     *testing.T
 	url   string
@@ -97,7 +97,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// A body that cannot be sent again is not: the caller sees the 401.
+// A body that cannot be sent twice is sent once: the caller gets the 401.
 func TestTransportOnceBody(t *testing.T) {
 	t.Parallel()
 	rs, srv, s, cred := newResource(t)
@@ -113,7 +113,7 @@ func TestTransportOnceBody(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// H68: a credential goes to its own origin and nowhere else.
+// H68: a credential is sent only to its own origin.
 func TestTransportStaysHome(t *testing.T) {
 	t.Parallel()
 	_, home, s, cred := newResource(t)

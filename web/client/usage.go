@@ -7,18 +7,18 @@ import (
 	"strconv"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Usage is what was issued since from and what was used of it, limit rows at most; zero
-// values are the server's own.
-func (o *Operator) Usage(ctx context.Context, from time.Time, by broker.UsageBy, limit int) (broker.Usage, error) {
+// Usage returns the summary of issued and used credentials since from, at most
+// limit rows. Zero values mean the server's defaults.
+func (o *Operator) Usage(ctx context.Context, from time.Time, by wire.UsageBy, limit int) (wire.Usage, error) {
 	q := url.Values{}
 	setTime(q, "from", from)
 	set(q, "by", string(by))
 	if limit > 0 {
 		q.Set("limit", strconv.Itoa(limit))
 	}
-	var out broker.Usage
+	var out wire.Usage
 	return out, o.do(ctx, http.MethodGet, "/v1/usage", q, nil, &out)
 }

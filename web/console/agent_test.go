@@ -10,17 +10,17 @@ import (
 	"testing"
 	"unicode"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// canary stands in every hostile text.
+// canary is contained in every hostile text.
 const canary = "zqxcanary"
 
-// hostile are texts that an agent may send: those that its drawing is tested by, and
-// those that are aimed at pages and at who reads them.
+// hostile returns texts that an agent may send: those of the tests of
+// agenttext, and texts that attack pages and their readers.
 func hostile(t testing.TB) map[string]string {
 	t.Helper()
 	out := map[string]string{"": "", "canary": ""}
@@ -35,7 +35,7 @@ func hostile(t testing.TB) map[string]string {
 	return out
 }
 
-// asks is a request of a new task with this reason.
+// asks creates a request of a new task with this reason.
 func (h *house) asks(scope, reason string, spec broker.TaskSpec) (broker.Request, *brokertest.Sandbox) {
 	h.t.Helper()
 	s := h.Open(h.t, spec)
@@ -58,9 +58,9 @@ var (
 	attribute   = regexp.MustCompile(`([a-zA-Z:@_-]+)(="[^"]*")?`)
 )
 
-// Acceptance checks 5, 7, 8 and 11: whatever an agent writes, the page is the same but for
-// the agent's box; that holds text and nothing else; and no character in the whole page is
-// one that cannot be seen.
+// Acceptance checks 5, 7, 8 and 11: whatever text an agent sends, the page
+// differs only in the agent's box. The box contains only text, and no page
+// contains an invisible character.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -100,7 +100,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// checkAgentBox: text between tags of ours, and no attribute that does anything.
+// checkAgentBox fails unless the box contains only text between ebb's own tags,
+// and no active attribute.
 func checkAgentBox(t *testing.T, name, body string) {
 	t.Helper()
 	boxes := agentBox.FindAllString(body, -1)
@@ -131,7 +132,8 @@ func checkAgentBox(t *testing.T, name, body string) {
 	}
 }
 
-// checkWhole: no agent word outside of the box, nothing unrendered, nothing invisible.
+// checkWhole fails if agent text is outside of the box, unrendered, or
+// invisible.
 func checkWhole(t *testing.T, where, body string) {
 	t.Helper()
 	if strings.Contains(body, "UNRENDERED") {
@@ -147,8 +149,8 @@ func checkWhole(t *testing.T, where, body string) {
 	}
 }
 
-// Acceptance check 1: facts first, then the agent's words, and the forms at the very end;
-// nothing floats above anything.
+// Acceptance check 1: facts first, then the agent's text, and the forms at the
+// very end. Nothing floats above anything.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

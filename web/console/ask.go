@@ -10,15 +10,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// asked reads the query string of a list strictly: a name that nobody knows, a value
-// that is none of those there are, and anything twice is an error, so that a list never
-// shows more than its address says. Fields of a form that were left empty are nothing.
+// asked reads the query string of a list strictly. An unknown field, an unknown
+// value, or a field that occurs twice is an error, so that a list never shows
+// more than its address asks for. Empty form fields are ignored.
 type asked struct {
 	values url.Values
-	kept   url.Values // what was asked for, as it is written into other addresses
+	kept   url.Values // the fields read so far, for links to the same list
 	err    error
 }
 
@@ -26,7 +26,7 @@ func readAsked(c echo.Context) *asked {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	a := &asked{values: values, kept: url.Values{}}
 	if err != nil {
-		a.fail("The address of this page is damaged.")
+		a.fail("The query string of this address is malformed. Open the page again from the menu.")
 	}
 	for name, v := range values {
 		if len(v) == 1 && v[0] == "" {
@@ -42,7 +42,8 @@ func (a *asked) fail(sentence string) {
 	}
 }
 
-// cursor reads a field that says where in the list a page is, and not which list.
+// cursor reads a field that names a position in the list. The position is left
+// out of kept, which identifies the list itself.
 func (a *asked) cursor(name string) string {
 	v := a.text(name)
 	a.kept.Del(name)
@@ -56,7 +57,7 @@ func (a *asked) text(name string) string {
 		return ""
 	}
 	if len(v) != 1 || len(v[0]) > 512 || !utf8.ValidString(v[0]) || strings.ContainsFunc(v[0], hides) {
-		a.fail("The field " + name + " of the filter must come once and be text of one line, of 512 bytes at most, without hidden characters.")
+		a.fail("Filter field " + name + " must occur once and be one line of at most 512 bytes without invisible characters.")
 		return ""
 	}
 	a.kept.Set(name, v[0])
@@ -66,13 +67,14 @@ func (a *asked) text(name string) string {
 func (a *asked) oneOf(name string, known ...string) string {
 	v := a.text(name)
 	if v != "" && !slices.Contains(known, v) {
-		a.fail("The field " + name + " of the filter must be one of " + strings.Join(known, ", ") + ".")
+		a.fail("Filter field " + name + " must be one of " + strings.Join(known, ", ") + ".")
 		return ""
 	}
 	return v
 }
 
-// moment reads a time in UTC, as browsers send it and as addresses have it.
+// moment reads a time in UTC, in the formats that browsers send and that links
+// use.
 func (a *asked) moment(name string) time.Time {
 	v := a.text(name)
 	if v == "" {
@@ -83,20 +85,21 @@ func (a *asked) moment(name string) time.Time {
 			return t.UTC()
 		}
 	}
-	a.fail("The field " + name + " of the filter must be a time in UTC, such as 2026-01-31T14:05.")
+	a.fail("Filter field " + name + " must be a time in UTC, such as 2026-01-31T14:05.")
 	return time.Time{}
 }
 
-// done reports the first error, or a field that no list of this kind has. Its name is
-// not repeated: it may be a secret in the wrong place.
+// done reports the first error, or that the address has a field that the page
+// does not support. The error does not repeat the field's name, because it may
+// be a secret pasted in the wrong place.
 func (a *asked) done() error {
 	if len(a.values) > 0 {
-		a.fail("The address has a field that this page does not know. Start again from the filter.")
+		a.fail("The address has a field that this page does not support. Open the list again and use its filter.")
 	}
 	return a.err
 }
 
-// filter is what was asked for, by name.
+// filter returns the fields read so far, by name.
 func (a *asked) filter() map[string]string {
 	out := map[string]string{}
 	for name := range a.kept {
@@ -105,5 +108,5 @@ func (a *asked) filter() map[string]string {
 	return out
 }
 
-// hides reports characters that nobody sees in a field that is drawn again.
+// hides reports characters that are invisible when the field is shown again.
 func hides(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }

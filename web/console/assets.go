@@ -15,20 +15,20 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 //go:embed assets/*
 var embedded embed.FS
 
-// asset is one file that pages refer to.
+// asset is one file that pages link to.
 type asset struct {
 	hash, kind  string
 	plain, gzip []byte
 }
 
-// assets are served under the hash of their content, so that a browser may keep them
-// for good.
+// assets are served under the hash of their content, so that browsers can cache
+// them without a time limit.
 type assets struct {
 	base  string
 	files map[string]asset
@@ -62,7 +62,8 @@ func openAssets(base string) (*assets, error) {
 	return a, nil
 }
 
-// url is where a file is. A name that is none is a mistake of a template.
+// url returns the URL path of an asset. An unknown name is an error in a
+// template.
 func (a *assets) url(name string) (string, error) {
 	f, known := a.files[name]
 	if !known {

@@ -10,9 +10,18 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/core"
 )
+
+// auditPages serves the audit log, its exports and the transcripts.
+type auditPages struct {
+	b *core.Broker
+
+	pages  *pages
+	visits *visits
+}
 
 type auditPage struct {
 	Filter  map[string]string
@@ -21,14 +30,15 @@ type auditPage struct {
 	Address string
 	CSV     string
 	JSONL   string
-	Kept    string // JSONL with what was kept of answers
+	Kept    string // JSONL with the evidence kept for answers
 	Pager   pager
 	Narrow  string
-	All     bool // who looks sees the chains too
-	Said    bool // and what was written down of requests
+	All     bool // the visitor may read chains and checkpoints
+	Said    bool // the visitor may read transcripts
 }
 
-// entryKinds is what the kind of a filter can be: each kind, and what begins alike.
+// entryKinds returns the accepted values of the kind filter: every kind, and
+// every group prefix such as "lease.".
 func entryKinds() []string {
 	out := audit.Kinds()
 	for _, k := range audit.Kinds() {
@@ -48,40 +58,40 @@ func entryQuery(a *asked) broker.EntryQuery {
 	return q
 }
 
-// audit lists the record.
-func (s *Console) audit(c echo.Context, v *visit) error {
+// audit lists the audit log.
+func (ap *auditPages) audit(c echo.Context, v *visit) error {
 	a := readAsked(c)
 	q := entryQuery(a)
 	after, before := a.cursor("after"), a.cursor("before")
 	list := "audit?" + a.kept.Encode()
-	if place, back := s.place(a, list, after, before); place != "" {
+	if place, back := ap.pages.place(a, list, after, before); place != "" {
 		q.Place, q.Back = entryPlace(place), back
 	}
 	if err := a.done(); err != nil {
 		return err
 	}
-	page := auditPage{Filter: a.filter(), Said: s.b.MayReadTranscripts(v.Principal) == nil, Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: address("/audit", a.kept.Encode()),
+	page := auditPage{Filter: a.filter(), Said: ap.b.MayReadTranscripts(v.Principal) == nil, Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: address("/audit", a.kept.Encode()),
 		CSV: address("/audit.csv", a.kept.Encode()), JSONL: address("/audit.jsonl", a.kept.Encode())}
 	with := maps.Clone(a.kept)
 	with.Set("kept", "true")
 	page.Kept = address("/audit.jsonl", with.Encode())
-	f := frame{Title: "Record", Nav: "/audit"}
+	f := frame{Title: "Audit log", Nav: "/audit"}
 	if !page.All && q.TaskID == "" && v.Has(readers...) {
-		page.Narrow = "You see what is on the record about your own tasks. Name one of them, or open it from the list of tasks."
-		return s.draw(c, http.StatusOK, v, "audit", f, page)
+		page.Narrow = "You can read the audit log of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
+		return ap.pages.draw(c, http.StatusOK, v, "audit", f, page)
 	}
-	slice, p, err := s.entryPage(c, v, q, list, page.Address)
+	slice, p, err := ap.entryPage(c, v, q, list, page.Address)
 	if err != nil {
 		return err
 	}
 	page.Entries, page.Pager = slice, p
-	return s.draw(c, http.StatusOK, v, "audit", f, page)
+	return ap.pages.draw(c, http.StatusOK, v, "audit", f, page)
 }
 
-// entryPage is one page of entries, and what is beside it.
-func (s *Console) entryPage(c echo.Context, v *visit, q broker.EntryQuery, list, at string) ([]audit.Entry, pager, error) {
+// entryPage returns one page of entries and the links to the pages next to it.
+func (ap *auditPages) entryPage(c echo.Context, v *visit, q broker.EntryQuery, list, at string) ([]audit.Entry, pager, error) {
 	q.Limit, q.Look = listRows, listLook
-	slice, err := s.b.EntryList(c.Request().Context(), v.Principal, q)
+	slice, err := ap.b.EntryList(c.Request().Context(), v.Principal, q)
 	if err != nil {
 		return nil, pager{}, err
 	}
@@ -90,7 +100,7 @@ func (s *Console) entryPage(c echo.Context, v *visit, q broker.EntryQuery, list,
 		first, last := slice.Entries[0], slice.Entries[n-1]
 		in.first, in.last = entryPlaceText(broker.EntryPlace{At: first.At, Writer: first.Writer, Seq: first.Seq}), entryPlaceText(broker.EntryPlace{At: last.At, Writer: last.Writer, Seq: last.Seq})
 	}
-	p := s.pagerOf(in)
+	p := ap.pages.pagerOf(in)
 	p.Short, p.Look = slice.Short, q.Look
 	if q.Oldest {
 		p.Back, p.On = "Older", "Newer"
@@ -102,7 +112,8 @@ func entryPlaceText(p broker.EntryPlace) string {
 	return strconv.FormatInt(p.At.UnixMilli(), 10) + "." + strconv.FormatInt(p.Seq, 10) + "." + p.Writer
 }
 
-// entryPlace is the inverse, of what was signed.
+// entryPlace parses the text of entryPlaceText. The text comes from a signed
+// cursor, so errors are ignored.
 func entryPlace(s string) broker.EntryPlace {
 	at, rest, _ := strings.Cut(s, ".")
 	seq, writer, _ := strings.Cut(rest, ".")
@@ -117,9 +128,9 @@ func entryCells(e audit.Entry) []string {
 	return []string{e.Writer, strconv.FormatInt(e.Seq, 10), e.At.UTC().Format("2006-01-02T15:04:05.000Z"), e.Kind, e.Actor, e.TaskID, e.LeaseID, e.RequestID, string(e.Data), e.Prev, e.Hash}
 }
 
-// exportAudit sends the filtered record, oldest first, as it is verified; without a
-// filter the JSON lines end with the checkpoints.
-func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
+// exportAudit sends the filtered audit log, oldest entry first, as 'ebb audit
+// verify' reads it. Without a filter the JSON lines end with the checkpoints.
+func (ap *auditPages) exportAudit(format string) func(echo.Context, *visit) error {
 	return func(c echo.Context, v *visit) error {
 		a := readAsked(c)
 		q := entryQuery(a)
@@ -127,12 +138,12 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		if err := a.done(); err != nil {
 			return err
 		}
-		// Asked first, because it can still be refused.
-		if err := s.b.MayExport(c.Request().Context(), v.Principal); err != nil {
+		// Before the response begins, while an error status can still be sent.
+		if err := ap.b.MayExport(c.Request().Context(), v.Principal); err != nil {
 			return err
 		}
 		if with {
-			if _, err := s.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
+			if _, err := ap.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
 				return err
 			}
 		}
@@ -140,16 +151,16 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 		ctx := c.Request().Context()
 		var points []audit.Checkpoint
 		if format == formatJSONL && v.Has(broker.RoleAuditor, broker.RoleOperator) {
-			var err error // before the entries, or one may be ahead of them
-			if points, err = s.b.Checkpoints(ctx, v.Principal); err != nil {
+			var err error // read before the entries, so that no checkpoint is newer than the last entry
+			if points, err = ap.b.Checkpoints(ctx, v.Principal); err != nil {
 				return err
 			}
 		}
-		page, err := s.b.WholeEntryList(ctx, v.Principal, q)
+		page, err := ap.b.WholeEntryList(ctx, v.Principal, q)
 		if err != nil {
 			return err
 		}
-		x := s.newExport(c, v, "audit", format, a.filter(), entryHead)
+		x := ap.newExport(c, v, "audit", format, a.filter(), entryHead)
 		x.open()
 		if line := filterOf(q).Line(); line != nil && format == formatJSONL {
 			if err := writeASCII(x.w, line); err != nil {
@@ -163,7 +174,7 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 				}
 			}
 			if with {
-				if err := s.exportKept(x, page.Entries); err != nil {
+				if err := ap.exportKept(x, page.Entries); err != nil {
 					return x.close(err)
 				}
 			}
@@ -171,7 +182,7 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 				break
 			}
 			q.Place = page.Stop
-			if page, err = s.b.WholeEntryList(ctx, v.Principal, q); err != nil {
+			if page, err = ap.b.WholeEntryList(ctx, v.Principal, q); err != nil {
 				return x.close(err)
 			}
 		}
@@ -184,18 +195,36 @@ func (s *Console) exportAudit(format string) func(echo.Context, *visit) error {
 	}
 }
 
-// filterOf is what leaves entries out of an export. A time alone leaves a chain whole in between.
+// filterOf returns the fields that can leave entries out of the middle of a
+// chain. A time range is not one of them: the chain stays whole within it.
 func filterOf(q broker.EntryQuery) audit.Filter {
 	return audit.Filter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor}
 }
 
-// exportKept sends what was kept with the answers among these entries, after them.
-func (s *Console) exportKept(x *export, entries []audit.Entry) error {
-	kept, err := s.b.Kept(x.c.Request().Context(), x.v.Principal, entries)
+// exportKept writes the evidence kept for the answers among these entries,
+// after the entries.
+func (ap *auditPages) exportKept(x *export, entries []audit.Entry) error {
+	kept, err := ap.b.Kept(x.c.Request().Context(), x.v.Principal, entries)
 	for _, k := range kept {
 		if err == nil {
 			err = writeASCII(x.w, map[string]audit.Kept{"kept": k})
 		}
 	}
 	return err
+}
+
+// auditRoutes are the routes of the audit log and the transcripts.
+func (ap *auditPages) auditRoutes() []route {
+	return []route{
+		ap.visits.page("/audit", ap.audit),
+		ap.visits.page("/audit.csv", ap.exportAudit(formatCSV)),
+		ap.visits.page("/audit.jsonl", ap.exportAudit(formatJSONL)),
+		ap.visits.page("/audit/chains", ap.chains(false)),
+		ap.visits.page("/audit/check", ap.chains(true)),
+		ap.visits.page("/audit/:writer/:seq", ap.entry),
+		ap.visits.page(transcriptsPath, ap.transcripts),
+		ap.visits.page(transcriptsPath+".csv", ap.exportTranscripts(formatCSV)),
+		ap.visits.page(transcriptsPath+".jsonl", ap.exportTranscripts(formatJSONL)),
+		ap.visits.page(transcriptsPath+"/:id", ap.transcript),
+	}
 }

@@ -10,14 +10,14 @@ import (
 	"time"
 	"unicode"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TestListsRefuse: what is asked wrongly is said, as a page, and never guessed.
+// TestListsRefuse: an invalid query is refused with a page, and never guessed.
 func TestListsRefuse(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -42,8 +42,8 @@ func TestListsRefuse(t *testing.T) {
 	b.get("/credentials?state=&provider=&from=2026-01-01&to=&sort=newest").is(t, http.StatusOK)
 }
 
-// TestListsShowOnlyTheirs: a runner sees its own tasks and nothing of another's; an
-// approver sees tasks and no record.
+// TestListsShowOnlyTheirs: a runner sees its own tasks and nothing of others.
+// An approver sees tasks but no audit entries.
 func TestListsShowOnlyTheirs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -71,8 +71,8 @@ func TestListsShowOnlyTheirs(t *testing.T) {
 	if a := other.get("/tasks"); a.StatusCode != http.StatusOK || strings.Contains(a.body, s.Task.ID) {
 		t.Errorf("another runner's list: %d %s", a.StatusCode, a.body)
 	}
-	approver.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "The record of it is for auditors")
-	// Nobody ends what is not theirs to end.
+	approver.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "Only auditors, operators and its runner")
+	// People can end only what their role allows.
 	page := auditor.get("/credentials/" + lease)
 	if strings.Contains(page.body, "Revoke now") || strings.Contains(auditor.get("/tasks/"+s.Task.ID).body, "Stop and revoke") {
 		t.Error("an auditor is offered to end something")
@@ -81,8 +81,8 @@ func TestListsShowOnlyTheirs(t *testing.T) {
 	auditor.do(http.MethodPost, "/credentials/"+lease+"/revoke", form, nil).is(t, http.StatusConflict)
 }
 
-// TestNamesHideNothing: whatever names hold is drawn so that nothing in them hides or
-// becomes part of the page, and as whole names.
+// TestNamesHideNothing: names are shown whole and escaped, so that they can
+// neither hide text nor inject markup.
 func TestNamesHideNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -121,7 +121,7 @@ func TestNamesHideNothing(t *testing.T) {
 	b.get("/sandboxes/"+task.Sandbox.ID).is(t, http.StatusOK, "DIFFERENT", "missing", "same", long)
 }
 
-// TestTaskPage: the life of a task as a picture and a list, and its end.
+// TestTaskPage: the timeline of a task as a chart and a list, and stopping it.
 func TestTaskPage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -140,10 +140,10 @@ func TestTaskPage(t *testing.T) {
 	if a := b.get(path + "?decisions=on"); strings.Contains(a.body, `"match">task.opened<`) || !strings.Contains(a.body, `"match">request.created<`) {
 		t.Errorf("only decisions: %s", a.body)
 	}
-	b.get("/sandboxes/sbx_"+s.Task.ID[4:]).is(t, http.StatusOK, "proved itself", "enroll", "class <strong>ticket", tok.LeaseID, "sandbox.enrolled")
-	b.send(page, path+"/stop", url.Values{"reason": {" "}}).is(t, http.StatusBadRequest, "Say why")
+	b.get("/sandboxes/sbx_"+s.Task.ID[4:]).is(t, http.StatusOK, "attested", "enroll", "class <strong>ticket", tok.LeaseID, "sandbox.enrolled")
+	b.send(page, path+"/stop", url.Values{"reason": {" "}}).is(t, http.StatusBadRequest, "A reason is required")
 	b.send(b.get(path), path+"/stop", url.Values{"reason": {"it went astray"}}).is(t, http.StatusSeeOther)
-	b.get(path).is(t, http.StatusOK, "over", "stopped", "it went astray", "signed receipt", "task.closed")
+	b.get(path).is(t, http.StatusOK, "closed", "stopped", "it went astray", "signed receipt", "task.closed")
 	if h.Active(t, tok.Token.Reveal()) {
 		t.Error("its credential lives")
 	}
@@ -154,10 +154,10 @@ func TestTaskPage(t *testing.T) {
 	}
 	b.get("/tasks?state=closed&owner="+url.QueryEscape(s.Task.Owner)).is(t, http.StatusOK, s.Task.ID)
 	b.get("/tasks?kind=bugfix").is(t, http.StatusOK, s.Task.ID)
-	b.get("/tasks?kind=none").is(t, http.StatusOK, "No task is like that")
+	b.get("/tasks?kind=none").is(t, http.StatusOK, "No task matches the filter")
 }
 
-// TestTaskPages: the list of tasks is paged as that of credentials is.
+// TestTaskPages: the list of tasks is paged like that of credentials.
 func TestTaskPages(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -204,8 +204,8 @@ func tasksOf(a answer) []string {
 	return out
 }
 
-// TestRecordPages: the record is listed, shown to the byte, checked here, and taken out
-// as a file that proves itself.
+// TestRecordPages: the audit log is listed, shown byte for byte, verified, and
+// exported as a file that can be verified.
 func TestRecordPages(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -222,11 +222,11 @@ func TestRecordPages(t *testing.T) {
 	b := h.as(brokertest.Auditor)
 	b.get("/audit").is(t, http.StatusOK, "session.began", "lease.issued", `rel="next"`)
 	b.get("/audit?kind=task.&actor="+brokertest.Runner).is(t, http.StatusOK, ">task.opened<")
-	b.get("/audit?kind=task.opened&actor=nobody").is(t, http.StatusOK, "No entry.")
+	b.get("/audit?kind=task.opened&actor=nobody").is(t, http.StatusOK, "No entries.")
 	e := h.lastEntry(t, audit.TaskOpened)
-	b.get(fmt.Sprintf("/audit/%s/%d", e.Writer, e.Seq)).is(t, http.StatusOK, "its content has its hash", e.Hash, e.Prev)
+	b.get(fmt.Sprintf("/audit/%s/%d", e.Writer, e.Seq)).is(t, http.StatusOK, "hash is valid", e.Hash, e.Prev)
 	b.get("/audit/chains").is(t, http.StatusOK, e.Writer, "ebb audit verify", "1 signed so far")
-	b.get("/audit/check").is(t, http.StatusOK, "What was checked holds together", "1 signed checkpoint agree")
+	b.get("/audit/check").is(t, http.StatusOK, "Verification succeeded", "1 signed checkpoint agree")
 	a := b.get("/audit.jsonl")
 	a.is(t, http.StatusOK)
 	keys, err := jose.ParseJWKS(h.Ring.JWKS(h.Clock.Now()))

@@ -1,34 +1,47 @@
 package console
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/web"
 )
+
+// emergencyPages serves break-glass.
+type emergencyPages struct {
+	b    *core.Broker
+	keys *passkey.Keys
+	mux  *web.Mux
+
+	pages    *pages
+	requests *requestPages
+	visits   *visits
+}
 
 const glassPath = "/break-glass"
 
-// glassRoutes are the pages and forms of it.
-func (s *Console) glassRoutes() []route {
+// glassRoutes are the pages and forms of break-glass.
+func (ep *emergencyPages) glassRoutes() []route {
 	return []route{
-		s.page(glassPath, s.glasses),
-		s.form(glassPath, false, s.beginGlass),
-		s.page(glassPath+"/plan", s.plan),
-		s.form(glassPath+"/plan", false, s.planGlass),
-		s.page(glassPath+"/challenge", s.challengeGlass),
-		s.page(glassPath+"/again", s.againForGlass),
-		s.page(glassPath+"/:id", s.glass),
-		s.form(glassPath+"/:id/end", true, s.endGlass),
-		s.form(glassPath+"/:id/review", false, s.reviewGlass),
+		ep.visits.page(glassPath, ep.glasses),
+		ep.visits.form(glassPath, false, ep.beginGlass),
+		ep.visits.page(glassPath+"/plan", ep.plan),
+		ep.visits.form(glassPath+"/plan", false, ep.planGlass),
+		ep.visits.page(glassPath+"/challenge", ep.challengeGlass),
+		ep.visits.page(glassPath+"/again", ep.againForGlass),
+		ep.visits.page(glassPath+"/:id", ep.glass),
+		ep.visits.form(glassPath+"/:id/end", true, ep.endGlass),
+		ep.visits.form(glassPath+"/:id/review", false, ep.reviewGlass),
 	}
 }
 
-// glassRow is one period, as a list or the banner has it.
+// glassRow is one break-glass period in a list or in the banner.
 type glassRow struct {
 	broker.BreakGlass
 	Word, Tone string // its state
@@ -36,7 +49,7 @@ type glassRow struct {
 }
 
 func glassRowOf(g broker.BreakGlass, now time.Time) glassRow {
-	row := glassRow{BreakGlass: g, Word: "waits for its review", Tone: "warn"}
+	row := glassRow{BreakGlass: g, Word: "review pending", Tone: "warn"}
 	switch {
 	case g.Open(now):
 		row.Word, row.Tone, row.Open = "open", "bad", true
@@ -48,19 +61,19 @@ func glassRowOf(g broker.BreakGlass, now time.Time) glassRow {
 	return row
 }
 
-// banner is what every page says to everybody: who approves alone, and what nobody has
-// reviewed.
+// banner is shown on every page to every visitor. It lists people who may
+// approve alone now, and periods without a review.
 type banner struct {
-	Rows   []glassRow // all that are open, and a few that wait for their review
-	More   bool       // there are others
-	Unread bool       // nobody knows: it keeps nobody from the page, and the page says it
+	Rows   []glassRow // all open periods, then periods without a review; 3 rows at most unless more are open
+	More   bool       // there are more periods than Rows
+	Unread bool       // the periods could not be read; pages are still served, with a warning
 }
 
-// Says reports whether there is anything to say.
+// Says reports whether the banner is shown.
 func (b banner) Says() bool { return b.Unread || len(b.Rows) > 0 }
 
-func (s *Console) banner(c echo.Context, v *visit) banner {
-	gs, err := s.b.BreakGlassNow(c.Request().Context(), v.Principal)
+func (ep *emergencyPages) banner(c echo.Context, v *visit) banner {
+	gs, err := ep.b.BreakGlassNow(c.Request().Context(), v.Principal)
 	if err != nil {
 		web.EventOf(c).Cause = err
 		return banner{Unread: true}
@@ -90,31 +103,31 @@ func rank(g glassRow) int {
 	return 2
 }
 
-// glassPage is the list, and the form to begin one.
+// glassPage is the list of break-glass periods and the form that starts one.
 type glassPage struct {
 	Rows             []glassRow
 	Older            string // id after which there are more; "" = none
-	All              bool   // reads all of them, with why
+	All              bool   // the visitor may read all periods with their reasons
 	May              bool
-	Why              string // why not
-	Limits           broker.BreakGlassConfig
+	Why              string // the reason when May is false
+	Limits           approval.BreakGlassConfig
 	Incident, Reason string
 	Problem          string
 }
 
 const glassRows = 50
 
-func (s *Console) glasses(c echo.Context, v *visit) error {
-	return s.drawGlasses(c, http.StatusOK, v, glassPage{})
+func (ep *emergencyPages) glasses(c echo.Context, v *visit) error {
+	return ep.drawGlasses(c, http.StatusOK, v, glassPage{})
 }
 
-func (s *Console) drawGlasses(c echo.Context, status int, v *visit, page glassPage) error {
+func (ep *emergencyPages) drawGlasses(c echo.Context, status int, v *visit, page glassPage) error {
 	a := readAsked(c)
 	f := broker.BreakGlassFilter{After: a.cursor("after"), Limit: glassRows + 1}
 	if err := a.done(); err != nil {
 		return err
 	}
-	gs, err := s.b.BreakGlasses(c.Request().Context(), v.Principal, f)
+	gs, err := ep.b.BreakGlasses(c.Request().Context(), v.Principal, f)
 	if err != nil {
 		return err
 	}
@@ -125,11 +138,11 @@ func (s *Console) drawGlasses(c echo.Context, status int, v *visit, page glassPa
 	for _, g := range gs {
 		page.Rows = append(page.Rows, glassRowOf(g, v.now))
 	}
-	page.All, page.Limits = v.Has(broker.RoleAuditor, broker.RoleOperator), s.b.BreakGlassConfig()
-	if err := s.b.MayBreakGlass(v.Principal); err != nil {
+	page.All, page.Limits = v.Has(broker.RoleAuditor, broker.RoleOperator), ep.b.BreakGlassConfig()
+	if err := ep.b.MayBreakGlass(v.Principal); err != nil {
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = true
 	}
-	return s.draw(c, status, v, "breakglass", frame{Title: "Break-glass", Nav: glassPath}, page)
+	return ep.pages.draw(c, status, v, "breakglass", frame{Title: "Break-glass", Nav: glassPath}, page)
 }

@@ -1,47 +1,48 @@
 package console_test
 
 import (
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/web/signin/oidc"
 )
 
-// TestBreakGlassPasskeyAlone: where nothing but a passkey counts, the page leads nowhere else.
+// TestBreakGlassPasskeyAlone: if only a passkey is accepted, the page offers
+// nothing else.
 func TestBreakGlassPasskeyAlone(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
+	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
-	if page := b.planned(); !strings.Contains(page.body, "This takes a passkey, and you have none") || strings.Contains(page.body, "/break-glass/again") {
+	if page := b.planned(); !strings.Contains(page.body, "Break-glass needs a passkey, and you have none") || strings.Contains(page.body, "/break-glass/again") {
 		t.Errorf("who has no passkey: %s", page.body)
 	}
 }
 
-// TestBreakGlassAnew: without a passkey, a sign-in at the identity provider counts that
-// came after what it is for was said, and once.
+// TestBreakGlassAnew: without a passkey, a sign-in at the identity provider is
+// accepted once, if it was made after the plan.
 func TestBreakGlassAnew(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}}}, o.method(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} }))
+	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}}}, o.method(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} }))
 	b := h.browser()
 	o.signIn(t, b, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
 	h.Clock.Add(time.Second)
 	page := b.planned()
-	page.is(t, http.StatusOK, `href="/break-glass/again"`, "First prove again who you are")
+	page.is(t, http.StatusOK, `href="/break-glass/again"`, "sign in again at your identity provider")
 	plan := b.cookies["__Host-ebb-glass"]
 	send := func(plan string) answer {
 		f := url.Values{"plan": {plan}, "nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], "/break-glass")}}
 		return b.do(http.MethodPost, "/break-glass", f, nil)
 	}
-	send(plan).is(t, http.StatusForbidden, "before you said what for") // however fresh the sign-in is
+	send(plan).is(t, http.StatusForbidden, "before you planned the period") // a recent ordinary sign-in is not enough
 	prove := func(claims attesttest.Claims) answer {
 		h.Clock.Add(time.Second)
 		o.at.Set(h.Clock.Now())
@@ -57,7 +58,7 @@ func TestBreakGlassAnew(t *testing.T) {
 	if weak := prove(attesttest.Claims{"acr": "pwd"}); weak.StatusCode == http.StatusSeeOther {
 		send(plan).is(t, http.StatusForbidden)
 	}
-	// What was proved for something else, however freshly, is no proof of this.
+	// A sign-in for another purpose, however recent, is no proof for this plan.
 	asked, err := h.Broker.ReadBreakGlassPlan(broker.Principal{ID: "sso:ann", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}}, plan)
 	if err != nil {
 		t.Fatal(err)
@@ -66,10 +67,10 @@ func TestBreakGlassAnew(t *testing.T) {
 		h.Clock.Add(time.Second)
 		o.at.Set(h.Clock.Now())
 		o.signInBy(t, b, path, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
-		if page := b.get("/break-glass/plan"); strings.Contains(page.body, "Break the glass</button>") {
+		if page := b.get("/break-glass/plan"); strings.Contains(page.body, "Start break-glass</button>") {
 			t.Errorf("%s: the form is there", path)
 		}
-		send(plan).is(t, http.StatusForbidden, "for something else")
+		send(plan).is(t, http.StatusForbidden, "for another purpose")
 	}
 	a := prove(attesttest.Claims{"acr": "phr"})
 	a.is(t, http.StatusSeeOther)
@@ -77,13 +78,13 @@ func TestBreakGlassAnew(t *testing.T) {
 		t.Fatalf("led to %s", to)
 	}
 	page = b.get("/break-glass/plan")
-	page.is(t, http.StatusOK, "since you said what for", "Break the glass</button>")
+	page.is(t, http.StatusOK, "identity provider for this period", "Start break-glass</button>")
 	b.send(page, "/break-glass", nil).is(t, http.StatusSeeOther)
 	gs, err := h.Broker.BreakGlasses(t.Context(), h.Principals[brokertest.Auditor], broker.BreakGlassFilter{})
 	if err != nil || len(gs) != 1 || gs[0].Person != "sso:ann" || gs[0].ACR != "phr" || gs[0].AuthAt.IsZero() {
 		t.Fatalf("%+v, %v", gs, err)
 	}
-	// Signing out ends it; signing in again does not bring it back.
+	// Signing out ends the period; signing in again does not reopen it.
 	b.send(b.get("/queue"), "/signout", nil).is(t, http.StatusSeeOther)
 	gs, err = h.Broker.BreakGlasses(t.Context(), h.Principals[brokertest.Auditor], broker.BreakGlassFilter{})
 	if err != nil || gs[0].EndedAt.IsZero() {
@@ -92,20 +93,21 @@ func TestBreakGlassAnew(t *testing.T) {
 	h.Clock.Add(time.Second)
 	o.at.Set(h.Clock.Now())
 	o.signIn(t, b, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
-	send(plan).is(t, http.StatusForbidden, "for something else")
+	send(plan).is(t, http.StatusForbidden, "for another purpose")
 	b.cookies["__Host-ebb-glass"] = plan
 	prove(attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
-	send(plan).is(t, http.StatusConflict) // one plan, one period
+	send(plan).is(t, http.StatusConflict) // one plan starts one period
 	if h.began() != 1 {
 		t.Error("begun again")
 	}
 }
 
-// TestBreakGlassLosesGroup: who is not in the group any more has no period any more.
+// TestBreakGlassLosesGroup: a person who has left the group has no open period
+// any more.
 func TestBreakGlassLosesGroup(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: broker.BreakGlassConfig{Groups: []string{"web"}}}, o.method(t, nil))
+	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"web"}}}, o.method(t, nil))
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	h.Clock.Add(time.Second)
@@ -119,9 +121,9 @@ func TestBreakGlassLosesGroup(t *testing.T) {
 	b.get("/queue").is(t, http.StatusOK, "Break-glass is open")
 	h.Clock.Add(time.Minute)
 	o.at.Set(h.Clock.Now())
-	o.signIn(t, h.browser(), attesttest.Claims{"groups": []string{"approvers"}}) // elsewhere: nothing is known of it here yet
+	o.signIn(t, h.browser(), attesttest.Claims{"groups": []string{"approvers"}}) // in another browser, so that this one does not know it yet
 	o.signIn(t, b, attesttest.Claims{"groups": []string{"approvers"}}).is(t, http.StatusSeeOther)
-	b.get("/queue").is(t, http.StatusOK, "waits for its review")
+	b.get("/queue").is(t, http.StatusOK, "is not reviewed yet")
 	if _, open, err := h.Broker.OpenBreakGlass(t.Context(), broker.Principal{ID: "sso:ann", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"web"}}); open || err != nil {
 		t.Errorf("open: %v, %v", open, err)
 	}

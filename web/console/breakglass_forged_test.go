@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// TestBreakGlassForged: nothing else than the form of the page, with a passkey's signature
-// of just that, from that person, in that session, now and once, begins anything.
+// TestBreakGlassForged: only the form of the page, with a passkey signature
+// over this plan, by this person, in this session, now and once, starts a
+// period.
 func TestBreakGlassForged(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -86,8 +87,8 @@ func TestBreakGlassForged(t *testing.T) {
 	twin.do(http.MethodPost, "/break-glass", good(), nil).is(t, http.StatusConflict)
 }
 
-// TestBreakGlassForm: nothing begins one but a form that a person sent from a page of this
-// console.
+// TestBreakGlassForm: only a form that a person sent from a page of this
+// console starts a period.
 func TestBreakGlassForm(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -115,7 +116,8 @@ func TestBreakGlassForm(t *testing.T) {
 	}
 }
 
-// TestBreakGlassOfOthers: who may not begins none, whatever they hold.
+// TestBreakGlassOfOthers: people without the right cannot start a period,
+// whatever they send.
 func TestBreakGlassOfOthers(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -142,7 +144,8 @@ func TestBreakGlassOfOthers(t *testing.T) {
 	}
 }
 
-// TestBreakGlassFormOnce: of eight at once one begins, and what it was begun by begins no other.
+// TestBreakGlassFormOnce: of eight forms sent at once one starts a period, and
+// its proof cannot start another.
 func TestBreakGlassFormOnce(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)

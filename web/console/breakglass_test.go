@@ -1,48 +1,49 @@
 package console_test
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
-	"ebb/web/console/passkey"
 )
 
 const glassWhy = `Orders <b>stand</b> still & nobody "else" is awake`
 
-// glassHouse is one in which approvers, and an operator, may break the glass.
+// glassHouse is a house in which approvers and an operator have the break-glass
+// right.
 func glassHouse(t *testing.T) *house {
 	t.Helper()
 	return newHouse(t, brokertest.Config{
 		Limits:     broker.Limits{HighRiskQuorum: 2},
-		BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, People: []string{"gil", "out"}, Check: passkey.Check},
+		BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, People: []string{"gil", "out"}, Check: passkey.Check},
 		People: []broker.Principal{
 			{ID: "gil", Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 		},
 	})
 }
 
-// planned is the page on which somebody proves what they are about to begin.
+// planned returns the page on which a person proves their identity for a plan.
 func (b *browser) planned() answer {
 	b.h.t.Helper()
 	b.send(b.get("/break-glass"), "/break-glass/plan", url.Values{"incident": {"INC-7"}, "reason": {glassWhy}}).is(b.h.t, http.StatusSeeOther)
 	page := b.get("/break-glass/plan")
-	page.is(b.h.t, http.StatusOK, "You are about to break the glass", "INC-7")
+	page.is(b.h.t, http.StatusOK, "<h1>Start break-glass", "INC-7")
 	return page
 }
 
-// signs is the form of that page with what a passkey signs.
+// signs fills in the form of that page, with the passkey signature.
 func (a *authenticator) signs(b *browser, page answer) url.Values {
 	challenge, state := a.options(b, "/break-glass/challenge")
 	return b.fill(page, "/break-glass", url.Values{"assertion": {a.get(challenge)}, "state": {state}})
 }
 
-// breaks the glass, and leads to the page of it.
+// breaks starts a period and returns the path of its page.
 func (a *authenticator) breaks(b *browser) string {
 	a.t.Helper()
 	got := b.do(http.MethodPost, "/break-glass", a.signs(b, b.planned()), nil)
@@ -50,14 +51,15 @@ func (a *authenticator) breaks(b *browser) string {
 	return got.Header.Get("Location")
 }
 
-// signedInAnew is somebody's next session, for which the passkey of an earlier one counts.
+// signedInAnew returns the person's next session, in which their existing
+// passkeys count.
 func (h *house) signedInAnew(who string) *browser {
 	h.t.Helper()
 	h.Clock.Add(time.Second)
 	return h.as(who)
 }
 
-// began is how many periods there are.
+// began returns the number of periods.
 func (h *house) began() int {
 	h.t.Helper()
 	gs, err := h.Broker.BreakGlasses(h.t.Context(), h.Principals[brokertest.Auditor], broker.BreakGlassFilter{})
@@ -67,28 +69,28 @@ func (h *house) began() int {
 	return len(gs)
 }
 
-// TestBreakGlassWalk: somebody breaks the glass, everybody sees it, one yes counts for all,
-// it ends, and somebody else reviews it.
+// TestBreakGlassWalk: a person starts a period, every page shows it, one
+// approval suffices, the period ends, and another person reviews it.
 func TestBreakGlassWalk(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
 	r := h.asked("orders:eu/**:write")
 	b, a := h.as("out"), newAuthenticator(t)
 	b.get("/requests/"+r.ID).is(t, http.StatusNotFound)
-	b.get("/break-glass").is(t, http.StatusOK, "Go on")
-	if page := b.planned(); !strings.Contains(page.body, "This takes a passkey, and you have none") || strings.Contains(page.body, `name="plan"`) {
+	b.get("/break-glass").is(t, http.StatusOK, "Continue")
+	if page := b.planned(); !strings.Contains(page.body, "Break-glass needs a passkey, and you have none") || strings.Contains(page.body, `name="plan"`) {
 		t.Errorf("who has no passkey: %s", page.body)
 	}
 	a.register(b).is(t, http.StatusSeeOther)
-	if page := b.planned(); !strings.Contains(page.body, "made in it proves nothing") || strings.Contains(page.body, `name="plan"`) {
+	if page := b.planned(); !strings.Contains(page.body, "that you added before this session") || strings.Contains(page.body, `name="plan"`) {
 		t.Errorf("whose passkey is of this session: %s", page.body)
 	}
 	challenge, state := a.options(b, "/break-glass/challenge")
 	made := url.Values{"plan": {b.cookies["__Host-ebb-glass"]}, "nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], "/break-glass")}, "assertion": {a.get(challenge)}, "state": {state}}
-	b.do(http.MethodPost, "/break-glass", made, nil).is(t, http.StatusForbidden, "made in this session")
+	b.do(http.MethodPost, "/break-glass", made, nil).is(t, http.StatusForbidden, "registered in this session")
 	b = h.signedInAnew("out")
 	at := a.breaks(b)
-	b.get(at).is(t, http.StatusOK, "INC-7", "&lt;b&gt;stand&lt;/b&gt;", "The signature holds", "0 of at most 5", "End it now")
+	b.get(at).is(t, http.StatusOK, "INC-7", "&lt;b&gt;stand&lt;/b&gt;", "The signature is valid", "0 of at most 5", "End break-glass now")
 	for _, who := range []string{brokertest.Viewer, brokertest.Runner, brokertest.Approver, brokertest.Auditor, "gil", "out"} {
 		for _, path := range []string{"/queue", "/settings", "/nowhere"} {
 			if page := h.as(who).get(path); !strings.Contains(page.body, "Break-glass is open") || !strings.Contains(page.body, "INC-7") {
@@ -101,7 +103,7 @@ func TestBreakGlassWalk(t *testing.T) {
 		t.Error("a viewer is told why")
 	}
 	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "Alone, under break-glass", "I need it")
+	page.is(t, http.StatusOK, "Approve alone, under break-glass", "I need it")
 	if strings.Contains(page.body, `value="deny"`) || strings.Contains(page.body, `value="narrow"`) {
 		t.Error("who is not asked gives other answers")
 	}
@@ -116,10 +118,10 @@ func TestBreakGlassWalk(t *testing.T) {
 		c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {choice}, "digest": {r.Digest}}.Encode())
 		return url.Values{"assertion": {a.get(c)}, "state": {state}, "target": {"eu/**"}}
 	}
-	alone(url.Values{"target": {"eu/**"}}).is(t, http.StatusForbidden, "needs it")
+	alone(url.Values{"target": {"eu/**"}}).is(t, http.StatusForbidden, "at this risk need it")
 	signed := sign("approve-alone")
 	signed.Set("target", "eu")
-	alone(signed).is(t, http.StatusUnprocessableEntity, "exactly as it stands")
+	alone(signed).is(t, http.StatusUnprocessableEntity, "exactly as it is shown")
 	signed = sign("approve-alone")
 	signed.Set("glass", "brk_"+strings.Repeat("0", 32))
 	alone(signed).is(t, http.StatusForbidden)
@@ -137,25 +139,26 @@ func TestBreakGlassWalk(t *testing.T) {
 	if got := h.again(r.ID); got.State != broker.RequestApproved || len(got.Votes) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "yes, alone, under break-glass")
-	b.get("/requests/"+r.ID+"/seen/out").is(t, http.StatusOK, "alone, under break-glass", "The signature holds")
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "approved alone, under break-glass")
+	b.get("/requests/"+r.ID+"/seen/out").is(t, http.StatusOK, "alone, under break-glass", "The signature is valid")
 	ended(t, h, b, at, r)
 }
 
-// ended is the rest of the walk: the period ends, and somebody else reviews it.
+// ended is the second part of the test: the period ends, and another person
+// reviews it.
 func ended(t *testing.T, h *house, b *browser, at string, r broker.Request) {
 	t.Helper()
 	aud := h.as(brokertest.Auditor)
-	aud.get(at).is(t, http.StatusOK, "1 of at most 5", "orders:eu/**:write for", "/requests/"+r.ID, "End it now", "The signature holds")
+	aud.get(at).is(t, http.StatusOK, "1 of at most 5", "orders:eu/**:write for", "/requests/"+r.ID, "End break-glass now", "The signature is valid")
 	b.send(b.get(at), at+"/end", nil).is(t, http.StatusSeeOther)
 	b.get("/requests/"+r.ID).is(t, http.StatusNotFound)
-	b.get(at).is(t, http.StatusOK, "waits for its review", "Ended")
-	b.get("/queue").is(t, http.StatusOK, "was used and waits for its review", "1 time,")
+	b.get(at).is(t, http.StatusOK, "review pending", "Ended")
+	b.get("/queue").is(t, http.StatusOK, "was used and is not reviewed yet", "1 time,")
 	h.Clock.Add(25 * time.Hour)
 	aud = h.as(brokertest.Auditor)
 	aud.get("/queue").is(t, http.StatusOK, "the review is overdue")
 	aud.get("/break-glass").is(t, http.StatusOK, "review overdue", "INC-7")
-	aud.send(aud.get(at), at+"/review", url.Values{"note": {""}}).is(t, http.StatusUnprocessableEntity, "Say in 1 to 500")
+	aud.send(aud.get(at), at+"/review", url.Values{"note": {""}}).is(t, http.StatusUnprocessableEntity, "note must be 1 to 500")
 	aud.send(aud.get(at), at+"/review", url.Values{"note": {"As it should be."}}).is(t, http.StatusSeeOther)
 	aud.get(at).is(t, http.StatusOK, "reviewed", "As it should be.")
 	if page := aud.get("/queue"); strings.Contains(page.body, `class="glass"`) {
@@ -166,8 +169,8 @@ func ended(t *testing.T, h *house, b *browser, at string, r broker.Request) {
 	}
 }
 
-// TestBreakGlassOwnTask: neither the owner nor the runner of a task approves alone for it,
-// whatever form they send.
+// TestBreakGlassOwnTask: neither the owner nor the runner of a task can approve
+// alone for it, whatever form they send.
 func TestBreakGlassOwnTask(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)

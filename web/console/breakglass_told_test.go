@@ -4,6 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -12,16 +19,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/people"
-	"ebb/web/console"
-	"ebb/web/console/passkey"
 )
 
-// periods begins and ends n periods of as many people, none of which anybody has reviewed.
+// periods creates n ended periods of n people, none of them reviewed.
 func (h *house) periods(n int) {
 	h.t.Helper()
 	ctx, now := context.WithoutCancel(h.t.Context()), h.Clock.Now()
@@ -43,8 +43,8 @@ func (h *house) periods(n int) {
 	}
 }
 
-// TestBannerLosesNoOpenOne: one that is open is told on every page, however many newer ones
-// wait for their review.
+// TestBannerLosesNoOpenOne: an open period is on every page, however many newer
+// ones wait for review.
 func TestBannerLosesNoOpenOne(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -53,11 +53,12 @@ func TestBannerLosesNoOpenOne(t *testing.T) {
 	at := a.breaks(h.signedInAnew("out"))
 	h.periods(25)
 	page := h.as(brokertest.Viewer).get("/queue")
-	page.is(t, http.StatusOK, "Break-glass is open", at, "OLD-1", "All of them")
-	if n := strings.Count(page.body, "waits for its review"); n != 2 {
+	page.is(t, http.StatusOK, "Break-glass is open", at, "OLD-1", "All break-glass periods")
+	if n := strings.Count(page.body, "is not reviewed yet"); n != 2 {
 		t.Errorf("and %d that are over", n)
 	}
-	// A page of the list has as many as it may have, for who sees a part of them, too.
+	// A page of the list is full also for people who see only a part of the
+	// periods.
 	h.review("brk_f" + fmt.Sprintf("%031x", 24))
 	list := h.as(brokertest.Viewer).get("/break-glass")
 	if n := strings.Count(list.body, `<tr role="row">`) - 1; n != 25 {
@@ -72,28 +73,28 @@ func (h *house) review(id string) {
 	}
 }
 
-// blindDesk is one whose periods cannot be read.
-type blindDesk struct {
-	broker.Desk
+// blindApprovalStore is an approval store whose periods cannot be read.
+type blindApprovalStore struct {
+	broker.ApprovalStore
 	off *atomic.Bool
 }
 
-func (d blindDesk) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]broker.BreakGlass, error) {
+func (d blindApprovalStore) BreakGlasses(ctx context.Context, f broker.BreakGlassFilter) ([]broker.BreakGlass, error) {
 	if d.off.Load() {
 		return nil, errors.New("dial tcp 10.0.0.7:5432: connection refused")
 	}
-	return d.Desk.BreakGlasses(ctx, f)
+	return d.ApprovalStore.BreakGlasses(ctx, f)
 }
 
-// TestBannerUnread: that nobody knows whether somebody approves alone is said on every page,
-// and keeps nobody from it.
+// TestBannerUnread: if the break-glass state cannot be read, every page says so
+// and is still shown.
 func TestBannerUnread(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
-	c := brokertest.Config{BreakGlass: broker.BreakGlassConfig{People: []string{"gil"}, Check: passkey.Check}}
+	c := brokertest.Config{BreakGlass: approval.BreakGlassConfig{People: []string{"gil"}, Check: passkey.Check}}
 	clock := time.Now()
 	store := brokertest.OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), func() time.Time { return clock })
-	c.Journal, c.Desk = store, blindDesk{store, &off}
+	c.Store, c.ApprovalStore = store, blindApprovalStore{store, &off}
 	h := newHouseWith(t, c, func(cc *console.Config) {
 		cc.Sessions, cc.Passkeys, cc.Names, cc.Reach = store, store, store, store
 	})
@@ -104,7 +105,7 @@ func TestBannerUnread(t *testing.T) {
 	off.Store(true)
 	for _, path := range []string{"/queue", "/settings"} {
 		page := b.get(path)
-		page.is(t, http.StatusOK, "Whether break-glass is open could not be read")
+		page.is(t, http.StatusOK, "The break-glass state could not be read")
 		if strings.Contains(page.body, "10.0.0.7") {
 			t.Errorf("%s tells what is broken", path)
 		}
@@ -115,7 +116,8 @@ func TestBannerUnread(t *testing.T) {
 	}
 }
 
-// TestBreakGlassPlanIsKept: whatever is typed, the browser keeps it until it is proved.
+// TestBreakGlassPlanIsKept: the browser keeps any typed text until the plan is
+// proved.
 func TestBreakGlassPlanIsKept(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -129,12 +131,12 @@ func TestBreakGlassPlanIsKept(t *testing.T) {
 				t.Errorf("a cookie of %d bytes for 500 times %q", len(line), letter)
 			}
 		}
-		b.get("/break-glass/plan").is(t, http.StatusOK, "You are about to break the glass")
+		b.get("/break-glass/plan").is(t, http.StatusOK, "<h1>Start break-glass")
 	}
 }
 
-// TestBreakGlassAgainstSignOut: what begins while its person signs out is not open when they
-// have.
+// TestBreakGlassAgainstSignOut: a period started while its person signs out is
+// not open after the sign-out.
 func TestBreakGlassAgainstSignOut(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)

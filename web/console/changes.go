@@ -7,24 +7,26 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// factLabels are the words for members of the facts; others go by their own name.
+// factLabels are the labels of known facts. Other facts are labelled with their
+// own name.
 var factLabels = map[string]string{
-	"taint": "Has read", "violations": "Violations", "policy_version": "Policy version", "rules": "Policy rules", "why": "Policy says why",
-	"would_allow": "Granted without a person", "deadline": "End of the task", "sandbox.attested_at": "Attested at", "sandbox.class": "Evidence",
-	"ask.groups": "Who decides", "ask.quorum": "People needed", "ask.rules": "Who decides, by rule", "revocability": "Can be taken back", "ttl_seconds": "Seconds",
+	"taint": "Untrusted content read", "violations": "Violations", "policy_version": "Policy version", "rules": "Policy rules", "why": "Policy reason",
+	"would_allow": "Would be granted without approval", "deadline": "Task deadline", "sandbox.attested_at": "Attested at", "sandbox.class": "Evidence",
+	"ask.groups": "Approver groups", "ask.quorum": "Approvals needed", "ask.rules": "Approvers by rule", "revocability": "Revocability", "ttl_seconds": "Lifetime in seconds",
 }
 
-// changes is what differs between the facts of a request and the same made again: every
-// member, whether this page knows it or not.
+// changes returns the differences between the facts of a request and the same
+// facts computed now. It compares every member, also those that this page has
+// no label for.
 func changes(r broker.Request, effect policy.Effect, again broker.Request) []row {
 	var out []row
 	if effect != policy.Ask {
-		out = append(out, row{Field: "Policy", Now: "ask people", Asked: effect.String(), Changed: true})
+		out = append(out, row{Field: "Policy", Now: "requires approval", Asked: effect.String(), Changed: true})
 	}
 	old, now := flat(r.Facts), flat(again.Facts)
 	names := slices.Sorted(maps.Keys(old))
@@ -46,7 +48,8 @@ func changes(r broker.Request, effect policy.Effect, again broker.Request) []row
 	return out
 }
 
-// flat is every member of canonical JSON as one line, members of members by dotted names.
+// flat returns every member of canonical JSON as one line. Nested members get
+// dotted names.
 func flat(facts broker.Facts) map[string]string {
 	out := map[string]string{}
 	var top map[string]any
@@ -80,5 +83,6 @@ func flatten(name string, value any, out map[string]string) {
 	}
 }
 
-// oneLine draws a value of the facts: names in them were written by runners.
+// oneLine renders a value of the facts on one line. Names in it were written by
+// runners, so it escapes invisible characters.
 func oneLine(text string) string { return agenttext.ShowLine(agenttext.From(text), 400) }

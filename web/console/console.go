@@ -2,55 +2,159 @@ package console
 
 import (
 	"errors"
-	"html/template"
-	"net/http"
+	"github.com/ebb-broker/ebb/broker/core"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/signin"
+
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/people"
-	"ebb/web"
-	"ebb/web/console/passkey"
-	"ebb/web/signin"
 )
 
-// Config is what New needs.
+// Config holds the dependencies and settings of New.
 type Config struct {
-	Broker   *broker.Broker      // required
+	Broker   *core.Broker        // required
 	Mux      *web.Mux            // required: where the routes are registered
 	Sessions people.Store        // required
 	Passkeys people.PasskeyStore // required
 	Names    people.PasskeyNames // required
 	Reach    people.ReachStore   // required
-	Key      []byte              // 32 bytes that replicas share: what forms carry derives from it
-	Methods  []signin.Method     // ways in
-	Friction Friction            // what approving asks for at each risk
+	Key      []byte              // 32 bytes that replicas share; keys of forms, cursors and challenges derive from it
+	Methods  []signin.Method     // sign-in methods
+	Friction Friction            // the proofs that an approval needs, by risk level
 	Now      func() time.Time    // nil = time.Now
-	// TellsPeople: a channel of notifications reaches people by their own address.
+	// TellsPeople reports that a notification channel sends to people's own
+	// addresses.
 	TellsPeople bool
 }
 
-// Console serves one broker.
+// Console serves the web console of one broker.
 type Console struct {
 	cfg    Config
-	b      *broker.Broker
+	b      *core.Broker
 	mux    *web.Mux
-	origin string        // scheme and host at which people see it
-	keys   *passkey.Keys // nil: at an address there are none
+	origin string        // scheme and host of the public URL
+	keys   *passkey.Keys // nil when the host is an IP address, where passkeys do not work
 	assets *assets
 	live   *live
-	gists  gists
-	pages  map[string]*template.Template
-	// version names what pages are drawn by.
+	known  func() []route // every route of the console
+	// version identifies the templates and assets that draw pages.
 	version string
-	// lastSeen is who was here last, for those who end something while the database is gone.
+	// lastSeen caches sessions, so that people can still deny and revoke while
+	// the database is unavailable.
 	lastSeen *lru.LRU[string, people.Session]
+
+	*pages
+	*visits
+	*requestPages
+	*taskPages
+	*credentialPages
+	*auditPages
+	*policyPages
+	*emergencyPages
+	*settingPages
 }
 
-// New prepares the pages. Register makes them reachable.
+// connect gives each area its dependencies. The other fields must be set
+// before.
+func (s *Console) connect() {
+	c := &s.cfg
+	s.pages = new(pages)
+	s.visits = new(visits)
+	s.requestPages = new(requestPages)
+	s.taskPages = new(taskPages)
+	s.credentialPages = new(credentialPages)
+	s.auditPages = new(auditPages)
+	s.policyPages = new(policyPages)
+	s.emergencyPages = new(emergencyPages)
+	s.settingPages = new(settingPages)
+	*s.pages = pages{
+		key:         c.Key,
+		clock:       c.Now,
+		assets:      s.assets,
+		b:           s.b,
+		keys:        s.keys,
+		live:        s.live,
+		mux:         s.mux,
+		origin:      s.origin,
+		emergencies: s.emergencyPages,
+		visits:      s.visits,
+	}
+	*s.visits = visits{
+		methods:      c.Methods,
+		names:        c.Names,
+		clock:        c.Now,
+		passkeyStore: c.Passkeys,
+		reach:        c.Reach,
+		sessions:     c.Sessions,
+		b:            s.b,
+		keys:         s.keys,
+		known:        s.known,
+		lastSeen:     s.lastSeen,
+		mux:          s.mux,
+		pages:        s.pages,
+		requests:     s.requestPages,
+	}
+	*s.requestPages = requestPages{
+		friction:    c.Friction,
+		key:         c.Key,
+		reach:       c.Reach,
+		tellsPeople: c.TellsPeople,
+		b:           s.b,
+		keys:        s.keys,
+		mux:         s.mux,
+		version:     s.version,
+		pages:       s.pages,
+		settings:    s.settingPages,
+		visits:      s.visits,
+	}
+	*s.taskPages = taskPages{
+		b:        s.b,
+		audit:    s.auditPages,
+		pages:    s.pages,
+		requests: s.requestPages,
+		visits:   s.visits,
+	}
+	*s.credentialPages = credentialPages{
+		b:      s.b,
+		audit:  s.auditPages,
+		pages:  s.pages,
+		visits: s.visits,
+	}
+	*s.auditPages = auditPages{
+		b:      s.b,
+		pages:  s.pages,
+		visits: s.visits,
+	}
+	*s.policyPages = policyPages{
+		b:        s.b,
+		pages:    s.pages,
+		requests: s.requestPages,
+		visits:   s.visits,
+	}
+	*s.emergencyPages = emergencyPages{
+		b:        s.b,
+		keys:     s.keys,
+		mux:      s.mux,
+		pages:    s.pages,
+		requests: s.requestPages,
+		visits:   s.visits,
+	}
+	*s.settingPages = settingPages{
+		clock:    c.Now,
+		b:        s.b,
+		keys:     s.keys,
+		pages:    s.pages,
+		requests: s.requestPages,
+		visits:   s.visits,
+	}
+}
+
+// New prepares the console. Register adds its routes to the Mux.
 func New(c Config) (*Console, error) {
 	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || len(c.Key) != 32 {
 		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach and a Key of 32 bytes are required")
@@ -71,7 +175,9 @@ func New(c Config) (*Console, error) {
 	if s.version, err = versionOf(); err != nil {
 		return nil, err
 	}
-	s.pages, err = s.parse()
+	s.known = s.routes
+	s.connect()
+	s.pages.templates, err = s.parse()
 	return s, err
 }
 
@@ -98,33 +204,4 @@ func (s *Console) Routes() []web.Route {
 type route struct {
 	web.Route
 	h echo.HandlerFunc
-}
-
-// page is a route of a page that people read.
-func (s *Console) page(path string, h func(echo.Context, *visit) error) route {
-	return route{web.Route{Method: http.MethodGet, Path: path}, s.guarded(func(c echo.Context) error {
-		v, err := s.visit(c, false)
-		if errors.Is(err, errNobody) {
-			return s.toSignIn(c)
-		}
-		if err != nil {
-			return err
-		}
-		return h(c, v)
-	})}
-}
-
-// form is a route that changes something. ends: it only ends things, and works although
-// neither the ledger nor the database answers (I6).
-func (s *Console) form(path string, ends bool, h func(echo.Context, *visit) error) route {
-	return route{web.Route{Method: http.MethodPost, Path: path}, s.guarded(func(c echo.Context) error {
-		v, err := s.visit(c, ends)
-		if err != nil {
-			return err
-		}
-		if err := s.gate(c, v, ends); err != nil {
-			return err
-		}
-		return h(c, v)
-	})}
 }

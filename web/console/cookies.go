@@ -10,22 +10,24 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The cookies of a session. With the Strict one alone, who follows a link from a chat
-// would look signed out; with the Lax one alone, another site could make a browser act.
-// __Host- (RFC 6265bis section 4.1.3.2) keeps sibling hosts from setting them.
+// The cookies of a session. With the Strict one alone, a person who follows a
+// link from a chat would look signed out. With the Lax one alone, another site
+// could make a browser send a form. The __Host- prefix (RFC 6265bis section
+// 4.1.3.2) keeps sibling hosts from setting them.
 const (
 	cookieRead = "__Host-ebb-sess" // SameSite=Lax: reads
-	cookieAct  = "__Host-ebb-act"  // SameSite=Strict: needed to change something
-	cookieTo   = "__Host-ebb-to"   // where to go after signing in
+	cookieAct  = "__Host-ebb-act"  // SameSite=Strict: required for every change
+	cookieTo   = "__Host-ebb-to"   // path to return to after signing in
 )
 
-// What a person chose for this browser. They decide nothing, and scripts may write them.
+// Preferences of this browser. No decision depends on them, and scripts may
+// write them.
 const (
-	cookieTheme = "ebb-theme" // light, dark, or neither: as the system says
+	cookieTheme = "ebb-theme" // light, dark, or empty: the system setting
 	cookieZone  = "ebb-zone"  // IANA name of the time zone
 )
 
-// newSecret is the value of a cookie, and what is kept of it.
+// newSecret returns a random cookie value and the hash of it that is stored.
 func newSecret() (value, hash string) {
 	value = rand.Text() + rand.Text()
 	return value, hashOf(value)
@@ -36,7 +38,8 @@ func hashOf(value string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// cookie reads one. A name that comes twice is none: one of them is not ours.
+// cookie reads a cookie. When a name occurs twice it returns "", because one of
+// the two was not set by ebb.
 func cookie(c echo.Context, name string) string {
 	found := c.Request().CookiesNamed(name)
 	if len(found) != 1 {

@@ -8,19 +8,31 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/core"
 )
+
+// credentialPages lists credentials, and revokes or retries one.
+type credentialPages struct {
+	b *core.Broker
+
+	audit  *auditPages
+	pages  *pages
+	visits *visits
+}
 
 const (
 	listRows = 50
-	listLook = 2000 // how many credentials one page looks through, where no index finds them
+	listLook = 2000 // rows that one page scans at most when no index covers the filter
 )
 
-// readers are those who read what ebb did, and take it out. Approvers have their requests.
+// readers may read and export the audit entries. Approvers see their requests
+// only.
 var readers = []broker.Role{broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
 
-// credentialReaders see credentials; those who are no readers without the record of them.
+// credentialReaders may list credentials. Viewers among them cannot read the
+// audit entries.
 var credentialReaders = append([]broker.Role{broker.RoleViewer}, readers...)
 
 type credentialsPage struct {
@@ -28,26 +40,26 @@ type credentialsPage struct {
 	States  []option
 	Sorts   []option
 	Rows    []credential
-	Tally   *tally // nil: who reads sees a part of them
-	Address string // of this list, without a place in it
+	Tally   *tally // nil: the visitor may see only some credentials
+	Address string // of this list, without a cursor
 	CSV     string
 	JSONL   string
 	Pager   pager
-	Narrow  string // why there is no list yet
-	Tail    string // where the newest of the list come from; "" = this page has not the newest
+	Narrow  string // why no list is shown
+	Tail    string // URL of the newest rows; "" = this page does not show the newest rows
 }
 
 type option struct{ Value, Label string }
 
 type tally struct {
 	Live, Ending, Making, Unconfirmed, Revoked, Expired string
-	Of                                                  int // Revoked and Expired are among so many
+	Of                                                  int // number of credentials that Revoked and Expired were counted in
 	At                                                  time.Time
 }
 
-var leaseStates = []option{{"live", "active"}, {"revoking", "ending or unsure"}, {"revoked", "revoked"}, {"expired", "expired"}, {"unconfirmed", "unconfirmed"}, {"intent", "being made"}}
+var leaseStates = []option{{"live", "active"}, {"revoking", "revoking or unsure"}, {"revoked", "revoked"}, {"expired", "expired"}, {"unconfirmed", "unconfirmed"}, {"intent", "being issued"}}
 
-var leaseSorts = []option{{"newest", "newest first"}, {"oldest", "oldest first"}, {"ending", "ending soonest, of the active"}}
+var leaseSorts = []option{{"newest", "newest first"}, {"oldest", "oldest first"}, {"ending", "active, earliest expiry first"}}
 
 func values(options []option) []string {
 	out := make([]string, len(options))
@@ -66,16 +78,16 @@ func leaseQuery(a *asked) broker.LeaseQuery {
 	}
 }
 
-// credentials lists what was issued, whatever became of it.
-func (s *Console) credentials(c echo.Context, v *visit) error {
+// credentials lists issued credentials in every state.
+func (cp *credentialPages) credentials(c echo.Context, v *visit) error {
 	a := readAsked(c)
 	q := leaseQuery(a)
 	after, before := a.cursor("after"), a.cursor("before")
 	if q.Order == broker.LeaseEnding && q.State != "" && q.State != broker.LeaseLive {
-		a.fail("Only active credentials are sorted by when they end.")
+		a.fail("Only active credentials can be sorted by expiry. Set the state to active or any.")
 	}
 	list := "credentials?" + a.kept.Encode()
-	if place, back := s.place(a, list, after, before); place != "" {
+	if place, back := cp.pages.place(a, list, after, before); place != "" {
 		q.Place, q.Back = leasePlace(place), back
 	}
 	if err := a.done(); err != nil {
@@ -88,44 +100,44 @@ func (s *Console) credentials(c echo.Context, v *visit) error {
 	}
 	ctx := c.Request().Context()
 	if v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
-		t, err := s.b.LeaseTally(ctx, v.Principal)
+		t, err := cp.b.LeaseTally(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
 		page.Tally = tallyOf(t)
 	} else if q.TaskID == "" && v.Has(readers...) {
-		page.Narrow = "You see the credentials of your own tasks. Name one of them, or open it from the list of tasks."
-		return s.draw(c, http.StatusOK, v, "credentials", frame{Title: "Credentials", Nav: "/credentials"}, page)
+		page.Narrow = "You can see the credentials of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
+		return cp.pages.draw(c, http.StatusOK, v, "credentials", frame{Title: "Credentials", Nav: "/credentials"}, page)
 	}
 	q.Limit, q.Look = listRows, listLook
-	slice, err := s.b.LeaseList(ctx, v.Principal, q)
+	slice, err := cp.b.LeaseList(ctx, v.Principal, q)
 	if err != nil {
 		return err
 	}
 	for _, l := range slice.Leases {
 		page.Rows = append(page.Rows, credential{l, v.now})
 	}
-	page.Pager = s.leasePager(list, page.Address, q, slice)
+	page.Pager = cp.leasePager(list, page.Address, q, slice)
 	if q.Place.ID == "" && len(page.Rows) > 0 && (q.Order == "" || q.Order == broker.LeaseNewest) {
 		page.Tail = address("/credentials/tail", a.kept.Encode())
 	}
-	return s.draw(c, http.StatusOK, v, "credentials", frame{Title: "Credentials", Nav: "/credentials"}, page)
+	return cp.pages.draw(c, http.StatusOK, v, "credentials", frame{Title: "Credentials", Nav: "/credentials"}, page)
 }
 
-// leasePager names the pages beside one.
-func (s *Console) leasePager(list, at string, q broker.LeaseQuery, slice broker.LeaseSlice) pager {
+// leasePager returns the links to the pages next to this one.
+func (cp *credentialPages) leasePager(list, at string, q broker.LeaseQuery, slice broker.LeaseSlice) pager {
 	in := paging{list: list, at: at, placed: q.Place.ID != "", back: q.Back, more: slice.More, stop: placeOf(slice.Stop)}
 	if n := len(slice.Leases); n > 0 {
 		first, last := slice.Leases[0], slice.Leases[n-1]
 		in.first, in.last = placeOf(broker.LeasePlace{ID: first.ID, Ending: first.ExpiresAt}), placeOf(broker.LeasePlace{ID: last.ID, Ending: last.ExpiresAt})
 	}
-	p := s.pagerOf(in)
+	p := cp.pages.pagerOf(in)
 	p.Short, p.Look = slice.Short, q.Look
 	switch q.Order {
 	case broker.LeaseOldest:
 		p.Back, p.On = "Older", "Newer"
 	case broker.LeaseEnding:
-		p.Back, p.On = "Ending sooner", "Ending later"
+		p.Back, p.On = "Earlier expiry", "Later expiry"
 	}
 	return p
 }
@@ -134,7 +146,8 @@ func placeOf(p broker.LeasePlace) string {
 	return strconv.FormatInt(p.Ending.UnixMilli(), 10) + "." + p.ID
 }
 
-// leasePlace is the inverse, of what was signed.
+// leasePlace parses the text of placeOf. The text comes from a signed cursor,
+// so errors are ignored.
 func leasePlace(s string) broker.LeasePlace {
 	at, id, _ := strings.Cut(s, ".")
 	ms, _ := strconv.ParseInt(at, 10, 64)
@@ -156,29 +169,29 @@ func tallyOf(t broker.LeaseTally) *tally {
 	return out
 }
 
-// credential is a lease as it is drawn.
+// credential is a lease with the texts that pages show for it.
 type credential struct {
 	broker.Lease
 	now time.Time
 }
 
-// Word is the state.
+// Word returns the visible name of the state.
 func (l credential) Word() string {
 	switch l.State {
 	case broker.LeaseLive:
 		return "active"
 	case broker.LeaseIntent:
-		return "being made"
+		return "being issued"
 	case broker.LeaseRevoking:
 		if l.Unsure() {
 			return "UNSURE"
 		}
-		return "ending"
+		return "revoking"
 	}
 	return string(l.State)
 }
 
-// Tone is the part of the sheet that goes with the word.
+// Tone returns the CSS class of the state.
 func (l credential) Tone() string {
 	switch l.State {
 	case broker.LeaseLive:
@@ -194,13 +207,14 @@ func (l credential) Tone() string {
 	return ""
 }
 
-// Unsure: it was tried to take it back, and nobody knows whether it is dead.
+// Unsure reports that at least one revocation attempt was made and none
+// succeeded: the provider may still accept the credential.
 func (l credential) Unsure() bool {
 	return l.State == broker.LeaseRevoking && l.Upstream != nil && l.Upstream.Attempts > 0
 }
 
-// Trouble is what went wrong last, as text that nothing hides in: the words may be those
-// of the third party.
+// Trouble returns the last revocation error with invisible characters escaped.
+// The text may come from a third party.
 func (l credential) Trouble() string {
 	if l.Upstream == nil || l.Upstream.LastError == "" {
 		return ""
@@ -208,22 +222,24 @@ func (l credential) Trouble() string {
 	return agenttext.ShowLine(agenttext.From(l.Upstream.LastError), 600)
 }
 
-// Proof says how it is known that the credential is dead at its provider.
+// Proof explains why the credential is considered dead at its provider.
 func (l credential) Proof() string {
 	if l.Upstream == nil {
 		return ""
 	}
 	return map[broker.Proof]string{
-		broker.ProofProbed: "it was used after its end, and refused", broker.ProofConfirmed: "the provider says so", broker.ProofBound: "the provider took the revocation, and the bound of its class has passed",
-		broker.ProofExpired: "its own expiry has passed", broker.ProofNever: "the provider says that it was never minted", broker.ProofForced: "nobody knows: a person said that nothing is owed any more",
-		broker.ProofNone: "nobody knows: the answer that may have made it was lost or withheld",
+		broker.ProofProbed: "a probe after the revocation was refused", broker.ProofConfirmed: "the provider confirmed it", broker.ProofBound: "the provider accepted the revocation, and the maximum delay of its class has passed",
+		broker.ProofExpired: "its expiry time has passed", broker.ProofNever: "the provider reports that it was never issued", broker.ProofForced: "not proved: an operator closed the pending revocation",
+		broker.ProofNone: "not proved: the response that may have issued it was lost or withheld",
 	}[l.Upstream.Proof]
 }
 
-// Own: it is a token of ebb's own, dead everywhere as soon as it is refused here.
+// Own reports whether ebb itself issued the token. Such a token is dead as soon
+// as ebb refuses it.
 func (l credential) Own() bool { return l.Upstream == nil }
 
-// DeadAt is when it was dead at its provider, at the latest; zero = not known to be.
+// DeadAt returns the time by which the provider refused the credential. Zero
+// means that this is not known.
 func (l credential) DeadAt() time.Time {
 	switch {
 	case l.Upstream != nil:
@@ -236,14 +252,28 @@ func (l credential) DeadAt() time.Time {
 	return time.Time{}
 }
 
-// Why is who or what ended it.
+// Why returns the cause of the revocation or expiry.
 func (l credential) Why() string {
 	return map[broker.Cause]string{
-		broker.CauseCompleted: "its task was completed", broker.CauseStopped: "its task was stopped", broker.CauseDeadline: "the deadline of its task passed", broker.CauseHeartbeat: "the runner of its task went silent",
-		broker.CauseExited: "its sandbox is gone", broker.CauseLapsed: "its sandbox showed no fresh evidence in time", broker.CauseSuspicious: "an approver denied a request of its task as suspicious",
-		broker.CauseParent: "the task above its own ended", broker.CauseExpired: "it had its whole time",
+		broker.CauseCompleted: "its task was completed", broker.CauseStopped: "its task was stopped", broker.CauseDeadline: "the deadline of its task passed", broker.CauseHeartbeat: "the runner of its task sent no heartbeat in time",
+		broker.CauseExited: "its sandbox exited", broker.CauseMissedAttestation: "its sandbox did not re-attest before the deadline", broker.CauseSuspicious: "an approver denied a request of its task as suspicious",
+		broker.CauseParent: "the parent task ended", broker.CauseExpired: "it reached its expiry time",
 	}[l.Cause]
 }
 
-// Left is whether it still has time.
+// Left reports whether the credential is active and unexpired.
 func (l credential) Left() bool { return l.State == broker.LeaseLive && l.ExpiresAt.After(l.now) }
+
+// credentialRoutes are the routes of credentials.
+func (cp *credentialPages) credentialRoutes() []route {
+	return []route{
+		cp.visits.page("/credentials", cp.credentials),
+		cp.visits.page("/credentials.csv", cp.audit.exportCredentials(formatCSV)),
+		cp.visits.page("/credentials.jsonl", cp.audit.exportCredentials(formatJSONL)),
+		cp.visits.page("/credentials/tail", cp.audit.tailCredentials),
+		cp.visits.page("/credentials/:id", cp.credential),
+		cp.visits.form("/credentials/:id/revoke", true, cp.revokeCredential),
+		cp.visits.form("/credentials/:id/retry", false, cp.retryCredential),
+		cp.visits.form("/credentials/:id/force", false, cp.forceCredential),
+	}
+}

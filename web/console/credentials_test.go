@@ -4,6 +4,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/scopes"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,12 +17,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/scopes"
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 	fileLink = regexp.MustCompile(`href="(/[a-z]+\.(?:csv|jsonl)[^"]*)"`)
 )
 
-// rowsOf are the credentials that a page lists, in its order.
+// rowsOf returns the credentials that a page lists, in its order.
 func rowsOf(a answer) []string {
 	var out []string
 	for _, m := range rowLink.FindAllStringSubmatch(a.body, -1) {
@@ -44,7 +44,7 @@ func linkTo(re *regexp.Regexp, a answer) string {
 	return strings.ReplaceAll(m[1], "&amp;", "&")
 }
 
-// issued puts n credentials of a task on the record.
+// issued adds n credentials of a task to the store.
 func (h *house) issued(task broker.Task, n int, change func(i int, l *broker.Lease)) []string {
 	h.t.Helper()
 	now := h.Clock.Now()
@@ -84,8 +84,8 @@ func (b *browser) walk(t *testing.T, path string, each func(answer)) []string {
 	return nil
 }
 
-// Filter, sort and page by links only; the same address in another browser,
-// of another person, shows the same rows in the same order.
+// Filtering, sorting and paging use links only. The same address in another
+// person's browser shows the same rows in the same order.
 func TestListsAreTheirAddress(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -104,7 +104,7 @@ func TestListsAreTheirAddress(t *testing.T) {
 		if len(all) == 0 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
 			t.Errorf("%s: %d rows, some twice or none", query, len(all))
 		}
-		// And back by links.
+		// Back by links.
 		for i := len(pages) - 1; i > 0; i-- {
 			if back := b.get(linkTo(prevLink, pages[i])); !slices.Equal(rowsOf(back), rowsOf(pages[i-1])) {
 				t.Errorf("%s: page %d, and back to it: %v, %v", query, i, rowsOf(pages[i-1]), rowsOf(back))
@@ -113,8 +113,7 @@ func TestListsAreTheirAddress(t *testing.T) {
 	}
 }
 
-// Rows that come while somebody pages make no row come twice and none be
-// missed.
+// Rows added while a person pages cause no duplicate and no missing row.
 func TestRowsThatComeWhilePaging(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -131,8 +130,8 @@ func TestRowsThatComeWhilePaging(t *testing.T) {
 	}
 }
 
-// A file is the filtered list row for row, and that it was taken out is on
-// the record. What a hundred thousand rows cost is BenchmarkExport.
+// An export equals the filtered list row for row, and is written to the audit
+// log. BenchmarkExport measures 100,000 rows.
 func TestExportIsTheFilteredList(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -161,7 +160,7 @@ func TestExportIsTheFilteredList(t *testing.T) {
 				t.Errorf("%s: %d rows, the pages have %d", path[1], len(got), len(want))
 			}
 			e := h.lastEntry(t, audit.RecordExported)
-			var x broker.Export
+			var x report.Export
 			if err := json.Unmarshal(e.Data, &x); err != nil || e.Actor != brokertest.Auditor || x.Rows != len(want) || !x.Whole || x.Format != format || x.List != "credentials" || x.Filter["provider"]+x.Filter["state"] == "" {
 				t.Errorf("%s: the record says %s %+v (%v)", path[1], e.Actor, x, err)
 			}
@@ -230,7 +229,7 @@ func thirdParty(t *testing.T, run bool) (*house, *brokertest.Upstream, *brokerte
 	return h, up, h.Open(t, spec)
 }
 
-// No page and no file holds a secret that was issued.
+// No page and no export contains an issued secret.
 func TestNoPageOrFileHoldsAnIssuedSecret(t *testing.T) {
 	t.Parallel()
 	h, _, s := thirdParty(t, false)
@@ -259,8 +258,8 @@ func TestNoPageOrFileHoldsAnIssuedSecret(t *testing.T) {
 	}
 }
 
-// While the provider hangs the page says that nobody knows, and offers another
-// attempt; once it answers, both times are there, apart.
+// While the provider hangs, the page shows that the state is unknown and offers
+// a retry. After it answers, the page shows both times.
 func TestNobodyKnowsWhileTheProviderHangs(t *testing.T) {
 	t.Parallel()
 	h, up, s := thirdParty(t, true)
@@ -276,22 +275,22 @@ func TestNobodyKnowsWhileTheProviderHangs(t *testing.T) {
 		a := b.get(path)
 		return a, strings.Contains(a.body, "UNSURE")
 	})
-	page.is(t, http.StatusOK, "Ask the provider again now", "attempts failed", "not known to be", "Last error")
-	b.get("/credentials?state=revoking").is(t, http.StatusOK, "UNSURE", "no word from the provider")
-	b.send(page, path+"/retry", nil).is(t, http.StatusSeeOther) // before the lane's own next attempt can be the end of it
+	page.is(t, http.StatusOK, "Retry at the provider now", "attempts failed", "not confirmed", "Last error")
+	b.get("/credentials?state=revoking").is(t, http.StatusOK, "UNSURE", "not confirmed dead by the provider")
+	b.send(page, path+"/retry", nil).is(t, http.StatusSeeOther) // before the revocation queue's next attempt
 	up.On(brokertest.OpRevoke, "")
 	page = until(t, func() (answer, bool) {
 		a := b.get(path)
-		return a, !strings.Contains(a.body, "not known to be") && !strings.Contains(a.body, "UNSURE")
+		return a, !strings.Contains(a.body, "not confirmed") && !strings.Contains(a.body, "UNSURE")
 	})
-	page.is(t, http.StatusOK, "<dt>Refused here</dt><dd>since <time", "<dt>Dead at provider</dt><dd>since <time", "refused", "revoked")
+	page.is(t, http.StatusOK, "<dt>Refused by ebb</dt><dd>since <time", "<dt>Dead at provider</dt><dd>since <time", "refused", "revoked")
 	if len(up.Alive()) != 0 {
 		t.Error("it is alive at the provider")
 	}
-	b.get("/credentials?state=revoked").is(t, http.StatusOK, "refused here", "dead at the provider")
+	b.get("/credentials?state=revoked").is(t, http.StatusOK, "refused by ebb", "dead at the provider")
 }
 
-// until asks again until what is wanted is there.
+// until repeats f until it succeeds.
 func until(t *testing.T, f func() (answer, bool)) answer {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {

@@ -2,6 +2,13 @@ package console
 
 import (
 	"errors"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,98 +17,93 @@ import (
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/risk"
-	"ebb/scopes"
-	"ebb/scopes/policy"
-	"ebb/web"
-	"ebb/web/console/passkey"
 )
 
-// decideRoute is where every decide form goes. It is not a form like the others: a no
-// works although the ledger does not answer, and whatever fails, what was typed is drawn
-// again.
-func (s *Console) decideRoute() route {
-	return route{web.Route{Method: http.MethodPost, Path: "/requests/:id/decide"}, s.guarded(s.decide)}
+// decideRoute receives every decide form. It differs from other forms in two
+// ways: denying works while the LiveStore is unavailable, and after a failure
+// the page shows the typed input again.
+func (rp *requestPages) decideRoute() route {
+	return route{web.Route{Method: http.MethodPost, Path: "/requests/:id/decide"}, rp.pages.guarded(rp.decide)}
 }
 
-func (s *Console) decide(c echo.Context) error {
-	if err := s.ours(c.Request()); err != nil {
+func (rp *requestPages) decide(c echo.Context) error {
+	if err := rp.pages.ours(c.Request()); err != nil {
 		return err
 	}
 	form := c.Request().PostForm
 	in := typed{form.Get("choice"), form.Get("code"), form.Get("note"), form.Get("scope"), form.Get("minutes"), form.Get("target")}
-	if part := form.Get("part"); part != "" { // one of the parts that the page offers, instead of what was typed
+	if part := form.Get("part"); part != "" { // a scope that the page offered replaces the typed one
 		in.Scope = part
 	}
-	v, err := s.visit(c, false)
+	v, err := rp.visits.visit(c, false)
 	if err != nil {
-		return s.lost(c, in, err)
+		return rp.lost(c, in, err)
 	}
 	ctx, id := c.Request().Context(), c.Param("id")
-	r, err := s.b.Request(ctx, v.Principal, id)
+	r, err := rp.b.Request(ctx, v.Principal, id)
 	if broker.AsError(err) != nil && broker.AsError(err).Kind == broker.Unavailable {
-		return s.lost(c, in, err)
+		return rp.lost(c, in, err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.mayDecide(c, v, r, in.Choice); err != nil {
+	if err := rp.mayDecide(c, v, r, in.Choice); err != nil {
 		return err
 	}
 	redraw := func(status int, problems map[string]string) error {
-		return s.drawRequest(c, status, v, r, in, problems)
+		return rp.drawRequest(c, status, v, r, in, problems)
 	}
-	if err := s.gate(c, v, in.Choice == choiceDeny); err != nil {
+	if err := rp.pages.gate(c, v, in.Choice == choiceDeny); err != nil {
 		e := broker.AsError(err)
 		if e.Kind == broker.Forbidden || e.Kind == broker.Invalid {
 			return err
 		}
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}
-	verdict, problems := s.verdict(v, r, in, form)
+	verdict, problems := rp.verdict(v, r, in, form)
 	if len(problems) > 0 {
 		return redraw(http.StatusUnprocessableEntity, problems)
 	}
 	level := r.Level()
-	if in.Choice == choiceAlone { // as strictly as there is, whatever the risk
+	if in.Choice == choiceAlone { // break-glass always needs the proofs of high risk
 		level = risk.High
 	}
 	answer := passkey.Decision{Request: r.ID, Choice: in.Choice, Digest: verdict.Digest}
 	if in.Choice == choiceNarrow {
 		answer.Scope, answer.TTL = verdict.Scopes.String(), int64(verdict.TTL)
 	}
-	if err := s.stepUp(c, v, level, r.CreatedAt, &verdict, answer); err != nil {
+	if err := rp.visits.stepUp(c, v, level, r.CreatedAt, &verdict, answer); err != nil {
 		e := broker.AsError(err)
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
 	}
-	if _, err := s.b.Decide(ctx, v.Principal, id, verdict); err != nil {
-		return s.undecided(c, v, r, in, err)
+	if _, err := rp.b.Decide(ctx, v.Principal, id, verdict); err != nil {
+		return rp.undecided(c, v, r, in, err)
 	}
-	return s.redirect(c, "/requests/"+id)
+	return rp.visits.redirect(c, "/requests/"+id)
 }
 
-// mayDecide is why a person may not give this answer; nil = they may.
-func (s *Console) mayDecide(c echo.Context, v *visit, r broker.Request, choice string) error {
+// mayDecide returns why the person may not give this answer, or nil when they
+// may.
+func (rp *requestPages) mayDecide(c echo.Context, v *visit, r broker.Request, choice string) error {
 	if choice != choiceAlone {
 		return broker.MayDecide(v.Principal, r)
 	}
-	g, _, err := s.b.OpenBreakGlass(c.Request().Context(), v.Principal)
+	g, _, err := rp.b.OpenBreakGlass(c.Request().Context(), v.Principal)
 	if err != nil {
 		return err
 	}
-	return broker.MayDecideAlone(v.Principal, r, g, v.now)
+	return approval.MayDecideAlone(v.Principal, r, g, v.now)
 }
 
-// targetFields are the keys, by choice, under which a form draws the problem of a wrong name.
+// targetFields are the form fields, by choice, that show the error about a
+// wrong target name.
 var targetFields = map[string]string{choiceApprove: "target", choiceNarrow: "narrow-target", choiceAlone: "alone"}
 
-// verdict is what a form says, or by field what it lacks.
-func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values) (broker.Verdict, map[string]string) {
+// verdict reads the form into a Verdict, or returns the problems by form field.
+func (rp *requestPages) verdict(v *visit, r broker.Request, in typed, form url.Values) (broker.Verdict, map[string]string) {
 	problems := map[string]string{}
 	out := broker.Verdict{Digest: form.Get("digest"), Note: in.Note}
-	seen, raw, err := s.openShown(v, r.ID, form.Get("seen"))
+	seen, raw, err := rp.pages.openShown(v, r.ID, form.Get("seen"))
 	if err == nil {
 		out.Seen = raw
 	}
@@ -112,76 +114,76 @@ func (s *Console) verdict(v *visit, r broker.Request, in typed, form url.Values)
 	case choiceDeny:
 		out.Code = broker.DenyCode(in.Code)
 		if !slices.ContainsFunc(codes, func(c code) bool { return c.Code == out.Code }) {
-			problems["code"] = "Say why: choose one."
+			problems["code"] = "Choose a reason."
 		}
 		if splitWords(in.Note) == "" {
-			problems["note"] = "Tell the agent in a few words what would be better."
+			problems["note"] = "A note is required: tell the agent in a few words what would be better."
 		}
 		if err != nil || out.Digest != seen.Digest {
-			out.Digest, out.Seen = "", "" // a no is for the facts as they are
+			out.Digest, out.Seen = "", "" // a denial applies to the current facts
 		}
 		return out, problems
 	case choiceNarrow:
 		out.Scopes, out.TTL = narrower(r, in, problems)
 	case choiceApprove:
 	case choiceAlone:
-		if out.BreakGlass = form.Get("glass"); out.BreakGlass == "" { // without it the broker would take this for an ordinary yes
-			problems[""] = "Your page names no break-glass. Look again, and send it once more."
+		if out.BreakGlass = form.Get("glass"); out.BreakGlass == "" { // without the id the broker would treat this as an ordinary approval
+			problems[""] = "The form names no break-glass period. Reload the page and send your answer again."
 		}
 	default:
-		problems[""] = "Choose one of the buttons."
+		problems[""] = "The form names no answer. Use one of the buttons of the page."
 	}
 	switch {
 	case seen.Unread != "":
 		problems[""] = seen.Unread
 	case err != nil, seen.Digest != out.Digest:
-		problems[""] = "What your page showed cannot be read any more. Look again, and send it once more."
+		problems[""] = "The snapshot of the page that you saw cannot be read any more. Reload the page and send your answer again."
 	}
 	out.Approve, out.Target = true, in.Target
-	if field, ok := targetFields[in.Choice]; ok && slices.Contains(s.b.MissingProofs(r, out), broker.MissingTarget) {
-		problems[field] = "Type the name exactly as it stands above."
+	if field, ok := targetFields[in.Choice]; ok && slices.Contains(rp.b.MissingProofs(r, out), broker.MissingTarget) {
+		problems[field] = "Type the name exactly as it is shown above."
 	}
 	return out, problems
 }
 
-// narrower reads the smaller yes.
+// narrower reads the scopes and lifetime of a narrowed approval.
 func narrower(r broker.Request, in typed, problems map[string]string) (scopes.Set, broker.Seconds) {
 	set, err := scopes.ParseSet(splitWords(in.Scope))
 	switch {
 	case err != nil:
-		problems["scope"] = "This is no scope: " + oneLine(err.Error()) + "."
+		problems["scope"] = "The scope is invalid: " + oneLine(err.Error()) + "."
 	case set.Empty():
-		problems["scope"] = "Name at least one scope, or deny."
+		problems["scope"] = "Enter at least one scope, or deny the request."
 	case !r.Scopes.Covers(set):
-		problems["scope"] = "This is more than what is asked. An approval may narrow it, never widen it."
+		problems["scope"] = "This exceeds the requested scope. An approval can narrow a request, never widen it."
 	}
 	most := r.TTL.Duration()
 	n, err := strconv.Atoi(in.Minutes)
 	switch {
 	case err != nil || n < 1 || time.Duration(n) > most/time.Minute+1:
-		problems["minutes"] = "A whole number of minutes, from 1 to " + strconv.Itoa(int((most+time.Minute-1)/time.Minute)) + "."
+		problems["minutes"] = "Enter a whole number of minutes, from 1 to " + strconv.Itoa(int((most+time.Minute-1)/time.Minute)) + "."
 	case len(problems) == 0 && set.Equal(r.Scopes) && time.Duration(n)*time.Minute >= most:
-		problems["scope"] = "This is all that is asked. Make it smaller, or approve as asked."
+		problems["scope"] = "This is the whole request. Narrow the scope or the time, or approve as requested."
 	}
 	return set, broker.Seconds(min(time.Duration(n)*time.Minute, most) / time.Second)
 }
 
-// undecided draws why the broker took no decision.
-func (s *Console) undecided(c echo.Context, v *visit, r broker.Request, in typed, err error) error {
+// undecided shows why the broker did not take the decision.
+func (rp *requestPages) undecided(c echo.Context, v *visit, r broker.Request, in typed, err error) error {
 	e, ctx := broker.AsError(err), c.Request().Context()
 	ev := web.EventOf(c)
 	ev.Kind, ev.Cause = e.Kind, e.Cause
 	status := web.Lookup(e.Kind).Status
 	if errors.Is(err, broker.ErrStale) {
-		return s.stale(c, v, r, e)
+		return rp.stale(c, v, r, e)
 	}
-	if now, err := s.b.Request(ctx, v.Principal, r.ID); err == nil {
+	if now, err := rp.b.Request(ctx, v.Principal, r.ID); err == nil {
 		r = now
 	}
 	if e.Kind == broker.Invalid || e.Kind == broker.InvalidScope {
 		status = http.StatusUnprocessableEntity
 	}
-	return s.drawRequest(c, status, v, r, in, map[string]string{"": e.Public})
+	return rp.drawRequest(c, status, v, r, in, map[string]string{"": e.Public})
 }
 
 type stalePage struct {
@@ -190,17 +192,18 @@ type stalePage struct {
 	Rows   []row
 }
 
-// stale draws what has changed since the person looked. Nothing was decided.
-func (s *Console) stale(c echo.Context, v *visit, r broker.Request, e *broker.Error) error {
+// stale shows which facts have changed since the page was drawn. No decision
+// was made.
+func (rp *requestPages) stale(c echo.Context, v *visit, r broker.Request, e *broker.Error) error {
 	page := stalePage{Shown: shown{Request: r.ID, Title: risk.TitleOf(r.Scopes, r.Provider), Match: r.Match}, Detail: e.Public}
-	effect, again, err := s.b.Again(c.Request().Context(), v.Principal, r.ID)
+	effect, again, err := rp.b.Again(c.Request().Context(), v.Principal, r.ID)
 	switch {
 	case err != nil:
 		page.Rows = []row{{Field: "Task", Now: "running", Asked: broker.AsError(err).Public, Changed: true}}
 	case effect != policy.Ask || again.Digest != r.Digest:
 		page.Rows = changes(r, effect, again)
 	}
-	return s.draw(c, http.StatusConflict, v, "stale", frame{Title: "The facts have changed", Nav: "/queue"}, page)
+	return rp.pages.draw(c, http.StatusConflict, v, "stale", frame{Title: "The facts have changed", Nav: "/queue"}, page)
 }
 
 type lostPage struct {
@@ -210,11 +213,11 @@ type lostPage struct {
 	Fields         map[string]string
 }
 
-// lost shows what was typed to somebody whom ebb does not know any more, or cannot know
-// at the moment: nothing is gone.
-func (s *Console) lost(c echo.Context, in typed, err error) error {
+// lost shows the typed input to a person whose session has expired or cannot be
+// read at the moment, so that they can send it again.
+func (rp *requestPages) lost(c echo.Context, in typed, err error) error {
 	e := broker.AsError(err)
-	page := lostPage{Action: s.mux.Base() + "/requests/" + url.PathEscape(c.Param("id")) + "/decide", Detail: e.Public, SignIn: e.Kind == broker.Unauthenticated, Typed: in, Fields: map[string]string{}}
+	page := lostPage{Action: rp.mux.Base() + "/requests/" + url.PathEscape(c.Param("id")) + "/decide", Detail: e.Public, SignIn: e.Kind == broker.Unauthenticated, Typed: in, Fields: map[string]string{}}
 	form := c.Request().PostForm
 	for _, name := range []string{"choice", "code", "note", "scope", "minutes", "target"} {
 		if x := form.Get(name); x != "" {
@@ -222,5 +225,5 @@ func (s *Console) lost(c echo.Context, in typed, err error) error {
 		}
 	}
 	status := web.Lookup(e.Kind).Status
-	return s.draw(c, status, nil, "lost", frame{Title: "Nothing was decided, nothing is lost"}, page)
+	return rp.pages.draw(c, status, nil, "lost", frame{Title: "No decision was made; your input is kept"}, page)
 }

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// Acceptance check 14: what changed since the page was drawn is shown, and nothing granted.
+// Acceptance check 14: changes since the page was drawn are shown, and nothing
+// is granted.
 func TestFactsChange(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -24,10 +25,10 @@ func TestFactsChange(t *testing.T) {
 	if _, err := h.Broker.TaintTask(t.Context(), h.Principals[brokertest.Runner], r.TaskID, []string{"issue-comments"}); err != nil {
 		t.Fatal(err)
 	}
-	// Who looks now sees it at once, and can only say no.
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "Approving is off", "issue-comments", "What has changed since it was asked")
+	// A new visitor sees the change at once and can only deny.
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "Approving is off", "issue-comments", "Changes since the request")
 	a := b.choose(page, r.ID, "approve", typedTarget)
-	a.is(t, http.StatusConflict, "The facts have changed", "Nothing was granted", "Has read", "issue-comments", "<table")
+	a.is(t, http.StatusConflict, "The facts have changed", "Nothing was granted", "Untrusted content read", "issue-comments", "<table")
 	if got := h.again(r.ID); got.State != broker.RequestWithdrawn || len(got.Votes) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -52,8 +53,8 @@ func TestPolicyChanges(t *testing.T) {
 	}
 }
 
-// Acceptance check 15, without passkeys: a form counts once, for its choice, its person and
-// its request.
+// Acceptance check 15, without passkeys: a form is valid once, for its choice,
+// person and request.
 func TestFormsAreBound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -82,7 +83,7 @@ func TestFormsAreBound(t *testing.T) {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
-	// Another person's form, whole, and then with a nonce of one's own.
+	// Another person's form, unchanged, and then with the sender's own nonce.
 	bob.do(http.MethodPost, path, mine, nil).is(t, http.StatusConflict)
 	own := bob.form(bob.get("/requests/"+r.ID), "approve", typedTarget)
 	own.Set("seen", mine.Get("seen"))
@@ -97,7 +98,8 @@ func TestFormsAreBound(t *testing.T) {
 	}
 }
 
-// Acceptance check 18: of two that decide at once one wins, and the other sees who and when.
+// Acceptance check 18: of two simultaneous decisions one wins, and the other
+// person sees by whom and when.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -129,7 +131,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// Acceptance check 19: nobody decides for their own task, whatever they post.
+// Acceptance check 19: people cannot decide requests of their own task,
+// whatever they send.
 func TestOwnTask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -137,10 +140,10 @@ func TestOwnTask(t *testing.T) {
 	spec.Owner = "Ann"
 	r, _ := h.asks("orders:eu/1:write", "x", spec)
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
-	ann.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
-	ann.get("/queue?view=all").is(t, http.StatusOK, r.Match, "not for you to decide")
+	ann.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
+	ann.get("/queue?view=all").is(t, http.StatusOK, r.Match, "you cannot decide it")
 	page := ann.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "Nobody decides requests of their own task")
+	page.is(t, http.StatusOK, "You cannot decide requests of your own task")
 	if strings.Contains(page.body, "/decide") {
 		t.Error("there is a form")
 	}
@@ -149,7 +152,7 @@ func TestOwnTask(t *testing.T) {
 		form.Set("choice", choice)
 		ann.do(http.MethodPost, "/requests/"+r.ID+"/decide", form, nil).is(t, http.StatusForbidden, "own task")
 	}
-	// Nor do those who only read.
+	// Neither can roles that only read.
 	aud := h.as(brokertest.Auditor)
 	if page := aud.get("/requests/" + r.ID); strings.Contains(page.body, "/decide") {
 		t.Error("an auditor has a form")
@@ -157,11 +160,11 @@ func TestOwnTask(t *testing.T) {
 	aud.do(http.MethodPost, "/requests/"+r.ID+"/decide", form, nil).is(t, http.StatusForbidden)
 }
 
-// two is a policy that wants two people.
+// two is a policy that requires two approvers.
 const two = `@id("two") @ask("approvers") @quorum("2") @max_ttl("15m") @why("Two people.") permit (principal, action, resource);`
 
-// Acceptance check 20, second half: the second person sees nothing of the first one's
-// answer, not even that there is one.
+// Acceptance check 20, second half: the second approver does not see the first
+// one's answer, nor that there is one.
 func TestSecondPerson(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Policies: map[string][]byte{"two.cedar": []byte(two)}})
@@ -175,7 +178,7 @@ func TestSecondPerson(t *testing.T) {
 	if clean(before.body) != clean(after.body) || regexp.MustCompile(`\bann\b`).MatchString(agentBox.ReplaceAllString(after.body, "")) {
 		t.Errorf("the second person's page tells of the first: %s", after.body)
 	}
-	// What the first one saw is not a way to learn it either.
+	// The page that the first approver saw does not reveal it either.
 	bob.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
 	if got := h.again(r.ID); got.State != broker.RequestPending {
 		t.Fatal(got.State)
@@ -188,10 +191,10 @@ func TestSecondPerson(t *testing.T) {
 
 var typedTarget = url.Values{"target": {"eu/1"}}
 
-// clean is a page without what is new each time.
+// clean returns a page without the values that differ each time.
 func clean(body string) string { return hiddenInput.ReplaceAllString(body, "") }
 
-// Acceptance check 23: no script and no link decides.
+// Acceptance check 23: neither scripts nor links can decide.
 func TestDecideOnlyByForm(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -211,8 +214,9 @@ func TestDecideOnlyByForm(t *testing.T) {
 	}
 }
 
-// Acceptance check 24: a no tells the agent what would be allowed and when to ask again,
-// and the same in other words does not come back to the queue.
+// Acceptance check 24: a denial tells the agent which scope would be allowed
+// and when to retry. The same request in other words does not return to the
+// queue.
 func TestDeniedStaysDenied(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -225,10 +229,11 @@ func TestDeniedStaysDenied(t *testing.T) {
 		e.Advice.WouldAllow.String() != "orders:eu/1:read" || e.Advice.RetryAfter <= 0 || !e.Advice.DoNotRetrySame {
 		t.Errorf("%+v", e)
 	}
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 }
 
-// Acceptance check 27: no answer is a no, and a late yes counts for nothing.
+// Acceptance check 27: a request without an answer is denied, and a late
+// approval has no effect.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -240,13 +245,13 @@ func TestNoAnswer(t *testing.T) {
 	h.Clock.Add(5 * time.Minute)
 	b.choose(page, r.ID, "approve", typedTarget).is(t, http.StatusConflict, "no_answer")
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, "no_answer")
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 	if got := h.again(r.ID); len(got.Votes) != 0 || got.State == broker.RequestApproved {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A suspicious request ends its task.
+// Denying a request as suspicious stops its task.
 func TestSuspicious(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

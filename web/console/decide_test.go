@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// choose fills in the decide form of this choice as the page has it, and sends it.
+// choose fills in the decide form of this choice and sends it.
 func (b *browser) choose(page answer, id, choice string, fields url.Values) answer {
 	b.h.t.Helper()
 	return b.do(http.MethodPost, "/requests/"+id+"/decide", b.form(page, choice, fields), nil)
@@ -20,7 +20,7 @@ func (b *browser) choose(page answer, id, choice string, fields url.Values) answ
 
 var narrowTarget = regexp.MustCompile(`<label for="narrow-target">[^<]*<span class="name">([^<]*)</span>`)
 
-// form is the decide form of this choice, filled in.
+// form returns the decide form of this choice, filled in.
 func (b *browser) form(page answer, choice string, fields url.Values) url.Values {
 	b.h.t.Helper()
 	for _, f := range formTag.FindAllString(page.body, -1) {
@@ -71,10 +71,11 @@ func TestDeny(t *testing.T) {
 	if r = h.again(r.ID); r.State != broker.RequestDenied || r.Code != broker.TooBroad || r.Note != "A branch is enough." {
 		t.Errorf("%+v", r)
 	}
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 }
 
-// Acceptance check 16: a no needs a reason and a note, and what was typed is kept.
+// Acceptance check 16: a denial needs a reason and a note, and typed input is
+// kept.
 func TestDenyNeedsReason(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -1,39 +1,44 @@
-// Package console is ebb's web console: approvers decide here, auditors look everything
-// up. Pages are drawn on the server, forms are plain, and all of it works without
-// JavaScript. Nothing is decided here: every handler calls the broker.
+// Package console is ebb's web console. Approvers decide requests in it, and
+// auditors read the audit log. Pages are rendered on the server, forms are
+// plain HTML, and everything works without JavaScript. The console decides
+// nothing: every handler calls the broker.
 //
 //	console.go  Config, New, Register; routes.go  every path
-//	visit.go    who is here: the session behind the cookies; cookies.go
-//	signin.go   sign in and out, by the methods of package signin
-//	gate.go     what every form must pass; nonce.go  forms are sent once
-//	draw.go     templates; funcs.go what they may call; page.go the frame
-//	live.go     server-sent events: how much waits, and which, and that the record goes on;
-//	            tail.go the rows that somebody follows then
-//	fail.go     errors as pages; headers.go  what every answer has
-//	assets.go   style, script and icon, named by their content
+//	visit.go    the visitor: the session behind the cookies; cookies.go
+//	signin.go   sign-in and sign-out, by the methods of package signin
+//	gate.go     checks that every form must pass; nonce.go  forms are sent once
+//	draw.go     templates; funcs.go their functions; page.go the frame of a page
+//	live.go     server-sent events: the waiting requests, and that the audit log
+//	            has grown; tail.go the new rows of a list that follows them
+//	fail.go     errors as pages; headers.go  headers of every response
+//	assets.go   style sheet, script and icon, named by their hash
 //
 // One file and one template a page:
 //
-//	queue.go    requests that wait for a person, of which gist.go keeps what rows say; held.go tasks
-//	            that ask too much, as one card
-//	request.go  one request, and the forms to decide it; shown.go what it says, as text,
-//	            and lines.go of who asks;
-//	            sealed.go  the same in the form, so that it is kept as it was; seen.go shows it again
-//	together.go a few requests of one task, and one answer
-//	decide.go   what comes of a decide form; stepup.go and friction.go what must be proved again for it, at which risk;
-//	            changes.go what has changed since somebody looked
-//	credentials.go  the list of what was issued; ask.go reads its filter, cursor.go its places, export.go writes it out
-//	credential.go   one of them, its life and its end; receipt.go; pager.go  the pages beside a page of a list
-//	tasks.go    tasks; task.go  one of them, timeline.go  its life as a picture; sandbox.go what a sandbox proved
-//	audit.go    the record; entry.go  one entry, and the chains; entries.go  entries on other pages
-//	transcripts.go  what was written down of requests; transcript.go  one of them, as text
-//	policy.go   policies in force and what was published; policy_ask.go  what would happen
-//	draft.go    a draft of policies: edited by its author, file by file (draft_file.go), published by somebody else;
-//	            replay.go  what it would have decided
-//	breakglass.go, breakglass_plan.go, breakglass_one.go  who approves alone in an emergency: the banner, the list, how one begins,
-//	            what came of it, its review
-//	insights.go what a window says of people and credentials; chart/ how that is drawn
-//	passkeys.go passkeys: made and removed in the settings; passkeys_ask.go  asked for by the decide forms
-//	wishes.go   what a person is told, and when
-//	settings.go who am I, how pages look; sessions.go  the browsers in which I am signed in
+//	queue.go    waiting requests, summarised by gist.go; held.go throttled
+//	            tasks, one card each
+//	request.go  one request, and the forms to decide it; shown.go the request
+//	            as text, lines.go the part about its task and sandbox;
+//	            sealed.go the evidence snapshot in the form; seen.go shows it again
+//	together.go a batch decision: a few requests of one task, one answer
+//	decide.go   the decide form; stepup.go and friction.go the proofs that
+//	            each risk level needs; changes.go facts that have changed
+//	credentials.go  the list of credentials; ask.go reads its filter,
+//	            cursor.go its position, export.go exports it
+//	credential.go   one credential; receipt.go; pager.go  links between pages
+//	tasks.go    tasks; task.go  one task, timeline.go its chart; sandbox.go
+//	            the evidence of a sandbox
+//	audit.go    the audit log; entry.go  one entry, and the chains; entries.go
+//	            entries on other pages
+//	transcripts.go  recorded requests; transcript.go  one of them
+//	policy.go   policies in force and releases; policy_ask.go  test a request
+//	draft.go    a draft of policies: its author edits it file by file
+//	            (draft_file.go), a second person publishes it; replay.go
+//	            decides past requests by it
+//	breakglass.go, breakglass_plan.go, breakglass_one.go  break-glass: the
+//	            banner and list, starting a period, one period and its review
+//	insights.go statistics of approvals and credentials; chart/ their charts
+//	passkeys.go passkeys in the settings; passkeys_ask.go  in decide forms
+//	wishes.go   notification preferences
+//	settings.go the person, and how pages look; sessions.go  their sessions
 package console

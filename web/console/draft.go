@@ -9,51 +9,52 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/policyset"
-	"ebb/broker/risk"
-	"ebb/scopes/policy"
-	"ebb/web"
-	"ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
-// draftPage is a set that somebody proposes, what it changes, and the forms to go on.
+// draftPage shows a proposed policy set, its changes, and the forms to edit or
+// publish it.
 type draftPage struct {
 	policyset.Draft
-	Digest    string // of what is drawn
+	Digest    string // of the draft as shown
 	Live      policyset.InForce
-	Mine      bool // the author looks at it
-	Writes    bool // may begin one of their own, and give this one up
-	Stale     bool // other policies are in force than those it was written against
+	Mine      bool // the visitor is its author
+	Writes    bool // the visitor may create a draft, and discard this one
+	Stale     bool // the policies in force have changed since it was written
 	Unread    string
-	Open      []string // providers that it opens to everybody
+	Open      []string // providers that it opens to every sandbox
 	Changes   []changeRow
 	Texts     []fileText
-	May       bool   // may publish it
-	Why       string // why not
+	May       bool   // the visitor may publish it
+	Why       string // the reason when May is false
 	Proof     proofState
 	Days      []int
 	Problem   string
-	Published bool // policies come from the database here
+	Published bool // policy_source is database, so drafts can be published here
 }
 
 // changeRow is one policy that the draft changes.
 type changeRow struct {
 	ID, Mark, Tone, Says string
-	Before, After        string // canonical text, nothing hides in it
+	Before, After        string // canonical text with invisible characters escaped
 }
 
-func (s *Console) draft(c echo.Context, v *visit) error {
-	d, err := s.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+func (pp *policyPages) draft(c echo.Context, v *visit) error {
+	d, err := pp.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	return s.drawDraft(c, http.StatusOK, v, d, "")
+	return pp.drawDraft(c, http.StatusOK, v, d, "")
 }
 
-func (s *Console) drawDraft(c echo.Context, status int, v *visit, d policyset.Draft, problem string) error {
-	live, err := s.b.PolicyInForce(v.Principal)
+func (pp *policyPages) drawDraft(c echo.Context, status int, v *visit, d policyset.Draft, problem string) error {
+	live, err := pp.b.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -62,19 +63,19 @@ func (s *Console) drawDraft(c echo.Context, status int, v *visit, d policyset.Dr
 	before, err := policyset.Load(live.Files)
 	set, err2 := policyset.Load(d.Files)
 	if err := errors.Join(err, err2); err != nil {
-		page.Unread = "This version of ebb cannot read it. Its author saves it again."
+		page.Unread = "This version of ebb cannot parse the draft. Its author must save it again."
 	} else {
-		page.Open, page.Changes = s.b.OpenProviders(set), changeRows(policyset.Compare(before, set))
+		page.Open, page.Changes = pp.b.OpenProviders(set), changeRows(policyset.Compare(before, set))
 	}
-	if err := s.b.MayPublish(v.Principal, d); err != nil {
+	if err := pp.b.MayPublish(v.Principal, d); err != nil {
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = page.Unread == ""
-		if page.Proof, err = s.proofOf(c, v, risk.High, d.ChangedAt); err != nil {
+		if page.Proof, err = pp.requests.proofOf(c, v, risk.High, d.ChangedAt); err != nil {
 			return err
 		}
 	}
-	return s.draw(c, status, v, "draft", frame{Title: "Draft of policies", Nav: "/policy"}, page)
+	return pp.pages.draw(c, status, v, "draft", frame{Title: "Draft of policies", Nav: "/policy"}, page)
 }
 
 func changeRows(changes []policyset.Change) (rows []changeRow) {
@@ -98,11 +99,12 @@ func cedarText(o *policy.Outline) string {
 	return editable(o.Text)
 }
 
-// beginDraft begins a draft with the texts that are in force, or with those of a release:
-// to publish an older set again goes the same way as to publish a new one.
-func (s *Console) beginDraft(c echo.Context, v *visit) error {
+// beginDraft creates a draft from the policies in force, from a release, or
+// from another draft. Publishing an older set again therefore takes the same
+// steps as publishing a new one.
+func (pp *policyPages) beginDraft(c echo.Context, v *visit) error {
 	ctx, form := c.Request().Context(), c.Request().PostForm
-	live, err := s.b.PolicyInForce(v.Principal)
+	live, err := pp.b.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -110,91 +112,94 @@ func (s *Console) beginDraft(c echo.Context, v *visit) error {
 	if from := form.Get("release"); from != "" {
 		n, err := strconv.ParseInt(from, 10, 64)
 		if err != nil {
-			return broker.E(broker.Invalid, "This is no number of a release.", err)
+			return broker.E(broker.Invalid, "The release must be a whole number, such as 3.", err)
 		}
-		r, err := s.b.PolicyRelease(ctx, v.Principal, n)
+		r, err := pp.b.PolicyRelease(ctx, v.Principal, n)
 		if err != nil {
 			return err
 		}
 		files = r.Files
 	} else if from := form.Get("draft"); from != "" {
-		d, err := s.b.PolicyDraft(ctx, v.Principal, from)
+		d, err := pp.b.PolicyDraft(ctx, v.Principal, from)
 		if err != nil {
 			return err
 		}
 		files = d.Files
 	}
-	d, err := s.b.DraftPolicies(ctx, v.Principal, form.Get("note"), files)
+	d, err := pp.b.DraftPolicies(ctx, v.Principal, form.Get("note"), files)
 	if err != nil {
 		if p := policyset.Problems(err); len(p) > 0 {
-			return broker.E(broker.Invalid, "These policies cannot be a draft as they are: "+oneLine(p[0].String())+".", err)
+			return broker.E(broker.Invalid, "These policies cannot be saved as a draft: "+oneLine(p[0].String())+".", err)
 		}
 		return err
 	}
-	return s.redirect(c, "/policy/drafts/"+d.ID)
+	return pp.visits.redirect(c, "/policy/drafts/"+d.ID)
 }
 
-// rebaseDraft is the author's word that the draft still holds against what is in force.
-func (s *Console) rebaseDraft(c echo.Context, v *visit) error {
+// rebaseDraft records that the author has checked the draft against the
+// policies in force.
+func (pp *policyPages) rebaseDraft(c echo.Context, v *visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
-	d, err := s.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := pp.b.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
-	if _, err := s.b.RedraftPolicies(ctx, v.Principal, id, c.Request().PostForm.Get("was"), d.Note, d.Files, true); err != nil {
+	if _, err := pp.b.RedraftPolicies(ctx, v.Principal, id, c.Request().PostForm.Get("was"), d.Note, d.Files, true); err != nil {
 		return err
 	}
-	return s.redirect(c, "/policy/drafts/"+id)
+	return pp.visits.redirect(c, "/policy/drafts/"+id)
 }
 
-func (s *Console) dropDraft(c echo.Context, v *visit) error {
-	if err := s.b.DropPolicies(c.Request().Context(), v.Principal, c.Param("id"), c.Request().PostForm.Get("was")); err != nil {
+func (pp *policyPages) dropDraft(c echo.Context, v *visit) error {
+	if err := pp.b.DropPolicies(c.Request().Context(), v.Principal, c.Param("id"), c.Request().PostForm.Get("was")); err != nil {
 		return err
 	}
-	return s.redirect(c, "/policy")
+	return pp.visits.redirect(c, "/policy")
 }
 
-// publishDraft puts a draft in force, by a second person who has just proved who they are.
-func (s *Console) publishDraft(c echo.Context, v *visit) error {
+// publishDraft puts a draft in force. The publisher is not the author, and has
+// just proved their identity.
+func (pp *policyPages) publishDraft(c echo.Context, v *visit) error {
 	ctx, id, digest := c.Request().Context(), c.Param("id"), c.Request().PostForm.Get("digest")
-	d, err := s.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := pp.b.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	yes := broker.Verdict{Approve: true, Digest: digest}
-	if err = s.b.MayPublish(v.Principal, d); err == nil {
-		err = s.stepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: choicePublish, Digest: yes.Digest})
+	if err = pp.b.MayPublish(v.Principal, d); err == nil {
+		err = pp.visits.stepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: choicePublish, Digest: yes.Digest})
 	}
 	var r policyset.Release
 	if err == nil {
-		r, err = s.b.PublishPolicies(ctx, v.Principal, id, digest, yes)
+		r, err = pp.b.PublishPolicies(ctx, v.Principal, id, digest, yes)
 	}
 	if err == nil {
-		return s.redirect(c, "/policy/releases/"+strconv.FormatInt(r.Number, 10))
+		return pp.visits.redirect(c, "/policy/releases/"+strconv.FormatInt(r.Number, 10))
 	}
 	e := broker.AsError(err)
 	ev := web.EventOf(c)
 	ev.Kind, ev.Cause = e.Kind, e.Cause
-	// What is there now, with what came of the form.
-	now, again := s.b.PolicyDraft(ctx, v.Principal, id)
+	// Show the current draft with the error.
+	now, again := pp.b.PolicyDraft(ctx, v.Principal, id)
 	if again != nil {
 		return err
 	}
-	return s.drawDraft(c, web.Lookup(e.Kind).Status, v, now, e.Public)
+	return pp.drawDraft(c, web.Lookup(e.Kind).Status, v, now, e.Public)
 }
 
-// againForDraft leads to the identity provider, and from there back to the draft.
-func (s *Console) againForDraft(c echo.Context, v *visit) error {
-	return s.proveAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
+// againForDraft redirects to the identity provider, which returns to the draft.
+func (pp *policyPages) againForDraft(c echo.Context, v *visit) error {
+	return pp.visits.proveAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
 }
 
-// patchDraft is the draft as a patch against the files in force, for where those are kept.
-func (s *Console) patchDraft(c echo.Context, v *visit) error {
-	d, err := s.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+// patchDraft returns the draft as a patch against the policy files in force,
+// for a repository that keeps them.
+func (pp *policyPages) patchDraft(c echo.Context, v *visit) error {
+	d, err := pp.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	live, err := s.b.PolicyInForce(v.Principal)
+	live, err := pp.b.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}

@@ -6,24 +6,24 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/policyset"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// filePage is one file of a draft, to be edited.
+// filePage is the editor of one file of a draft.
 type filePage struct {
 	Draft      string
-	Was        string // digest of the draft that the form is about
+	Was        string // digest of the draft when the form was drawn
 	Name, Text string
-	Known      bool // the draft has it
+	Known      bool // the draft already contains the file
 	Note       string
 	Problems   []string
 }
 
-func (s *Console) draftFile(c echo.Context, v *visit) error {
-	d, err := s.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+func (pp *policyPages) draftFile(c echo.Context, v *visit) error {
+	d, err := pp.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -35,26 +35,27 @@ func (s *Console) draftFile(c echo.Context, v *visit) error {
 		}
 		page.Name, page.Text, page.Known = name, d.Files[i].Text, true
 	}
-	return s.drawFile(c, http.StatusOK, v, page)
+	return pp.drawFile(c, http.StatusOK, v, page)
 }
 
-func (s *Console) drawFile(c echo.Context, status int, v *visit, page filePage) error {
+func (pp *policyPages) drawFile(c echo.Context, status int, v *visit, page filePage) error {
 	page.Name, page.Text = agenttext.Name(page.Name), editable(page.Text)
-	return s.draw(c, status, v, "draftfile", frame{Title: "Edit a policy file", Nav: "/policy"}, page)
+	return pp.pages.draw(c, status, v, "draftfile", frame{Title: "Edit a policy file", Nav: "/policy"}, page)
 }
 
-// saveFile puts a file into a draft of one's own. The whole draft must load with it;
-// otherwise nothing is kept and every problem is shown beside what was typed.
-func (s *Console) saveFile(c echo.Context, v *visit) error {
+// saveFile stores a file in the visitor's own draft. The whole draft must load
+// with it. Otherwise nothing is stored, and the page shows every problem next
+// to the typed text.
+func (pp *policyPages) saveFile(c echo.Context, v *visit) error {
 	ctx, form, id := c.Request().Context(), c.Request().PostForm, c.Param("id")
-	d, err := s.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := pp.b.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	page := filePage{Draft: id, Was: form.Get("was"), Name: form.Get("name"), Text: form.Get("text"), Note: form.Get("note"), Known: form.Get("known") != ""}
-	_, err = s.b.RedraftPolicies(ctx, v.Principal, id, page.Was, page.Note, policyset.With(d.Files, policyset.File{Name: page.Name, Text: page.Text}), false)
+	_, err = pp.b.RedraftPolicies(ctx, v.Principal, id, page.Was, page.Note, policyset.With(d.Files, policyset.File{Name: page.Name, Text: page.Text}), false)
 	if err == nil {
-		return s.redirect(c, "/policy/drafts/"+id)
+		return pp.visits.redirect(c, "/policy/drafts/"+id)
 	}
 	e := broker.AsError(err)
 	for _, p := range policyset.Problems(err) {
@@ -71,5 +72,5 @@ func (s *Console) saveFile(c echo.Context, v *visit) error {
 	if e.Kind == broker.Invalid {
 		status = http.StatusUnprocessableEntity
 	}
-	return s.drawFile(c, status, v, page)
+	return pp.drawFile(c, status, v, page)
 }

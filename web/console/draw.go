@@ -14,16 +14,17 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// shared are the templates that every page may use; the others are pages.
+// shared is the file name prefix of templates that every page may use. The
+// other templates are pages.
 const shared = "_"
 
-// parse reads every page with the frame around it.
-func (s *Console) parse() (map[string]*template.Template, error) {
+// parse parses every page together with the frame around it.
+func (pg *pages) parse() (map[string]*template.Template, error) {
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
 		return nil, err
 	}
-	base, err := template.New("frame").Funcs(s.funcs()).ParseFS(templates, "templates/"+shared+"*.html")
+	base, err := template.New("frame").Funcs(pg.funcs()).ParseFS(templates, "templates/"+shared+"*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +45,15 @@ func (s *Console) parse() (map[string]*template.Template, error) {
 	return out, nil
 }
 
-// draw answers with a page. It draws before it writes: half a page is no page.
-func (s *Console) draw(c echo.Context, status int, v *visit, name string, f frame, page any) error {
+// draw sends a page. It renders into memory first, so that an error cannot
+// leave half a page.
+func (pg *pages) draw(c echo.Context, status int, v *visit, name string, f frame, page any) error {
 	var b bytes.Buffer
-	vw := s.view(c, v, f, page)
+	vw := pg.view(c, v, f, page)
 	if v != nil {
-		vw.Banner = s.banner(c, v)
+		vw.Banner = pg.emergencies.banner(c, v)
 	}
-	if err := s.pages[name].ExecuteTemplate(&b, "frame", vw); err != nil {
+	if err := pg.templates[name].ExecuteTemplate(&b, "frame", vw); err != nil {
 		return err
 	}
 	return c.HTMLBlob(status, b.Bytes())

@@ -5,6 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web/console"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,16 +20,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/memstore"
-	"ebb/broker/people"
-	"ebb/web/console"
 )
 
-// torn is a browser that goes away after so many bytes.
+// torn is a client that disconnects after so many bytes.
 type torn struct {
 	header http.Header
 	left   int
@@ -36,7 +37,8 @@ func (w *torn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An export that is cut off is on the record as that, with the rows that were written.
+// An export that is cut off is in the audit log as cut off, with the number of
+// rows written.
 func TestExportCutOff(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -51,7 +53,7 @@ func TestExportCutOff(t *testing.T) {
 			}()
 			b.stream(path, &torn{header: http.Header{}, left: 40_000})
 		}()
-		var x broker.Export
+		var x report.Export
 		e := h.lastEntry(t, audit.RecordExported)
 		if err := json.Unmarshal(e.Data, &x); err != nil || x.Whole || x.Rows < 1 || x.Rows >= 600 || !strings.HasPrefix(path, "/"+x.List) || e.Actor != brokertest.Auditor {
 			t.Errorf("%s: the record says %s (%v)", path, e.Data, err)
@@ -59,9 +61,9 @@ func TestExportCutOff(t *testing.T) {
 	}
 }
 
-// silent is a ledger that answers nothing while on.
+// silent is a LiveStore that does not answer while on.
 type silent struct {
-	broker.Ledger
+	broker.LiveStore
 	on *atomic.Bool
 }
 
@@ -78,28 +80,28 @@ func (s silent) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 	if err := s.err(); err != nil {
 		return broker.Live{}, err
 	}
-	return s.Ledger.Admit(ctx, a)
+	return s.LiveStore.Admit(ctx, a)
 }
 
 func (s silent) SetState(ctx context.Context, id string, st broker.TaskState, at, keep time.Time) (broker.Counts, bool, error) {
 	if err := s.err(); err != nil {
 		return broker.Counts{}, false, err
 	}
-	return s.Ledger.SetState(ctx, id, st, at, keep)
+	return s.LiveStore.SetState(ctx, id, st, at, keep)
 }
 
 func (s silent) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) (bool, error) {
 	if err := s.err(); err != nil {
 		return false, err
 	}
-	return s.Ledger.EndLease(ctx, l, at)
+	return s.LiveStore.EndLease(ctx, l, at)
 }
 
-// What ends things works from the console while the ledger is gone (I6).
-func TestEndsWithoutLedger(t *testing.T) {
+// The console can deny, stop and revoke while the LiveStore is down (I6).
+func TestEndsWithoutLiveStore(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
-	h := newHouse(t, brokertest.Config{Ledger: silent{memstore.New(memstore.Config{}), &off}})
+	h := newHouse(t, brokertest.Config{LiveStore: silent{memstore.New(memstore.Config{}), &off}})
 	s, other := h.Open(t, brokertest.Spec()), h.Open(t, brokertest.Spec())
 	tok, err := s.Ask(t, "orders:eu/1:read")
 	if err != nil {
@@ -108,10 +110,11 @@ func TestEndsWithoutLedger(t *testing.T) {
 	b := h.as(brokertest.Operator)
 	lease, task := b.get("/credentials/"+tok.LeaseID), b.get("/tasks/"+other.Task.ID)
 	off.Store(true)
-	// It is ended, and the person is told that the ledger has not heard of it yet.
+	// The end takes effect, and the page says that the LiveStore has not
+	// recorded it yet.
 	for path, page := range map[string]answer{"/credentials/" + tok.LeaseID + "/revoke": lease, "/tasks/" + other.Task.ID + "/stop": task} {
 		a := b.send(page, path, url.Values{"reason": {"enough"}})
-		if a.is(t, http.StatusServiceUnavailable, "goes on trying"); strings.Contains(a.body, "10.0.0.5") {
+		if a.is(t, http.StatusServiceUnavailable, "keeps trying"); strings.Contains(a.body, "10.0.0.5") {
 			t.Errorf("%s tells what is broken", path)
 		}
 	}
@@ -124,7 +127,7 @@ func TestEndsWithoutLedger(t *testing.T) {
 	}
 }
 
-// frozen is a database whose sessions answer nothing while on.
+// frozen is a database whose sessions do not answer while on.
 type frozen struct {
 	people.Store
 	on *atomic.Bool
@@ -138,8 +141,9 @@ func (f frozen) Session(ctx context.Context, id string) (people.Session, error) 
 	return f.Store.Session(ctx, id)
 }
 
-// I6: who has looked at a task stops it from the console while the database is gone or
-// hangs, and does nothing else there. Who signed out before does not.
+// I6: a person who has opened a task before can stop it from the console while
+// the database is down or hangs, but can do nothing else. A person who signed
+// out before cannot.
 func TestEndsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*house, *atomic.Bool){
@@ -178,8 +182,8 @@ func TestEndsWithoutDatabase(t *testing.T) {
 	}
 }
 
-// To give up on a provider is a person's word: its name is typed, a reason is given, and
-// no page claims that the credential is dead there.
+// Closing a pending revocation needs the typed provider name and a reason. No
+// page claims afterwards that the credential is dead at the provider.
 func TestForceForm(t *testing.T) {
 	t.Parallel()
 	h, up, s := thirdParty(t, true)
@@ -203,20 +207,20 @@ func TestForceForm(t *testing.T) {
 		t.Errorf("without a reason: %d", a.StatusCode)
 	}
 	b.send(b.get(path), path+"/force", url.Values{"provider": {"up"}, "reason": {"seen in its console"}}).is(t, http.StatusSeeOther)
-	b.get(path).is(t, http.StatusOK, "nobody knows: a person said that nothing is owed any more")
+	b.get(path).is(t, http.StatusOK, "not proved: an operator closed the pending revocation")
 	if e := h.lastEntry(t, audit.LeaseForced); e.Actor != brokertest.Operator || e.LeaseID != tok.LeaseID || !strings.Contains(string(e.Data), "seen in its console") {
 		t.Errorf("the record says %s: %s", e.Actor, e.Data)
 	}
 }
 
-// altered is a record in which somebody has written another name.
+// altered is a store in which an actor's name was changed.
 type altered struct {
-	broker.Journal
+	broker.Store
 	kind string
 }
 
 func (a altered) EntryList(ctx context.Context, q broker.EntryQuery) (broker.EntrySlice, error) {
-	s, err := a.Journal.EntryList(ctx, q)
+	s, err := a.Store.EntryList(ctx, q)
 	for i := range s.Entries {
 		if s.Entries[i].Kind == a.kind {
 			s.Entries[i].Actor = "somebody else"
@@ -225,33 +229,33 @@ func (a altered) EntryList(ctx context.Context, q broker.EntryQuery) (broker.Ent
 	return s, err
 }
 
-// An entry that was altered after it was written is named by the check, and its page
-// says that its content is not what its hash was made of.
+// The check names an entry that was changed after it was written. The entry's
+// page shows that its content does not match its hash.
 func TestAlteredEntryIsSeen(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	h.Open(t, brokertest.Spec())
 	e := h.lastEntry(t, audit.TaskOpened)
-	h.Config.Journal, h.Config.Registerer = altered{h.Config.Journal, audit.TaskOpened}, nil
+	h.Config.Store, h.Config.Registerer = altered{h.Config.Store, audit.TaskOpened}, nil
 	var err error
-	if h.Broker, err = broker.New(t.Context(), h.Config); err != nil {
+	if h.Broker, err = core.New(t.Context(), h.Config); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)
 	b := h.as(brokertest.Auditor)
 	page := b.get("/audit/check")
 	page.is(t, http.StatusOK, e.Writer, fmt.Sprint(e.Seq))
-	if strings.Contains(page.body, "What was checked holds together") {
+	if strings.Contains(page.body, "Verification succeeded") {
 		t.Error("the check sees nothing")
 	}
 	page = b.get(fmt.Sprintf("/audit/%s/%d", e.Writer, e.Seq))
-	if page.is(t, http.StatusOK, "somebody else"); strings.Contains(page.body, "its content has its hash") {
+	if page.is(t, http.StatusOK, "somebody else"); strings.Contains(page.body, "hash is valid") {
 		t.Error("the page of the entry sees nothing")
 	}
 }
 
-// A request that ends after the clocks were changed is drawn in the zone's name of that
-// hour, and its length is not an hour off.
+// A request that ends after a daylight saving change is shown with the zone
+// name of that hour, and its duration is correct.
 func TestClocksChange(t *testing.T) {
 	t.Parallel()
 	for zone, c := range map[string]struct {
@@ -269,21 +273,21 @@ func TestClocksChange(t *testing.T) {
 		b.get("/requests/"+r.ID).is(t, http.StatusOK, "30 min left")
 		b.get("/queue").is(t, http.StatusOK, "30 min left")
 		h.Clock.Add(29 * time.Minute)
-		aud := h.as(brokertest.Auditor) // which is on the record, at an hour of the other name
+		aud := h.as(brokertest.Auditor) // which is in the audit log, at an hour with the other zone name
 		aud.cookies["ebb-zone"] = zone
 		aud.get("/audit").is(t, http.StatusOK, c.before, c.after)
 		b.get("/queue").is(t, http.StatusOK, "1 min left")
 	}
 }
 
-// More than a thousand requests wait: the page says so, and is the first fifty. What no index
-// finds is looked for in a thousand, and the page says that, too.
+// With more than 1,000 waiting requests the page says so and shows the first
+// 50. A filter without an index searches 1,000 requests, and the page says so.
 func TestMoreThanCounted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	now := h.Clock.Now()
 	h.wait(broker.WaitingCap+100, func(i int, r *broker.Request) {
-		r.Rank, r.ExpiresAt = 3-i%2, // the one that was asked is high, too
+		r.Rank, r.ExpiresAt = 3-i%2, // the request made by the sandbox is high, too
 			now.Add(time.Duration(i)*time.Second+time.Hour)
 		if i == broker.WaitingCap+99 { // the last but one of those with the lowest level
 			r.Owner = "needle"
@@ -292,18 +296,18 @@ func TestMoreThanCounted(t *testing.T) {
 	ann := h.as(brokertest.Approver)
 	a := ann.get("/queue")
 	a.is(t, http.StatusOK, "Waiting for you (1000&#43;)", "551 high", "449&#43; medium")
-	if n := len(reviews.FindAllString(a.body, -1)); n != 50 || strings.Contains(a.body, "looked through") {
+	if n := len(reviews.FindAllString(a.body, -1)); n != 50 || strings.Contains(a.body, "The search read") {
 		t.Errorf("%d rows", n)
 	}
 	for _, query := range []string{"q=NEEDLE", "provider=mail"} {
 		a = ann.get("/queue?" + query)
-		a.is(t, http.StatusOK, "Waiting for you (0&#43;)", "None among those that were looked through.", "1000 that wait were looked through for this page, the worst first; others may wait after them.")
-		next := regexp.MustCompile(`href="(/queue\?[^"]*)">Look further`).FindStringSubmatch(a.body)
+		a.is(t, http.StatusOK, "Waiting for you (0&#43;)", "None among the requests searched.", "The search read 1000 waiting requests, highest risk first; there may be more.")
+		next := regexp.MustCompile(`href="(/queue\?[^"]*)">Continue the search`).FindStringSubmatch(a.body)
 		if next == nil {
 			t.Fatalf("%s leads nowhere: %s", query, a.body)
 		}
 		a = ann.get(strings.ReplaceAll(next[1], "&amp;", "&"))
-		a.is(t, http.StatusOK, "101 that wait were looked through for this page, the worst first.")
+		a.is(t, http.StatusOK, "The search read 101 waiting requests, highest risk first.")
 		if found := reviews.MatchString(a.body); found != (query == "q=NEEDLE") {
 			t.Errorf("%s: %s", query, a.body)
 		}

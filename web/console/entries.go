@@ -1,14 +1,13 @@
 package console
 
 import (
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/issuance"
 	"strconv"
-
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/audit"
 )
 
-// entryTable is what the part of a page that lists entries of the record is given.
+// entryTable is the data of the template "entries", which lists audit entries.
 type entryTable struct {
 	View view
 	Rows []entryRow
@@ -19,23 +18,25 @@ type entryRow struct {
 	About []about
 }
 
-// Key says which entry it is, as the path of its page ends.
+// Key identifies the entry. It is the end of the path of the entry's page.
 func (r entryRow) Key() string { return r.Writer + "/" + strconv.FormatInt(r.Seq, 10) }
 
-// about is what an entry is about, with the page of it.
+// about is a subject of an entry, with the path of its page, or "" for plain
+// text.
 type about struct{ Path, Text string }
 
-// shownData is how much of an entry's data a list draws; its page has all of it.
+// shownData limits the data of an entry in a list, in characters. The page of
+// the entry shows all of it.
 const shownData = 160
 
-// entryRows makes the table. The data of an entry may hold words of a sandbox or of a
-// third party: nothing hides in what is drawn.
+// entryRows builds the table. The data of an entry may contain text of a
+// sandbox or of a third party, so invisible characters are escaped.
 func entryRows(v view, entries []audit.Entry) entryTable {
 	t := entryTable{View: v}
 	for _, e := range entries {
 		row := entryRow{Entry: e, About: aboutOf(v, e)}
-		if id := broker.CoveredBy(e); id != "" {
-			row.About = append(row.About, about{"", "covered by grant, nobody was asked:"}, about{"/requests/" + id, id})
+		if id := issuance.CoveredBy(e); id != "" {
+			row.About = append(row.About, about{"", "covered by an earlier grant, without a new approval:"}, about{"/requests/" + id, id})
 		}
 		if len(e.Data) > 0 {
 			row.About = append(row.About, about{"", agenttext.ShowLine(agenttext.From(string(e.Data)), shownData)})
@@ -45,7 +46,8 @@ func entryRows(v view, entries []audit.Entry) entryTable {
 	return t
 }
 
-// aboutOf names what an entry is about, as far as there are pages of it for who looks.
+// aboutOf returns the subjects of an entry that have a page which the visitor
+// may read.
 func aboutOf(v view, e audit.Entry) []about {
 	var out []about
 	for _, x := range []struct{ page, id string }{{"/tasks/", e.TaskID}, {"/credentials/", e.LeaseID}, {"/requests/", e.RequestID}} {
@@ -53,7 +55,7 @@ func aboutOf(v view, e audit.Entry) []about {
 			out = append(out, about{x.page + x.id, x.id})
 		}
 	}
-	if id := broker.TranscriptOf(e); id != "" && v.s.b.MayReadTranscripts(v.Who.Principal) == nil {
+	if id := issuance.TranscriptOf(e); id != "" && v.s.b.MayReadTranscripts(v.Who.Principal) == nil {
 		out = append(out, about{transcriptsPath + "/" + id, id})
 	}
 	return out

@@ -3,32 +3,32 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/audit"
 )
 
 type entryPage struct {
 	audit.Entry
-	Canonical string // in ASCII
-	Data      string // the same of its data, indented
-	Sums      bool   // its content has the hash that it claims
+	Canonical string // canonical JSON in ASCII
+	Data      string // the data as indented JSON in ASCII
+	Sums      bool   // the stored hash is the hash of its content
 	Previous  int64
 	About     []about
 }
 
-// entry shows one entry of the record, to the byte.
-func (s *Console) entry(c echo.Context, v *visit) error {
+// entry shows one audit entry, byte for byte.
+func (ap *auditPages) entry(c echo.Context, v *visit) error {
 	seq, err := strconv.ParseInt(c.Param("seq"), 10, 64)
 	if err != nil {
 		return broker.E(broker.NotFound, "There is no such entry.", err)
 	}
-	e, err := s.b.Entry(c.Request().Context(), v.Principal, c.Param("writer"), seq)
+	e, err := ap.b.Entry(c.Request().Context(), v.Principal, c.Param("writer"), seq)
 	if err != nil {
 		return err
 	}
@@ -49,11 +49,12 @@ func (s *Console) entry(c echo.Context, v *visit) error {
 		}
 		page.Data = indented.String()
 	}
-	page.About = aboutOf(s.view(c, v, frame{}, nil), e)
-	return s.draw(c, http.StatusOK, v, "entry", frame{Title: "Entry of the record", Nav: "/audit"}, page)
+	page.About = aboutOf(ap.pages.view(c, v, frame{}, nil), e)
+	return ap.pages.draw(c, http.StatusOK, v, "entry", frame{Title: "Audit entry", Nav: "/audit"}, page)
 }
 
-// shownHeads and shownPoints bound what the page of the chains lists.
+// shownHeads and shownPoints limit the lists on the page of the chains.
+// checkLast is the number of newest entries that a check reads.
 const (
 	shownHeads  = 20
 	shownPoints = 10
@@ -64,34 +65,35 @@ type chainsPage struct {
 	Heads  []audit.Entry // the newest first
 	Runs   int
 	Points []point
-	Signed int // checkpoints in all
-	Check  *broker.Checked
+	Signed int // number of all checkpoints
+	Check  *report.Checked
 	Last   int
 }
 
-// point is a checkpoint with how many chains it vouches for.
+// point is a checkpoint with the number of chains that it covers.
 type point struct {
 	audit.Checkpoint
 	Chains int
 }
 
-// chains shows where the record stands, and with check whether its end holds together.
-func (s *Console) chains(check bool) func(echo.Context, *visit) error {
+// chains shows the heads of the chains and the checkpoints. With check it also
+// verifies the newest entries.
+func (ap *auditPages) chains(check bool) func(echo.Context, *visit) error {
 	return func(c echo.Context, v *visit) error {
 		ctx := c.Request().Context()
 		page := chainsPage{Last: checkLast}
 		if check {
-			done, err := s.b.CheckRecord(ctx, v.Principal, checkLast)
+			done, err := ap.b.CheckRecord(ctx, v.Principal, checkLast)
 			if err != nil {
 				return err
 			}
 			page.Check = &done
 		}
-		heads, err := s.b.Heads(ctx, v.Principal)
+		heads, err := ap.b.Heads(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
-		points, err := s.b.Checkpoints(ctx, v.Principal)
+		points, err := ap.b.Checkpoints(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
@@ -101,6 +103,6 @@ func (s *Console) chains(check bool) func(echo.Context, *visit) error {
 		for _, p := range slices.Backward(points[max(0, len(points)-shownPoints):]) {
 			page.Points = append(page.Points, point{Checkpoint: p, Chains: len(p.Heads)})
 		}
-		return s.draw(c, http.StatusOK, v, "chains", frame{Title: "Chains of the record", Nav: "/audit"}, page)
+		return ap.pages.draw(c, http.StatusOK, v, "chains", frame{Title: "Chains of the audit log", Nav: "/audit"}, page)
 	}
 }

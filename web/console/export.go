@@ -4,6 +4,11 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web"
 	"io"
 	"net/http"
 	"slices"
@@ -11,19 +16,14 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/audit"
-	"ebb/web"
 )
 
-// export is a list on its way into a file, row by row. However it ends, that it was
-// taken out is on the record. One that breaks off ends the connection without its end:
-// half a list must not look like a whole one.
+// export writes a list to the response, row by row. The audit log records every
+// export, whole or not. An export that fails closes the connection without the
+// end of the response, so that half a list does not look complete.
 type export struct {
-	broker.Export
-	s    *Console
+	report.Export
+	s    *auditPages
 	c    echo.Context
 	v    *visit
 	w    *bufio.Writer
@@ -35,16 +35,16 @@ type export struct {
 const (
 	formatCSV   = "csv"
 	formatJSONL = "jsonl"
-	exportRows  = 1000  // a page of an export
-	exportLook  = 20000 // how many a page of it looks through
+	exportRows  = 1000  // rows read from the broker at once
+	exportLook  = 20000 // rows scanned for one such page
 )
 
-func (s *Console) newExport(c echo.Context, v *visit, list, format string, filter map[string]string, head []string) *export {
-	return &export{Export: broker.Export{List: list, Format: format, Filter: filter}, s: s, c: c, v: v, head: head,
+func (ap *auditPages) newExport(c echo.Context, v *visit, list, format string, filter map[string]string, head []string) *export {
+	return &export{Export: report.Export{List: list, Format: format, Filter: filter}, s: ap, c: c, v: v, head: head,
 		rc: http.NewResponseController(c.Response())}
 }
 
-// open sends the head. Whatever can be refused was refused before.
+// open sends the headers. All checks that can refuse the export come before it.
 func (x *export) open() {
 	h := x.c.Response().Header()
 	kind := "application/jsonl"
@@ -56,14 +56,15 @@ func (x *export) open() {
 	x.c.Response().WriteHeader(http.StatusOK)
 	x.w = bufio.NewWriterSize(x.c.Response(), 32<<10)
 	if x.csv = csv.NewWriter(x.w); x.Format == formatCSV {
-		_ = x.csv.Write(x.head) // the first row that fails says it
+		_ = x.csv.Write(x.head) // an error shows at the next row
 	}
 }
 
-// row writes one: cells for a table, the value for lines.
+// row writes one row: the cells for CSV, the value for JSON lines.
 func (x *export) row(cells func() []string, value any) error {
 	if x.Rows%256 == 0 {
-		// Each stretch has its own time: a slow reader may take long, a dead one may not.
+		// Every 256 rows get a new deadline, so that a slow reader can finish
+		// and a dead connection ends.
 		_ = x.rc.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	}
 	if x.Format == formatCSV {
@@ -81,7 +82,7 @@ func (x *export) row(cells func() []string, value any) error {
 	return nil
 }
 
-// close ends it: err is why it is cut off, nil when it is whole.
+// close ends the export. A non-nil err aborts the response.
 func (x *export) close(err error) error {
 	if x.csv.Flush(); err == nil {
 		err = x.csv.Error()
@@ -91,7 +92,7 @@ func (x *export) close(err error) error {
 	}
 	x.Ended(err)
 	if rerr := x.s.b.Exported(x.c.Request().Context(), x.v.Principal, x.Export); err == nil {
-		err = rerr // what is not on the record is not handed out whole
+		err = rerr // an export that could not be recorded is aborted
 	}
 	if err != nil {
 		web.EventOf(x.c).Cause = err
@@ -100,8 +101,8 @@ func (x *export) close(err error) error {
 	return nil
 }
 
-// writeASCII writes a line of JSON in ASCII, so that nothing in it draws otherwise than
-// it is, wherever it is looked at.
+// writeASCII writes a line of JSON in ASCII, so that every viewer shows the
+// same characters.
 func writeASCII(w io.Writer, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -129,8 +130,8 @@ func credentialCells(l broker.Lease) []string {
 		strconv.FormatInt(int64(u.Bound), 10), stamp(u.AcceptedAt), stamp(u.DeadAt), string(u.Proof), strconv.Itoa(u.Attempts), u.LastError, l.TaskID, l.Sandbox, l.Owner, l.Tool, l.Rule, l.RequestID, l.ParentID, l.Txn}
 }
 
-// exportCredentials sends exactly the list that the same query draws.
-func (s *Console) exportCredentials(format string) func(echo.Context, *visit) error {
+// exportCredentials exports the list that the page shows for the same query.
+func (ap *auditPages) exportCredentials(format string) func(echo.Context, *visit) error {
 	return func(c echo.Context, v *visit) error {
 		a := readAsked(c)
 		q := leaseQuery(a)
@@ -139,14 +140,15 @@ func (s *Console) exportCredentials(format string) func(echo.Context, *visit) er
 		}
 		q.Limit, q.Look = exportRows, exportLook
 		ctx := c.Request().Context()
-		// Who may look takes nothing out: what goes out is what the other roles give.
+		// The viewer role may not export: the export contains what the other
+		// roles may read.
 		who := v.Principal
 		who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r broker.Role) bool { return r == broker.RoleViewer })
-		page, err := s.b.LeaseList(ctx, who, q)
+		page, err := ap.b.LeaseList(ctx, who, q)
 		if err != nil {
 			return err
 		}
-		x := s.newExport(c, v, "credentials", format, a.filter(), credentialHead)
+		x := ap.newExport(c, v, "credentials", format, a.filter(), credentialHead)
 		x.open()
 		for {
 			for _, l := range page.Leases {
@@ -158,7 +160,7 @@ func (s *Console) exportCredentials(format string) func(echo.Context, *visit) er
 				return x.close(nil)
 			}
 			q.Place = page.Stop
-			if page, err = s.b.LeaseList(ctx, who, q); err != nil {
+			if page, err = ap.b.LeaseList(ctx, who, q); err != nil {
 				return x.close(err)
 			}
 		}

@@ -1,9 +1,9 @@
 package console
 
-import "ebb/broker/people"
+import "github.com/ebb-broker/ebb/broker/people"
 
-// NonceFor is what a form at this path carries in the session of this cookie: a test sends
-// forms that no page would draw for its sender.
+// NonceFor returns the nonce of a form at this path in the session of this
+// cookie. Tests use it to send forms that no page shows to the sender.
 func (s *Console) NonceFor(cookie, path string) string {
 	return s.nonce(&visit{session: people.Session{ID: hashOf(cookie)}}, path)
 }

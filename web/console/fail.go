@@ -8,8 +8,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
 type failPage struct {
@@ -17,11 +17,12 @@ type failPage struct {
 	Detail   string // what to do next
 	Request  string // id of this request in ebb's log
 	SignedIn bool
-	Away     bool // asked by a name that is not the console's: nothing here leads on
+	Away     bool // requested at a host name that is not the console's: the page has no links
 }
 
-// fail draws an error. What it tells is public: kind and sentence, never the cause.
-func (s *Console) fail(c echo.Context, err error) error {
+// fail shows an error. The page contains its public kind and sentence, never
+// the cause.
+func (pg *pages) fail(c echo.Context, err error) error {
 	if c.Response().Committed {
 		return err
 	}
@@ -34,14 +35,14 @@ func (s *Console) fail(c echo.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), sessionTime)
 	defer cancel()
-	v, verr := s.signedIn(ctx, c) // what was refused keeps nobody signed in
+	v, verr := pg.visits.signedIn(ctx, c) // signedIn does not extend the session
 	if verr != nil && !errors.Is(verr, errNobody) {
 		v = nil
 	}
-	page := failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !s.mux.AtPages(c.Request())}
+	page := failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !pg.mux.AtPages(c.Request())}
 	title := line.Title
 	if page.Away {
-		title = "The console is elsewhere"
+		title = "The console has another address"
 	}
-	return s.draw(c, line.Status, v, "fail", frame{Title: title}, page)
+	return pg.draw(c, line.Status, v, "fail", frame{Title: title}, page)
 }

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// reseal changes one member of what a form carries sealed, and leaves the rest, seal and
-// all, as it was.
+// reseal changes one member of a signed form field, and keeps the rest,
+// including the MAC.
 func reseal(t *testing.T, field, name string, value any) string {
 	t.Helper()
 	text, mac, _ := strings.Cut(field, ".")
@@ -53,8 +53,8 @@ func reseal(t *testing.T, field, name string, value any) string {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()) + "." + mac
 }
 
-// TestForgedSeen: what is kept as seen is what a page showed, to this person, of this
-// request, and of the facts that are approved.
+// TestForgedSeen: only a page shown to this person, of this request and of the
+// approved facts, is stored as evidence.
 func TestForgedSeen(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -76,7 +76,7 @@ func TestForgedSeen(t *testing.T) {
 			t.Fatalf("%s: decided", name)
 		}
 	}
-	// A no is taken, and keeps nothing as seen that was not.
+	// A denial is accepted, without storing a forged page.
 	b.choose(b.get("/requests/"+r.ID), r.ID, "deny", url.Values{"code": no["code"], "note": no["note"], "seen": {reseal(t, good, "level", "low")}}).is(t, http.StatusSeeOther)
 	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
 	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 || got[0].Votes[0].Seen != "" {
@@ -84,7 +84,8 @@ func TestForgedSeen(t *testing.T) {
 	}
 }
 
-// TestForgedChallenge: an assertion is good for as long as ebb said, and not as a form says.
+// TestForgedChallenge: the lifetime of a challenge is ebb's, whatever the form
+// says.
 func TestForgedChallenge(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -114,7 +115,8 @@ func TestForgedChallenge(t *testing.T) {
 	}
 }
 
-// TestPasskeyOfOldGroups: who has left a group does not go on deciding for it by a passkey.
+// TestPasskeyOfOldGroups: a passkey does not let a person who has left a group
+// decide for it.
 func TestPasskeyOfOldGroups(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -134,7 +136,7 @@ func TestPasskeyOfOldGroups(t *testing.T) {
 	decide().is(t, http.StatusSeeOther)
 }
 
-// TestOIDCCookieForged: how long ago a sign-in began is not the browser's to say.
+// TestOIDCCookieForged: the browser cannot change the start time of a sign-in.
 func TestOIDCCookieForged(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -148,7 +150,7 @@ func TestOIDCCookieForged(t *testing.T) {
 		"another time": part[0] + "." + "1" + part[1] + "." + part[2] + "." + part[3], "for a decision": strings.Replace(good, ".false.", ".true.", 1), "no seal": strings.Join(part[:3], ".") + ".",
 	} {
 		b.cookies["__Host-ebb-oidc"] = bad
-		if a := o.back(b, nil); a.StatusCode != http.StatusUnauthorized || !strings.Contains(a.body, "did not begin in this browser") {
+		if a := o.back(b, nil); a.StatusCode != http.StatusUnauthorized || !strings.Contains(a.body, "did not start in this browser") {
 			t.Errorf("%s: %d %s", name, a.StatusCode, a.body)
 		}
 	}
@@ -162,7 +164,8 @@ func TestOIDCCookieForged(t *testing.T) {
 	o.back(b, nil).is(t, http.StatusSeeOther)
 }
 
-// TestLinkOfNobody: a link for somebody whom the configuration does not name any more.
+// TestLinkOfNobody: a link for a person whom the configuration no longer names
+// is refused.
 func TestLinkOfNobody(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -172,7 +175,7 @@ func TestLinkOfNobody(t *testing.T) {
 	}
 	b := h.browser()
 	b.send(b.get(strings.TrimPrefix(l.Reveal(), h.at)), "/signin/link", nil).is(t, http.StatusUnauthorized)
-	// Of the roles that it was made for, those that the person still has.
+	// The session gets those roles of the link that the person still has.
 	who := h.Principals[brokertest.Approver]
 	who.Roles = []broker.Role{broker.RoleAuditor}
 	if l, _, err = h.links.Make(t.Context(), who); err != nil {

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/broker/risk"
-	"ebb/scopes"
-	"ebb/web/console"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/console"
 )
 
-// plain is a driver whose scopes can be undone, which write or read.
+// plainDriver is a driver whose scopes can be undone, and write or read.
 type plainDriver struct{ provider.Driver }
 
 func (plainDriver) Describe(s scopes.Scope) (provider.Effect, error) {
@@ -31,7 +31,7 @@ func (plainDriver) Traits() provider.Traits {
 
 func (plainDriver) Check(scopes.Set) error { return nil }
 
-// ofEach is a house in which requests of low, medium and high risk wait.
+// ofEach is a house with a waiting request of low, medium and high risk.
 func ofEach(t *testing.T, f console.Friction) (*house, map[risk.Level]broker.Request) {
 	t.Helper()
 	h := newHouseWith(t, brokertest.Config{
@@ -56,14 +56,14 @@ func typedFor(r broker.Request) url.Values {
 	return url.Values{"target": {strings.SplitN(r.Scopes.String(), ":", 3)[1]}}
 }
 
-// F10: what an approval takes grows with the risk, and the page says so before.
+// F10: the required proof grows with the risk, and the page shows it before.
 func TestFrictionByRisk(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{Low: "odd"}) // what is no proof is the weakest that there is
+	h, rs := ofEach(t, console.Friction{Low: "odd"}) // an unknown value counts as the weakest proof
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	for level, says := range map[risk.Level]string{
-		risk.Low: "Low risk: one click", risk.Medium: "Medium risk: your passkey signs the answer", risk.High: "High risk: type the name of the target, and then your passkey",
+		risk.Low: "Low risk: one click", risk.Medium: "Medium risk: confirm with your passkey", risk.High: "High risk: type the name of the target, then confirm with your passkey",
 	} {
 		page := b.get("/requests/" + rs[level].ID)
 		page.is(t, http.StatusOK, says)
@@ -71,16 +71,18 @@ func TestFrictionByRisk(t *testing.T) {
 			t.Errorf("%s: the passkey is asked: %v", level, got)
 		}
 	}
-	// Signed in a moment ago, and with a passkey: that alone is enough at low risk only.
+	// For a person with a passkey, a recent sign-in alone suffices at low risk
+	// only.
 	for _, level := range []risk.Level{risk.Medium, risk.High} {
 		a := b.choose(b.get("/requests/"+rs[level].ID), rs[level].ID, "approve", typedFor(rs[level]))
-		a.is(t, http.StatusForbidden, "needs it")
+		a.is(t, http.StatusForbidden, "at this risk need it")
 		if h.again(rs[level].ID).State != broker.RequestPending {
 			t.Errorf("%s: approved without the passkey", level)
 		}
 	}
 	b.choose(b.get("/requests/"+rs[risk.Low].ID), rs[risk.Low].ID, "approve", nil).is(t, http.StatusSeeOther)
-	// With it they are taken, high not without the name.
+	// With the passkey they are accepted, at high risk only with the typed
+	// name.
 	sign := func(level risk.Level, fields url.Values) answer {
 		r := rs[level]
 		c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {"approve"}, "digest": {r.Digest}}.Encode())
@@ -95,7 +97,8 @@ func TestFrictionByRisk(t *testing.T) {
 	sign(risk.High, typedFor(rs[risk.High])).is(t, http.StatusSeeOther)
 }
 
-// F10: at low risk a passkey serves for ten minutes, in the session that showed it.
+// F10: at low risk a passkey counts for 10 minutes, in the session that used
+// it.
 func TestPasskeyServesForTenMinutesAtLowRisk(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, console.Friction{})
@@ -104,7 +107,7 @@ func TestPasskeyServesForTenMinutesAtLowRisk(t *testing.T) {
 	h.Clock.Add(11 * time.Minute)
 	low, medium := rs[risk.Low], rs[risk.Medium]
 	page := b.get("/requests/" + low.ID)
-	page.is(t, http.StatusOK, "your passkey, once in 10 minutes", "data-passkey")
+	page.is(t, http.StatusOK, "confirm with your passkey once in 10 minutes", "data-passkey")
 	b.choose(page, low.ID, "approve", nil).is(t, http.StatusForbidden)
 	c, state := a.options(b, "/requests/"+medium.ID+"/challenge?"+url.Values{"choice": {"approve"}, "digest": {medium.Digest}}.Encode())
 	b.choose(b.get("/requests/"+medium.ID), medium.ID, "approve", url.Values{"assertion": {a.get(c)}, "state": {state}}).is(t, http.StatusSeeOther)
@@ -129,24 +132,24 @@ func TestPasskeyServesForTenMinutesAtLowRisk(t *testing.T) {
 	}
 }
 
-// F10: an ebb asks for more, never for less.
+// F10: the configuration can require more proof, never less.
 func TestFrictionIsConfiguredStricterOnly(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, console.Friction{Low: console.ProofPasskey, Medium: console.ProofRecent, High: console.ProofRecent})
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	low := rs[risk.Low]
 	page := b.get("/requests/" + low.ID)
-	page.is(t, http.StatusOK, "Make one in the settings")
-	b.choose(page, low.ID, "approve", nil).is(t, http.StatusForbidden, "asks for a passkey")
-	b.choose(page, low.ID, "deny", no).is(t, http.StatusSeeOther) // a no takes nothing
+	page.is(t, http.StatusOK, "Add one in the settings")
+	b.choose(page, low.ID, "approve", nil).is(t, http.StatusForbidden, "approval needs a passkey")
+	b.choose(page, low.ID, "deny", no).is(t, http.StatusSeeOther) // a denial needs no proof
 	a.register(b).is(t, http.StatusSeeOther)
 	for _, level := range []risk.Level{risk.Medium, risk.High} {
 		b.choose(b.get("/requests/"+rs[level].ID), rs[level].ID, "approve", typedFor(rs[level])).is(t, http.StatusForbidden)
 	}
 }
 
-// F6: the smaller yes comes before the whole one; of two the person chooses, and nothing
-// is chosen for them.
+// F6: the narrowed approval comes before the whole one. With two suggestions
+// the person chooses, and none is preselected.
 func TestPartsToChooseFrom(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{
@@ -159,19 +162,19 @@ func TestPartsToChooseFrom(t *testing.T) {
 	r, _ := h.asks("plain:a:read plain:a:write plain:a:drop", "x", spec)
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "what policy grants without asking anybody", "the part that can be undone", `value="plain:a:read plain:a:write"`)
-	if strings.Contains(page.body, `" checked`) || strings.Index(page.body, "Smaller yes") > strings.Index(page.body, "<legend>As asked") {
+	page.is(t, http.StatusOK, "the part that policy grants without approval", "the part whose effects can be undone", `value="plain:a:read plain:a:write"`)
+	if strings.Contains(page.body, `" checked`) || strings.Index(page.body, "Approve a narrower scope") > strings.Index(page.body, "<legend>Approve as requested") {
 		t.Error("something is chosen already, or the whole comes first")
 	}
 	b.choose(page, r.ID, "narrow", url.Values{"part": {"plain:**:read"}, "scope": {"x"}, "minutes": {"5"}}).is(t, http.StatusUnprocessableEntity)
-	b.choose(page, r.ID, "narrow", url.Values{"part": {"plain:a:read plain:a:write"}, "scope": {"plain:a:read"}, "minutes": {"5"}}).is(t, http.StatusConflict) // sent already
+	b.choose(page, r.ID, "narrow", url.Values{"part": {"plain:a:read plain:a:write"}, "scope": {"plain:a:read"}, "minutes": {"5"}}).is(t, http.StatusConflict) // already sent
 	b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"part": {"plain:a:read plain:a:write"}, "scope": {"plain:a:read"}, "minutes": {"5"}}).is(t, http.StatusSeeOther)
 	if got := h.again(r.ID); got.Granted.String() != "plain:a:read plain:a:write" {
 		t.Errorf("granted %s", got.Granted)
 	}
 }
 
-// dropDriver is a plainDriver one of whose actions cannot be undone.
+// dropDriver is a plainDriver with one action that cannot be undone.
 type dropDriver struct{ plainDriver }
 
 func (d dropDriver) Describe(s scopes.Scope) (provider.Effect, error) {

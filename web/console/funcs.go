@@ -2,27 +2,27 @@ package console
 
 import (
 	"fmt"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/broker/risk"
 	"html/template"
 	"strings"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/risk"
 )
 
-// agentText is agent text ready to be drawn, with what a reader should know of it.
+// agentText is agent text with invisible characters escaped, and notes about
+// it.
 type agentText struct {
 	Text  string
 	Notes []agenttext.Note
 	Count int // code points
 }
 
-// funcs is what templates may call. Those that draw times take the view first, because
-// it knows the zone.
-func (s *Console) funcs() template.FuncMap {
+// funcs returns the functions of templates. Those that format times take the
+// view first, because it has the time zone.
+func (pg *pages) funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset": s.assets.url,
+		"asset": pg.assets.url,
 		"words": func(items []string) string { return strings.Join(items, ", ") },
 		"agent": func(u agenttext.Untrusted, max int) agentText {
 			text, notes := agenttext.Show(u, max)
@@ -35,7 +35,7 @@ func (s *Console) funcs() template.FuncMap {
 		"span":       span,
 		"took":       took,
 		"share":      share,
-		"answers":    func(left string, rows []broker.Answers) answerTable { return answerTable{left, rows} },
+		"answers":    func(left string, rows []report.Answers) answerTable { return answerTable{left, rows} },
 		"line":       issuedLine,
 		"table":      func(caption, left, right string, rows []row) table { return table{caption, left, right, rows} },
 		"problem":    func(id, text string) problem { return problem{id, text} },
@@ -51,7 +51,8 @@ func (s *Console) funcs() template.FuncMap {
 	}
 }
 
-// clock is a moment in the reader's zone; the day is named when it is not today's.
+// clock formats a time in the reader's zone, with the date when it is not
+// today.
 func clock(v view, t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -63,7 +64,7 @@ func clock(v view, t time.Time) string {
 	return t.Format("2 Jan 2006 15:04 MST")
 }
 
-// span is a length of time in words, of one unit or two: 40 s, 22 min, 1 h 30 min.
+// span formats a duration with one or two units: 40 s, 22 min, 1 h 30 min.
 func span(d time.Duration) string {
 	if d < 0 {
 		d = 0

@@ -7,57 +7,57 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
 )
 
-// ours refuses a form that no page of this console sent. Scripts cannot set these
-// headers (Fetch Metadata), so that not even one injected into a page of ours posts for
-// a person without a form that the person sends.
-func (s *Console) ours(r *http.Request) error {
+// ours refuses a form that was not sent from a page of this console. Scripts
+// cannot set these headers (Fetch Metadata), so even an injected script cannot
+// post without a form that the person sends.
+func (pg *pages) ours(r *http.Request) error {
 	h := r.Header
-	no := broker.E(broker.Forbidden, "Only a form on this console's own pages does this. Programs use the API.", nil)
-	for name, want := range map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Origin": s.origin} {
+	no := broker.E(broker.Forbidden, "This request must come from a form on the console's own pages. Programs use the API.", nil)
+	for name, want := range map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Origin": pg.origin} {
 		if got := h.Values(name); len(got) != 1 || got[0] != want {
 			return no
 		}
 	}
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
-		return broker.E(web.UnsupportedType, "A form comes as application/x-www-form-urlencoded.", err)
+		return broker.E(web.UnsupportedType, "The form must be sent as application/x-www-form-urlencoded.", err)
 	}
 	if err := r.ParseForm(); err != nil {
-		return broker.E(broker.Invalid, "The form cannot be read.", err)
+		return broker.E(broker.Invalid, "The form cannot be parsed. Reload the page and send it again.", err)
 	}
 	for name, values := range r.PostForm {
 		if len(values) > 1 && !strings.HasSuffix(name, "[]") {
-			return broker.E(broker.Invalid, "A field of the form came twice.", nil)
+			return broker.E(broker.Invalid, "A field of the form occurs twice. Reload the page and send it again.", nil)
 		}
 	}
 	return nil
 }
 
-// gate is what every form of somebody who is signed in must pass. Those that only end
-// things pass although the ledger cannot say whether they were sent before: to end what
-// has ended does no harm.
-func (s *Console) gate(c echo.Context, v *visit, ends bool) error {
+// gate checks every form of a signed-in person. Forms that only deny, stop or
+// revoke also pass while the LiveStore cannot tell whether they were sent
+// before, because repeating them does no harm.
+func (pg *pages) gate(c echo.Context, v *visit, ends bool) error {
 	r := c.Request()
-	if err := s.ours(r); err != nil {
+	if err := pg.ours(r); err != nil {
 		return err
 	}
 	if !v.acts(c) {
-		return broker.E(broker.Forbidden, "This browser did not send the cookie that is needed to change something. Sign in again.", nil)
+		return broker.E(broker.Forbidden, "The browser did not send the cookie that changes require. Sign in again.", nil)
 	}
-	once, ok := s.readNonce(v, r.URL.Path, r.PostForm.Get(fieldNonce))
+	once, ok := pg.readNonce(v, r.URL.Path, r.PostForm.Get(fieldNonce))
 	if !ok {
-		return broker.E(broker.Conflict, "The form is of an older session. Go back, load the page again and send it once more.", nil)
+		return broker.E(broker.Conflict, "The form belongs to an older session. Go back, reload the page and send it again.", nil)
 	}
-	err := s.b.Once(r.Context(), "form:"+once, v.session.ExpiresAt)
+	err := pg.b.Once(r.Context(), "form:"+once, v.session.ExpiresAt)
 	switch e := broker.AsError(err); {
 	case err == nil:
 		return nil
 	case e.Kind == broker.Conflict:
-		return broker.E(broker.Conflict, "The form was sent already. Load the page again to see what came of it.", err)
+		return broker.E(broker.Conflict, "The form was already sent. Reload the page to see the result.", err)
 	case ends && e.Kind == broker.Unavailable:
 		return nil
 	}

@@ -5,10 +5,11 @@ import (
 	"net/url"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// TestGate: a form counts only when a person sent it from a page of this console.
+// TestGate: a form is accepted only when a person sent it from a page of this
+// console.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -50,7 +51,7 @@ func TestGate(t *testing.T) {
 	if a := b.do(http.MethodGet, "/signout", nil, nil); a.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %d", a.StatusCode)
 	}
-	// Whose form, and which.
+	// The form of another person, and for another path.
 	bob := h.as(brokertest.Second)
 	for name, form := range map[string]url.Values{
 		"none":             {},

@@ -3,14 +3,15 @@ package console
 import (
 	"sync"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// gist is what a row of the queue says of the facts of a request. To read them strictly is
-// most of what the page costs, and they never change: what has their digest is read once.
-// Who decides looks at the facts themselves, on another page.
+// gist is the summary of a request's facts for a row of the queue. Parsing the
+// facts strictly is most of the cost of the page, and facts never change, so
+// each digest is parsed once. Approvers decide on another page, which shows the
+// facts themselves.
 type gist struct {
 	level      risk.Level
 	name       string // of the task
@@ -18,7 +19,7 @@ type gist struct {
 	understood bool
 }
 
-// maxGists is how many are kept: those of twenty pages.
+// maxGists limits the cache to the rows of 20 pages.
 const maxGists = 20 * queueRows
 
 type gists struct {

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// silentAttestor is one that stops judging.
+// silentAttestor is an attestor that can stop evaluating evidence.
 type silentAttestor struct {
 	attest.Attestor
 	off *atomic.Bool
@@ -28,8 +28,8 @@ func (a silentAttestor) Attest(ctx context.Context, e attest.Evidence) (attest.I
 	return a.Attestor.Attest(ctx, e)
 }
 
-// Acceptance check 28, of attestation: while nobody can vouch for a sandbox nothing of it is
-// approved, on any page; a no and a stop are taken.
+// Acceptance check 28, of attestation: while the attestor is down, nothing of
+// its sandboxes is approved on any page. Denying and stopping work.
 func TestAttestorGone(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -39,10 +39,10 @@ func TestAttestorGone(t *testing.T) {
 	one, both := "/requests/"+rs[0].ID, "/together?"+idsOf(rs[:2]).Encode()
 	before, beforeBoth := b.get(one), b.get(both)
 	off.Store(true)
-	knock(t, h) // one alone may be a caller's own doing
+	knock(t, h) // a single failure may be caused by the caller
 	knock(t, h)
 	for _, path := range []string{one, both} {
-		b.get(path).off(t, "cannot judge evidence at the moment", "10.0.0.6")
+		b.get(path).off(t, "cannot check evidence at the moment", "10.0.0.6")
 	}
 	b.choose(before, rs[0].ID, "approve", nil).is(t, http.StatusServiceUnavailable)
 	b.do(http.MethodPost, "/together", b.multi(beforeBoth), nil).is(t, http.StatusServiceUnavailable)
@@ -50,22 +50,23 @@ func TestAttestorGone(t *testing.T) {
 	if len(h.waitingOf(s.Task.ID)) != 2 {
 		t.Error("the no was not taken, or something was granted")
 	}
-	// It judges again, if only to say no, and approving is back; or nobody asked it since.
+	// When it evaluates again, even with a refusal, or was not called for a
+	// while, approving works again.
 	off.Store(false)
 	knock(t, h)
 	b.get(both[:strings.Index(both, "?")]+"?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
 	off.Store(true)
-	knock(t, h) // one alone may be a caller's own doing
+	knock(t, h) // a single failure may be caused by the caller
 	knock(t, h)
 	h.Clock.Add(time.Minute)
 	b.get("/together?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
 	delete(h.Config.Attestors, "enroll")
-	b.get("/requests/"+rs[1].ID).is(t, http.StatusOK, "Approving is off", "not configured here any more")
+	b.get("/requests/"+rs[1].ID).is(t, http.StatusOK, "Approving is off", "no longer configured")
 	ops, path := h.as(brokertest.Operator), "/tasks/"+s.Task.ID
 	ops.send(ops.get(path), path+"/stop", url.Values{"reason": {"nobody vouches for it"}}).is(t, http.StatusSeeOther)
 }
 
-// knock shows evidence that is none.
+// knock presents invalid evidence.
 func knock(t *testing.T, h *house) {
 	t.Helper()
 	task, ticket, err := h.Broker.OpenTask(t.Context(), h.Principals[brokertest.Runner], brokertest.Spec())
@@ -77,34 +78,34 @@ func knock(t *testing.T, h *house) {
 	}
 }
 
-// mutedJournal is a record that takes no writes.
-type mutedJournal struct {
-	broker.Journal
+// mutedStore is a store that accepts no writes.
+type mutedStore struct {
+	broker.Store
 	off *atomic.Bool
 }
 
-func (j mutedJournal) Append(ctx context.Context, r broker.Record) error {
+func (j mutedStore) Append(ctx context.Context, r broker.Record) error {
 	if j.off.Load() {
 		return errors.New("cannot execute UPDATE in a read-only transaction")
 	}
-	return j.Journal.Append(ctx, r)
+	return j.Store.Append(ctx, r)
 }
 
-func (j mutedJournal) Writable(ctx context.Context) error {
+func (j mutedStore) Writable(ctx context.Context) error {
 	if j.off.Load() {
 		return errors.New("cannot execute UPDATE in a read-only transaction")
 	}
-	return j.Journal.Writable(ctx)
+	return j.Store.Writable(ctx)
 }
 
-// Acceptance check 28, of the record: while it takes no writes nothing is approved, and
-// what is revoked is refused at once.
+// Acceptance check 28, of the audit log: while it accepts no writes nothing is
+// approved, and revoked credentials are refused at once.
 func TestRecordGone(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
 	clock := time.Now().UTC().Truncate(time.Second)
 	store := brokertest.OpenStore(t, t.TempDir()+"/ebb.db", func() time.Time { return clock })
-	h := newHouse(t, brokertest.Config{Start: clock, Journal: mutedJournal{store, &off}, Desk: store})
+	h := newHouse(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store})
 	r, s := h.asks("orders:eu/1:write", "x", brokertest.Spec())
 	tok, err := s.Ask(t, "orders:eu/1:read")
 	if err != nil {
@@ -117,7 +118,7 @@ func TestRecordGone(t *testing.T) {
 	revoke := "/credentials/" + tok.LeaseID + "/revoke"
 	credential := ops.get("/credentials/" + tok.LeaseID)
 	off.Store(true)
-	b.get("/requests/"+r.ID).off(t, "The record cannot be written", "read-only transaction")
+	b.get("/requests/"+r.ID).off(t, "The audit log cannot be written", "read-only transaction")
 	b.choose(before, r.ID, "approve", typedTarget).is(t, http.StatusServiceUnavailable)
 	if h.again(r.ID).State != broker.RequestPending {
 		t.Error("granted")

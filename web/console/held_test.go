@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// tooMuch is a task that asked for people fourteen times, and holds a credential.
+// tooMuch is a task that requested approval 14 times and has a credential.
 func (h *house) tooMuch() (*brokertest.Sandbox, broker.Token) {
 	h.t.Helper()
 	s := h.Open(h.t, brokertest.Spec())
@@ -27,8 +27,8 @@ func (h *house) tooMuch() (*brokertest.Sandbox, broker.Token) {
 	return s, tok
 }
 
-// Acceptance check 25: fourteen asks are one card that says so. Deny all needs a reason and
-// a note, once; Stop task revokes, and the lists show it.
+// Acceptance check 25: 14 requests are one card. "Deny all" needs a reason and
+// a note, once. "Stop task" revokes, and the lists show it.
 func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
@@ -36,7 +36,7 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	b := h.as(brokertest.Approver)
 	deny, stop := "/tasks/"+s.Task.ID+"/deny", "/tasks/"+s.Task.ID+"/stop"
 	page := b.get("/queue")
-	page.is(t, http.StatusOK, "asked 11 times in 10 minutes", "Paused", "3 wait", "ebb paused it", "Look at 3", "Deny all 3", "Stop task and revoke all")
+	page.is(t, http.StatusOK, "made 11 requests in 10 minutes", "Paused", "3 wait", "ebb paused it", "Show 3", "Deny all 3", "Stop task and revoke all")
 	if strings.Count(page.body, `class="card"`) != 1 || reviews.MatchString(page.body) {
 		t.Errorf("more than one card: %s", page.body)
 	}
@@ -48,7 +48,7 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	}
 	form := b.fill(a, deny, no)
 	b.do(http.MethodPost, deny, form, nil).is(t, http.StatusSeeOther)
-	b.do(http.MethodPost, deny, form, nil).is(t, http.StatusConflict) // the form was sent already
+	b.do(http.MethodPost, deny, form, nil).is(t, http.StatusConflict) // the form was already sent
 	rs, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
 	if err != nil || len(rs) != 3 {
 		t.Fatal(len(rs), err)
@@ -61,7 +61,7 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	page = b.get("/queue")
 	page.is(t, http.StatusOK, "0 wait", "Stop task and revoke all")
 	b.send(page, stop, url.Values{"reason": {"asks too much"}}).is(t, http.StatusSeeOther)
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 	if h.Active(t, tok.Token.Reveal()) {
 		t.Error("a token outlived the stop")
 	}
@@ -78,7 +78,8 @@ func (h *house) waitingOf(task string) []broker.Request {
 	return rs
 }
 
-// Who has no say in a task's requests has no forms on its card, and none of theirs passes.
+// People who may not decide a task's requests see no forms on its card and
+// cannot send them.
 func TestCardIsForThoseWhoDecide(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
@@ -92,7 +93,7 @@ func TestCardIsForThoseWhoDecide(t *testing.T) {
 		if strings.Contains(page.body, deny) || who == brokertest.Runner2 && strings.Contains(page.body, s.Task.ID) {
 			t.Errorf("%s is shown what is not for them", who)
 		}
-		if a := b.do(http.MethodPost, deny, form, nil); a.StatusCode != http.StatusConflict { // another session's nonce
+		if a := b.do(http.MethodPost, deny, form, nil); a.StatusCode != http.StatusConflict { // the nonce of another session
 			t.Errorf("%s: %d", who, a.StatusCode)
 		}
 	}
@@ -107,18 +108,19 @@ func TestCardIsForThoseWhoDecide(t *testing.T) {
 	if len(h.waitingOf(s.Task.ID)) != 3 {
 		t.Error("denied")
 	}
-	// Its runner lets it go on; the requests are rows again.
+	// Its runner resumes it, and the requests are rows again.
 	run := h.as(brokertest.Runner)
 	page := run.get("/tasks/" + s.Task.ID)
-	page.is(t, http.StatusOK, "ebb paused it: it asked people too often", "Resume")
-	if strings.Contains(h.as(brokertest.Approver).get("/tasks/"+s.Task.ID).body, "Resume:") {
+	page.is(t, http.StatusOK, "ebb paused it: it requested approval too often", "Resume")
+	if strings.Contains(h.as(brokertest.Approver).get("/tasks/"+s.Task.ID).body, "Resume the task") {
 		t.Error("an approver is offered to resume it")
 	}
 	run.send(page, "/tasks/"+s.Task.ID+"/resume", nil).is(t, http.StatusSeeOther)
-	mine.get("/queue").is(t, http.StatusOK, "Waiting for you (3)", "Held back", "it was told to wait")
+	mine.get("/queue").is(t, http.StatusOK, "Waiting for you (3)", "Throttled", "ebb told it to wait")
 }
 
-// Acceptance check 26: the timeline says of what nobody was asked which grant covered it.
+// Acceptance check 26: the timeline shows which grant covered a credential that
+// needed no new approval.
 func TestTimelineSaysCovered(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -128,6 +130,6 @@ func TestTimelineSaysCovered(t *testing.T) {
 	if _, err := s.Ask(t, "orders:eu/1:write"); err != nil {
 		t.Fatal(err)
 	}
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
-	h.as(brokertest.Auditor).get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "covered by grant, nobody was asked:", "/requests/"+r.ID)
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
+	h.as(brokertest.Auditor).get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "covered by an earlier grant, without a new approval:", "/requests/"+r.ID)
 }

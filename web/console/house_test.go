@@ -10,25 +10,25 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/sqlstore"
-	"ebb/web"
-	"ebb/web/console"
-	"ebb/web/signin"
-	"ebb/web/signin/link"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/signin"
+	"github.com/ebb-broker/ebb/web/signin/link"
 )
 
-// house is a whole ebb with its console, on a clock that the test turns.
+// house is a whole ebb with its console and a clock controlled by the test.
 type house struct {
 	*brokertest.Env
 	t       testing.TB
 	mux     *web.Mux
 	links   *link.Links
 	console *console.Console
-	at      string                // where people see it
-	serial  int                   // of what tests put on the record by themselves
-	change  func(*console.Config) // how its console is configured otherwise
+	at      string                // public URL of the console
+	serial  int                   // number of entries that tests wrote themselves
+	change  func(*console.Config) // changes to the console's configuration
 }
 
 func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
@@ -36,19 +36,19 @@ func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.
 	return newHouseWith(t, c, nil, methods...)
 }
 
-// newHouseWith is a house whose console is configured otherwise.
+// newHouseWith is a house with a changed console configuration.
 func newHouseWith(t testing.TB, c brokertest.Config, change func(*console.Config), methods ...func(*house) signin.Method) *house {
 	t.Helper()
 	h := &house{t: t, Env: brokertest.New(t, c)}
-	if h.Store == nil { // the sessions are in the database of the desk
-		h.Store, _ = c.Desk.(*sqlstore.Store)
+	if h.Store == nil { // the sessions are in the database of the approval store
+		h.Store, _ = c.ApprovalStore.(*sqlstore.Store)
 	}
 	h.change = change
 	h.open(t, methods...)
 	return h
 }
 
-// open puts a console before the broker.
+// open starts a console for the broker.
 func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 	t.Helper()
 	var err error
@@ -74,13 +74,14 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 	h.console.Register()
 }
 
-// browser is somebody's browser: it keeps cookies and says what browsers say.
+// browser simulates a browser: it stores cookies and sends the headers of
+// browsers.
 type browser struct {
 	h       *house
 	cookies map[string]string
 }
 
-// answer is what a browser was answered.
+// answer is a response to a browser.
 type answer struct {
 	*http.Response
 	body string
@@ -88,13 +89,13 @@ type answer struct {
 
 func (h *house) browser() *browser { return &browser{h: h, cookies: map[string]string{}} }
 
-// signed is a principal who has authenticated just now.
+// signed returns a principal who has authenticated just now.
 func (h *house) signed(who broker.Principal) broker.Principal {
 	who.AuthAt = h.Clock.Now()
 	return who
 }
 
-// as is the browser of a principal who has just signed in.
+// as returns the browser of a principal who has just signed in.
 func (h *house) as(id string) *browser {
 	h.t.Helper()
 	b := h.browser()
@@ -109,7 +110,7 @@ func (h *house) as(id string) *browser {
 	return b
 }
 
-// do sends a request as a browser does that follows a link or sends a form.
+// do sends a request like a browser that follows a link or sends a form.
 func (b *browser) do(method, path string, form url.Values, change func(*http.Request)) answer {
 	b.h.t.Helper()
 	r := httptest.NewRequest(method, b.h.at+path, strings.NewReader(form.Encode()))
@@ -159,7 +160,7 @@ var (
 	inputTag = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 )
 
-// fill is what the hidden fields of the form at this path say, and fields beside them.
+// fill returns the hidden fields of the form at this path, with fields added.
 func (b *browser) fill(page answer, path string, fields url.Values) url.Values {
 	b.h.t.Helper()
 	for _, f := range formTag.FindAllStringSubmatch(page.body, -1) {
@@ -179,7 +180,7 @@ func (b *browser) fill(page answer, path string, fields url.Values) url.Values {
 	return nil
 }
 
-// is fails unless the answer has this status and says all of this.
+// is fails unless the response has this status and contains all of these texts.
 func (a answer) is(t testing.TB, status int, says ...string) {
 	t.Helper()
 	if a.StatusCode != status {
@@ -192,7 +193,7 @@ func (a answer) is(t testing.TB, status int, says ...string) {
 	}
 }
 
-// asked is a request that waits for a person.
+// asked creates a request that waits for an approval.
 func (h *house) asked(scope string) broker.Request {
 	h.t.Helper()
 	s := h.Open(h.t, brokertest.Spec())

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TestHugeRequest: a sandbox that has as much as it may, and asks for as much as it may in
-// as many words, makes no page that an approver cannot read or answer (I12).
+// TestHugeRequest: an approver can read and answer the page of a sandbox with
+// the largest allowed attributes, scope and reason (I12).
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -39,7 +39,7 @@ func TestHugeRequest(t *testing.T) {
 	}
 	words := make([]rune, 4000)
 	for i := range words {
-		words[i] = rune(0xe000 + random.IntN(0x1900)) // private use: each is drawn as its code
+		words[i] = rune(0xe000 + random.IntN(0x1900)) // private use: each is shown as its code point
 	}
 	q := s.Request(t, huge("write"))
 	q.Deferred, q.Reason = true, agenttext.From(string(words))

@@ -2,74 +2,72 @@ package console
 
 import (
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web/console/chart"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/web"
-	"ebb/web/console/chart"
 )
 
-// usageShown is how many rows there are of what was issued and used.
+// usageShown is the number of rows of the table of issued and used credentials.
 const usageShown = 10
 
-// insightsPage is what a window says: numbers of the broker's, and where they are drawn.
+// insightsPage holds the statistics of a time window and their charts.
 type insightsPage struct {
-	broker.Insights
+	report.Insights
 	Windows []insightsWindow
-	Unit    string // what one column is: hour or day
+	Unit    string // length of one column: hour or day
 	Columns []insightsColumn
 
 	Requests, Issued, Ended figure
 	Approved, Untaken       int
-	Owed                    int
-	Yes                     int // percent; -1 = nobody decided
+	PendingRevocations      int
+	Yes                     int // percent of answers; -1 = no answers
 	Totals                  broker.FigureCell
 	Scopes, Providers, Ends []barRow
 	Habits                  []string
 	Usage                   broker.Usage // its first rows
-	Policy                  string       // path of the page where rules are written; "" = there is none
+	Policy                  string       // path of the policy page
 }
 
 type insightsWindow struct {
 	Value, Label string
 	length       time.Duration
-	Now          bool // it is the one shown
+	Now          bool // the window shown
 }
 
-// insightsColumn is one cell, named.
+// insightsColumn is one cell with its label.
 type insightsColumn struct {
 	broker.FigureCell
 	Label string
 }
 
-// figure is a chart with what it shows in words.
+// figure is a chart with a description in words.
 type figure struct {
 	chart.Stack
 	ID, Title, Desc   string
 	First, Last, Unit string
 }
 
-// barRow is a row of a table with a bar in it.
+// barRow is a table row with a bar.
 type barRow struct {
 	Name  string
 	N     int
-	Share float64 // 0 to 100, of the largest
+	Share float64 // percent of the largest row, 0 to 100
 }
 
-// answerTable is a table of answers, by what Left says.
+// answerTable is a table of answers, grouped by the column that Left names.
 type answerTable struct {
 	Left string
-	Rows []broker.Answers
+	Rows []report.Answers
 }
 
-// insights is what happened in a window: how people decide, what came of it, what was
-// issued and how it ended.
-func (s *Console) insights(c echo.Context, v *visit) error {
+// insights shows the statistics of a time window: decisions, their results, and
+// issued and ended credentials.
+func (sp *settingPages) insights(c echo.Context, v *visit) error {
 	windows := []insightsWindow{{Value: "24h", Label: "24 hours", length: 23 * time.Hour}, {Value: "7d", Label: "7 days", length: 6 * 24 * time.Hour}, {Value: "30d", Label: "30 days", length: 29 * 24 * time.Hour}}
 	asked, shown := c.QueryParam("window"), -1
 	if asked == "" {
@@ -81,27 +79,26 @@ func (s *Console) insights(c echo.Context, v *visit) error {
 		}
 	}
 	if shown < 0 {
-		return broker.E(broker.Invalid, "There is no such window. Choose 24h, 7d or 30d.", nil)
+		return broker.E(broker.Invalid, "window must be 24h, 7d or 30d.", nil)
 	}
-	// The first cell is whole: the window begins at a full hour, or at midnight (UTC).
-	now := s.cfg.Now()
-	in, err := s.b.Insights(c.Request().Context(), v.Principal, now.Add(-windows[shown].length), now)
+	// The window begins at a full hour or at midnight (UTC), so that the first
+	// cell is complete.
+	now := sp.clock()
+	in, err := sp.b.Insights(c.Request().Context(), v.Principal, now.Add(-windows[shown].length), now)
 	if err != nil {
 		return err
 	}
-	used, err := s.b.Usage(c.Request().Context(), v.Principal, in.From, broker.UsageByScope)
+	used, err := sp.b.Usage(c.Request().Context(), v.Principal, in.From, report.UsageByScope)
 	if err != nil {
 		return err
 	}
 	page := insightsOf(in)
 	page.Windows, page.Usage = windows, used.First(usageShown)
-	if slices.ContainsFunc(s.Routes(), func(r web.Route) bool { return r.Method == http.MethodGet && r.Path == "/policy" }) {
-		page.Policy = "/policy"
-	}
-	return s.draw(c, http.StatusOK, v, "insights", frame{Title: "Insights", Nav: "/insights"}, page)
+	page.Policy = "/policy"
+	return sp.pages.draw(c, http.StatusOK, v, "insights", frame{Title: "Insights", Nav: "/insights"}, page)
 }
 
-func insightsOf(in broker.Insights) insightsPage {
+func insightsOf(in report.Insights) insightsPage {
 	p := insightsPage{Insights: in, Unit: "day", Yes: -1}
 	layout := "2 Jan"
 	if in.Cell < 24*time.Hour {
@@ -142,12 +139,12 @@ func insightsOf(in broker.Insights) insightsPage {
 	if n := in.All.N(); n > 0 {
 		p.Yes = in.All.Yes * 100 / n
 	}
-	for _, o := range in.Owing {
-		p.Owed += o.Intents + o.Revoking
+	for _, o := range in.RevocationBacklog {
+		p.PendingRevocations += o.Intents + o.Revoking
 	}
 	for _, a := range in.Approvers {
 		if a.Habit() {
-			p.Habits = append(p.Habits, fmt.Sprintf("%s said yes to %d of the last 50 requests.", agenttext.Name(a.Name), a.LastYes))
+			p.Habits = append(p.Habits, fmt.Sprintf("%s approved %d of the last 50 requests.", agenttext.Name(a.Name), a.LastYes))
 		}
 	}
 	p.Scopes, p.Providers = bars(in.Scopes), bars(in.Providers)
@@ -167,16 +164,16 @@ func (p *insightsPage) figure(id, title string, series ...chart.Series) figure {
 func bars(of []broker.Busy) []barRow {
 	var out []barRow
 	for _, b := range of {
-		out = append(out, barRow{agenttext.Name(b.Name), b.N, 100 * float64(b.N) / float64(max(of[0].N, 1))}) // the first has the most
+		out = append(out, barRow{agenttext.Name(b.Name), b.N, 100 * float64(b.N) / float64(max(of[0].N, 1))}) // rows are sorted, the largest first
 	}
 	return out
 }
 
-// causes are the ends of tasks in words.
+// causes are the visible names of the ends of tasks.
 var causes = map[broker.Cause]string{
 	broker.CauseCompleted: "completed by its runner", broker.CauseStopped: "stopped by a person", broker.CauseDeadline: "its deadline passed",
-	broker.CauseHeartbeat: "its runner went silent", broker.CauseExited: "its sandbox is gone", broker.CauseLapsed: "its sandbox did not attest again",
-	broker.CauseSuspicious: "denied as suspicious", broker.CauseParent: "the task that delegated to it was over",
+	broker.CauseHeartbeat: "its runner sent no heartbeat in time", broker.CauseExited: "its sandbox exited", broker.CauseMissedAttestation: "its sandbox did not re-attest before the deadline",
+	broker.CauseSuspicious: "denied as suspicious", broker.CauseParent: "its parent task ended",
 }
 
 func endsOf(ends []broker.TaskEnds) []broker.Busy {
@@ -191,7 +188,7 @@ func endsOf(ends []broker.TaskEnds) []broker.Busy {
 	return out
 }
 
-// took is a short length of time: tenths of a second below ten.
+// took formats a duration, with tenths of a second below 10 s.
 func took(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", max(d, 0).Seconds())
@@ -199,7 +196,7 @@ func took(d time.Duration) string {
 	return span(d)
 }
 
-// share is how many of all, in percent.
+// share formats n as a percentage of of.
 func share(n, of int) string {
 	if of == 0 {
 		return "none"
@@ -207,7 +204,7 @@ func share(n, of int) string {
 	return fmt.Sprintf("%d %%", n*100/of)
 }
 
-// issuedLine draws how many credentials were issued.
+// issuedLine draws the number of credentials issued in each column.
 func issuedLine(columns []insightsColumn) chart.Line {
 	var of []int
 	for _, c := range columns {

@@ -11,17 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/storetest"
-	"ebb/scopes"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 var svgTag = regexp.MustCompile(`(?s)<svg.*?</svg>`)
 
-// drawings fails unless every drawing of the page is well-formed, and returns how many there are.
+// drawings fails unless every chart of the page is well-formed, and returns
+// their number.
 func drawings(t *testing.T, a answer) int {
 	t.Helper()
 	found := svgTag.FindAllString(a.body, -1)
@@ -47,14 +48,14 @@ func drawings(t *testing.T, a answer) int {
 	return len(found)
 }
 
-// TestInsightsOfNothing: a page without anything to say, in every window.
+// TestInsightsOfNothing: a page without data, in every window.
 func TestInsightsOfNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	b := h.as(brokertest.Auditor)
 	for _, q := range []string{"", "?window=24h", "?window=7d", "?window=30d"} {
 		a := b.get("/insights" + q)
-		a.is(t, http.StatusOK, "of 0 answers", "nobody decided", "Nothing was issued.", "No task ended.", "never fetched", "No credential that is delivered by egress was issued.", "0 more were handed out")
+		a.is(t, http.StatusOK, "of 0 answers", "no answers", "Nothing was issued.", "No task ended.", "never fetched", "No credential with egress delivery was issued.", "0 more credentials were returned")
 		if drawings(t, a) == 0 || strings.Contains(a.body, "NaN") {
 			t.Errorf("%s: %s", q, a.body)
 		}
@@ -78,7 +79,7 @@ func TestInsightsOfNothing(t *testing.T) {
 	}
 }
 
-// TestInsightsOfOne: one request that was approved in two seconds and never fetched.
+// TestInsightsOfOne: one request that was approved in 2 s and never fetched.
 func TestInsightsOfOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
@@ -90,20 +91,20 @@ func TestInsightsOfOne(t *testing.T) {
 	h.Clock.Add(time.Second) // the window ends before now
 	b := h.as(brokertest.Auditor)
 	a := b.get("/insights")
-	a.is(t, http.StatusOK, "100 %", "of 1 answers", "2.0 s", `<span class="tag warn">1</span>`, "Granted 1, taken 0, 1 can still be taken.",
-		`<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>1</td>`, ">ann</bdi>", ">approvers</bdi>", "From the end here to dead at the provider")
+	a.is(t, http.StatusOK, "100 %", "of 1 answers", "2.0 s", `<span class="tag warn">1</span>`, "Approved 1, fetched 0, 1 can still be fetched.",
+		`<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>1</td>`, ">ann</bdi>", ">approvers</bdi>", "From revocation to dead at the provider")
 	drawings(t, a)
-	h.Clock.Add(time.Hour) // the grant is over
+	h.Clock.Add(time.Hour) // the grant has ended
 	b = h.as(brokertest.Auditor)
-	b.get("/insights").is(t, http.StatusOK, "Granted 1, taken 0. Taken means", `<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>0</td><td>1</td>`)
+	b.get("/insights").is(t, http.StatusOK, "Approved 1, fetched 0. Fetched means", `<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>0</td><td>1</td>`)
 	h.Clock.Add(48 * time.Hour)
 	b = h.as(brokertest.Auditor)
 	b.get("/insights").is(t, http.StatusOK, "of 0 answers")
 	b.get("/insights?window=7d").is(t, http.StatusOK, "of 1 answers", `<tr><th scope="row">4 Mar</th><td>0</td><td>0</td><td>1</td>`)
 }
 
-// TestInsightsOfUses: what was issued stands beside what was used of it, in a window of its
-// own, and shows names as names.
+// TestInsightsOfUses: issued credentials are compared with their uses in a
+// window, and names are shown escaped.
 func TestInsightsOfUses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Start: storetest.Epoch.Add(time.Hour)})
@@ -128,10 +129,10 @@ func TestInsightsOfUses(t *testing.T) {
 	}
 	a := h.as(brokertest.Auditor).get("/insights")
 	a.is(t, http.StatusOK, `<bdi class="name">orders:eu/8:read</bdi></td><td data-column="Tool"><bdi class="name">&lt;b&gt;git</bdi>`, "0 (0 %)", `<span class="tag warn">1</span>`,
-		"1 (50 %)", "the scopes with the most that are unused", `<td data-column="Uses">1</td><td data-column="Last"><time datetime="2026-03-04T06:06:07Z">`, "1 more were handed out", "by 0 of them")
+		"1 (50 %)", "the scopes with the most unused credentials", `<td data-column="Uses">1</td><td data-column="Last"><time datetime="2026-03-04T06:06:07Z">`, "1 more credentials were returned", "with 0 of them")
 	if n := strings.Count(a.body, `data-column="Unused"`); n != 10 || strings.Contains(a.body, "<b>git") {
 		t.Errorf("%d rows", n)
 	}
 	h.Clock.Add(30 * 24 * time.Hour)
-	h.as(brokertest.Auditor).get("/insights?window=7d").is(t, http.StatusOK, "No credential that is delivered by egress was issued.")
+	h.as(brokertest.Auditor).get("/insights?window=7d").is(t, http.StatusOK, "No credential with egress delivery was issued.")
 }

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
-// keySet verifies checkpoints of this ebb.
+// keySet returns the keys that verify checkpoints of this ebb.
 func (h *house) keySet() jose.KeySet {
 	h.t.Helper()
 	set, err := jose.ParseJWKS(h.Broker.JWKS())
@@ -29,7 +29,7 @@ func (h *house) keySet() jose.KeySet {
 	return set
 }
 
-// approves answers a request with a passkey.
+// approves approves a request with a passkey.
 func (a *authenticator) approves(b *browser, r broker.Request, choice string, fields url.Values) answer {
 	a.t.Helper()
 	c, state := a.options(b, "/requests/"+r.ID+"/challenge?"+url.Values{"choice": {choice}, "digest": {r.Digest}, "scope": fields["scope"], "minutes": fields["minutes"]}.Encode())
@@ -40,8 +40,8 @@ func (a *authenticator) approves(b *browser, r broker.Request, choice string, fi
 	return b.choose(b.get("/requests/"+r.ID), r.ID, choice, f)
 }
 
-// TestKeptIsProvedLater: whoever has the export and ebb's public keys alone sees that this
-// person's passkey signed this answer, and that nothing of it was changed.
+// TestKeptIsProvedLater: the export and ebb's public keys alone prove that this
+// person's passkey signed this answer, and that nothing was changed.
 func TestKeptIsProvedLater(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -50,15 +50,15 @@ func TestKeptIsProvedLater(t *testing.T) {
 	signed := h.asked("orders:eu/1:write")
 	a.approves(b, signed, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}).is(t, http.StatusSeeOther)
 	unsigned := h.asked("orders:eu/2:write")
-	second := h.as(brokertest.Second) // who has no passkey
+	second := h.as(brokertest.Second) // a person without a passkey
 	second.choose(second.get("/requests/"+unsigned.ID), unsigned.ID, "approve", url.Values{"target": {"eu/2"}}).is(t, http.StatusSeeOther)
 	if err := h.Broker.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	seen := aud.get("/requests/" + signed.ID + "/seen/" + brokertest.Approver)
-	seen.is(t, http.StatusOK, "The signature holds, checked now: by passkey", "of "+brokertest.Approver+", registered")
+	seen.is(t, http.StatusOK, "The signature is valid, checked now: by passkey", "of "+brokertest.Approver+", registered")
 	aud.get("/requests/"+unsigned.ID+"/seen/"+brokertest.Second).is(t, http.StatusOK, "No passkey signed this answer")
-	// What the record says of it.
+	// Its audit entry.
 	var e audit.Entry
 	for found, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.RequestVoted, RequestID: signed.ID}) {
 		if e = found; err != nil {
@@ -88,8 +88,8 @@ func TestKeptIsProvedLater(t *testing.T) {
 	h.proofsForged(t, whole.body)
 }
 
-// proofsForged: no other proof is taken for the one that was kept, though whoever forges it
-// writes the hashes anew.
+// proofsForged: no other proof is accepted in place of the stored one, even
+// with recomputed hashes.
 func (h *house) proofsForged(t *testing.T, export string) {
 	t.Helper()
 	var good audit.Signature
@@ -126,7 +126,8 @@ func (h *house) proofsForged(t *testing.T, export string) {
 			p.Assertion = changed(t, p.Assertion, "signature", 20)
 		},
 		"a stranger's key": func(s *audit.Signature, p *passkey.Proof) {
-			// Whoever has no key of the person's signs with one of their own, under its id.
+			// A forger without the person's key signs with another key, under
+			// the id of the person's key.
 			stranger.id, s.KeyHash = p.Key, ""
 			d := passkey.Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest}
 			p.Assertion = json.RawMessage(stranger.get(b64(d.Challenge(p.Salt))))
@@ -154,7 +155,7 @@ func (h *house) proofsForged(t *testing.T, export string) {
 			t.Errorf("%.40q: it holds", bad)
 		}
 	}
-	// By another person's registration the whole export is refused.
+	// With another person's registration the whole export is refused.
 	stolen := strings.Replace(export, `"actor":"`+brokertest.Approver+`"`, `"actor":"`+brokertest.Second+`"`, 1)
 	if _, err := audit.VerifyKept(strings.NewReader(stolen), h.keySet(), passkey.Check); err == nil {
 		t.Error("a changed record passes")
@@ -189,8 +190,8 @@ func changed(t *testing.T, assertion []byte, member string, at int) []byte {
 	return out
 }
 
-// TestKeptChangedInTheDatabase: a page of what somebody saw says so when the database has
-// something else by now than what the record was made of.
+// TestKeptChangedInTheDatabase: the page of an approver's evidence says so when
+// the stored evidence does not match the audit log.
 func TestKeptChangedInTheDatabase(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -207,10 +208,10 @@ func TestKeptChangedInTheDatabase(t *testing.T) {
 		seen, proof string
 		says        string
 	}{
-		"another page":      {vote.Seen + " ", vote.Proof, "what the person saw was changed"},
-		"no proof":          {vote.Seen, "", "what proves the answer was changed"},
-		"another's proof":   {vote.Seen, vote.Proof, "does not hold"},
-		"of another digest": {vote.Seen, vote.Proof, "does not hold"},
+		"another page":      {vote.Seen + " ", vote.Proof, "the text shown to the person was changed"},
+		"no proof":          {vote.Seen, "", "the stored proof was changed"},
+		"another's proof":   {vote.Seen, vote.Proof, "is not valid"},
+		"of another digest": {vote.Seen, vote.Proof, "is not valid"},
 	} {
 		r := h.asked("orders:eu/1:write")
 		v := vote

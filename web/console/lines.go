@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// both is a moment in the reader's zone and in UTC.
+// both formats a time in the reader's zone and in UTC.
 func both(v view, t time.Time) string {
 	if v.Zone == time.UTC {
 		return clock(v, t)
@@ -33,42 +33,42 @@ func linesOf(v view, r broker.Request, f broker.FactSheet) []line {
 	}
 	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if open {
-		ends := line{Label: "Ends", Text: "at " + both(v, f.End(v.Now)) + " at the latest, if you approve now; the same is not asked again for " + span(f.Reuse.Duration())}
+		ends := line{Label: "Ends", Text: "at " + both(v, f.End(v.Now)) + " at the latest if you approve now; the same request needs no new approval for " + span(f.Reuse.Duration())}
 		out = slices.Insert(out, 0, ends)
 	}
 	if len(f.Above) > 0 {
 		out = append(out, line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
 	}
-	read := line{Label: "Has read", Text: "nothing that others write, as far as the runner and the proxy said"}
+	read := line{Label: "Untrusted content read", Text: "none reported by the runner or the proxy"}
 	if len(f.Taint) > 0 {
-		read = line{Label: "Has read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
+		read = line{Label: "Untrusted content read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
 	}
 	out = append(out, read)
 	switch {
 	case f.Delivery == policy.DeliveryEgress:
-		out = append(out, line{Label: "Stays", Text: "in ebb, which adds it to requests that leave by its egress proxy; the sandbox gets a placeholder"})
+		out = append(out, line{Label: "Delivery", Text: "stays in ebb, which adds it to requests through its egress proxy; the sandbox gets a placeholder"})
 	case f.CouldStay:
-		out = append(out, line{Label: "Leaves", Text: "the sandbox gets the credential itself, though ebb could keep it, or a part of it, and add it to requests", Warn: true})
+		out = append(out, line{Label: "Delivery", Text: "the sandbox gets the credential itself, although ebb could keep it, or a part of it, and add it to requests", Warn: true})
 	case f.Delivery == policy.DeliveryToken:
-		out = append(out, line{Label: "Leaves", Text: "the sandbox gets the credential itself"})
+		out = append(out, line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
 	}
 	if r.Tool != "" {
-		out = append(out, line{Label: "Tool", Text: r.Tool + ", as the sandbox calls it"})
+		out = append(out, line{Label: "Tool", Text: r.Tool + ", named by the sandbox"})
 	}
 	out = append(out,
 		line{Label: "Policy", Text: strings.Join(f.Rules, ", ") + ": " + strings.Join(f.Why, " ")},
-		line{Label: "Why you", Text: whyYou(v, r)},
+		line{Label: "Your part", Text: whyYou(v, r)},
 	)
 	if open {
-		out = append(out, line{Label: "Answer by", Text: both(v, r.ExpiresAt) + ", in " + span(r.ExpiresAt.Sub(v.Now)) + "; no answer is a no"})
+		out = append(out, line{Label: "Answer by", Text: both(v, r.ExpiresAt) + ", in " + span(r.ExpiresAt.Sub(v.Now)) + "; without an answer it is denied"})
 	}
 	return out
 }
 
 func attested(v view, f broker.FactSheet) string {
 	how := map[string]string{
-		"hardware": "hardware vouches for it", "kernel": "the kernel vouches for it", "signed": "a signature vouches for it",
-		"ticket": "by the ticket of its task", "bearer": "by a token that whoever holds it can show",
+		"hardware": "hardware evidence", "kernel": "kernel evidence", "signed": "signed evidence",
+		"ticket": "the one-time ticket of its task", "bearer": "a bearer token, which any holder can present",
 	}[f.Sandbox.Class]
 	if how == "" {
 		how = "evidence of class " + f.Sandbox.Class
@@ -80,7 +80,7 @@ func attested(v view, f broker.FactSheet) string {
 	return text
 }
 
-// quoted is a name that a runner wrote, where nothing can hide in it.
+// quoted formats a name written by a runner, with invisible characters escaped.
 func quoted(name string) string { return "“" + agenttext.ShowLine(agenttext.From(name), 80) + "”" }
 
 func whyYou(v view, r broker.Request) string {
@@ -90,19 +90,19 @@ func whyYou(v view, r broker.Request) string {
 	mine := in(v.Who.Say(r.Scopes))
 	switch {
 	case !v.Who.Has(broker.RoleApprover) || len(in(v.Who.Groups)) == 0:
-		return "you do not decide this; " + strings.Join(r.Groups, ", ") + " do"
+		return "you cannot decide this; members of " + strings.Join(r.Groups, ", ") + " can"
 	case len(mine) == 0:
-		return "you do not decide this: you are in " + membership(v.Who.Principal, in(v.Who.Groups)) + ", and it asks for more"
+		return "you cannot decide this: you are in " + membership(v.Who.Principal, in(v.Who.Groups)) + ", and the request exceeds that"
 	}
 	text := "you are in " + membership(v.Who.Principal, mine)
 	if r.Quorum > 1 {
-		text += fmt.Sprintf("; it needs %d different people", r.Quorum)
+		text += fmt.Sprintf("; %d different people must approve", r.Quorum)
 	}
 	return text
 }
 
-// membership is groups of an approver, each with what its members may decide where that
-// has a limit.
+// membership lists groups of an approver, each with its limit on decisions, if
+// it has one.
 func membership(who broker.Principal, groups []string) string {
 	var out []string
 	for _, g := range groups {
@@ -115,22 +115,21 @@ func membership(who broker.Principal, groups []string) string {
 			}
 		}
 		if len(to) > 0 {
-			g += ", which decides " + strings.Join(to, " or ")
+			g += ", which may decide " + strings.Join(to, " or ")
 		}
 		out = append(out, g)
 	}
 	return strings.Join(out, "; ")
 }
 
-// beforeOf tells of requests that have to do with r: what was asked before, and how it
-// ended.
+// beforeOf describes earlier requests that are related to r, and their results.
 func beforeOf(v view, r broker.Request, others []broker.Request) []line {
 	var out []line
 	if f, err := r.Sheet(); err == nil && f.Then != nil && f.Then.Earlier.Asked > 0 {
 		out = append(out, earlier(v, f.Then.Earlier))
 	}
 	if r.Asked > 1 {
-		out = append(out, line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, one request", r.Asked)})
+		out = append(out, line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, counted as one request", r.Asked)})
 	}
 	for _, o := range others {
 		same := r.Scopes.Covers(o.Scopes) || o.Scopes.Covers(r.Scopes)
@@ -139,17 +138,17 @@ func beforeOf(v view, r broker.Request, others []broker.Request) []line {
 		}
 		l := line{Label: "Before", Text: endOf(v, o), Path: "/requests/" + o.ID, Warn: o.State == broker.RequestDenied}
 		if o.GrantUntil.After(v.Now) && (o.State == broker.RequestApproved || o.State == broker.RequestIssued) {
-			l = line{Label: "Granted", Text: o.Granted.String() + " until " + clock(v, o.GrantUntil) + "; as much or less is covered by that grant, and nobody is asked", Path: "/requests/" + o.ID}
+			l = line{Label: "Granted", Text: o.Granted.String() + " until " + clock(v, o.GrantUntil) + "; requests within it are covered by that grant and need no new approval", Path: "/requests/" + o.ID}
 		}
-		l.Text = oneLine(l.Text) // its own page has all of it
+		l.Text = oneLine(l.Text) // the page of the request shows the whole text
 		out = append(out, l)
 	}
 	return out
 }
 
-// earlier sums up how often the same was asked for the same owner.
+// earlier summarises how often the same was requested for the same owner.
 func earlier(v view, e broker.Earlier) line {
-	text := fmt.Sprintf("the same for this owner, in 90 days: asked %d, approved %d, denied %d", e.Asked, e.Approved, e.Denied)
+	text := fmt.Sprintf("the same for this owner, in the last 90 days: asked %d, approved %d, denied %d", e.Asked, e.Approved, e.Denied)
 	if e.LastBy != "" {
 		text += "; last " + string(e.Last) + " " + clock(v, e.LastAt) + " by " + e.LastBy
 		if e.LastCode != "" {
@@ -159,7 +158,7 @@ func earlier(v view, e broker.Earlier) line {
 	return line{Label: "History", Text: text, Warn: e.Denied > 0}
 }
 
-// endOf says how a request ended, who ended it and when.
+// endOf describes the state of a request: its result, who decided it, and when.
 func endOf(v view, r broker.Request) string {
 	by := ""
 	if n := len(r.Votes); n > 0 {
@@ -171,9 +170,9 @@ func endOf(v view, r broker.Request) string {
 	case broker.RequestApproved, broker.RequestIssued:
 		return "approved " + clock(v, r.DecidedAt) + by + ": " + r.Granted.String() + " for " + span(r.GrantedTTL.Duration())
 	case broker.RequestExpired:
-		return "nobody answered in time: denied, no_answer"
+		return "denied: no answer in time (no_answer)"
 	case broker.RequestWithdrawn:
 		return "withdrawn " + clock(v, r.DecidedAt)
 	}
-	return "waits for an answer"
+	return "waiting for an answer"
 }

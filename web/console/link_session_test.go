@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// TestLinkOutlivesNoToken: a session that a link began ends with the access token that the link was
-// made with, and the link is no proof that the person is there now.
+// TestLinkOutlivesNoToken: a session started by a link ends with the access
+// token that made the link, and the link is no proof of presence.
 func TestLinkOutlivesNoToken(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{PrincipalTTL: 30 * time.Minute}})
@@ -41,6 +41,6 @@ func TestLinkOutlivesNoToken(t *testing.T) {
 	h.Clock.Add(21 * time.Second)
 	b.get("/queue").is(t, http.StatusSeeOther)
 
-	// One that nobody opened in time begins no session.
+	// An expired link starts no session.
 	h.browser().get(strings.TrimPrefix(l.Reveal(), h.at)).is(t, http.StatusUnauthorized)
 }

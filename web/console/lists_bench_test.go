@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// benchLeases is how many credentials the ledger of a benchmark has.
+// benchLeases is the number of credentials in the store of a benchmark.
 const benchLeases = 100_000
 
-// full is a house with that many, in 500 tasks.
+// full is a house with that many credentials, in 500 tasks.
 func full(b *testing.B, people ...broker.Principal) *house {
 	b.Helper()
 	h := newHouse(b, brokertest.Config{People: people})
@@ -49,8 +49,8 @@ func full(b *testing.B, people ...broker.Principal) *house {
 	return h
 }
 
-// BenchmarkCredentials draws pages of a list of 100,000: 20 ms at the 95th percentile
-// are allowed (issue 5).
+// BenchmarkCredentials draws pages of a list of 100,000. The limit is 20 ms at
+// the 95th percentile (issue 5).
 func BenchmarkCredentials(b *testing.B) {
 	h := full(b)
 	browser := h.as(brokertest.Auditor)
@@ -70,7 +70,7 @@ func BenchmarkCredentials(b *testing.B) {
 	}
 }
 
-// discard is a browser that keeps nothing, and looks at how much memory is in use.
+// discard is a client that stores nothing and measures the memory in use.
 type discard struct {
 	header http.Header
 	wrote  int
@@ -89,7 +89,8 @@ func (d *discard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// BenchmarkExport takes out 100,000 rows: 10 s and 20 MB of memory are allowed.
+// BenchmarkExport exports 100,000 rows. The limits are 10 s and 20 MB of
+// memory.
 func BenchmarkExport(b *testing.B) {
 	h := full(b)
 	browser := h.as(brokertest.Auditor)
@@ -109,7 +110,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// stream sends what it is answered to w.
+// stream writes the response to w.
 func (b *browser) stream(path string, w http.ResponseWriter) {
 	r, err := http.NewRequest(http.MethodGet, b.h.Issuer+path, nil)
 	if err != nil {

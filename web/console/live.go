@@ -4,53 +4,56 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/web"
 )
 
 const (
-	liveRound   = time.Second      // how often the desk is looked at while anybody listens
-	livePing    = 20 * time.Second // so that proxies do not take the connection for dead
+	liveRound   = time.Second      // interval of reads of the approval store while a browser listens
+	livePing    = 20 * time.Second // keeps proxies from closing an idle connection
 	liveWrite   = 10 * time.Second
-	liveSession = 3 // connections of one session: browsers share one
+	liveSession = 3 // connections of one session; the tabs of a browser share one
 	liveIDs     = 100
 )
 
-// waiting is what a browser is told: how many requests wait for the person, and ids.
-// Never a name, a scope or a word of an agent. Who reads lists is also told that the
-// record goes on, and fetches of it what they may see.
+// waiting is the event sent to a browser: the number of requests that wait for
+// the person, and their ids. It contains no name, scope or agent text. People
+// who may read lists are also told that the audit log has grown, and then fetch
+// the entries that they may see.
 type waiting struct {
 	Count int      `json:"count"`
 	IDs   []string `json:"ids"` // the newest
 }
 
-// live tells browsers what waits. One look at the desk serves all of them, and the desk
-// is the database, so that every replica sees what any other made.
+// live tells browsers which requests wait. One read of the approval store
+// serves all browsers. The approval store is in the database, so every replica
+// sees the requests of the others.
 type live struct {
-	b *broker.Broker
+	b *core.Broker
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	sessions  map[string]int
-	stop      context.CancelFunc // of the looking; nil = nobody listens
+	stop      context.CancelFunc // stops look; nil = no browser listens
 	marks     []broker.Mark
-	newest    string // entry of the record
+	newest    string // key of the newest audit entry
 	fresh     bool
 }
 
 type listener struct{ wake chan struct{} }
 
-func newLive(b *broker.Broker) *live {
+func newLive(b *core.Broker) *live {
 	return &live{b: b, listeners: map[*listener]struct{}{}, sessions: map[string]int{}}
 }
 
-// enter begins to listen. It is nil when the session listens too often already.
+// enter registers a listener. It returns nil when the session has liveSession
+// listeners already.
 func (l *live) enter(session string) *listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +83,8 @@ func (l *live) leave(session string, n *listener) {
 	}
 }
 
-// look looks at the desk until nobody listens. While the desk does not answer, what was
-// seen last stands.
+// look reads the approval store until no browser listens. While the store does
+// not answer, the last result stays valid.
 func (l *live) look(ctx context.Context) {
 	t := time.NewTicker(liveRound)
 	defer t.Stop()
@@ -103,7 +106,7 @@ func (l *live) saw(ctx context.Context, marks []broker.Mark, newest string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
-		return // another look is the current one
+		return // a newer look has replaced this one
 	}
 	l.marks, l.newest, l.fresh = marks, newest, true
 	for n := range l.listeners {
@@ -114,7 +117,8 @@ func (l *live) saw(ctx context.Context, marks []broker.Mark, newest string) {
 	}
 }
 
-// of is what waits for who and how far the record is, and whether anybody has looked yet.
+// of returns the requests that wait for who, the newest audit entry if who may
+// read it, and whether look has finished a first read.
 func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,22 +137,23 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	return w, newest, l.fresh
 }
 
-// events is GET /events: server-sent events for as long as the session lasts. Each
-// tells all there is to tell, so that a browser that comes back has missed nothing.
-func (s *Console) events(c echo.Context) error {
-	v, err := s.signedIn(c.Request().Context(), c)
+// events serves GET /events: server-sent events for as long as the session
+// lasts. Each event contains the whole state, so that a browser that reconnects
+// misses nothing.
+func (pg *pages) events(c echo.Context) error {
+	v, err := pg.visits.signedIn(c.Request().Context(), c)
 	if err != nil {
 		return err
 	}
 	r, w := c.Request(), c.Response()
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) != 1 || site[0] != "same-origin" {
-		return broker.E(broker.Forbidden, "Only a page of this console listens.", nil)
+		return broker.E(broker.Forbidden, "Events are for the console's own pages. Programs use the API.", nil)
 	}
-	n := s.live.enter(v.session.ID)
+	n := pg.live.enter(v.session.ID)
 	if n == nil {
-		return broker.E(broker.TooMany, "This browser listens already.", nil)
+		return broker.E(broker.TooMany, "This session already has 3 event streams. Close another tab of the console.", nil)
 	}
-	defer s.live.leave(v.session.ID, n)
+	defer pg.live.leave(v.session.ID, n)
 	web.EventOf(c).Quiet = true
 	w.Header().Set(echo.HeaderContentType, "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -162,11 +167,11 @@ func (s *Console) events(c echo.Context) error {
 		case <-r.Context().Done():
 			return nil
 		case <-ping.C:
-			if _, err := s.signedIn(c.Request().Context(), c); err != nil {
+			if _, err := pg.visits.signedIn(c.Request().Context(), c); err != nil {
 				return nil
 			}
 		case <-n.wake:
-			now, newest, fresh := s.live.of(v.Principal)
+			now, newest, fresh := pg.live.of(v.Principal)
 			if text = event(now); !fresh || text == last && newest == read {
 				continue
 			}
@@ -181,7 +186,7 @@ func (s *Console) events(c echo.Context) error {
 			}
 		}
 		rc := http.NewResponseController(w)
-		_ = rc.SetWriteDeadline(time.Now().Add(liveWrite)) // not every writer has deadlines
+		_ = rc.SetWriteDeadline(time.Now().Add(liveWrite)) // a writer without deadlines, as in tests, returns an error
 		if _, err := w.Write([]byte(text)); err != nil || rc.Flush() != nil {
 			return nil
 		}

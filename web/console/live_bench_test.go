@@ -10,18 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// benchListeners is how many browsers listen at one time: 20 MB are allowed for them.
+// benchListeners is the number of browsers that listen at one time. The limit
+// for all is 20 MB.
 const benchListeners = 200
 
-// BenchmarkListeners holds that many streams of events open, each of which has been told
-// what waits, and says what memory they cost: heap and stacks after a collection, beside
-// those of the same ebb to which nobody listens. Clients are bare connections.
+// BenchmarkListeners keeps that many event streams open, each of which has
+// received one event. It reports their memory: heap and stacks after a
+// collection, compared with the same ebb without listeners. Clients are plain
+// connections.
 func BenchmarkListeners(b *testing.B) {
-	var people []broker.Principal // nobody is signed in everywhere
+	var people []broker.Principal // several people, because of the limit per session
 	for i := range benchListeners/3 + 1 {
 		people = append(people, broker.Principal{ID: fmt.Sprint("p", i), Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}})
 	}
@@ -40,7 +42,7 @@ func BenchmarkListeners(b *testing.B) {
 	for b.Loop() {
 		var requests []string
 		for i := range benchListeners {
-			if i%3 == 0 { // three connections of one session are allowed
+			if i%3 == 0 { // three connections are allowed for a session
 				var cookies []string
 				for name, value := range h.as(people[i/3].ID).cookies {
 					cookies = append(cookies, name+"="+value)
@@ -53,7 +55,7 @@ func BenchmarkListeners(b *testing.B) {
 		for i := range conns {
 			conns[i] = opens(b, srv, requests[i/3])
 		}
-		for _, c := range conns { // one look at the desk, of which there is one a second, tells all of them
+		for _, c := range conns { // one read of the approval store, made once per second, notifies all of them
 			told(b, c)
 		}
 		if after := cost(); after > before {
@@ -67,7 +69,7 @@ func BenchmarkListeners(b *testing.B) {
 	b.ReportMetric(float64(most)/1024/benchListeners, "KB/client")
 }
 
-// opens asks for a stream.
+// opens opens a stream.
 func opens(b *testing.B, srv *httptest.Server, request string) net.Conn {
 	b.Helper()
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -80,7 +82,7 @@ func opens(b *testing.B, srv *httptest.Server, request string) net.Conn {
 	return c
 }
 
-// told reads until the stream has said something.
+// told reads until the stream has sent an event.
 func told(b *testing.B, c net.Conn) {
 	b.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// listen opens the stream of a browser; what it is told comes line by line.
+// listen opens the stream of a browser and returns its events line by line.
 func (b *browser) listen(t *testing.T, srv *httptest.Server, site, event string) (*http.Response, <-chan string, func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -91,8 +91,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveStrangers: nobody listens who is not signed in, from another site, too often,
-// or longer than the session lasts.
+// TestLiveStrangers: events are refused without a session, from another site,
+// beyond the limit per session, and after the end of the session.
 func TestLiveStrangers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

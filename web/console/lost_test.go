@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/memstore"
 )
 
-// A session that ends while somebody writes loses nothing of what was written.
+// If a session ends while a person writes, the typed text is kept.
 func TestExpiredWhileWriting(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{RequestTTL: 2 * time.Hour, MaxTaskTTL: 8 * time.Hour}})
@@ -27,8 +27,8 @@ func TestExpiredWhileWriting(t *testing.T) {
 	h.Clock.Add(31 * time.Minute)
 	path := "/requests/" + r.ID + "/decide"
 	a := b.do(http.MethodPost, path, form, nil)
-	a.is(t, http.StatusUnauthorized, "nothing is lost", `value="7"`, `value="orders:eu/1:write"`, "kept &#34;&lt;b&gt;", "/signin")
-	// Signed in again, in another tab, the same form is drawn with all of it.
+	a.is(t, http.StatusUnauthorized, "your input is kept", `value="7"`, `value="orders:eu/1:write"`, "kept &#34;&lt;b&gt;", "/signin")
+	// After a new sign-in in another tab the same form is shown with all input.
 	fresh := h.as(brokertest.Approver)
 	a = fresh.send(a, path, nil)
 	a.is(t, http.StatusConflict, "older session", `value="7"`, "orders:eu/1:write</textarea>")
@@ -38,7 +38,7 @@ func TestExpiredWhileWriting(t *testing.T) {
 	}
 }
 
-// A yes needs a person who signed in a short time ago; a no does not.
+// An approval needs a recent sign-in; a denial does not.
 func TestFreshSignIn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -52,9 +52,9 @@ func TestFreshSignIn(t *testing.T) {
 	b.choose(a, r.ID, "deny", no).is(t, http.StatusSeeOther)
 }
 
-// gone is a ledger that stops answering.
+// gone is a LiveStore that stops answering.
 type gone struct {
-	broker.Ledger
+	broker.LiveStore
 	on *atomic.Bool
 }
 
@@ -62,11 +62,11 @@ func (g gone) Admit(ctx context.Context, a broker.Admission) (broker.Live, error
 	if g.on.Load() {
 		return broker.Live{}, errors.New("dial tcp 10.0.0.5:6379: connection refused")
 	}
-	return g.Ledger.Admit(ctx, a)
+	return g.LiveStore.Admit(ctx, a)
 }
 
-// off fails unless a page says why nothing can be approved, and neither offers it nor tells
-// what is broken.
+// off fails unless a page says why nothing can be approved, offers no approval,
+// and does not reveal the internal error.
 func (a answer) off(t *testing.T, why, broken string) {
 	t.Helper()
 	a.is(t, http.StatusOK, "Approving is off", why)
@@ -77,11 +77,12 @@ func (a answer) off(t *testing.T, why, broken string) {
 	}
 }
 
-// Acceptance check 28, of the ledger: approving is off and says why, reading and a no go on.
-func TestLedgerGone(t *testing.T) {
+// Acceptance check 28, of the LiveStore: approving is off with the reason;
+// reading and denying work.
+func TestLiveStoreGone(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
-	h := newHouse(t, brokertest.Config{Ledger: gone{memstore.New(memstore.Config{}), &off}})
+	h := newHouse(t, brokertest.Config{LiveStore: gone{memstore.New(memstore.Config{}), &off}})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	before := b.get("/requests/" + r.ID)
@@ -100,7 +101,7 @@ func TestLedgerGone(t *testing.T) {
 	}
 }
 
-// With the database gone nobody is known; what was typed is still shown.
+// While the database is down no session is known; typed input is still shown.
 func TestDatabaseGone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -111,10 +112,10 @@ func TestDatabaseGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := b.do(http.MethodPost, "/requests/"+r.ID+"/decide", form, nil)
-	a.is(t, http.StatusServiceUnavailable, "typed with care", `value="too_broad"`, "nothing is lost")
+	a.is(t, http.StatusServiceUnavailable, "typed with care", `value="too_broad"`, "your input is kept")
 }
 
-// What an approver was shown is kept as it was, for auditors.
+// The page that an approver saw is stored unchanged for auditors.
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -132,7 +133,7 @@ func TestSeen(t *testing.T) {
 	if err != nil || vote.Seen == "" {
 		t.Fatal(err)
 	}
-	seen.is(t, http.StatusOK, "What", "ann", "14 s after the page was drawn", canary, "[U&#43;202E]", broker.SeenHash(vote.Seen), r.Digest, r.Match)
+	seen.is(t, http.StatusOK, "What", "ann", "14 s after the page was rendered", canary, "[U&#43;202E]", broker.SeenHash(vote.Seen), r.Digest, r.Match)
 	if agentBox.FindString(seen.body) != agentBox.FindString(page.body) {
 		t.Error("the agent's text is drawn differently")
 	}

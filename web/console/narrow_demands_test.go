@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/risk"
-	"ebb/web/console"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/web/console"
 )
 
-// TestNarrowerNeedsTheName: a narrower yes to a request of high risk takes the typed name, as a yes
-// to all of it does. Before, fewer minutes granted the whole scope without the name.
+// TestNarrowerNeedsTheName: a narrowed approval of a high-risk request needs
+// the typed name, as the whole approval does. Before, fewer minutes granted the
+// whole scope without the name.
 func TestNarrowerNeedsTheName(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, console.Friction{})

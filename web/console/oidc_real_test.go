@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider"
-	"ebb/web/signin"
-	"ebb/web/signin/oidc"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/signin"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
-// realOP is npm's oidc-provider, an OpenID provider that is not ours.
+// realOP is npm's oidc-provider, an independent OpenID provider.
 type realOP struct{ Issuer, ID, Secret string }
 
 // startOP runs it for a console at base.
@@ -38,7 +38,7 @@ func (o realOP) house(t *testing.T) *house {
 	})
 }
 
-// person is somebody's browser at the provider.
+// person is a person's browser at the provider.
 type person struct {
 	*http.Client
 	t *testing.T
@@ -52,7 +52,8 @@ func newPerson(t *testing.T) person {
 	return person{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t}
 }
 
-// through goes from the console to the provider, fills in its forms, and comes back.
+// through goes from the console to the provider, fills in its forms, and
+// returns.
 func (p person) through(b *browser, path, login, password string) (a answer, forms int) {
 	p.t.Helper()
 	out := b.get(path)
@@ -109,13 +110,15 @@ func TestRealOIDC(t *testing.T) {
 				t.Errorf("%d forms, want login and consent", forms)
 			}
 			b.get("/settings").is(t, http.StatusOK, "sso:ann", "The ann", "approvers")
-			// The provider remembers: no form, and the proof is as old as it was.
+			// The provider has a session: it shows no form, and auth_time stays
+			// the same.
 			if _, forms := p.through(h.browser(), "/signin/oidc", "", "x"); forms != 0 {
 				t.Errorf("%d forms for somebody who is signed in there", forms)
 			}
-			// For a decision it asks again, and a password is not enough.
+			// For a decision it requires a new sign-in, and a password is not
+			// enough.
 			a, forms = p.through(b, "/signin/oidc?again=1", "ann", "secret")
-			if a.is(t, http.StatusForbidden, "strong proof"); forms == 0 {
+			if a.is(t, http.StatusForbidden, "strong authentication"); forms == 0 {
 				t.Error("it did not ask again")
 			}
 			a, _ = p.through(b, "/signin/oidc?again=1", "ann", "key")

@@ -1,10 +1,15 @@
 package console_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,22 +17,24 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/web/signin"
-	"ebb/web/signin/oidc"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/signin"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
-// badOP is an OpenID provider that says whatever a test wants.
+// badOP is an OpenID provider whose responses a test controls.
 type badOP struct {
 	*httptest.Server
 	issuer    *attesttest.Issuer
-	discovery map[string]any // nil value = not there
+	beside    []any          // published in addition to the issuer's keys
+	discovery map[string]any // nil value = absent
 	status    int            // of the token endpoint
-	asked     url.Values     // by the way out of the last sign-in
-	token     func() string  // what the token endpoint gives
+	asked     url.Values     // from the redirect of the last sign-in
+	token     func() string  // ID token of the token endpoint
 	body      string         // in place of it
 	info      string         // user info
 	at        *attesttest.Clock
@@ -47,7 +54,16 @@ func newOP(t *testing.T) *badOP {
 		maps.Copy(d, o.discovery)
 		_ = json.NewEncoder(w).Encode(d)
 	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(o.issuer.JWKS()) })
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		var set struct {
+			Keys []any `json:"keys"`
+		}
+		if err := json.Unmarshal(o.issuer.JWKS(), &set); err != nil {
+			t.Error(err)
+		}
+		set.Keys = append(set.Keys, o.beside...)
+		_ = json.NewEncoder(w).Encode(set)
+	})
 	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(o.info))
@@ -69,7 +85,7 @@ func newOP(t *testing.T) *badOP {
 	return o
 }
 
-// claims are those of a good token, changed.
+// claims returns the claims of a valid token, changed.
 func (o *badOP) claims(change attesttest.Claims) attesttest.Claims {
 	c := attesttest.Claims{"iss": o.URL, "aud": "ebb", "sub": "ann", "name": "Ann Ü", "nonce": o.asked.Get("nonce"), "groups": []string{"approvers", "web"}, "auth_time": o.at.Now().Unix(), "acr": "pwd"}
 	maps.Copy(c, change)
@@ -95,7 +111,7 @@ func (o *badOP) house(t *testing.T, change func(*oidc.Config)) *house {
 	return newHouse(t, brokertest.Config{Start: o.at.Now()}, o.method(t, change))
 }
 
-// out begins a sign-in and notes what the provider was asked.
+// out starts a sign-in and stores the parameters sent to the provider.
 func (o *badOP) out(t *testing.T, b *browser, path string) {
 	t.Helper()
 	a := b.get(path)
@@ -117,7 +133,7 @@ func (o *badOP) back(b *browser, change url.Values) answer {
 	return b.do(http.MethodGet, "/signin/oidc/callback?"+q.Encode(), nil, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 }
 
-// signIn is one sign-in with a token of these claims.
+// signIn is one sign-in with a token with these claims.
 func (o *badOP) signIn(t *testing.T, b *browser, change attesttest.Claims) answer {
 	t.Helper()
 	return o.signInBy(t, b, "/signin/oidc", change)
@@ -148,11 +164,35 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("asked %v", q)
 	}
 	b.get("/settings").is(t, http.StatusOK, "Ann Ü", "sso:ann", "approver", "web", "by oidc (pwd)")
-	// The answer is good once: the cookie is gone.
+	// The callback is accepted once: the cookie is deleted.
 	o.back(b, nil).is(t, http.StatusUnauthorized)
 }
 
-// TestOIDCTokens: every way in which a token can be none for this sign-in.
+// TestOIDCInFIPSMode: sign-in at a provider that publishes certificates with
+// its keys, as most do, works without SHA-1.
+func TestOIDCInFIPSMode(t *testing.T) {
+	if !counterpart.FIPSOnly(t) {
+		return
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newOP(t)
+	jwk := attesttest.PublicJWK(t, key)
+	jwk["kid"], jwk["x5c"] = "with a certificate", []string{base64.StdEncoding.EncodeToString(der)}
+	o.beside = []any{jwk}
+	b := o.house(t, nil).browser()
+	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
+	b.get("/settings").is(t, http.StatusOK, "sso:ann")
+}
+
+// TestOIDCTokens: every reason for which a token is invalid for this sign-in.
 func TestOIDCTokens(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -197,6 +237,8 @@ func TestOIDCTokens(t *testing.T) {
 		"proved long ago": {"auth_time": now - 9*3600},
 		"sub hidden":      {"sub": "a\u202eb"},
 		"sub with spaces": {"sub": " ann"},
+		"sub look-alike":  {"sub": "\u0430nn"},
+		"sub fullwidth":   {"sub": "\uff41nn"},
 		"overage":         {"groups": nil, "_claim_names": map[string]string{"groups": "src1"}, "_claim_sources": map[string]any{"src1": map[string]string{"endpoint": "https://graph.test"}}},
 		"hasgroups":       {"groups": nil, "hasgroups": true},
 		"hasgroups text":  {"groups": nil, "hasgroups": "true"},
@@ -230,7 +272,7 @@ func TestOIDCTokens(t *testing.T) {
 	}
 }
 
-// TestOIDCAnswers: nobody is signed in as somebody else by an address.
+// TestOIDCAnswers: a link cannot sign a person in as another.
 func TestOIDCAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -246,14 +288,14 @@ func TestOIDCAnswers(t *testing.T) {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
-	// The answer to somebody else's sign-in, or to none.
+	// The callback of another person's sign-in, or of none.
 	mine, theirs := h.browser(), h.browser()
 	o.out(t, theirs, "/signin/oidc")
-	o.back(mine, nil).is(t, http.StatusUnauthorized, "did not begin in this browser")
+	o.back(mine, nil).is(t, http.StatusUnauthorized, "did not start in this browser")
 	state := o.asked.Get("state")
 	o.out(t, mine, "/signin/oidc")
 	o.back(mine, url.Values{"state": {state}}).is(t, http.StatusUnauthorized)
-	// Too late, and a cookie that somebody wrote.
+	// Too late, and with a forged cookie.
 	o.out(t, mine, "/signin/oidc")
 	h.Clock.Add(10*time.Minute + time.Second)
 	o.back(mine, nil).is(t, http.StatusUnauthorized)
@@ -263,8 +305,9 @@ func TestOIDCAnswers(t *testing.T) {
 		mine.cookies["__Host-ebb-oidc"] = bad
 		o.back(mine, nil).is(t, http.StatusUnauthorized)
 	}
-	// What the provider says went wrong; what anybody can write into an address is not shown.
-	for said, shown := range map[string]string{"access_denied": "access_denied", "call +1 555 0100": "none of OpenID Connect"} {
+	// The provider's error code is shown; texts that anyone can write into a
+	// link are not.
+	for said, shown := range map[string]string{"access_denied": "access_denied", "call +1 555 0100": "an unknown error code"} {
 		o.out(t, mine, "/signin/oidc")
 		a := o.back(mine, url.Values{"error": {said}, "error_description": {"call +1 555 0100"}, "code": nil})
 		a.is(t, http.StatusForbidden, shown)
@@ -272,7 +315,7 @@ func TestOIDCAnswers(t *testing.T) {
 			t.Error("a stranger's text is shown")
 		}
 	}
-	// A form does not finish, and does not lead away.
+	// A form neither completes a sign-in nor redirects to another site.
 	b := h.browser()
 	o.out(t, b, "/signin/oidc")
 	b.do(http.MethodPost, "/signin/oidc", url.Values{"state": {o.asked.Get("state")}, "code": {"c"}}, nil).is(t, http.StatusNotFound)
@@ -297,9 +340,10 @@ func TestOIDCDown(t *testing.T) {
 		if a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(a.body, "identity provider does not answer") || a.Header.Get("Location") != "" {
 			t.Errorf("%s: %d %s", name, a.StatusCode, a.body)
 		}
-		h.as(brokertest.Approver) // others come in as ever
+		h.as(brokertest.Approver) // others still sign in
 	}
-	// Addresses that the provider names are public ones, unless configured.
+	// URLs in the provider's metadata must be public, unless configured
+	// otherwise.
 	o := newOP(t)
 	o.discovery["token_endpoint"] = "https://127.0.0.1:9/token"
 	h := o.house(t, nil)
@@ -319,8 +363,8 @@ func TestOIDCDown(t *testing.T) {
 	}
 }
 
-// TestOIDCNames: an id can be nobody's but this person's, and the owner of a task is the
-// same person by any name.
+// TestOIDCNames: an id belongs to one person, and the owner of a task is that
+// person under any of their names.
 func TestOIDCNames(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -341,7 +385,7 @@ func TestOIDCNames(t *testing.T) {
 	other := h.browser()
 	sub.signIn(t, other, attesttest.Claims{"email": "x@example.com"}).is(t, http.StatusSeeOther)
 	other.get("/requests/"+r.ID).is(t, http.StatusOK, `value="approve"`)
-	other.get("/settings").is(t, http.StatusOK, "Nobody can write to you") // an address that nobody verified is nobody's
+	other.get("/settings").is(t, http.StatusOK, "You get no mail") // an unverified address is not used
 	for _, claim := range []string{"email", "preferred_username", "upn", "sub"} {
 		b := h.browser()
 		sub.signIn(t, b, attesttest.Claims{claim: strings.ToUpper(r.Owner)}).is(t, http.StatusSeeOther)
@@ -352,7 +396,8 @@ func TestOIDCNames(t *testing.T) {
 	}
 }
 
-// TestOIDCInfo: what is not in the token may be in the user info, of the same person.
+// TestOIDCInfo: claims missing from the token may come from the user info of
+// the same person.
 func TestOIDCInfo(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -373,7 +418,7 @@ func TestOIDCInfo(t *testing.T) {
 	}
 }
 
-// TestOIDCAgain: for a decision it is proved now, and as strongly as configured.
+// TestOIDCAgain: a decision needs a new sign-in with the configured strength.
 func TestOIDCAgain(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -382,7 +427,7 @@ func TestOIDCAgain(t *testing.T) {
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "/requests/"+r.ID+"/again") // fresh, but not strong enough
+	page.is(t, http.StatusOK, "/requests/"+r.ID+"/again") // recent, but not strong enough
 	b.choose(page, r.ID, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}).is(t, http.StatusForbidden)
 	again := func(change attesttest.Claims) answer {
 		a := b.get("/requests/" + r.ID + "/again")
@@ -397,10 +442,10 @@ func TestOIDCAgain(t *testing.T) {
 		o.token = func() string { return o.issuer.Token(o.claims(change)) }
 		return o.back(b, nil)
 	}
-	again(attesttest.Claims{"acr": "pwd"}).is(t, http.StatusForbidden, "strong proof")
-	again(attesttest.Claims{"acr": nil}).is(t, http.StatusForbidden, "strong proof")
+	again(attesttest.Claims{"acr": "pwd"}).is(t, http.StatusForbidden, "strong authentication")
+	again(attesttest.Claims{"acr": nil}).is(t, http.StatusForbidden, "strong authentication")
 	again(attesttest.Claims{"acr": "phr", "auth_time": nil}).is(t, http.StatusForbidden, "auth_time")
-	again(attesttest.Claims{"acr": "phr", "auth_time": o.at.Now().Add(-5 * time.Minute).Unix()}).is(t, http.StatusForbidden, "did not ask you again")
+	again(attesttest.Claims{"acr": "phr", "auth_time": o.at.Now().Add(-5 * time.Minute).Unix()}).is(t, http.StatusForbidden, "did not make you sign in again")
 	a := again(attesttest.Claims{"acr": "phr"})
 	a.is(t, http.StatusSeeOther)
 	if a.Header.Get("Location") != "/requests/"+r.ID {
@@ -413,7 +458,7 @@ func TestOIDCAgain(t *testing.T) {
 	if strings.Contains(page.body, "/again") {
 		t.Error("asked again")
 	}
-	// The groups are believed for a quarter of an hour, the proof for ten minutes.
+	// Groups are valid for 15 minutes, the sign-in for 10 minutes.
 	h.Clock.Add(11 * time.Minute)
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, "/again")
 	b.choose(page, r.ID, "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}).is(t, http.StatusForbidden, "within the last 10 minutes")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 // loopback is an ebb on one machine.
@@ -20,8 +20,8 @@ func loopback(t *testing.T) *house {
 	return h
 }
 
-// TestOwnNameOnLoopback: the console lives at its own name: there people sign in, send forms
-// and have passkeys.
+// TestOwnNameOnLoopback: the console has its own host name, where people sign
+// in, send forms and use passkeys.
 func TestOwnNameOnLoopback(t *testing.T) {
 	t.Parallel()
 	h := loopback(t)
@@ -39,9 +39,9 @@ func TestOwnNameOnLoopback(t *testing.T) {
 	b.send(b.get("/queue"), "/signout", nil).is(t, http.StatusSeeOther)
 }
 
-// TestElsewhereOnLoopback: at the address of the API, and at names that others on this
-// machine have, the console reads no cookie, sets none, changes nothing, and does not tell
-// its name.
+// TestElsewhereOnLoopback: at the address of the API, and at other host names
+// of this machine, the console neither reads nor sets cookies, changes nothing,
+// and does not reveal its name.
 func TestElsewhereOnLoopback(t *testing.T) {
 	t.Parallel()
 	h := loopback(t)
@@ -61,7 +61,7 @@ func TestElsewhereOnLoopback(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:8420", "localhost:8420", "[::1]:8420", "ebb.localhost:8420", "evil.localhost:8420", label + ".localhost:9000", "x." + name} {
 		for path, method := range paths {
 			if strings.HasPrefix(path, "/assets/") {
-				continue // they are the same for everybody
+				continue // they are the same for all visitors
 			}
 			form := url.Values{}
 			switch path {
@@ -70,7 +70,7 @@ func TestElsewhereOnLoopback(t *testing.T) {
 			case "/signin/link":
 				form = url.Values{"t": {strings.TrimPrefix(link, "/signin/link?t=")}}
 			}
-			// Everything else is as a browser says it that holds the session.
+			// Everything else is as sent by a browser with the session.
 			got := b.do(method, path, form, func(r *http.Request) {
 				r.Host = host
 				if method == http.MethodPost {
@@ -85,12 +85,13 @@ func TestElsewhereOnLoopback(t *testing.T) {
 			}
 		}
 	}
-	b.get("/queue").is(t, http.StatusOK) // nothing ended the session
+	b.get("/queue").is(t, http.StatusOK) // the session is still open
 	b.send(b.get(link), "/signin/link", nil).is(t, http.StatusSeeOther)
 }
 
-// TestFormFromOtherNames: a page at another name of this machine, or at the same name and
-// another port, sends no form of the console: to the browser the second is the same site.
+// TestFormFromOtherNames: a page at another host name of this machine, or at
+// the same name and another port, cannot send a form of the console. Browsers
+// treat the second as the same site.
 func TestFormFromOtherNames(t *testing.T) {
 	t.Parallel()
 	h := loopback(t)
@@ -111,13 +112,14 @@ func TestFormFromOtherNames(t *testing.T) {
 			t.Errorf("from %s: %d", name, got.StatusCode)
 		}
 	}
-	// A cookie of the same name from elsewhere makes the session none, and never another's.
+	// A second cookie of the same name invalidates the session, and never
+	// selects another one.
 	got := b.do(http.MethodGet, "/queue", nil, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "__Host-ebb-sess", Value: "tossed"}) })
 	got.is(t, http.StatusSeeOther)
 	b.get("/queue").is(t, http.StatusOK)
 }
 
-// TestProgramsApart: what answers programs is not in the console's origin.
+// TestProgramsApart: API routes do not exist in the console's origin.
 func TestProgramsApart(t *testing.T) {
 	t.Parallel()
 	h := loopback(t)

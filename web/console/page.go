@@ -1,43 +1,66 @@
 package console
 
 import (
+	"html/template"
 	"slices"
 	"time"
-	_ "time/tzdata" // the container image has no zones of its own
+	_ "time/tzdata" // the container image has no time zone database
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
-// frame is what surrounds a page: never agent text.
-type frame struct {
-	Title string // of the document and its heading, by us
-	Nav   string // path of the entry that is current
+// pages renders pages and protects every response: headers, nonces, form
+// tokens, the frame and its links.
+type pages struct {
+	key    []byte
+	clock  func() time.Time
+	assets *assets
+	b      *core.Broker
+	keys   *passkey.Keys
+	live   *live
+	mux    *web.Mux
+	origin string
+
+	emergencies *emergencyPages
+	visits      *visits
+
+	templates map[string]*template.Template
 }
 
-// view is what a template is given.
+// frame holds the title and navigation of a page. It never contains agent text.
+type frame struct {
+	Title string // of the document
+	Nav   string // path of the current navigation entry
+}
+
+// view is the data passed to a template.
 type view struct {
 	frame
 	Base    string // path of the public URL
 	Theme   string
 	Zone    *time.Location
 	Now     time.Time
-	Who     *visit // nil = nobody
+	Who     *visit // nil = not signed in
 	Entries []entry
-	Banner  banner // break-glass that is open, or that nobody has reviewed
+	Banner  banner // break-glass periods that are open or not reviewed
 	Page    any
-	s       *Console
+	s       *pages
 }
 
-// Nonce makes a form at path, below the base, sendable once.
+// Nonce returns a nonce for a form at path, which is relative to Base.
 func (v view) Nonce(path string) string { return v.s.nonce(v.Who, v.Base+path) }
 
-// Local are lines whose paths are those of this console, where it has such a page.
+// Local returns lines with Base added to the paths of this console's pages.
+// Other paths are removed.
 func (v view) Local(lines []line) []line {
 	out := slices.Clone(lines)
 	for i := range out {
-		if p := out[i].Path; v.s.isPage(p) {
+		if p := out[i].Path; v.s.visits.isPage(p) {
 			out[i].Path = v.Base + p
 		} else {
 			out[i].Path = ""
@@ -46,39 +69,39 @@ func (v view) Local(lines []line) []line {
 	return out
 }
 
-// Decides reports whether requests wait for the person at all.
+// Decides reports whether the person is an approver.
 func (v view) Decides() bool { return v.Who.Has(broker.RoleApprover) }
 
-// Name is what the person is called.
+// Name returns the display name of the person.
 func (v view) Name() string { return v.Who.session.Name }
 
-// entry is one of the navigation.
+// entry is one entry of the navigation.
 type entry struct {
 	Path, Label string
 	roles       []broker.Role
 }
 
-// everyone is who comes in at all.
+// everyone is the list of roles that may sign in.
 var everyone = []broker.Role{broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
 
 var entries = []entry{
 	{"/queue", "Queue", everyone},
 	{"/tasks", "Tasks", taskReaders},
 	{"/credentials", "Credentials", credentialReaders},
-	{"/audit", "Record", readers},
+	{"/audit", "Audit log", readers},
 	{"/policy", "Policy", policyReaders},
 	{"/insights", "Insights", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
 	{glassPath, "Break-glass", []broker.Role{broker.RoleAuditor, broker.RoleOperator}},
 	{"/settings", "Settings", everyone},
 }
 
-func (s *Console) view(c echo.Context, v *visit, f frame, page any) view {
-	out := view{frame: f, Base: s.mux.Base(), Theme: theme(c), Zone: zone(c), Now: s.cfg.Now(), Who: v, Page: page, s: s}
+func (pg *pages) view(c echo.Context, v *visit, f frame, page any) view {
+	out := view{frame: f, Base: pg.mux.Base(), Theme: theme(c), Zone: zone(c), Now: pg.clock(), Who: v, Page: page, s: pg}
 	if v == nil {
 		return out
 	}
 	for _, e := range entries {
-		if v.Has(e.roles...) && (e.Path != glassPath || s.b.BreakGlassConfig().On()) || e.Path == glassPath && s.b.MayBreakGlass(v.Principal) == nil {
+		if v.Has(e.roles...) && (e.Path != glassPath || pg.b.BreakGlassConfig().On()) || e.Path == glassPath && pg.b.MayBreakGlass(v.Principal) == nil {
 			out.Entries = append(out.Entries, e)
 		}
 	}
@@ -93,7 +116,8 @@ func theme(c echo.Context) string {
 	return ""
 }
 
-// zone is the person's time zone, as far as the browser said one that exists.
+// zone returns the time zone in the browser's cookie, or UTC when the cookie
+// names none that exists.
 func zone(c echo.Context) *time.Location {
 	if l := zoneOf(cookie(c, cookieZone)); l != nil {
 		return l
@@ -101,7 +125,7 @@ func zone(c echo.Context) *time.Location {
 	return time.UTC
 }
 
-// zoneOf is the time zone of an IANA name, nil when there is none.
+// zoneOf returns the time zone with an IANA name, or nil when there is none.
 func zoneOf(name string) *time.Location {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil

@@ -2,32 +2,32 @@ package console
 
 import "strings"
 
-// pager leads to the pages beside one; "" = there is none. Short: the search stopped
-// after Look rows.
+// pager holds the links to neighbouring pages; "" means no such page. Short
+// means that the search stopped after Look rows.
 type pager struct {
 	Newer, Older string // the page before this one in the order of the list, and the one after it
 	First        string
-	Back, On     string // what those two are called
+	Back, On     string // link texts of Newer and Older
 	Short        bool
 	Look         int
 }
 
-// paging is what a page of a list is known to be: where it began and ended.
+// paging describes one page of a list: its start, its end and its direction.
 type paging struct {
-	list              string // and its filter: what a cursor is signed for
-	at                string // address without a place
-	placed            bool   // it does not begin at the start
+	list              string // list and filter that the cursors are signed for
+	at                string // address without a cursor
+	placed            bool   // the page does not start at the beginning of the list
 	back, more        bool
-	first, last, stop string // places; of an empty page the first two are ""
+	first, last, stop string // positions; first and last are "" on an empty page
 }
 
-func (s *Console) pagerOf(in paging) pager {
+func (pg *pages) pagerOf(in paging) pager {
 	p := pager{Back: "Newer", On: "Older"}
 	to := func(name, place string) string {
 		if place == "" {
 			return ""
 		}
-		return join(in.at, name, s.sealCursor(in.list, place))
+		return join(in.at, name, pg.sealCursor(in.list, place))
 	}
 	before, after := "", ""
 	switch {
@@ -50,24 +50,25 @@ func (s *Console) pagerOf(in paging) pager {
 	return p
 }
 
-// place reads where a page of a list begins, and whether it ends there.
-func (s *Console) place(a *asked, list, after, before string) (place string, back bool) {
+// place verifies the cursor of a page and returns its position, and whether the
+// page ends there.
+func (pg *pages) place(a *asked, list, after, before string) (place string, back bool) {
 	if after != "" && before != "" {
-		a.fail("A page is after a place or before it, not both.")
+		a.fail("Use either after or before, not both.")
 	}
 	cursor := after + before
 	if cursor == "" {
 		return "", false
 	}
-	place, ok := s.openCursor(list, cursor)
+	place, ok := pg.openCursor(list, cursor)
 	if !ok {
-		a.fail("This is no page of this list: its address was changed. Start again from the filter.")
+		a.fail("The cursor is not valid for this list and filter. Open the list again and use its filter.")
 		return "", false
 	}
 	return place, before != ""
 }
 
-// address is a path with a query, and join adds one more field to it.
+// address returns a path with a query. join adds one field to it.
 func address(path, query string) string {
 	if query == "" {
 		return path
@@ -80,5 +81,5 @@ func join(address, name, value string) string {
 	if strings.Contains(address, "?") {
 		sep = "&"
 	}
-	return address + sep + name + "=" + value // a cursor has no character that an address must escape
+	return address + sep + name + "=" + value // cursors need no URL escaping
 }

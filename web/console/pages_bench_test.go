@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// BenchmarkPages draws every page of an ebb with 100,000 credentials and 10,000 requests
-// that wait: 20 ms at the 95th percentile are allowed. What it costs the processor is the
-// same beside other programs, which the time is not.
+// BenchmarkPages draws every page of an ebb with 100,000 credentials and 10,000
+// waiting requests. The limit is 20 ms at the 95th percentile. Processor time
+// is measured too, because other programs do not change it.
 func BenchmarkPages(b *testing.B) {
 	approver := []broker.Role{broker.RoleApprover}
 	h := full(b, broker.Principal{ID: "stranger", Roles: approver, Groups: []string{"others"}},
@@ -56,7 +56,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// processor is how much time of it this process has used.
+// processor returns the processor time of this process.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -66,7 +66,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// newest is the page of the newest entry.
+// newest returns the page of the newest entry.
 func (h *house) newest(b *testing.B) string {
 	b.Helper()
 	key, err := h.Broker.Newest(b.Context())

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
 func TestPasskeyDecision(t *testing.T) {
@@ -22,7 +22,7 @@ func TestPasskeyDecision(t *testing.T) {
 	r := h.asked("orders:eu/1:write")
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
-	h.Clock.Add(11 * time.Minute) // the session alone is not enough any more
+	h.Clock.Add(11 * time.Minute) // the session alone is not enough
 	page := b.get("/requests/" + r.ID)
 	page.is(t, http.StatusOK, "data-passkey")
 	narrow := url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"3"}}
@@ -66,7 +66,7 @@ func TestPasskeyDecision(t *testing.T) {
 	late := a.get(c)
 	h.Clock.Add(2*time.Minute + time.Second)
 	refused("late", choose(b, late, state))
-	// Somebody else with it, who has a passkey too.
+	// The same assertion by another person, who has a passkey too.
 	second := h.as(brokertest.Second)
 	newAuthenticator(t).register(second).is(t, http.StatusSeeOther)
 	h.Clock.Add(11 * time.Minute)
@@ -80,7 +80,8 @@ func TestPasskeyDecision(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	provesJust(t, h, got[0].Votes[0].Proof, passkey.Decision{Request: r.ID, Choice: "narrow", Digest: r.Digest, Scope: "orders:eu/1:write", TTL: 180})
-	// Once, and a copy of the passkey that counts less is found out.
+	// An assertion is accepted once, and a copied passkey is detected by its
+	// lower counter.
 	r = h.asked("orders:eu/2:write")
 	narrow.Set("scope", "orders:eu/2:write")
 	refused("again", choose(b, good, state))
@@ -89,8 +90,8 @@ func TestPasskeyDecision(t *testing.T) {
 	refused("a copy", choose(b, a.get(c), state))
 }
 
-// provesJust fails unless a proof that was kept shows, to somebody else, that the approver's
-// passkey signed this answer and no other.
+// provesJust fails unless a stored proof shows independently that the
+// approver's passkey signed this answer and no other.
 func provesJust(t *testing.T, h *house, proof string, d passkey.Decision) {
 	t.Helper()
 	var p passkey.Proof
@@ -110,7 +111,8 @@ func provesJust(t *testing.T, h *house, proof string, d passkey.Decision) {
 			t.Errorf("it proves %+v, too", wrong)
 		}
 	}
-	// And whose it was: a key that somebody puts in its place in the database is not on the record.
+	// The audit log names the owner: a key replaced in the database is not in
+	// it.
 	var added struct {
 		Passkey string `json:"passkey"`
 		Key     string `json:"public_key_sha256"`

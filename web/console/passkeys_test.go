@@ -16,15 +16,16 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/web/console/passkey"
-	"ebb/web/signin/oidc"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
-// authenticator is one in software, and what a browser makes of its answers.
+// authenticator is a software authenticator, with the browser's encoding of its
+// responses.
 type authenticator struct {
 	t      *testing.T
 	key    *ecdsa.PrivateKey
@@ -63,7 +64,7 @@ func (a *authenticator) data(flags byte) []byte {
 	return binary.BigEndian.AppendUint32(append(sum[:], flags), a.count)
 }
 
-// options is what the console says at this path.
+// options returns the console's options at this path.
 func (a *authenticator) options(b *browser, path string) (challenge, state string) {
 	a.t.Helper()
 	got := b.get(path)
@@ -101,7 +102,7 @@ func (a *authenticator) get(challenge string) string {
 		"response": map[string]any{"clientDataJSON": b64(client), "authenticatorData": b64(data), "signature": b64(sig)}})))
 }
 
-// register makes a passkey in the settings.
+// register adds a passkey in the settings.
 func (a *authenticator) register(b *browser) answer {
 	a.t.Helper()
 	challenge, state := a.options(b, "/settings/passkeys/options")
@@ -123,7 +124,8 @@ func TestPasskeySettings(t *testing.T) {
 	}
 	a := newAuthenticator(t)
 	challenge, state := a.options(b, "/settings/passkeys/options")
-	// What was begun by one person is not finished by another, nor late, nor in another session.
+	// A registration cannot be completed by another person, too late, or in
+	// another session.
 	fields := url.Values{"assertion": {a.create(challenge)}, "state": {state}}
 	other.send(other.get("/settings"), "/settings/passkeys", fields).is(t, http.StatusBadRequest)
 	again := h.as(brokertest.Approver)
@@ -136,7 +138,7 @@ func TestPasskeySettings(t *testing.T) {
 	if a.register(b).StatusCode == http.StatusSeeOther {
 		t.Error("the same passkey twice")
 	}
-	// Nobody else renames or removes it.
+	// Other people cannot rename or remove it.
 	id := b.fill(page, "/settings/passkeys/remove", nil).Get("id")
 	newAuthenticator(t).register(other).is(t, http.StatusSeeOther)
 	other.send(other.get("/settings"), "/settings/passkeys/rename", url.Values{"id": {id}, "name": {"Mine"}}).is(t, http.StatusNotFound)
@@ -175,7 +177,8 @@ func TestPasskeySettings(t *testing.T) {
 	b.get("/settings/passkeys/options").is(t, http.StatusForbidden)
 }
 
-// TestPasskeyNeedsStrongProof: a passkey stands for the strong proof later, so that who has only a password makes none.
+// TestPasskeyNeedsStrongProof: a passkey later counts as strong proof, so a
+// person with only a password cannot add one.
 func TestPasskeyNeedsStrongProof(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -200,7 +203,7 @@ func TestPasskeyNeedsStrongProof(t *testing.T) {
 	b.send(page, "/settings/passkeys", url.Values{"assertion": {"{}"}, "state": {"x"}}).is(t, http.StatusForbidden)
 }
 
-// TestNoPasskeyAtAddress: a browser keeps none for an address.
+// TestNoPasskeyAtAddress: browsers support no passkeys for IP addresses.
 func TestNoPasskeyAtAddress(t *testing.T) {
 	t.Parallel()
 	for origin, want := range map[string]error{"http://127.0.0.1:8420": passkey.ErrAddress, "http://[::1]:8420": passkey.ErrAddress, "http://localhost:8420": nil, "https://ebb.example.com": nil} {
@@ -210,8 +213,8 @@ func TestNoPasskeyAtAddress(t *testing.T) {
 	}
 }
 
-// TestPasskeySignsWhatIsGranted: of a smaller yes the scope and the minutes are signed. What
-// was changed after that is not what was signed, in the form or in what was kept.
+// TestPasskeySignsWhatIsGranted: the signature of a narrowed approval covers
+// scope and minutes. A later change in the form or in the store invalidates it.
 func TestPasskeySignsWhatIsGranted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -229,7 +232,7 @@ func TestPasskeySignsWhatIsGranted(t *testing.T) {
 	} {
 		assertion, state := signed("orders:eu/1:write", "3")
 		got := b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"scope": {to[0]}, "minutes": {to[1]}, "assertion": {assertion}, "state": {state}})
-		got.is(t, http.StatusForbidden, "The passkey did not prove this answer")
+		got.is(t, http.StatusForbidden, "not valid for this answer")
 		if now := h.again(r.ID); now.State != broker.RequestPending || len(now.Votes) != 0 {
 			t.Fatalf("%s: %s", name, now.State)
 		}
@@ -241,7 +244,7 @@ func TestPasskeySignsWhatIsGranted(t *testing.T) {
 		q.Set("digest", r.Digest)
 		b.get("/requests/"+r.ID+"/challenge?"+q.Encode()).is(t, http.StatusBadRequest)
 	}
-	// What is typed another way is the same.
+	// The same scope typed differently is equivalent.
 	assertion, state := signed(" orders:eu/1:write ", "3")
 	b.choose(b.get("/requests/"+r.ID), r.ID, "narrow", url.Values{"part": {"orders:eu/1:write"}, "minutes": {"3"}, "assertion": {assertion}, "state": {state}}).is(t, http.StatusSeeOther)
 	if got := h.again(r.ID); got.Granted.String() != "orders:eu/1:write" || got.GrantedTTL != 180 {

@@ -8,25 +8,37 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/policyset"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// policyReaders see what is in force; of these, those who propose and audit see what is proposed.
+// policyPages serves the policies in force, releases and drafts.
+type policyPages struct {
+	b *core.Broker
+
+	pages    *pages
+	requests *requestPages
+	visits   *visits
+}
+
+// policyReaders may see the policies in force. Auditors and operators among
+// them also see drafts and releases.
 var policyReaders = []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator}
 
-// policyPage is the set in force, what is proposed, and what would happen.
+// policyPage shows the policies in force, drafts, releases, and the form to
+// test a request.
 type policyPage struct {
 	Live     policyset.InForce
 	Rules    []ruleRow
 	Files    []fileText
-	All      bool // drafts and releases, too
+	All      bool // the visitor may see drafts and releases
 	Drafts   []policyset.Draft
 	Releases []policyset.Release
 	Older    int64 // releases before this one; 0 = none
-	Writes   bool  // may begin a draft
+	Writes   bool  // the visitor may create a draft
 	Ask      policyAsk
 }
 
@@ -36,28 +48,29 @@ type ruleRow struct {
 	Tone                           string
 }
 
-func (s *Console) policy(c echo.Context, v *visit) error {
-	in, err := s.b.PolicyInForce(v.Principal)
+func (pp *policyPages) policy(c echo.Context, v *visit) error {
+	in, err := pp.b.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
 	a := readAsked(c)
 	before, _ := strconv.ParseInt(a.cursor("before"), 10, 64)
-	ask := s.policyAsk(a)
+	ask := pp.policyAsk(a)
 	if err := a.done(); err != nil {
 		return err
 	}
 	page := policyPage{Live: in, Files: textsOf(in.Files), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Writes: v.Has(broker.RoleOperator)}
-	// What is in force loaded; drawn without its table it is still whole.
+	// The policies in force have loaded before. If they do not load here, the
+	// page shows their text without the table.
 	if set, err := policyset.Load(in.Files); err == nil {
 		page.Rules = ruleRows(set.Outline())
 	}
 	ctx := c.Request().Context()
 	if page.All {
-		if page.Drafts, err = s.b.PolicyDrafts(ctx, v.Principal); err != nil {
+		if page.Drafts, err = pp.b.PolicyDrafts(ctx, v.Principal); err != nil {
 			return err
 		}
-		if page.Releases, err = s.b.PolicyReleases(ctx, v.Principal, before); err != nil {
+		if page.Releases, err = pp.b.PolicyReleases(ctx, v.Principal, before); err != nil {
 			return err
 		}
 		if n := len(page.Releases); n > 0 && page.Releases[n-1].Number > 1 {
@@ -66,26 +79,26 @@ func (s *Console) policy(c echo.Context, v *visit) error {
 	}
 	status := http.StatusOK
 	if ask.asked() {
-		if status, err = s.answerAsk(ctx, v, &ask); err != nil {
+		if status, err = pp.answerAsk(ctx, v, &ask); err != nil {
 			return err
 		}
 	}
 	ask.Drafts = page.Drafts
 	page.Ask = ask
-	return s.draw(c, status, v, "policy", frame{Title: "Policy", Nav: "/policy"}, page)
+	return pp.pages.draw(c, status, v, "policy", frame{Title: "Policy", Nav: "/policy"}, page)
 }
 
-// release is the page of a set that was published.
-func (s *Console) release(c echo.Context, v *visit) error {
+// release shows a published policy set.
+func (pp *policyPages) release(c echo.Context, v *visit) error {
 	n, err := strconv.ParseInt(c.Param("number"), 10, 64)
 	if err != nil || n < 1 {
 		return broker.E(broker.NotFound, "No policies were published under this number.", err)
 	}
-	r, err := s.b.PolicyRelease(c.Request().Context(), v.Principal, n)
+	r, err := pp.b.PolicyRelease(c.Request().Context(), v.Principal, n)
 	if err != nil {
 		return err
 	}
-	return s.draw(c, http.StatusOK, v, "release", frame{Title: "Release " + strconv.FormatInt(n, 10), Nav: "/policy"},
+	return pp.pages.draw(c, http.StatusOK, v, "release", frame{Title: "Release " + strconv.FormatInt(n, 10), Nav: "/policy"},
 		releasePage{r, textsOf(r.Files), v.Has(broker.RoleOperator), broker.SeenHash(r.Proof)})
 }
 
@@ -93,17 +106,17 @@ type releasePage struct {
 	policyset.Release
 	Texts     []fileText
 	Writes    bool
-	ProofHash string // of Proof
+	ProofHash string // SHA-256 of Proof
 }
 
 func ruleRows(outline []policy.Outline) (rows []ruleRow) {
 	for _, o := range outline {
-		r := ruleRow{ID: agenttext.Name(o.ID), Effect: o.Effect, Who: "nobody", Why: agenttext.Name(o.Why), At: agenttext.Name(o.File) + ":" + strconv.Itoa(o.Line), Tone: "good", Time: "as asked"}
+		r := ruleRow{ID: agenttext.Name(o.ID), Effect: o.Effect, Who: "no approval", Why: agenttext.Name(o.Why), At: agenttext.Name(o.File) + ":" + strconv.Itoa(o.Line), Tone: "good", Time: "as requested"}
 		if o.MaxTTL > 0 {
 			r.Time = "at most " + span(o.MaxTTL)
 		}
 		if o.Egress {
-			r.Time += ", through egress alone"
+			r.Time += ", through egress only"
 		}
 		switch o.Effect {
 		case policy.EffectAsk:
@@ -116,16 +129,16 @@ func ruleRows(outline []policy.Outline) (rows []ruleRow) {
 	return rows
 }
 
-// fileText is a policy file ready to be drawn: every line with its number, and nothing in
-// it hides.
+// fileText is a policy file for display: numbered lines with invisible
+// characters escaped.
 type fileText struct {
 	Name  string
 	Text  string
 	Lines int
-	Rest  int // lines that are not drawn
+	Rest  int // number of lines not shown
 }
 
-// maxLines is how many lines of a file a page draws.
+// maxLines limits the lines of a file on a page.
 const maxLines = 2000
 
 func textsOf(files []policyset.File) (out []fileText) {
@@ -143,7 +156,8 @@ func textsOf(files []policyset.File) (out []fileText) {
 	return out
 }
 
-// visible is one line of policy text, whatever hides in it as its code. Tabs become tab.
+// visible returns one line of policy text with invisible characters escaped.
+// Each tab is replaced by tab.
 func visible(line, tab string) string {
 	parts := strings.Split(line, "\t")
 	for i, p := range parts {
@@ -152,8 +166,8 @@ func visible(line, tab string) string {
 	return strings.Join(parts, tab)
 }
 
-// editable is policy text as a form holds it: what hides is written out, so that it is
-// seen and not kept.
+// editable returns policy text for a form. Invisible characters are escaped, so
+// that the author sees them and does not save them unnoticed.
 func editable(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i, l := range lines {
@@ -162,27 +176,47 @@ func editable(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shortVersion is enough of a version to tell it from another on a page that also has it whole.
+// shortVersion returns the first 12 characters of a version, for pages that
+// also show the whole version.
 func shortVersion(v string) string { return v[:min(len(v), 12)] }
 
-// sourceSays is where policies are from, in words.
+// sourceSays describes where the policies in force come from.
 func sourceSays(in policyset.InForce) string {
 	switch {
 	case in.Source == policyset.Files:
-		return "files that this ebb watches: what is reviewed there is in force here"
+		return "policy files that this ebb watches"
 	case in.Number > 0:
 		return "release " + strconv.FormatInt(in.Number, 10) + ", published here"
 	case in.Source == policyset.Database:
-		return "what this ebb began with; nothing is published yet"
+		return "the policies at the first start; none has been published yet"
 	}
-	return "the starter policy, built in"
+	return "the built-in starter policy"
 }
 
-// minutesOf reads a whole number of minutes.
+// minutesOf parses a whole number of minutes from 1 to 1440.
 func minutesOf(text string, otherwise time.Duration) (time.Duration, bool) {
 	if text == "" {
 		return otherwise, true
 	}
 	n, err := strconv.Atoi(text)
 	return time.Duration(n) * time.Minute, err == nil && n >= 1 && n <= 24*60
+}
+
+// policyRoutes are the routes of policies and drafts.
+func (pp *policyPages) policyRoutes() []route {
+	return []route{
+		pp.visits.page("/policy", pp.policy),
+		pp.visits.page("/policy/releases/:number", pp.release),
+		pp.visits.form("/policy/drafts", false, pp.beginDraft),
+		pp.visits.page("/policy/drafts/:id", pp.draft),
+		pp.visits.page("/policy/drafts/:id/patch", pp.patchDraft),
+		pp.visits.page("/policy/drafts/:id/replay", pp.replay),
+		pp.visits.page("/policy/drafts/:id/file", pp.draftFile),
+		pp.visits.form("/policy/drafts/:id/file", false, pp.saveFile),
+		pp.visits.form("/policy/drafts/:id/rebase", false, pp.rebaseDraft),
+		pp.visits.form("/policy/drafts/:id/drop", false, pp.dropDraft),
+		pp.visits.form("/policy/drafts/:id/publish", false, pp.publishDraft),
+		pp.visits.page("/policy/drafts/:id/challenge", pp.visits.challengeForDraft),
+		pp.visits.page("/policy/drafts/:id/again", pp.againForDraft),
+	}
 }

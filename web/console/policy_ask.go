@@ -2,22 +2,22 @@ package console
 
 import (
 	"context"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/policyadmin"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"ebb/attest"
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/policyset"
-	"ebb/scopes"
-	"ebb/scopes/policy"
 )
 
-// policyAsk is the form "what would happen", and its answer. It is a GET: the question is
-// in the address, so that it can be sent to somebody else.
+// policyAsk is the form that tests a request against the policies, and its
+// result. It is a GET form, so that people can share the address of a result.
 type policyAsk struct {
 	Kind, Owner, Provider, Resource, Action, Minutes string
 	Taint, Attestor, Class, Selectors, Labels        string
@@ -32,19 +32,19 @@ type policyAsk struct {
 	Diff                 []string
 }
 
-// policyAnswer is what one set says.
+// policyAnswer is the result for one policy set.
 type policyAnswer struct {
 	Set, Effect, Tone string
 	Rows              []line
 	Rules             []policy.Verdict
 }
 
-func (s *Console) policyAsk(a *asked) policyAsk {
+func (pp *policyPages) policyAsk(a *asked) policyAsk {
 	in := policyAsk{
 		Kind: a.text("kind"), Owner: a.text("owner"), Provider: a.text("provider"), Resource: a.text("resource"), Action: a.text("action"), Minutes: a.text("minutes"),
 		Taint: a.text("taint"), Attestor: a.text("attestor"), Class: a.text("class"), Selectors: a.text("selectors"), Labels: a.text("labels"),
 		Violations: a.text("violations"), Delivery: a.text("delivery"), Draft: a.text("draft"),
-		Providers: s.b.ProviderNames(), Attestors: s.b.AttestorNames(),
+		Providers: pp.b.ProviderNames(), Attestors: pp.b.AttestorNames(),
 	}
 	for _, c := range []attest.Class{attest.ClassHardware, attest.ClassKernel, attest.ClassSigned, attest.ClassTicket, attest.ClassBearer} {
 		in.Classes = append(in.Classes, string(c))
@@ -54,37 +54,38 @@ func (s *Console) policyAsk(a *asked) policyAsk {
 
 func (in policyAsk) asked() bool { return in.Resource != "" || in.Action != "" }
 
-// query is the question as policy is asked, or what is wrong with it: a sentence for the page.
+// query returns the form as a policy query, or the problem as a sentence for
+// the page.
 func (in policyAsk) query() (q policy.Query, problem string) {
 	s, err := scopes.ParseSet(in.Provider + ":" + in.Resource + ":" + in.Action)
 	if err != nil {
-		return policy.Query{}, "This is no scope: " + oneLine(err.Error()) + "."
+		return policy.Query{}, "The scope is invalid: " + oneLine(err.Error()) + "."
 	}
 	ttl, ok := minutesOf(in.Minutes, 15*time.Minute)
 	if !ok {
-		return policy.Query{}, "Minutes are a whole number from 1 to 1440."
+		return policy.Query{}, "Minutes must be a whole number from 1 to 1440."
 	}
 	violations := 0
 	if in.Violations != "" {
 		if violations, err = strconv.Atoi(in.Violations); err != nil || violations < 0 {
-			return policy.Query{}, "Violations are a whole number."
+			return policy.Query{}, "Violations must be a whole number, 0 or more."
 		}
 	}
 	selectors, ok := pairsOf(in.Selectors)
 	labels, ok2 := pairsOf(in.Labels)
 	if !ok || !ok2 {
-		return policy.Query{}, "Selectors and labels are written name=value, with commas between."
+		return policy.Query{}, "Write selectors and labels as name=value, separated by commas."
 	}
 	q = policy.Query{
 		Sandbox: policy.Sandbox{ID: "sbx_explain", Attestor: in.Attestor, Evidence: in.Class, Subject: "somebody", Selectors: selectors},
 		Task:    policy.Task{ID: "tsk_explain", Kind: in.Kind, Owner: in.Owner, Labels: labels}, Scopes: s, TTL: ttl,
 		Binding: policy.BindingDPoP, Delivery: in.Delivery, Record: policy.Record{Violations: violations},
 	}
-	if q.Sandbox.Attestor == "" && len(in.Attestors) > 0 { // the form names the first
+	if q.Sandbox.Attestor == "" && len(in.Attestors) > 0 { // the form preselects the first
 		q.Sandbox.Attestor = in.Attestors[0]
 	}
 	if !slices.Contains([]string{"", policy.DeliveryToken, policy.DeliveryEgress}, in.Delivery) {
-		return policy.Query{}, "It is handed out, stays in ebb, or goes as ebb would deliver it."
+		return policy.Query{}, "delivery must be token, egress or empty."
 	}
 	if !slices.Contains(in.Providers, in.Provider) {
 		return policy.Query{}, "Choose a provider."
@@ -112,14 +113,14 @@ func pairsOf(text string) (map[string]string, bool) {
 	return out, true
 }
 
-// answerAsk answers the form, or says what is wrong with it.
-func (s *Console) answerAsk(ctx context.Context, v *visit, in *policyAsk) (status int, err error) {
+// answerAsk computes the result of the form, or the problem with it.
+func (pp *policyPages) answerAsk(ctx context.Context, v *visit, in *policyAsk) (status int, err error) {
 	q, problem := in.query()
 	if problem != "" {
 		in.Problem = problem
 		return http.StatusUnprocessableEntity, nil
 	}
-	out, err := s.b.TryPolicies(ctx, v.Principal, q, in.Draft)
+	out, err := pp.b.TryPolicies(ctx, v.Principal, q, in.Draft)
 	if e := broker.AsError(err); e != nil {
 		if e.Kind != broker.Invalid {
 			return 0, err
@@ -140,10 +141,10 @@ func (s *Console) answerAsk(ctx context.Context, v *visit, in *policyAsk) (statu
 	return http.StatusOK, nil
 }
 
-// effects are the answers of a set, in words, and how loud they are drawn.
-var effects = map[policy.Effect][2]string{policy.Allow: {"GRANTED", "good"}, policy.Ask: {"ASK", "warn"}, policy.Deny: {"DENIED", "bad"}}
+// effects are the visible names and CSS classes of decisions.
+var effects = map[policy.Effect][2]string{policy.Allow: {"GRANTED", "good"}, policy.Ask: {"NEEDS APPROVAL", "warn"}, policy.Deny: {"DENIED", "bad"}}
 
-func answerOf(set string, a broker.PolicyAnswer) policyAnswer {
+func answerOf(set string, a policyadmin.PolicyAnswer) policyAnswer {
 	d := a.Decision
 	out := policyAnswer{Set: set, Effect: effects[d.Effect][0], Tone: effects[d.Effect][1]}
 	add := func(label, text string) {
@@ -153,18 +154,18 @@ func answerOf(set string, a broker.PolicyAnswer) policyAnswer {
 	}
 	if d.Ask != nil {
 		for _, r := range d.Ask.Rules {
-			add("Asks", strconv.Itoa(max(r.Quorum, 1))+" of "+strings.Join(r.Groups, ", ")+" ("+r.ID+")")
+			add("Approval", strconv.Itoa(max(r.Quorum, 1))+" of "+strings.Join(r.Groups, ", ")+" ("+r.ID+")")
 		}
 	}
-	add("Rule", strings.Join(d.Rules, ", "))
+	add("Rules", strings.Join(d.Rules, ", "))
 	add("Why", strings.Join(d.Why, " "))
 	if d.Effect != policy.Deny {
 		add("For", span(d.TTL))
 	}
 	if d.Deliver == policy.DeliveryEgress {
-		add("Delivered", "through egress alone")
+		add("Delivered", "through egress only")
 	}
-	add("No question", noQuestion(a))
+	add("Without approval", noQuestion(a))
 	for _, part := range a.Scopes {
 		for _, p := range part.Policies {
 			if p.Matches != "no" {
@@ -176,10 +177,11 @@ func answerOf(set string, a broker.PolicyAnswer) policyAnswer {
 	return out
 }
 
-// noQuestion is the largest scope at the provider that is granted with no question.
-func noQuestion(a broker.PolicyAnswer) string {
+// noQuestion returns the largest scope at the provider that is granted without
+// approval.
+func noQuestion(a policyadmin.PolicyAnswer) string {
 	if a.Granted.Empty() {
-		return "nothing is granted without one"
+		return "nothing is granted without approval"
 	}
 	return a.Granted.String() + ", " + span(a.GrantedTTL)
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 	"unicode"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/policyset"
-	"ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 	allOfIt   = `@id("all") permit (principal, action, resource);`
 )
 
-// drafted is a draft that somebody has begun.
+// drafted creates a draft.
 func (h *house) drafted(author string, text string) policyset.Draft {
 	h.t.Helper()
 	d, err := h.Broker.DraftPolicies(h.t.Context(), h.Principals[author], "for \u00dcbung", []policyset.File{{Name: "a.cedar", Text: text}})
@@ -32,7 +32,8 @@ func (h *house) drafted(author string, text string) policyset.Draft {
 	return d
 }
 
-// plainPage fails when anything of a page is markup that a text made, or cannot be seen.
+// plainPage fails if a page contains markup from a text, or invisible
+// characters.
 func plainPage(t *testing.T, path string, a answer) {
 	t.Helper()
 	for _, bad := range []string{"<script>alert", "<img src=x", "onerror=alert(1)>"} {
@@ -48,8 +49,8 @@ func plainPage(t *testing.T, path string, a answer) {
 	}
 }
 
-// What files say is drawn so that nothing in it hides or becomes part of the page, for
-// those who may see it.
+// Policy files are shown escaped, so that they can neither hide text nor inject
+// markup, to people who may see them.
 func TestPolicyPagesHideNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Policies: map[string][]byte{
@@ -65,24 +66,24 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 		plainPage(t, path, a)
 	}
 	ops.get("/policy").is(t, http.StatusOK, "[U&#43;202E]", "&lt;script&gt;", "files that this ebb watches", "1 of approvers")
-	ops.get(ask+"&draft="+d.ID).is(t, http.StatusOK, "WIDER", "ASK", "GRANTED", "orders:**:*", "effect: ask -&gt; allow")
-	for delivery, word := range map[string]string{"egress": "stays in ebb", "token": "handed out"} {
-		ops.get(ask+"&delivery="+delivery).is(t, http.StatusOK, "ASK", `<option value="`+delivery+`" selected>`+word)
+	ops.get(ask+"&draft="+d.ID).is(t, http.StatusOK, "WIDER", "NEEDS APPROVAL", "GRANTED", "orders:**:*", "effect: ask -&gt; allow")
+	for delivery, word := range map[string]string{"egress": "stays in ebb", "token": "returned to the sandbox"} {
+		ops.get(ask+"&delivery="+delivery).is(t, http.StatusOK, "NEEDS APPROVAL", `<option value="`+delivery+`" selected>`+word)
 	}
-	ops.get(at).is(t, http.StatusOK, "WIDER: it grants EVERYTHING", "mail", "orders", "Policies come from files here")
+	ops.get(at).is(t, http.StatusOK, "WIDER: it grants EVERYTHING", "mail", "orders", "This ebb reads its policies from files")
 	patch := ops.get(at + "/patch")
 	patch.is(t, http.StatusOK, "--- a/a.cedar", "@@ -1,3 +1,2 @@")
 	if kind := patch.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/x-diff") || patch.Header.Get("Content-Disposition") == "" {
 		t.Errorf("a patch is %s", kind)
 	}
-	// What hides is refused with its line, and shown.
+	// Invisible characters are refused with their line, and shown.
 	wrong := ops.send(ops.get(at+"/file?name=a.cedar"), at+"/file", url.Values{"text": {"\r\n@id(\"x\") // \u202e" + evilName + "\r\npermit (principal, action, resource);"}, "note": {""}})
-	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:2: the character U&#43;202E cannot be seen", "[U&#43;202E]", "Nothing was kept")
+	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:2: the character U&#43;202E cannot be seen", "[U&#43;202E]", "Nothing was saved")
 	plainPage(t, "the form again", wrong)
 	wrong = ops.send(ops.get(at+"/file?name=a.cedar"), at+"/file", url.Values{"text": {"@id(\"x\") permit (principal, action, resource)\nwhen { context.nope };"}, "note": {""}})
 	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:1:", "context.nope")
 	ops.do(http.MethodPost, at+"/file", url.Values{"text": {strings.Repeat("x", 1<<20)}}, nil).is(t, http.StatusBadRequest)
-	// Who may see what.
+	// Read rights.
 	ann, ci, aud := h.as(brokertest.Approver), h.as(brokertest.Runner), h.as(brokertest.Auditor)
 	if a := ann.get(ask); a.StatusCode != http.StatusOK || strings.Contains(a.body, d.ID) || strings.Contains(a.body, "Drafts") {
 		t.Errorf("an approver: %d, %s", a.StatusCode, a.body)
@@ -92,7 +93,7 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 	for _, path := range []string{at, at + "/replay", at + "/patch", at + "/file", ask + "&draft=" + d.ID, "/policy/releases/1"} {
 		ann.get(path).is(t, http.StatusForbidden)
 	}
-	if strings.Contains(aud.get("/policy").body, "Begin a draft") || strings.Contains(aud.get(at).body, "Give the draft up") {
+	if strings.Contains(aud.get("/policy").body, "Create a draft") || strings.Contains(aud.get(at).body, "Discard the draft") {
 		t.Error("an auditor is offered to write")
 	}
 	for _, path := range []string{"/policy?resource=x&action=y", "/policy?provider=orders&resource=eu/1&action=a+b", "/policy?provider=orders&resource=eu&action=read&minutes=x", "/policy?provider=orders&resource=eu&action=read&selectors=x", "/policy?provider=orders&resource=eu&action=read&delivery=carrier"} {
@@ -105,8 +106,8 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 	ops.get(at+"/replay?days=365").is(t, http.StatusBadRequest)
 }
 
-// A draft is begun, edited, published by a second person, taken back in the same way; no step without
-// what it needs.
+// A draft is created, edited, published by a second person, and reverted in the
+// same way; each step requires its rights.
 func TestPolicyIsPublished(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -115,10 +116,11 @@ func TestPolicyIsPublished(t *testing.T) {
 	begun.is(t, http.StatusSeeOther)
 	at := begun.Header.Get("Location")
 	page := ops.get(at)
-	page.is(t, http.StatusOK, "only reading", "No policy is different", "Nobody publishes their own draft")
+	page.is(t, http.StatusOK, "only reading", "No policy differs", "You cannot publish your own draft")
 	ops.send(ops.get(at+"/file?name=starter.cedar"), at+"/file", url.Values{"text": {onlyReads}, "note": {"only reading"}}).is(t, http.StatusSeeOther)
 	ops.get(at).is(t, http.StatusOK, "This forbid vanishes", "WIDER", "NARROWER", "starter-no-violators")
-	// The author has no form; one made by hand is refused, as is that of others who may not.
+	// The author gets no form. A forged form is refused, as are forms of other
+	// people without the right.
 	form := url.Values{"digest": {h.proposed(at).Digest()}, "assertion": {""}, "state": {""}}
 	if strings.Contains(ops.get(at).body, at+"/publish") {
 		t.Error("the author is offered to publish")
@@ -132,7 +134,7 @@ func TestPolicyIsPublished(t *testing.T) {
 			t.Errorf("the %s: %d", who, a.StatusCode)
 		}
 	}
-	// A look of long ago does not publish.
+	// An old page cannot publish.
 	looked := ols.get(at)
 	h.Clock.Add(11 * time.Minute)
 	ols.send(looked, at+"/publish", nil).is(t, http.StatusForbidden, "within the last 10 minutes")
@@ -146,16 +148,16 @@ func TestPolicyIsPublished(t *testing.T) {
 	ols.send(looked, at+"/publish", nil).is(t, http.StatusConflict)
 	ops = h.as(brokertest.Operator)
 	release := ops.get("/policy/releases/1")
-	release.is(t, http.StatusOK, "ops", "ols", "only reading", "a sign-in of a short time before")
+	release.is(t, http.StatusOK, "ops", "ols", "only reading", "a sign-in within the 10 minutes before")
 	ops.get("/policy").is(t, http.StatusOK, "release 1, published here", "ols")
 	e := h.lastEntry(t, audit.PolicyPublished)
-	if e.Actor != brokertest.Operator2 || !strings.Contains(string(e.Data), `"author":"ops"`) {
+	if e.Actor != brokertest.Operator2 || !strings.Contains(string(e.Data), `"author":"ops"`) || !strings.Contains(string(e.Data), `"proofs":{"presence":{"by":"link","proved_at":`) {
 		t.Errorf("the record says %s %s", e.Actor, e.Data)
 	}
-	// Back again: a draft of an older set is a draft like another.
+	// Reverting: a draft of an older set is an ordinary draft.
 	again := ops.send(release, "/policy/drafts", nil)
 	again.is(t, http.StatusSeeOther)
-	ops.get(again.Header.Get("Location")).is(t, http.StatusOK, "As in release 1", "Nobody publishes their own draft")
+	ops.get(again.Header.Get("Location")).is(t, http.StatusOK, "As in release 1", "You cannot publish your own draft")
 }
 
 func (h *house) proposed(at string) policyset.Draft {
@@ -167,8 +169,8 @@ func (h *house) proposed(at string) policyset.Draft {
 	return d
 }
 
-// The text that was seen is published, or none: another text, another set in force and another
-// publisher in between are 409.
+// Only the text that was seen can be published. Another text, another set in
+// force and another publisher in between are 409.
 func TestPublishIsBound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -177,17 +179,17 @@ func TestPublishIsBound(t *testing.T) {
 	at := "/policy/drafts/" + d.ID
 	looked := ols.get(at)
 	ops.send(ops.get(at+"/file?name=a.cedar"), at+"/file", url.Values{"text": {allOfIt}, "note": {""}}).is(t, http.StatusSeeOther)
-	ols.send(looked, at+"/publish", nil).is(t, http.StatusConflict, "have changed since you looked", "WIDER: it grants EVERYTHING")
-	// The same form for another digest needs another step-up, and a look at what it is.
+	ols.send(looked, at+"/publish", nil).is(t, http.StatusConflict, "have changed since they were shown to you", "WIDER: it grants EVERYTHING")
+	// The same form for another digest needs another step-up and another page.
 	other := h.drafted(brokertest.Operator, `@id("none") forbid (principal, action, resource);`)
 	looked = ols.get(at)
 	mine, theirs := ols.get("/policy/drafts/"+other.ID), looked
 	ols.send(mine, "/policy/drafts/"+other.ID+"/publish", nil).is(t, http.StatusSeeOther)
-	ols.send(theirs, at+"/publish", nil).is(t, http.StatusConflict, "Other policies are in force")
+	ols.send(theirs, at+"/publish", nil).is(t, http.StatusConflict, "The policies in force are not those")
 	stale := ops.get(at)
-	stale.is(t, http.StatusOK, "it still holds", "is in force")
+	stale.is(t, http.StatusOK, "the draft is still valid", "is in force")
 	ops.send(stale, at+"/rebase", nil).is(t, http.StatusSeeOther)
-	// Two at once: one wins.
+	// Of two simultaneous forms one wins.
 	looked = ols.get(at)
 	second := ols.get(at)
 	var wg sync.WaitGroup
@@ -211,7 +213,7 @@ func TestPublishIsBound(t *testing.T) {
 	}
 }
 
-// Acceptance check 17, by a publish between looking and approving.
+// Acceptance check 17, by a publication between reading and approving.
 func TestPublishBetweenLookAndApprove(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -228,8 +230,8 @@ func TestPublishBetweenLookAndApprove(t *testing.T) {
 	}
 }
 
-// Acceptance check 28, of the policies: with none in force nothing can be approved, the
-// page says why, and a no works.
+// Acceptance check 28, of the policies: with none in force nothing can be
+// approved, the page says why, and denying works.
 func TestNoPolicies(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -242,7 +244,7 @@ func TestNoPolicies(t *testing.T) {
 		t.Error("it can be approved")
 	}
 	b.get("/queue").is(t, http.StatusOK, r.Match)
-	b.get("/policy").is(t, http.StatusOK, "everything is denied")
+	b.get("/policy").is(t, http.StatusOK, "all requests are denied")
 	b.choose(page, r.ID, "deny", no).is(t, http.StatusSeeOther)
 	if got := h.again(r.ID); got.State != broker.RequestDenied {
 		t.Error(got.State)
@@ -258,7 +260,7 @@ func TestNoPolicies(t *testing.T) {
 	}
 }
 
-// A replay names what people refused and the draft would grant.
+// A replay lists requests that people denied and the draft would grant.
 func TestReplayPage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -268,17 +270,17 @@ func TestReplayPage(t *testing.T) {
 	h.Clock.Add(time.Minute)
 	d := h.drafted(brokertest.Operator, allOfIt)
 	page := h.as(brokertest.Auditor).get("/policy/drafts/" + d.ID + "/replay?days=1")
-	page.is(t, http.StatusOK, "1 requests until", "Now granted, asked before: 1", "(!) 1 of these was DENIED by a person", "/requests/"+r.ID, "WIDER")
+	page.is(t, http.StatusOK, "1 requests until", "Now granted, sent for approval before: 1", "(!) 1 of these was DENIED by a person", "/requests/"+r.ID, "WIDER")
 }
 
-// A form does what it does once, whatever it does: sent again, it is told so.
+// Every form works once; sent again, it is refused with the reason.
 func TestFormServesOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
 	ops := h.as(brokertest.Operator)
 	form := ops.fill(ops.get("/policy"), "/policy/drafts", url.Values{"note": {"once"}})
 	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusSeeOther)
-	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusConflict, "sent already")
+	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusConflict, "already sent")
 	if ds, err := h.Broker.PolicyDrafts(t.Context(), h.Principals[brokertest.Operator]); err != nil || len(ds) != 1 {
 		t.Errorf("%d drafts, %v", len(ds), err)
 	}

@@ -3,31 +3,53 @@ package console
 import (
 	"encoding/base64"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/risk"
 )
 
-// queueRows is how many requests one page lists.
+// requestPages serves the queue, requests, and the decisions on them.
+type requestPages struct {
+	friction    Friction
+	key         []byte
+	reach       people.ReachStore
+	tellsPeople bool
+	b           *core.Broker
+	keys        *passkey.Keys
+	mux         *web.Mux
+	version     string
+
+	pages    *pages
+	settings *settingPages
+	visits   *visits
+
+	gists gists
+}
+
+// queueRows is the number of requests on one page of the queue.
 const queueRows = 50
 
 type queuePage struct {
-	Mine   bool // what this person has a say in; otherwise all that they may see
-	Tabs   bool // there are both
+	Mine   bool // requests that this person may decide; otherwise all that they may see
+	Tabs   bool // the visitor can choose between the two views
 	Rows   []queueRow
 	Total  string
 	Counts []count
 	Filter queueFilter
-	First  string // query of the first page, when this is another
-	Next   string // query of the next page; "" = there is none
-	Looked string // at how many that wait, when something was looked for in them; "" = there was no need
-	Short  bool   // and others wait after them
+	First  string // query of the first page; "" = this is the first page
+	Next   string // query of the next page; "" = last page
+	Looked string // number of waiting requests that the search read; "" = no search
+	Short  bool   // the search stopped before the end of the queue
 	Held   []heldCard
 	Codes  []code
 }
@@ -60,7 +82,8 @@ func (f queueFilter) query() url.Values {
 	return q
 }
 
-// queueRow is one request: facts and names of the broker's, nothing that an agent wrote.
+// queueRow is one request. It contains facts and names from the broker, and no
+// agent text.
 type queueRow struct {
 	ID, Match  string
 	Level      risk.Level
@@ -71,19 +94,20 @@ type queueRow struct {
 	Ends       time.Time
 	Notes      []string
 	gist       gist
-	Together   int    // how many of its task can be approved in one answer, this the first of them
-	Path       string // the page for that
+	Together   int    // number of requests of the task that one answer can approve; set on the first of them
+	Path       string // path of the batch page
 }
 
-// queue is every request that waits for a person and that this one may see: the worst
-// first, of these what ends first. It is a picture of one moment: rows move when the
-// person asks for the page again.
-func (s *Console) queue(c echo.Context, v *visit) error {
-	return s.drawQueue(c, v, http.StatusOK, heldTyped{})
+// queue shows the waiting requests that the visitor may see, highest risk
+// first, then earliest deadline. Rows do not move until the person reloads the
+// page.
+func (rp *requestPages) queue(c echo.Context, v *visit) error {
+	return rp.drawQueue(c, v, http.StatusOK, heldTyped{})
 }
 
-// drawQueue draws the queue with what was typed into one of its cards, if anything was.
-func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) error {
+// drawQueue shows the queue, with the typed input of one card after a rejected
+// form.
+func (rp *requestPages) drawQueue(c echo.Context, v *visit, status int, in heldTyped) error {
 	q := c.QueryParams()
 	approver := v.Has(broker.RoleApprover)
 	f := queueFilter{Text: q.Get("q"), Provider: q.Get("provider"), Task: q.Get("task"), Risk: q.Get("risk"), All: q.Get("view") == "all" || !approver}
@@ -92,9 +116,9 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 		return err
 	}
 	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
-		return broker.E(broker.Invalid, "What you search for is too long.", nil)
+		return broker.E(broker.Invalid, "Each search field must have at most 200 bytes.", nil)
 	}
-	found, err := s.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
+	found, err := rp.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
 		Text: f.Text, Provider: f.Provider, TaskID: f.Task, Rank: risk.Level(f.Risk).Rank(), After: after, Limit: queueRows,
 	})
 	if err != nil {
@@ -106,7 +130,7 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 		page.Looked = strconv.Itoa(found.Looked)
 	}
 	for _, r := range found.Requests {
-		page.Rows = append(page.Rows, rowOf(v, r, s.gists.of(r)))
+		page.Rows = append(page.Rows, rowOf(v, r, rp.gists.of(r)))
 	}
 	if approver {
 		page.offerTogether(v, found.Requests)
@@ -121,15 +145,15 @@ func (s *Console) drawQueue(c echo.Context, v *visit, status int, in heldTyped) 
 	}
 	if after.ID == "" && f.unfiltered() {
 		page.Codes = codes
-		if page.Held, err = s.heldCards(c, v, !f.All, in); err != nil {
+		if page.Held, err = rp.heldCards(c, v, !f.All, in); err != nil {
 			return err
 		}
 	}
-	return s.draw(c, status, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
+	return rp.pages.draw(c, status, v, "queue", frame{Title: "Queue", Nav: "/queue"}, page)
 }
 
-// countsOf is how much waits, in all and by level. Of the last level that was counted there
-// may be more, and of those below it.
+// countsOf formats the number of waiting requests, in total and by level. A "+"
+// at the last counted level means that this level or lower ones may have more.
 func countsOf(counts map[int]int, short bool) (string, []count) {
 	total, more := 0, ""
 	for _, n := range counts {
@@ -150,15 +174,15 @@ func countsOf(counts map[int]int, short bool) (string, []count) {
 	return strconv.Itoa(total) + more, out
 }
 
-// offerTogether puts at the first of several that may be approved by one answer the way
-// to their page.
+// offerTogether adds a link to the batch page to the first of several requests
+// that one answer can approve.
 func (p *queuePage) offerTogether(v *visit, list []broker.Request) {
 	type of struct{ task, provider string }
 	groups, first := map[of][]string{}, map[of]int{}
 	for i, r := range list {
 		key := of{r.TaskID, r.Provider}
 		g := p.Rows[i].gist
-		if !g.understood || g.level == risk.High || len(groups[key]) == broker.MaxTogether || whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
+		if !g.understood || g.level == risk.High || len(groups[key]) == approval.MaxTogether || whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
 			continue
 		}
 		if len(groups[key]) == 0 {
@@ -176,7 +200,7 @@ func (p *queuePage) offerTogether(v *visit, list []broker.Request) {
 func rowOf(v *visit, r broker.Request, g gist) queueRow {
 	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt, Level: g.level, Name: g.name, gist: g}
 	if g.taint {
-		row.Notes = append(row.Notes, "has read what others write")
+		row.Notes = append(row.Notes, "has read untrusted content")
 	}
 	if !g.understood {
 		row.Notes = append(row.Notes, "not understood")
@@ -185,7 +209,7 @@ func rowOf(v *visit, r broker.Request, g gist) queueRow {
 		row.Notes = append(row.Notes, "asked more than once")
 	}
 	if whyNot(view{Who: v, Now: v.now, Zone: time.UTC}, r) != "" {
-		row.Notes = append(row.Notes, "not for you to decide")
+		row.Notes = append(row.Notes, "you cannot decide it")
 	}
 	return row
 }
@@ -197,12 +221,12 @@ type placeJSON struct {
 }
 
 func placeText(p broker.Place) string {
-	b, _ := json.Marshal(placeJSON{p.Rank, p.ExpiresAt.UnixMilli(), p.ID}) // plain members
+	b, _ := json.Marshal(placeJSON{p.Rank, p.ExpiresAt.UnixMilli(), p.ID}) // these members always marshal
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// readPlace reads a cursor. Anybody may write one: it chooses where a list begins, not
-// what is on it.
+// readPlace parses a cursor of the queue. It is not signed: it chooses where
+// the list begins, and not which requests the visitor may see.
 func readPlace(text string) (broker.Place, error) {
 	if text == "" {
 		return broker.Place{}, nil
@@ -213,7 +237,22 @@ func readPlace(text string) (broker.Place, error) {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil || p.ID == "" || len(text) > 200 {
-		return broker.Place{}, broker.E(broker.Invalid, "The address of this page of the queue is damaged. Go to the queue anew.", err)
+		return broker.Place{}, broker.E(broker.Invalid, "The cursor in this address is not valid. Open the queue again.", err)
 	}
 	return broker.Place{Rank: p.Rank, ExpiresAt: time.UnixMilli(p.At), ID: p.ID}, nil
+}
+
+// requestRoutes are the routes of waiting requests and decisions.
+func (rp *requestPages) requestRoutes() []route {
+	return []route{
+		rp.visits.page("/queue", rp.queue),
+		rp.visits.page("/requests/:id", rp.request),
+		rp.visits.page("/requests/:id/seen/:voter", rp.seen),
+		rp.decideRoute(),
+		rp.visits.page(togetherPath, rp.together),
+		rp.visits.page(togetherPath+"/challenge", rp.togetherChallenge),
+		rp.visits.form(togetherPath, false, rp.approveTogether),
+		rp.visits.form("/tasks/:id/deny", true, rp.denyAll),
+		rp.visits.page("/sandboxes/:id", rp.sandbox),
+	}
 }

@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// wait makes n requests wait, copies of one: of which rank and ending when is the
-// caller's to say.
+// wait adds n waiting requests, copies of one. change sets rank and expiry.
 func (h *house) wait(n int, change func(i int, r *broker.Request)) broker.Request {
 	h.t.Helper()
 	r := h.asked("orders:eu/1:write")
@@ -34,8 +33,8 @@ func (h *house) wait(n int, change func(i int, r *broker.Request)) broker.Reques
 
 var reviews = regexp.MustCompile(`href="/requests/(req_[0-9a-f]+)"`)
 
-// The queue of many: the worst first, then what ends first; each once, page by page, with
-// the whole count on each page.
+// A large queue: highest risk first, then earliest expiry; each request once,
+// page by page, with the total on each page.
 func TestQueueOfMany(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -72,15 +71,15 @@ func TestQueueOfMany(t *testing.T) {
 		t.Errorf("%d rows: %v", len(got), got)
 	}
 	b.get("/queue?risk=high").is(t, http.StatusOK, "Waiting for you (45)")
-	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "No requests are waiting for you")
 	b.get("/queue?after=%00").is(t, http.StatusBadRequest)
 	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusBadRequest)
 	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusBadRequest)
 	h.as(brokertest.Auditor).get("/queue").is(t, http.StatusOK, "Waiting (131)")
-	h.as(brokertest.Runner2).get("/queue").is(t, http.StatusOK, "Waiting (0)", "Nothing waits.")
+	h.as(brokertest.Runner2).get("/queue").is(t, http.StatusOK, "Waiting (0)", "No requests are waiting.")
 }
 
-// No row of the queue decides anything, and none holds an agent's word.
+// No row of the queue has a decide form or agent text.
 func TestQueueDecidesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -96,10 +95,10 @@ func TestQueueDecidesNothing(t *testing.T) {
 	if strings.Contains(a.body, canary) || strings.Contains(a.body, "/decide") {
 		t.Error("an agent's word, or a form that decides")
 	}
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "asked 3 times, one request")
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "asked 3 times, counted as one request")
 }
 
-// BenchmarkQueue draws the first page of ten thousand.
+// BenchmarkQueue draws the first page of 10,000 requests.
 func BenchmarkQueue(b *testing.B) {
 	h := newHouse(b, brokertest.Config{})
 	now := h.Clock.Now()
@@ -112,7 +111,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// F1: what a grant covers is asked of nobody, and the page of another request says so.
+// F1: a request covered by a grant needs no approval, and the page of another
+// request says so.
 func TestCoveredByGrant(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -122,7 +122,7 @@ func TestCoveredByGrant(t *testing.T) {
 	if _, err := s.Ask(t, "orders:eu/1:write"); err != nil {
 		t.Fatal(err)
 	}
-	b.get("/queue").is(t, http.StatusOK, "Nothing waits for you")
+	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 	if _, err := s.AskDeferred(t, "orders:eu/1:delete"); broker.AsError(err).Kind != broker.Pending {
 		t.Fatal(err)
 	}
@@ -130,5 +130,5 @@ func TestCoveredByGrant(t *testing.T) {
 	if err != nil || len(rs) != 1 {
 		t.Fatal(len(rs), err)
 	}
-	b.get("/requests/"+rs[0].ID).is(t, http.StatusOK, "covered by that grant, and nobody is asked")
+	b.get("/requests/"+rs[0].ID).is(t, http.StatusOK, "covered by that grant and need no new approval")
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// receipt is the signed receipt of a task that is over, as `ebb task receipt verify`
-// takes it.
-func (s *Console) receipt(c echo.Context, v *visit) error {
-	_, jws, err := s.b.Receipt(c.Request().Context(), v.Principal, c.Param("id"))
+// receipt sends the signed receipt of a closed task, as 'ebb task receipt
+// verify' reads it.
+func (tp *taskPages) receipt(c echo.Context, v *visit) error {
+	_, jws, err := tp.b.Receipt(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 
 func text(s string) string { return html.UnescapeString(anyTag.ReplaceAllString(s, " ")) }
 
-// Acceptance check 3: what decides is read in ten seconds.
+// Acceptance check 3: the decisive facts can be read in 10 seconds.
 func TestTenSeconds(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -64,10 +64,11 @@ func TestTenSeconds(t *testing.T) {
 	}
 }
 
-// mute is a driver that does not say what its scopes allow.
+// mute is a driver that does not describe its scopes.
 type mute struct{ provider.Driver }
 
-// Acceptance check 6: what ebb does not understand can be denied, and nothing else.
+// Acceptance check 6: a request that ebb does not understand can only be
+// denied.
 func TestNotUnderstood(t *testing.T) {
 	t.Parallel()
 	up := brokertest.NewUpstream(t, nil)
@@ -92,15 +93,15 @@ func TestNotUnderstood(t *testing.T) {
 	b.choose(page, r.ID, "deny", no).is(t, http.StatusSeeOther)
 }
 
-// Acceptance check 20, first half: high risk needs the exact name of the target, and two
-// people.
+// Acceptance check 20, first half: high risk needs the exact name of the
+// target, and two people.
 func TestHighRisk(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	r := h.asked("orders:eu/1:write")
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
 	page := ann.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "High risk", "type the name", "It needs 2 people")
+	page.is(t, http.StatusOK, "High risk", "type the name", "2 people must approve")
 	for _, wrong := range []string{"", "eu", "EU/1", " eu/1", "eu/1 ", "eu/1\n", "orders:eu/1:write", "\u0435u/1"} {
 		page = ann.choose(page, r.ID, "approve", url.Values{"target": {wrong}})
 		page.is(t, http.StatusUnprocessableEntity, `id="target-problem"`)
@@ -115,7 +116,7 @@ func TestHighRisk(t *testing.T) {
 	}
 }
 
-// Names of 300 characters are drawn whole.
+// Names of 300 characters are shown whole.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -128,9 +129,9 @@ func TestLongNames(t *testing.T) {
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, name+"1", spec.Owner)
 }
 
-// Acceptance check 3, at the worst: however much is asked, from wherever and whatever it is
-// called, what decides is at most forty words, three reasons and five rows; and what is odd
-// below is among the reasons, or there are three that are worse.
+// Acceptance check 3, in the worst case: whatever is requested, the decisive
+// facts have at most 40 words, three reasons and five rows. Unusual facts below
+// are among the reasons, unless there are three worse ones.
 func TestTenSecondsAtWorst(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

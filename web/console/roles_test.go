@@ -2,6 +2,11 @@ package console_test
 
 import (
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,28 +16,23 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
-	"ebb/web/signin/oidc"
 )
 
-// byRole are people of one role each; of a second one there is somebody who does not own
-// the runner's tasks, or is in no group that is asked.
+// byRole has two people of each role. The second one does not own the runner's
+// tasks, or is in no group that is asked.
 var byRole = map[string][2]string{
 	"viewer": {brokertest.Viewer}, "approver": {brokertest.Approver, "out"}, "auditor": {brokertest.Auditor}, "operator": {"op", "op2"}, "runner": {brokertest.Runner, brokertest.Runner2},
 }
 
-// rolesHouse has somebody of every single role.
+// rolesHouse has people of every role.
 func rolesHouse(t *testing.T) *house {
-	return newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts")), BreakGlass: broker.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
+	return newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts")), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
 		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "op2", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 	}})
 }
 
-// TestRoles walks every route of the console for every role, as the table in
-// docs/console.md says.
+// TestRoles calls every route of the console with every role and compares the
+// result with the table in docs/console.md.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := rolesHouse(t)
@@ -60,7 +60,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s: roles %v, want %v", name, roles, want)
 		}
 		if open := []string{"GET /", "GET /signin", "GET /events", "POST /signout"}; slices.Contains(open, name) || strings.HasPrefix(route.Path, "/signin/") || strings.HasPrefix(route.Path, "/assets/") {
-			for role, cell := range row { // who they are decides nothing here
+			for role, cell := range row { // the route does not depend on the role
 				if cell != "yes" {
 					t.Errorf("%s as %s: %s", name, role, cell)
 				}
@@ -72,7 +72,7 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%s: %q is no word of the table", name, cell)
 			}
 			who, other := byRole[role][0], byRole[role][1]
-			// Operators differ in whose draft it is alone.
+			// Operators differ only in the author of the draft.
 			author := "op2"
 			if cell == "own" {
 				author = "op"
@@ -99,8 +99,9 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// calls reports whether a person may call a route about new things of the runner's. lists:
-// it counts only when they are among what is answered. draft: which it is about, if any.
+// calls reports whether a person may call a route about new objects of the
+// runner. lists: it counts only if the response contains them. draft: the draft
+// of the route, if any.
 func (b *browser) calls(method, path, draft string, lists bool) bool {
 	h := b.h
 	h.t.Helper()
@@ -164,9 +165,9 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 	}
 	a := b.do(method, at, form, nil)
 	switch {
-	case strings.Contains(a.body, "There is no provider to prove it to"), strings.Contains(a.body, "You have no such passkey"), strings.Contains(a.body, "No policies were published under this number"), strings.Contains(a.body, "A session alone is not enough"): // whoever asks
+	case strings.Contains(a.body, "Your sign-in method cannot confirm a session"), strings.Contains(a.body, "You have no such passkey"), strings.Contains(a.body, "No policies were published under this number"), strings.Contains(a.body, "A session alone is not enough"): // for every caller
 		return true
-	case a.StatusCode == http.StatusForbidden, a.StatusCode == http.StatusNotFound, strings.HasSuffix(path, "/deny") && a.StatusCode != http.StatusSeeOther: // nothing of it waits for them
+	case a.StatusCode == http.StatusForbidden, a.StatusCode == http.StatusNotFound, strings.HasSuffix(path, "/deny") && a.StatusCode != http.StatusSeeOther: // nothing waits for them
 		return false
 	case a.StatusCode == http.StatusUnauthorized, a.StatusCode == http.StatusSeeOther && a.Header.Get("Location") == "/signin":
 		h.t.Errorf("%s %s: signed out", method, at)
@@ -177,7 +178,8 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 	return true
 }
 
-// glass is a period of the approver's, over where one is reviewed, and puts a plan of theirs into b.
+// glass creates a period of the approver, ended if one is reviewed, and adds a
+// plan of theirs to b.
 func (b *browser) glass(path string) string {
 	h, ann := b.h, b.h.Principals[brokertest.Approver]
 	h.t.Helper()
@@ -199,7 +201,7 @@ func (b *browser) glass(path string) string {
 	if err != nil || len(sessions) == 0 {
 		h.t.Fatal(len(sessions), err)
 	}
-	g, err := h.Broker.BeginBreakGlass(h.t.Context(), ann, token, broker.BreakGlassProof{AuthAt: now, For: plan.ID, Session: sessions[0].ID, SessionBegan: now, SessionEnds: now.Add(time.Hour)})
+	g, err := h.Broker.BeginBreakGlass(h.t.Context(), ann, token, approval.BreakGlassProof{AuthAt: now, For: plan.ID, Session: sessions[0].ID, SessionBegan: now, SessionEnds: now.Add(time.Hour)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -211,21 +213,21 @@ func (b *browser) glass(path string) string {
 	return g.ID
 }
 
-// TestViewerSees: what a viewer sees, and what is kept from them.
+// TestViewerSees: what a viewer may and may not see.
 func TestViewerSees(t *testing.T) {
 	t.Parallel()
 	h := rolesHouse(t)
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Viewer)
 	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "Write to", r.Match, "for those who decide", "you do not decide this")
+	page.is(t, http.StatusOK, "Write to", r.Match, "Only approvers of this request", "you cannot decide this")
 	for _, kept := range []string{"I need it", "<textarea", "/decide", "challenge"} {
 		if strings.Contains(page.body, kept) {
 			t.Errorf("the page of a viewer says %q", kept)
 		}
 	}
 	h.as(brokertest.Approver).get("/requests/"+r.ID).is(t, http.StatusOK, "I need it")
-	b.get("/queue").is(t, http.StatusOK, "Waiting (1)", "not for you to decide")
+	b.get("/queue").is(t, http.StatusOK, "Waiting (1)", "you cannot decide it")
 	for _, path := range []string{"/credentials", "/tasks", "/tasks/" + r.TaskID, "/sandboxes/sbx_" + r.TaskID[4:]} {
 		if page := b.get(path); page.StatusCode != http.StatusOK || strings.Contains(page.body, `href="/audit`) || strings.Contains(page.body, ">CSV<") {
 			t.Errorf("%s leads to the record, or out: %d", path, page.StatusCode)
@@ -233,7 +235,8 @@ func TestViewerSees(t *testing.T) {
 	}
 }
 
-// TestViewerTakesNothingOut: two roles give what either gives, and looking gives no file.
+// TestViewerTakesNothingOut: two roles give the rights of both, and the viewer
+// role gives no exports.
 func TestViewerTakesNothingOut(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{People: []broker.Principal{{ID: "both", Roles: []broker.Role{broker.RoleViewer, broker.RoleRunner}}}})
@@ -245,7 +248,8 @@ func TestViewerTakesNothingOut(t *testing.T) {
 	b.get("/audit.jsonl?task="+r.TaskID).is(t, http.StatusNotFound)
 }
 
-// TestViewerSeesNoOpenAnswers: who waits for a second person is not told by a viewer.
+// TestViewerSeesNoOpenAnswers: a viewer does not see answers of a request that
+// waits for a second person.
 func TestViewerSeesNoOpenAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
@@ -255,7 +259,7 @@ func TestViewerSeesNoOpenAnswers(t *testing.T) {
 		t.Fatal(out.State, err)
 	}
 	b := h.as(brokertest.Viewer)
-	if page := b.get("/requests/" + r.ID); strings.Contains(page.body, "said yes") || strings.Contains(page.body, brokertest.Approver+"<") {
+	if page := b.get("/requests/" + r.ID); strings.Contains(page.body, "</bdi> approved") || strings.Contains(page.body, brokertest.Approver+"<") {
 		t.Error("a viewer is told who has said yes")
 	}
 	seen, err := h.Broker.Request(t.Context(), h.Principals[brokertest.Viewer], r.ID)
@@ -265,15 +269,15 @@ func TestViewerSeesNoOpenAnswers(t *testing.T) {
 	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Second], r.ID, v); err != nil {
 		t.Fatal(err)
 	}
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "said yes")
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "</bdi> approved")
 	raw, err := json.Marshal(h.Principals[brokertest.Viewer])
 	if err != nil || strings.Contains(string(raw), "Bounds") {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
 
-// TestLimitedInConsole: an approver with a limit is told why they decide and why not, and
-// what is not theirs is not counted as theirs.
+// TestLimitedInConsole: an approver with a limit sees why they may or may not
+// decide. Requests beyond the limit are not counted as theirs.
 func TestLimitedInConsole(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -283,32 +287,33 @@ func TestLimitedInConsole(t *testing.T) {
 	part := h.asked("orders:eu/1:write orders:eu/2:write")
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
-	b.get("/settings").is(t, http.StatusOK, "operator", "Decides", "orders:eu/1:*")
+	b.get("/settings").is(t, http.StatusOK, "operator", "May decide", "orders:eu/1:*")
 	queue := b.get("/queue")
 	queue.is(t, http.StatusOK, "Waiting for you (1)", mine.ID)
 	if strings.Contains(queue.body, other.ID) || strings.Contains(queue.body, part.ID) {
 		t.Error("what is not theirs waits for them")
 	}
-	b.get("/queue?view=all").is(t, http.StatusOK, "Waiting (3)", other.ID, part.ID, "not for you to decide")
-	b.get("/requests/"+mine.ID).is(t, http.StatusOK, "you are in approvers, which decides orders:eu/1:*")
+	b.get("/queue?view=all").is(t, http.StatusOK, "Waiting (3)", other.ID, part.ID, "you cannot decide it")
+	b.get("/requests/"+mine.ID).is(t, http.StatusOK, "you are in approvers, which may decide orders:eu/1:*")
 	page := b.get("/requests/" + mine.ID)
 	for _, r := range []broker.Request{other, part} {
 		a := b.get("/requests/" + r.ID)
-		a.is(t, http.StatusOK, "you do not decide this: you are in approvers, which decides orders:eu/1:*, and it asks for more", "more than you may decide")
+		a.is(t, http.StatusOK, "you cannot decide this: you are in approvers, which may decide orders:eu/1:*, and the request exceeds that", "more than you may decide")
 		if strings.Contains(a.body, "/decide") {
 			t.Error("there is a form to decide it")
 		}
-		// The form of another request, sent here.
+		// The form of another request, sent to this one.
 		at := "/requests/" + r.ID + "/decide"
 		form := b.form(page, "narrow", url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "digest": {r.Digest}, "scope": {"orders:eu/1:write"}, "minutes": {"1"}})
 		b.do(http.MethodPost, at, form, nil).is(t, http.StatusForbidden)
 	}
-	// The configuration changes: at once there is no such role, whatever the session was.
+	// A role removed from the configuration is lost at once, whatever the
+	// session has.
 	delete(roles, broker.RoleApprover)
 	b.choose(page, mine.ID, "deny", no).is(t, http.StatusForbidden)
 	b.get("/settings").is(t, http.StatusOK, "operator")
 	delete(roles, broker.RoleOperator)
 	b.get("/tasks").is(t, http.StatusForbidden)
-	roles[broker.RoleAuditor] = []broker.RoleGroup{{Group: "web"}} // nobody gets more than they signed in with
+	roles[broker.RoleAuditor] = []broker.RoleGroup{{Group: "web"}} // a session never gains roles
 	b.get("/audit").is(t, http.StatusForbidden)
 }

@@ -8,39 +8,40 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 type sandboxPage struct {
 	Task      task
-	Sandbox   *broker.Sandbox // nil: none has proved itself yet
+	Sandbox   *broker.Sandbox // nil: no sandbox has enrolled yet
 	Class     string
 	Selectors []selector
-	Last      audit.Entry // the last evidence that was accepted
+	Last      audit.Entry // the last accepted evidence
 	Live      []credential
 	More      bool
 	Entries   []audit.Entry
 	Reads     bool
 }
 
-// selector is what the runner registered, and what the evidence had.
+// selector compares a selector that the runner registered with the evidence.
 type selector struct {
 	Name, Registered, Found string
 	Result                  string // "", same, DIFFERENT, missing
 	Tone                    string
 }
 
-// classes says what the classes of evidence are worth.
+// classes explains the classes of evidence.
 var classes = map[string]string{
-	"kernel": "the kernel of this machine says which process it is", "signed": "somebody signed what it is", "hardware": "hardware signed what runs",
-	"ticket": "whoever had the one-time ticket of the task", "bearer": "whoever held a document that others could copy",
+	"kernel": "the kernel of this machine identified the process", "signed": "a signed statement identified it", "hardware": "hardware signed a measurement of the running code",
+	"ticket": "it presented the one-time ticket of the task", "bearer": "it presented a bearer document, which others can copy",
 }
 
-// sandbox shows what a sandbox proved. A task has exactly one sandbox, and ids say which.
-func (s *Console) sandbox(c echo.Context, v *visit) error {
+// sandbox shows the evidence of a sandbox. A task has exactly one sandbox, with
+// the same id after the prefix.
+func (rp *requestPages) sandbox(c echo.Context, v *visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
-	t, err := s.b.Task(ctx, v.Principal, "tsk_"+strings.TrimPrefix(id, "sbx_"))
+	t, err := rp.b.Task(ctx, v.Principal, "tsk_"+strings.TrimPrefix(id, "sbx_"))
 	if err != nil || !strings.HasPrefix(id, "sbx_") {
 		if err == nil || broker.AsError(err).Kind == broker.NotFound {
 			err = broker.E(broker.NotFound, "There is no such sandbox.", err)
@@ -52,7 +53,7 @@ func (s *Console) sandbox(c echo.Context, v *visit) error {
 		page.Class = classes[t.Sandbox.Class]
 	}
 	if page.Reads {
-		slice, err := s.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: t.ID, Sandbox: id, Limit: listRows, Look: listLook})
+		slice, err := rp.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: t.ID, Sandbox: id, Limit: listRows, Look: listLook})
 		if err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func (s *Console) sandbox(c echo.Context, v *visit) error {
 			page.Live = append(page.Live, credential{l, v.now})
 		}
 		page.More = slice.More
-		entries, err := s.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: t.ID, Kinds: []string{"sandbox."}, Limit: listRows, Look: listLook})
+		entries, err := rp.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: t.ID, Kinds: []string{"sandbox."}, Limit: listRows, Look: listLook})
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (s *Console) sandbox(c echo.Context, v *visit) error {
 			}
 		}
 	}
-	return s.draw(c, http.StatusOK, v, "sandbox", frame{Title: "Sandbox", Nav: "/tasks"}, page)
+	return rp.pages.draw(c, http.StatusOK, v, "sandbox", frame{Title: "Sandbox", Nav: "/tasks"}, page)
 }
 
 func selectorsOf(t broker.Task) []selector {

@@ -8,19 +8,19 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"github.com/ebb-broker/ebb/broker/approval"
 	"io"
 	"strings"
-
-	"ebb/broker"
 )
 
-// A form carries what its page showed, sealed: what is kept with a decision is then what
-// was drawn, and not what would be drawn by the time the form comes.
+// A form contains a signed snapshot of its page. The evidence stored with a
+// decision is therefore the page that the person saw, and not the page as it
+// would be when the form arrives.
 
-var errSealed = errors.New("not what a page of this console showed to this person")
+var errSealed = errors.New("the snapshot is not one that this console showed to this person")
 
-// sealShown puts what was shown into one field.
-func (s *Console) sealShown(sh shown) (string, error) {
+// sealShown returns the signed snapshot as one form field.
+func (pg *pages) sealShown(sh shown) (string, error) {
 	raw, err := json.Marshal(sh)
 	if err != nil {
 		return "", err
@@ -37,20 +37,21 @@ func (s *Console) sealShown(sh shown) (string, error) {
 		return "", err
 	}
 	text := base64.RawURLEncoding.EncodeToString(b.Bytes())
-	return text + "." + s.shownMAC(text), nil
+	return text + "." + pg.shownMAC(text), nil
 }
 
-// openShown reads such a field: only what was shown to this person of this request.
-func (s *Console) openShown(v *visit, id, field string) (out shown, raw string, err error) {
+// openShown reads such a field. It accepts only a snapshot of this request that
+// was shown to this person.
+func (pg *pages) openShown(v *visit, id, field string) (out shown, raw string, err error) {
 	text, mac, found := strings.Cut(field, ".")
-	if !found || !hmac.Equal([]byte(mac), []byte(s.shownMAC(text))) {
+	if !found || !hmac.Equal([]byte(mac), []byte(pg.shownMAC(text))) {
 		return out, "", errSealed
 	}
 	packed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return out, "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), broker.MaxSeen+1))
+	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), approval.MaxSeen+1))
 	if err != nil {
 		return out, "", err
 	}
@@ -63,8 +64,8 @@ func (s *Console) openShown(v *visit, id, field string) (out shown, raw string, 
 	return out, string(b), nil
 }
 
-func (s *Console) shownMAC(text string) string {
-	m := hmac.New(sha256.New, s.cfg.Key)
+func (pg *pages) shownMAC(text string) string {
+	m := hmac.New(sha256.New, pg.key)
 	m.Write([]byte("shown\x00" + text))
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }

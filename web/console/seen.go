@@ -8,26 +8,26 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
 type seenPage struct {
 	Shown shown
 	Vote  broker.Vote
 	Said  string
-	Hash  string // in the record of the vote
-	Proof string // whether a passkey signed it: checked now, by what the record says
-	Holds bool   // it did
-	Same  bool   // this version of the console draws pages as that one did
-	// Earlier is the path of the answer that this one took the place of; "" = there was none.
+	Hash  string // SHA-256 in the audit entry of the vote
+	Proof string // result of verifying the passkey signature against the audit log now
+	Holds bool   // the signature is valid
+	Same  bool   // the page was drawn by this version of the templates
+	// Earlier is the path of the answer that this one replaced, or "".
 	Earlier string
 }
 
-// seen draws what somebody was shown who decided a request, as it was then.
-func (s *Console) seen(c echo.Context, v *visit) error {
-	r, vote, err := s.b.Seen(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
+// seen shows a request page as an approver saw it when deciding.
+func (rp *requestPages) seen(c echo.Context, v *visit) error {
+	r, vote, err := rp.b.Seen(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
 	if err != nil {
 		return err
 	}
@@ -47,25 +47,26 @@ func (s *Console) seen(c echo.Context, v *visit) error {
 		}
 	}
 	if vote.Seen == "" {
-		return broker.E(broker.NotFound, "It was decided by the API or the command line, where ebb does not see what a person looks at.", nil)
+		return broker.E(broker.NotFound, "No page was stored: the decision was made with the API or the command line, and ebb stores pages of the console only.", nil)
 	}
 	if err := json.Unmarshal([]byte(vote.Seen), &page.Shown); err != nil {
-		return broker.E(broker.Internal, "What was kept cannot be read.", err)
+		return broker.E(broker.Internal, "The stored page cannot be parsed.", err)
 	}
-	page.Same = page.Shown.Version == s.version
-	if page.Proof, page.Holds, err = s.signed(c, vote); err != nil {
+	page.Same = page.Shown.Version == rp.version
+	if page.Proof, page.Holds, err = rp.signed(c, vote); err != nil {
 		return err
 	}
-	return s.draw(c, http.StatusOK, v, "seen", frame{Title: "What " + vote.By + " saw", Nav: "/queue"}, page)
+	return rp.pages.draw(c, http.StatusOK, v, "seen", frame{Title: "What " + vote.By + " saw", Nav: "/queue"}, page)
 }
 
-// signed says what is true now of what was kept of an answer, and of the signature in it.
-func (s *Console) signed(c echo.Context, vote broker.Vote) (says string, holds bool, err error) {
-	return s.checked(func() (*audit.Signature, error) { return s.b.Signature(c.Request().Context(), vote) }, "for this answer to this request on these facts")
+// signed verifies the stored signature of an answer.
+func (rp *requestPages) signed(c echo.Context, vote broker.Vote) (says string, holds bool, err error) {
+	return rp.checked(func() (*audit.Signature, error) { return rp.b.Signature(c.Request().Context(), vote) }, "for this answer to this request on these facts")
 }
 
-// checked says what is true now of a signature that the record knows of. what: of what it is.
-func (s *Console) checked(read func() (*audit.Signature, error), what string) (says string, holds bool, err error) {
+// checked verifies a signature against the audit log and describes the result.
+// what describes the signed data.
+func (rp *requestPages) checked(read func() (*audit.Signature, error), what string) (says string, holds bool, err error) {
 	sig, err := read()
 	e := broker.AsError(err)
 	switch {
@@ -74,19 +75,19 @@ func (s *Console) checked(read func() (*audit.Signature, error), what string) (s
 	case err != nil:
 		return "", false, err
 	case sig == nil:
-		return "No passkey signed this answer: the session alone vouches for it.", true, nil
+		return "No passkey signed this answer. Its only proof is the session in which it was given.", true, nil
 	}
 	if err := passkey.Check(*sig); err != nil {
-		return "The signature that was kept does not hold: " + err.Error() + ".", false, nil
+		return "The stored signature is not valid: " + err.Error() + ".", false, nil
 	}
 	by := "passkey " + shortKey(sig.Passkey)
 	if sig.KeyHash == "" {
-		return "The signature holds, checked now: by " + by + ". The record does not say whose that is.", false, nil
+		return "The signature is valid, checked now: by " + by + ". The audit log does not tell whose passkey it is.", false, nil
 	}
-	return "The signature holds, checked now: by " + by + " of " + sig.By + ", registered " + sig.Registered.UTC().Format("2006-01-02 15:04 UTC") + ", " + what + ".", true, nil
+	return "The signature is valid, checked now: by " + by + " of " + sig.By + ", registered " + sig.Registered.UTC().Format("2006-01-02 15:04 UTC") + ", " + what + ".", true, nil
 }
 
-// shortKey is the id of a passkey as far as people compare it.
+// shortKey shortens the id of a passkey to 16 characters.
 func shortKey(id string) string {
 	if len(id) > 16 {
 		return id[:16] + "…"

@@ -7,20 +7,20 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// browserOf is one session, as its person sees it.
+// browserOf is one session, for the settings of its person.
 type browserOf struct {
 	people.Session
-	Here bool   // it is this browser
-	Name string // what the browser calls itself, in short
+	Here bool   // the session of this browser
+	Name string // short name of the browser
 }
 
-// browsers are the sessions of a person that have not ended.
-func (s *Console) browsers(ctx context.Context, v *visit) ([]browserOf, error) {
-	list, err := s.cfg.Sessions.Sessions(ctx, v.ID)
+// browsers returns the open sessions of a person.
+func (vs *visits) browsers(ctx context.Context, v *visit) ([]browserOf, error) {
+	list, err := vs.sessions.Sessions(ctx, v.ID)
 	if err != nil {
 		return nil, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
@@ -34,14 +34,15 @@ func (s *Console) browsers(ctx context.Context, v *visit) ([]browserOf, error) {
 	return out, nil
 }
 
-// endSessions ends the session that the form names, or without one all but this.
-func (s *Console) endSessions(c echo.Context, v *visit) error {
+// endSessions ends the session that the form names. Without one it ends all but
+// the current session.
+func (vs *visits) endSessions(c echo.Context, v *visit) error {
 	ctx := c.Request().Context()
 	var ids []string
 	if id := c.Request().PostForm.Get("session"); id != "" {
 		ids = []string{id}
 	} else {
-		others, err := s.browsers(ctx, v)
+		others, err := vs.browsers(ctx, v)
 		if err != nil {
 			return err
 		}
@@ -52,34 +53,35 @@ func (s *Console) endSessions(c echo.Context, v *visit) error {
 		}
 	}
 	if len(ids) == 0 {
-		return s.redirect(c, "/settings")
+		return vs.redirect(c, "/settings")
 	}
-	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // whichever of them it was begun in
+	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // the sessions do not tell in which of them the period was started
 		return err
 	}
 	for _, id := range ids {
-		s.lastSeen.Remove(id)
+		vs.lastSeen.Remove(id)
 	}
-	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, ids...)
+	n, err := vs.sessions.EndSessions(ctx, v.ID, ids...)
 	if err != nil {
-		return broker.E(broker.Unavailable, "The database does not answer: the sessions go on. Try again.", err)
+		return broker.E(broker.Unavailable, "The database does not answer: no session was ended. Try again.", err)
 	}
-	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // one that began in between: in those none does any more
+	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; ended sessions cannot start another
 		return err
 	}
 	if n > 0 {
-		s.b.SignedOut(ctx, v.Principal, n)
+		vs.b.SignedOut(ctx, v.Principal, n)
 	}
 	if len(ids) == 1 && ids[0] == v.session.ID {
 		setCookie(c, cookieRead, "", http.SameSiteLaxMode, 0)
 		setCookie(c, cookieAct, "", http.SameSiteStrictMode, 0)
-		return s.redirect(c, "/signin")
+		return vs.redirect(c, "/signin")
 	}
-	return s.redirect(c, "/settings")
+	return vs.redirect(c, "/settings")
 }
 
-// browserName is what people call a browser that calls itself this. Browsers name those
-// that they want to be taken for, too: the rarer name stands for itself.
+// browserName returns the common name of a browser from its User-Agent header.
+// Browsers also name others for compatibility (Edge contains "Chrome" and
+// "Safari"), so the most specific names are checked first.
 func browserName(agent string) string {
 	first := func(pairs ...string) string {
 		for i := 0; i < len(pairs); i += 2 {
@@ -97,7 +99,7 @@ func browserName(agent string) string {
 	case name != "":
 		return name
 	case agent == "":
-		return "A browser without a name"
+		return "Unknown browser"
 	}
 	return agent[:min(len(agent), 60)]
 }

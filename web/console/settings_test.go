@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func TestSettings(t *testing.T) {
@@ -26,7 +26,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestLook: what is chosen is kept in the browser, and only what can be chosen.
+// TestLook: preferences are stored in the browser, and only valid ones.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -44,7 +44,7 @@ func TestLook(t *testing.T) {
 	}
 	for _, bad := range []string{"Local", "../../etc/passwd", "/etc/localtime", "Mars/Phobos", "\x00", strings.Repeat("A", 65), `"><script>alert(1)</script>`, "UTC\r\nSet-Cookie: x=y"} {
 		a := look("light", bad)
-		a.is(t, http.StatusUnprocessableEntity, "There is no such time zone", `aria-invalid="true"`)
+		a.is(t, http.StatusUnprocessableEntity, "Unknown time zone", `aria-invalid="true"`)
 		if len(a.Cookies()) > 0 || strings.Contains(a.body, "<script>alert") {
 			t.Errorf("zone %q: %v", bad, a.Cookies())
 		}
@@ -59,7 +59,7 @@ func TestLook(t *testing.T) {
 	if a := b.get("/settings"); strings.Contains(a.body, "data-theme") {
 		t.Error("the theme of the system has a name")
 	}
-	// A cookie that somebody else wrote draws a page all the same.
+	// Pages are shown also with a cookie of another program.
 	for _, bad := range []string{"../../etc/passwd", "Local", "x;y", strings.Repeat("x", 3000)} {
 		b.cookies["ebb-zone"], b.cookies["ebb-theme"] = bad, bad
 		b.get("/settings").is(t, http.StatusOK, "Times are shown in UTC")
@@ -68,7 +68,7 @@ func TestLook(t *testing.T) {
 
 var sessionField = regexp.MustCompile(`name="session" value="([^"]*)"`)
 
-// ids are the sessions that a page of settings lists, in its order.
+// ids returns the sessions that a settings page lists, in its order.
 func ids(a answer) []string {
 	var out []string
 	for _, m := range sessionField.FindAllStringSubmatch(a.body, -1) {
@@ -81,7 +81,7 @@ func TestSessionsEndedByHand(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	old := h.as(brokertest.Approver)
-	h.Clock.Add(31 * time.Minute) // it is over by itself
+	h.Clock.Add(31 * time.Minute) // it has expired
 	here, there, third := h.as(brokertest.Approver), h.as(brokertest.Approver), h.as(brokertest.Approver)
 	other := h.as(brokertest.Second)
 	theirs := ids(other.get("/settings"))
@@ -90,17 +90,17 @@ func TestSessionsEndedByHand(t *testing.T) {
 		t.Fatalf("listed: %v and %v", got, theirs)
 	}
 	_ = old
-	// Somebody else's session, and what is none, end nothing.
+	// Ids of other people's sessions and invalid ids end nothing.
 	for _, id := range []string{theirs[0], "x", "' OR '1'='1", strings.Repeat("a", 5000)} {
 		here.send(here.get("/settings"), "/settings/sessions", url.Values{"session": {id}}).is(t, http.StatusSeeOther)
 	}
 	other.get("/settings").is(t, http.StatusOK)
 	there.get("/settings").is(t, http.StatusOK)
-	// Without the cookie that another site cannot make a browser send: nothing.
+	// Without the SameSite=Strict cookie nothing is ended.
 	form := here.fill(page, "/settings/sessions", url.Values{"session": {""}})
 	here.do(http.MethodPost, "/settings/sessions", form, func(r *http.Request) { dropCookie(r, "__Host-ebb-act") }).is(t, http.StatusForbidden)
 	there.get("/settings").is(t, http.StatusOK)
-	// One: the other page's list says which.
+	// One session, chosen from the list of the other browser.
 	mine := map[string]bool{}
 	for _, id := range ids(page) {
 		mine[id] = true
@@ -116,13 +116,13 @@ func TestSessionsEndedByHand(t *testing.T) {
 	if got := ids(here.get("/settings")); len(got) != 2 {
 		t.Fatalf("after one: %v", got)
 	}
-	// All others.
+	// All other sessions.
 	here.send(here.get("/settings"), "/settings/sessions", url.Values{"session": {""}}).is(t, http.StatusSeeOther)
 	here.get("/settings").is(t, http.StatusOK)
 	there.get("/settings").is(t, http.StatusSeeOther)
 	third.get("/settings").is(t, http.StatusSeeOther)
 	other.get("/settings").is(t, http.StatusOK)
-	// This one.
+	// This session.
 	last := ids(here.get("/settings"))
 	a := here.send(here.get("/settings"), "/settings/sessions", url.Values{"session": {last[0]}})
 	a.is(t, http.StatusSeeOther)
@@ -145,12 +145,12 @@ func TestSessionsEndedByHand(t *testing.T) {
 	}
 }
 
-// TestBrowserText: what a browser calls itself is a stranger's text.
+// TestBrowserText: the User-Agent header is untrusted text.
 func TestBrowserText(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	for text, says := range map[string]string{
-		"": "A browser without a name", `"><script>alert(1)</script>`: "&lt;script&gt;", "\u202egnp.exe": "gnp.exe",
+		"": "Unknown browser", `"><script>alert(1)</script>`: "&lt;script&gt;", "\u202egnp.exe": "gnp.exe",
 		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36": "Chrome on Linux",
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/156.0 Safari/537.36 Edg/156.0":                    "Edge on Windows",
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Mobile/15E148 Safari/604.1":    "Safari on iPhone",

@@ -3,21 +3,22 @@ package console
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/broker/risk"
 	"io/fs"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/broker/provider"
-	"ebb/broker/risk"
 )
 
-// shown is what the page of a request says to one who decides, as text. It is drawn from
-// and, as JSON, kept with the decision: drawn again from that, it is the same page (B6).
+// shown is the page of a request as text. The page is rendered from it, and it
+// is stored as JSON with the decision, so that the same page can be shown again
+// later (B6).
 type shown struct {
 	Version string    `json:"page"` // of the console's templates and style
-	At      time.Time `json:"at"`   // when it was drawn
-	For     string    `json:"for"`  // whom
+	At      time.Time `json:"at"`   // time of rendering
+	For     string    `json:"for"`  // id of the visitor
 	Request string    `json:"request"`
 	Match   string    `json:"match_code"`
 	Digest  string    `json:"digest"`
@@ -25,16 +26,16 @@ type shown struct {
 	Title   risk.Title `json:"title"`
 	Length  string     `json:"length"` // of the credential
 	Level   risk.Level `json:"level"`
-	Undo    []string   `json:"undo,omitempty"`    // what can be undone
+	Undo    []string   `json:"undo,omitempty"`    // whether effects can be undone
 	Reasons []string   `json:"reasons,omitempty"` // for the level
-	Unread  string     `json:"unread,omitempty"`  // why nobody can approve it: the facts are not understood
-	Rows    []row      `json:"rows"`              // what changes
-	Lines   []line     `json:"lines"`             // who asks, from where, for how long, why you
-	Before  []line     `json:"before,omitempty"`  // what was asked before
+	Unread  string     `json:"unread,omitempty"`  // why it cannot be approved: the facts are not understood
+	Rows    []row      `json:"rows"`              // the changes that an approval makes
+	Lines   []line     `json:"lines"`             // task, sandbox, times, policy
+	Before  []line     `json:"before,omitempty"`  // earlier requests
 	Agent   words      `json:"agent"`
 }
 
-// row is one line of what changes.
+// row is one line of a table of changes.
 type row struct {
 	Field   string `json:"field"`
 	Now     string `json:"now"`
@@ -46,23 +47,24 @@ type row struct {
 type line struct {
 	Label string `json:"label"`
 	Text  string `json:"text"`
-	Name  bool   `json:"name,omitempty"` // Text is a name: it is drawn from left to right and never cut
-	Warn  bool   `json:"warn,omitempty"` // not as it should be
-	Path  string `json:"path,omitempty"` // page of the console about it
+	Name  bool   `json:"name,omitempty"` // Text is a name: rendered left to right and never truncated
+	Warn  bool   `json:"warn,omitempty"` // needs attention
+	Path  string `json:"path,omitempty"` // path of its page in the console
 }
 
-// words are the agent's, ready to be drawn.
+// words is the agent's text, ready to be shown.
 type words struct {
 	Text  string   `json:"text"`
 	Notes []string `json:"notes,omitempty"`
-	Rest  string   `json:"rest,omitempty"` // beyond what is shown at once
+	Rest  string   `json:"rest,omitempty"` // whole text, when it is longer than agentShown
 	Count int      `json:"count"`          // code points
 	Hash  string   `json:"sha256"`         // of the raw bytes
-	// Withheld: who looks may not see what the agent wrote.
+	// Withheld: the visitor may not read the agent's text.
 	Withheld bool `json:"withheld,omitempty"`
 }
 
-// agentShown is how much of an agent's text is shown at once, in code points.
+// agentShown limits the agent text that is shown without a click, in code
+// points.
 const agentShown = 600
 
 func wordsOf(u agenttext.Untrusted) words {
@@ -77,19 +79,19 @@ func wordsOf(u agenttext.Untrusted) words {
 	return w
 }
 
-// show computes what the page of r says to the person of v.
-func (s *Console) show(v view, r broker.Request, before []broker.Request) shown {
+// show builds the page of r for the person of v.
+func (rp *requestPages) show(v view, r broker.Request, before []broker.Request) shown {
 	out := shown{
-		Version: s.version, At: v.Now.UTC(), For: v.Who.ID, Request: r.ID, Match: r.Match, Digest: r.Digest,
+		Version: rp.version, At: v.Now.UTC(), For: v.Who.ID, Request: r.ID, Match: r.Match, Digest: r.Digest,
 		Title: risk.TitleOf(r.Scopes, r.Provider), Length: span(r.TTL.Duration()), Agent: wordsOf(r.Reason), Before: beforeOf(v, r, before),
 	}
-	out.Agent.Withheld = !broker.ReadsWords(v.Who.Principal, r) && r.Reason.Len() == 0 // who approves alone reads them, too
+	out.Agent.Withheld = !report.ReadsWords(v.Who.Principal, r) && r.Reason.Len() == 0 // under break-glass the text is included
 	f, err := r.Sheet()
 	switch {
 	case err != nil:
 		out.Unread = broker.AsError(err).Public
 	case !f.Understood():
-		out.Unread = "ebb does not know what this scope allows. It can be denied, not approved; the operator of the provider can say more."
+		out.Unread = "ebb does not know what this scope allows. The request can be denied, not approved. Ask the operator of the provider."
 	}
 	if err != nil || f.Then == nil || f.Risk == nil || f.Effect == nil {
 		out.Level = risk.High
@@ -108,14 +110,16 @@ func (s *Console) show(v view, r broker.Request, before []broker.Request) shown 
 	return out
 }
 
-// undo says whether what is done with it can be undone, and then what ebb knows of that.
+// undo tells whether effects of the credential can be undone, followed by the
+// provider's sentences about it.
 func undo(e risk.Effect) []string {
 	out := []string{map[provider.Answer]string{provider.Yes: "Can it be undone? Yes.", provider.No: "Can it be undone? No."}[e.Reversible]}
 	if out[0] == "" {
-		out[0] = "Can it be undone? Nobody knows: assume not."
+		out[0] = "Can it be undone? Unknown: assume no."
 	}
 	for _, s := range e.Sentences {
-		// Of what also changes something, that a part of it only reads is no comfort.
+		// The sentence about reading is left out when the credential can also
+		// write.
 		if e.Writes == provider.No || s != provider.Reading().Sentence {
 			out[0] += " " + s
 		}
@@ -123,12 +127,13 @@ func undo(e risk.Effect) []string {
 	return out
 }
 
-// fields are the words for the rows of what changes.
+// fields are the labels of the rows of changes.
 var fields = map[risk.Field]string{
-	risk.FieldPermission: "Permission", risk.FieldResource: "Resource", risk.FieldAudience: "At", risk.FieldTime: "Time", risk.FieldBinding: "Held by",
+	risk.FieldPermission: "Permission", risk.FieldResource: "Resource", risk.FieldAudience: "Audience", risk.FieldTime: "Lifetime", risk.FieldBinding: "Bound to",
 }
 
-// versionOf names what pages are drawn by: every template and the style.
+// versionOf returns the version of the pages: a hash of all templates and
+// assets.
 func versionOf() (string, error) {
 	h := sha256.New()
 	for _, dir := range []fs.FS{templates, embedded} {
@@ -148,11 +153,11 @@ func versionOf() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// table is rows with the words above them.
+// table is a table of rows with its headings.
 type table struct {
 	Caption, Left, Right string
 	Rows                 []row
 }
 
-// problem is what is wrong with a field of a form.
+// problem is the error text of a form field.
 type problem struct{ ID, Text string }

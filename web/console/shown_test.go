@@ -13,13 +13,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// TestEveryCheckIsShown: each of the forty acceptance checks of the console is shown by
-// something, and each Go test that is said to show one is there. That those in Chromium
-// run is the lane's own to see (.ci/console).
+// TestEveryCheckIsShown: each of the 40 acceptance checks of the console names
+// a test, and each named Go test exists. Checks in Chromium are run by
+// .ci/console.
 func TestEveryCheckIsShown(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../.ci/console/shown.json")
@@ -48,7 +48,7 @@ func TestEveryCheckIsShown(t *testing.T) {
 	}
 }
 
-// testsOf are the tests in a folder of this repository.
+// testsOf returns the tests in a directory of this repository.
 func testsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", filepath.FromSlash(dir), "*_test.go"))
@@ -70,8 +70,8 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 	return out
 }
 
-// Acceptance check 10, its second half: a template that prints agent text by mistake
-// shows a marker, which every other test looks for.
+// Acceptance check 10, second half: a template that prints agent text by
+// mistake shows a marker, which all other tests look for.
 func TestAgentTextPrintedByMistake(t *testing.T) {
 	t.Parallel()
 	r := broker.Request{Reason: agenttext.From("words of an agent")}

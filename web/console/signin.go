@@ -9,35 +9,36 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/people"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
-func (s *Console) home(c echo.Context) error { return s.redirect(c, "/queue") }
+func (vs *visits) home(c echo.Context) error { return vs.redirect(c, "/queue") }
 
-func (s *Console) redirect(c echo.Context, path string) error {
-	return c.Redirect(http.StatusSeeOther, s.mux.Base()+path)
+func (vs *visits) redirect(c echo.Context, path string) error {
+	return c.Redirect(http.StatusSeeOther, vs.mux.Base()+path)
 }
 
-// toSignIn remembers in a cookie where a person wanted to go: in the address it would
-// be somebody else's to write.
-func (s *Console) toSignIn(c echo.Context) error {
-	to := strings.TrimPrefix(c.Request().URL.RequestURI(), s.mux.Base())
-	if len(to) < 1024 && s.isPage(to) {
+// toSignIn stores the requested path in a cookie. In the address, another site
+// could choose it.
+func (vs *visits) toSignIn(c echo.Context) error {
+	to := strings.TrimPrefix(c.Request().URL.RequestURI(), vs.mux.Base())
+	if len(to) < 1024 && vs.isPage(to) {
 		setCookie(c, cookieTo, strings.ReplaceAll(to, ";", "%3B"), http.SameSiteLaxMode, 10*time.Minute)
 	}
-	return s.redirect(c, "/signin")
+	return vs.redirect(c, "/signin")
 }
 
-// isPage reports whether to is a path of this console and nothing else.
-func (s *Console) isPage(to string) bool {
+// isPage reports whether to is a path of this console.
+func (vs *visits) isPage(to string) bool {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
 		return false
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(to, "/"), "/")
 	first, _, _ = strings.Cut(first, "?")
-	return slices.ContainsFunc(s.routes(), func(r route) bool {
+	return slices.ContainsFunc(vs.known(), func(r route) bool {
 		return r.Method == http.MethodGet && first != "" && first != "signin" && first != "events" && first != "assets" && (r.Path == "/"+first || strings.HasPrefix(r.Path, "/"+first+"/"))
 	})
 }
@@ -46,39 +47,39 @@ type signInPage struct {
 	Methods []signin.Method
 }
 
-func (s *Console) signIn(c echo.Context) error {
-	if _, err := s.visit(c, false); err == nil {
-		return s.redirect(c, "/queue")
+func (vs *visits) signIn(c echo.Context) error {
+	if _, err := vs.visit(c, false); err == nil {
+		return vs.redirect(c, "/queue")
 	}
 	var offered []signin.Method
-	for _, m := range s.cfg.Methods {
+	for _, m := range vs.methods {
 		if m.Label() != "" {
 			offered = append(offered, m)
 		}
 	}
-	return s.draw(c, http.StatusOK, nil, "signin", frame{Title: "Sign in"}, signInPage{offered})
+	return vs.pages.draw(c, http.StatusOK, nil, "signin", frame{Title: "Sign in"}, signInPage{offered})
 }
 
-func (s *Console) begin(m signin.Method) echo.HandlerFunc {
-	return func(c echo.Context) error { return m.Begin(c, host{s, m}) }
+func (vs *visits) begin(m signin.Method) echo.HandlerFunc {
+	return func(c echo.Context) error { return m.Begin(c, host{vs, m}) }
 }
 
-func (s *Console) finish(m signin.Method) echo.HandlerFunc {
+func (vs *visits) finish(m signin.Method) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if err := s.ours(c.Request()); err != nil {
+		if err := vs.pages.ours(c.Request()); err != nil {
 			return err
 		}
-		return m.Finish(c, host{s, m})
+		return m.Finish(c, host{vs, m})
 	}
 }
 
-func (s *Console) callback(m signin.Method) echo.HandlerFunc {
-	return func(c echo.Context) error { return m.Finish(c, host{s, m}) }
+func (vs *visits) callback(m signin.Method) echo.HandlerFunc {
+	return func(c echo.Context) error { return m.Finish(c, host{vs, m}) }
 }
 
 // host implements signin.Host for one method.
 type host struct {
-	s *Console
+	s *visits
 	m signin.Method
 }
 
@@ -89,14 +90,14 @@ type askPage struct {
 
 // Ask implements signin.Host.
 func (h host) Ask(c echo.Context, f signin.Form) error {
-	return h.s.draw(c, http.StatusOK, nil, "ask", frame{Title: f.Title}, askPage{f, h.s.mux.Base() + "/signin/" + h.m.Name()})
+	return h.s.pages.draw(c, http.StatusOK, nil, "ask", frame{Title: f.Title}, askPage{f, h.s.mux.Base() + "/signin/" + h.m.Name()})
 }
 
 // Welcome implements signin.Host.
 func (h host) Welcome(c echo.Context, p signin.Person) error {
-	s, ctx, now := h.s, c.Request().Context(), h.s.cfg.Now()
+	s, ctx, now := h.s, c.Request().Context(), h.s.clock()
 	if p.ID == "" || !p.Has(everyone...) {
-		return broker.E(broker.Forbidden, "You were recognised, but you have no role at this ebb. Ask its operator for one.", nil)
+		return broker.E(broker.Forbidden, "You signed in, but you have no role at this ebb. Ask its operator for a role.", nil)
 	}
 	groupsAt := p.GroupsAt
 	if groupsAt.IsZero() {
@@ -125,17 +126,21 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if err := s.b.SignedIn(ctx, p.Principal, h.m.Name(), until); err != nil {
 		return err
 	}
-	if err := s.cfg.Sessions.AddSession(ctx, session); err != nil {
+	if err := s.sessions.AddSession(ctx, session); err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
-	// Where they can be told that something waits. Not knowing that keeps nobody out.
-	_ = s.cfg.Reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: session.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
-	// Who proves it again has one session in this browser, and not two.
+	// Store where the person can be notified. An error must not prevent the
+	// sign-in.
+	_ = s.reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: session.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
+	// A new sign-in replaces the earlier session of this browser.
 	if old := cookie(c, cookieRead); old != "" {
 		s.lastSeen.Remove(hashOf(old))
-		_, _ = s.cfg.Sessions.EndSessions(ctx, p.ID, hashOf(old))
+		_, _ = s.sessions.EndSessions(ctx, p.ID, hashOf(old))
 	}
-	to := cookie(c, cookieTo)
+	to := p.Page
+	if !s.isPage(to) {
+		to = cookie(c, cookieTo)
+	}
 	if !s.isPage(to) {
 		to = "/queue"
 	}
@@ -145,7 +150,8 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	return s.redirect(c, to)
 }
 
-// agent is what a browser calls itself, as far as it can be kept and drawn.
+// agent returns the User-Agent header with at most 200 characters, all
+// printable ASCII.
 func agent(s string) string {
 	out := make([]rune, 0, 200)
 	for _, r := range s {
@@ -160,21 +166,35 @@ func agent(s string) string {
 	return string(out)
 }
 
-func (s *Console) signOut(c echo.Context, v *visit) error {
+func (vs *visits) signOut(c echo.Context, v *visit) error {
 	ctx := c.Request().Context()
-	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // nobody approves alone who has left
+	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a person who signs out must not keep an open period
 		return err
 	}
-	s.lastSeen.Remove(v.session.ID)
-	n, err := s.cfg.Sessions.EndSessions(ctx, v.ID, v.session.ID)
+	vs.lastSeen.Remove(v.session.ID)
+	n, err := vs.sessions.EndSessions(ctx, v.ID, v.session.ID)
 	if err != nil {
-		return broker.E(broker.Unavailable, "The database does not answer: the session goes on. Try again.", err)
+		return broker.E(broker.Unavailable, "The database does not answer: the session was not ended. Try again.", err)
 	}
-	if err := s.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // one that began in between: in this session none does any more
+	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; an ended session cannot start another
 		return err
 	}
-	s.b.SignedOut(ctx, v.Principal, n)
+	vs.b.SignedOut(ctx, v.Principal, n)
 	setCookie(c, cookieRead, "", http.SameSiteLaxMode, 0)
 	setCookie(c, cookieAct, "", http.SameSiteStrictMode, 0)
-	return s.redirect(c, "/signin")
+	return vs.redirect(c, "/signin")
+}
+
+// signInRoutes are the routes of each sign-in method.
+func (vs *visits) signInRoutes() []route {
+	var routes []route
+	for _, m := range vs.methods {
+		base := "/signin/" + m.Name()
+		routes = append(routes,
+			route{web.Route{Method: http.MethodGet, Path: base}, vs.pages.guarded(vs.begin(m))},
+			route{web.Route{Method: http.MethodPost, Path: base}, vs.pages.guarded(vs.finish(m))},
+			route{web.Route{Method: http.MethodGet, Path: base + "/callback"}, vs.pages.guarded(vs.callback(m))},
+		)
+	}
+	return routes
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
 func TestSignIn(t *testing.T) {
@@ -16,7 +16,7 @@ func TestSignIn(t *testing.T) {
 	h := newHouse(t, brokertest.Config{})
 	b := h.browser()
 	a := b.get("/nowhere?x=1")
-	a.is(t, http.StatusNotFound, "nothing at this path", "<h1>")
+	a.is(t, http.StatusNotFound, "no resource at this path", "<h1>")
 	for _, path := range []string{"/v1/nowhere", "/oauth2/nowhere", "/.well-known/nowhere", "/problems/nowhere"} {
 		if a := b.get(path); a.StatusCode/100 != 4 || strings.Contains(a.body, "<h1>") {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
@@ -36,7 +36,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := strings.TrimPrefix(l.Reveal(), h.Issuer)
-	// Looking at a link spends nothing.
+	// Opening a link does not use it up.
 	for range 3 {
 		b.get(path).is(t, http.StatusOK, "Sign in as ann")
 	}
@@ -52,8 +52,8 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	b.get("/queue").is(t, http.StatusOK, "ann", "Queue")
-	// Once.
-	h.browser().send(page, "/signin/link", nil).is(t, http.StatusUnauthorized, "used already", "ebb console")
+	// A link works once.
+	h.browser().send(page, "/signin/link", nil).is(t, http.StatusUnauthorized, "already used", "ebb console")
 	a = b.send(b.get("/queue"), "/signout", nil)
 	a.is(t, http.StatusSeeOther)
 	b.get("/queue").is(t, http.StatusSeeOther)
@@ -80,7 +80,8 @@ func TestSignInRecorded(t *testing.T) {
 	}
 }
 
-// TestLinksForged: nobody but ebb makes a link, and none is good for longer.
+// TestLinksForged: links cannot be forged, and their lifetime cannot be
+// extended.
 func TestLinksForged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -96,14 +97,15 @@ func TestLinksForged(t *testing.T) {
 			t.Errorf("%.40q: %d", bad, a.StatusCode)
 		}
 	}
-	// An address signs nobody in, whatever it says.
+	// A token in the query does not sign in.
 	h.browser().do(http.MethodPost, "/signin/link?t="+good, url.Values{}, nil).is(t, http.StatusUnauthorized)
 	h.browser().get("/signin/link/callback?t="+good).is(t, http.StatusUnauthorized)
 	h.Clock.Add(2*time.Minute + time.Second)
 	h.browser().do(http.MethodPost, "/signin/link", url.Values{"t": {good}}, nil).is(t, http.StatusUnauthorized)
 }
 
-// TestSessionEnds: by itself when nothing happens, and after eight hours whatever happens.
+// TestSessionEnds: a session ends after 30 minutes without activity, and after
+// eight hours in any case.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -114,7 +116,8 @@ func TestSessionEnds(t *testing.T) {
 	idle.get("/queue").is(t, http.StatusOK)
 	h.Clock.Add(30 * time.Minute)
 	idle.get("/queue").is(t, http.StatusSeeOther)
-	// What is refused is nothing that a person did: a page that is open may try it again and again.
+	// A refused request is no activity, because an open page may retry again
+	// and again.
 	open := h.as(brokertest.Approver)
 	for range 3 {
 		h.Clock.Add(14 * time.Minute)
@@ -130,7 +133,7 @@ func TestSessionEnds(t *testing.T) {
 	busy.get("/queue").is(t, http.StatusSeeOther)
 }
 
-// TestWhereToGo: nobody is led away by what stood in an address.
+// TestWhereToGo: an address cannot redirect to another site.
 func TestWhereToGo(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -144,6 +147,32 @@ func TestWhereToGo(t *testing.T) {
 		a := b.send(b.get(strings.TrimPrefix(l.Reveal(), h.Issuer)), "/signin/link", nil)
 		if got := a.Header.Get("Location"); got != "/queue" {
 			t.Errorf("%q led to %q", to, got)
+		}
+	}
+}
+
+// TestLinkLeadsToAPage: a sign-in link may name the request page to open, also
+// when opened from a file, and no other target.
+func TestLinkLeadsToAPage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	for to, want := range map[string]string{
+		"/requests/" + r.ID: "/requests/" + r.ID, "": "/settings",
+		"//evil.test/requests/x": "/settings", "https://evil.test/requests/x": "/settings", "/signin/link": "/settings", "/events": "/settings",
+		"/nowhere": "/settings", "requests/" + r.ID: "/settings", "/requests/\r\nx: y": "/settings",
+	} {
+		b := h.browser()
+		b.get("/settings").is(t, http.StatusSeeOther) // the person requested another page before
+		l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := b.do(http.MethodGet, strings.TrimPrefix(l.Reveal(), h.at)+"&"+url.Values{"to": {to}}.Encode(), nil, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
+		page.is(t, http.StatusOK, "Sign in as ann")
+		a := b.send(page, "/signin/link", nil)
+		if a.is(t, http.StatusSeeOther); a.Header.Get("Location") != want {
+			t.Errorf("%q led to %s", to, a.Header.Get("Location"))
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 )
 
-// tailed is what a script that follows a list is told.
+// tailed is the response to a script that follows a list.
 type tailed struct {
 	Rows []struct {
 		Key  string
@@ -29,8 +29,8 @@ func (b *browser) tail(path string) (out tailed) {
 	return out
 }
 
-// Acceptance check 34, what a script is told: the newest rows of just the list that is
-// followed, for those who may read it.
+// Acceptance check 34, the response to a script: the newest rows of exactly the
+// followed list, for people who may read it.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -68,7 +68,8 @@ func TestTail(t *testing.T) {
 	} {
 		aud.get(path).is(t, want)
 	}
-	// Pages that are not the newest are not followed, nor by those who may not read them.
+	// Only pages with the newest rows are followed, by people who may read
+	// them.
 	if b := aud.get("/credentials?sort=oldest"); strings.Contains(b.body, "data-tail") {
 		t.Error("the oldest are followed")
 	}
@@ -84,7 +85,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Who reads lists is told that the record goes on; who only decides is not.
+// People who may read lists are told that the audit log has grown; approvers
+// only are not.
 func TestRecordGoesOn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -1,33 +1,33 @@
 package console
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/transcript"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/transcript"
 )
 
 const (
-	treeRows    = 100 // tasks below one that its page lists
-	drawnLeases = 60  // credentials that a timeline draws
-	drawnMarks  = 400 // entries that it draws
+	treeRows    = 100 // child tasks listed on the page of a task
+	drawnLeases = 60  // credentials in a timeline
+	drawnMarks  = 400 // audit entries in a timeline
 	stopWait    = 2 * time.Second
 )
 
 type taskPage struct {
 	task
 	Above, Below []task
-	Reads        bool // who looks sees the record of it
-	Listed       bool // who looks sees credentials
+	Reads        bool // the visitor may read its audit entries
+	Listed       bool // the visitor may list credentials
 	Transcripts  transcriptsOf
-	Stop         bool // and may stop it
-	Resume       bool // and may let it mint again
+	Stop         bool // the visitor may stop it
+	Resume       bool // the visitor may resume it
 	Live         []credential
 	MoreLive     bool
 	Line         timeline
@@ -36,11 +36,11 @@ type taskPage struct {
 	Pager        pager
 	CSV, JSONL   string
 	Address      string
-	Tail         string // where the newest of the list come from; "" = this page has not the newest
+	Tail         string // URL of the newest rows; "" = this page does not show the newest rows
 	Filter       map[string]string
 }
 
-// show is a checkbox: what of the record the list has.
+// show is a checkbox that selects kinds of audit entries.
 type show struct {
 	Name, Label string
 	On          bool
@@ -54,7 +54,7 @@ var shows = []show{
 	{"task", "the task", false, []string{"task."}},
 }
 
-// taskQuery reads what of the record of a task the list has.
+// taskQuery reads which audit entries of a task the list shows.
 func taskQuery(a *asked, id string) ([]show, broker.EntryQuery) {
 	q, all := broker.EntryQuery{TaskID: id}, slices.Clone(shows)
 	for i, sh := range all {
@@ -65,46 +65,46 @@ func taskQuery(a *asked, id string) ([]show, broker.EntryQuery) {
 	return all, q
 }
 
-// taskTimeline shows one task and its life.
-func (s *Console) taskTimeline(c echo.Context, v *visit) error {
+// taskTimeline shows one task and its timeline.
+func (tp *taskPages) taskTimeline(c echo.Context, v *visit) error {
 	a := readAsked(c)
 	page := taskPage{}
 	var q broker.EntryQuery
 	page.Shows, q = taskQuery(a, c.Param("id"))
 	after, before := a.cursor("after"), a.cursor("before")
 	at := address("/tasks/"+q.TaskID, a.kept.Encode())
-	if place, back := s.place(a, at, after, before); place != "" {
+	if place, back := tp.pages.place(a, at, after, before); place != "" {
 		q.Place, q.Back = entryPlace(place), back
 	}
 	if err := a.done(); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	t, err := s.b.Task(ctx, v.Principal, q.TaskID)
+	t, err := tp.b.Task(ctx, v.Principal, q.TaskID)
 	if err != nil {
 		return err
 	}
 	page.task, page.Filter = task{t}, a.filter()
 	page.Reads, page.Listed = v.Has(readers...), v.Has(credentialReaders...)
-	page.Transcripts = s.transcriptsOf(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
+	page.Transcripts = tp.audit.transcriptsOf(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
-	page.Resume = broker.MayResume(v.Principal, t)
-	if err := s.relatives(c, v, &page); err != nil {
+	page.Resume = approval.MayResume(v.Principal, t)
+	if err := tp.relatives(c, v, &page); err != nil {
 		return err
 	}
 	if page.Reads {
-		if err := s.taskRecord(c, v, &page, q, at); err != nil {
+		if err := tp.taskRecord(c, v, &page, q, at); err != nil {
 			return err
 		}
 	}
-	return s.draw(c, http.StatusOK, v, "task", frame{Title: "Task", Nav: "/tasks"}, page)
+	return tp.pages.draw(c, http.StatusOK, v, "task", frame{Title: "Task", Nav: "/tasks"}, page)
 }
 
-// relatives are the tasks that delegated to it, and those it delegated to.
-func (s *Console) relatives(c echo.Context, v *visit, page *taskPage) error {
+// relatives loads the ancestors and descendants of the task.
+func (tp *taskPages) relatives(c echo.Context, v *visit, page *taskPage) error {
 	ctx := c.Request().Context()
 	if len(page.Ancestors) > 0 {
-		above, err := s.b.Tasks(ctx, v.Principal, broker.TaskFilter{IDs: page.Ancestors})
+		above, err := tp.b.Tasks(ctx, v.Principal, broker.TaskFilter{IDs: page.Ancestors})
 		if err != nil {
 			return err
 		}
@@ -115,17 +115,18 @@ func (s *Console) relatives(c echo.Context, v *visit, page *taskPage) error {
 	if page.Delegation == nil {
 		return nil
 	}
-	below, err := s.b.Tasks(ctx, v.Principal, broker.TaskFilter{Below: page.ID, Page: broker.Page{Limit: treeRows}})
+	below, err := tp.b.Tasks(ctx, v.Principal, broker.TaskFilter{Below: page.ID, Page: broker.Page{Limit: treeRows}})
 	for _, t := range below {
 		page.Below = append(page.Below, task{t})
 	}
 	return err
 }
 
-// taskRecord is what is on the record about a task: what lives, the drawing, the list.
-func (s *Console) taskRecord(c echo.Context, v *visit, page *taskPage, q broker.EntryQuery, at string) error {
+// taskRecord loads the active credentials, the timeline and the audit entries
+// of a task.
+func (tp *taskPages) taskRecord(c echo.Context, v *visit, page *taskPage, q broker.EntryQuery, at string) error {
 	ctx := c.Request().Context()
-	live, err := s.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, State: broker.LeaseLive, Limit: listRows, Look: listLook})
+	live, err := tp.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, State: broker.LeaseLive, Limit: listRows, Look: listLook})
 	if err != nil {
 		return err
 	}
@@ -133,17 +134,17 @@ func (s *Console) taskRecord(c echo.Context, v *visit, page *taskPage, q broker.
 		page.Live = append(page.Live, credential{l, v.now})
 	}
 	page.MoreLive = live.More
-	drawn, err := s.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, Order: broker.LeaseOldest, Limit: drawnLeases, Look: drawnLeases + 1})
+	drawn, err := tp.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, Order: broker.LeaseOldest, Limit: drawnLeases, Look: drawnLeases + 1})
 	if err != nil {
 		return err
 	}
-	marks, err := s.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: page.ID, Kinds: []string{"task.", "sandbox.", "request.", audit.TokenDenied}, Oldest: true, Limit: drawnMarks, Look: listLook})
+	marks, err := tp.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: page.ID, Kinds: []string{"task.", "sandbox.", "request.", audit.TokenDenied}, Oldest: true, Limit: drawnMarks, Look: listLook})
 	if err != nil {
 		return err
 	}
 	page.Line = draw(page.Task, drawn.Leases, marks.Entries, v.now)
 	page.Line.Cut = drawn.More || marks.More
-	page.Entries, page.Pager, err = s.entryPage(c, v, q, at, at)
+	page.Entries, page.Pager, err = tp.audit.entryPage(c, v, q, at, at)
 	if page.Address = at; q.Place.Writer == "" && len(page.Entries) > 0 && page.State != broker.TaskClosed {
 		page.Tail = strings.Replace(at, "/tasks/"+page.ID, "/tasks/"+page.ID+"/tail", 1)
 	}
@@ -151,14 +152,15 @@ func (s *Console) taskRecord(c echo.Context, v *visit, page *taskPage, q broker.
 	return err
 }
 
-// stopTask ends a task with everything it holds. It works although the ledger is gone.
-func (s *Console) stopTask(c echo.Context, v *visit) error {
+// stopTask stops a task and revokes its credentials. It works while the
+// LiveStore is unavailable.
+func (tp *taskPages) stopTask(c echo.Context, v *visit) error {
 	id, reason := c.Param("id"), strings.TrimSpace(c.Request().PostForm.Get("reason"))
 	if reason == "" {
-		return broker.E(broker.Invalid, "Say why it is stopped: it goes on the record. Go back and fill in the reason.", nil)
+		return broker.E(broker.Invalid, "A reason is required: it is written to the audit log. Go back and fill it in.", nil)
 	}
-	if _, err := s.b.StopTask(c.Request().Context(), v.Principal, id, reason, stopWait); err != nil {
+	if _, err := tp.b.StopTask(c.Request().Context(), v.Principal, id, reason, stopWait); err != nil {
 		return err
 	}
-	return s.redirect(c, "/tasks/"+id)
+	return tp.visits.redirect(c, "/tasks/"+id)
 }

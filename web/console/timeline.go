@@ -4,23 +4,23 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// Measures of the drawing, in its own units.
+// Sizes of the timeline in SVG units.
 const (
 	lineWidth = 1000
-	laneTop   = 34 // of the first lane, below the hours
-	laneStep  = 26 // of the three lanes of marks
+	laneTop   = 34 // Y of the first lane, below the times
+	laneStep  = 26 // distance between the three lanes of marks
 	barTop    = laneTop + 3*laneStep + 8
 	barStep   = 9
 	barHigh   = 6
 )
 
-// timeline is the life of a task as a picture: lanes with marks for the task, its
-// sandbox and what was decided, and below them a bar for each credential. It holds no
-// text but times and words of ours.
+// timeline is a chart of a task: lanes with marks for the task, its sandbox and
+// the decisions, and below them one bar for each credential. Its only text is
+// times and fixed words.
 type timeline struct {
 	High   int
 	Ticks  []tick
@@ -28,13 +28,13 @@ type timeline struct {
 	Marks  []mark
 	Bars   []bar
 	Life   bar
-	Now    int // where now is; 0 = after the end
+	Now    int // X of the current time; 0 = not shown
 	Cut    bool
 	Issued int
 	Asked  int
 }
 
-// lineView is a timeline with what draws its times.
+// lineView is a timeline with the view that formats its times.
 type lineView struct {
 	View view
 	Line timeline
@@ -53,7 +53,7 @@ type lane struct {
 type mark struct {
 	X, Y int
 	Tone string
-	What string // the kind, for who points at it
+	What string // the kind, shown as a tooltip
 }
 
 type bar struct {
@@ -62,7 +62,7 @@ type bar struct {
 	What             string
 }
 
-// draw makes the picture. Whatever it is given, it stays inside its frame.
+// draw computes the timeline. All coordinates stay inside the chart.
 func draw(t broker.Task, leases []broker.Lease, entries []audit.Entry, now time.Time) timeline {
 	from, to := t.OpenedAt, t.ClosedAt
 	if to.IsZero() {
@@ -70,7 +70,7 @@ func draw(t broker.Task, leases []broker.Lease, entries []audit.Entry, now time.
 	}
 	for _, e := range entries {
 		if e.At.After(to) {
-			to = e.At // what is settled after the end
+			to = e.At // entries written after the task was closed
 		}
 	}
 	if !to.After(from.Add(time.Second)) {
@@ -113,7 +113,7 @@ func draw(t broker.Task, leases []broker.Lease, entries []audit.Entry, now time.
 	return out
 }
 
-// markOf is the lane of a kind, and how bad it is.
+// markOf returns the lane and the CSS class of an entry kind.
 func markOf(kind string) (row int, tone string) {
 	switch {
 	case strings.HasPrefix(kind, "sandbox."):
@@ -124,7 +124,7 @@ func markOf(kind string) (row int, tone string) {
 	switch kind {
 	case audit.RequestApproved, audit.SandboxEnrolled, audit.TaskOpened, audit.TaskResumed:
 		tone = "good"
-	case audit.RequestDenied, audit.TokenDenied, audit.SandboxRejected, audit.SandboxDied, audit.TaskTainted:
+	case audit.RequestDenied, audit.TokenDenied, audit.SandboxRejected, audit.SandboxExited, audit.TaskTainted:
 		tone = "bad"
 	case audit.RequestCreated, audit.TaskPaused, audit.RequestExpired:
 		tone = "warn"

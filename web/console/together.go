@@ -3,28 +3,29 @@ package console
 import (
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/risk"
-	"ebb/web"
-	"ebb/web/console/passkey"
 )
 
-// togetherPath is the page on which several requests of one task get one answer.
+// togetherPath is the path of the page for batch decisions.
 const togetherPath = "/together"
 
-// togetherPage is a few requests, each with its facts, and one form.
+// togetherPage is a few requests of one task, each with its facts, and one
+// form.
 type togetherPage struct {
 	Items   []togetherItem
 	Task    string
 	Proof   proofState
-	Ask     string // where the script gets what the passkey signs; "" = none is asked for
-	Off     string // why nothing can be approved
+	Ask     string // URL of the passkey challenge; "" = no passkey is needed
+	Off     string // why the batch cannot be approved
 	Problem string
 }
 
@@ -33,50 +34,50 @@ type togetherItem struct {
 	Sealed string
 	N      int
 	Left   time.Time
-	Why    string // why this one cannot be approved
+	Why    string // why this request cannot be approved
 }
 
 func together(ids []string) string { return togetherPath + "?" + url.Values{"id": ids}.Encode() }
 
-// togetherOf loads what is decided together, in the order in which it is named.
-func (s *Console) togetherOf(c echo.Context, v *visit, ids []string) ([]broker.Request, error) {
-	if len(ids) > broker.MaxTogether {
-		return nil, broker.E(broker.Invalid, "Two to five requests are approved together.", nil)
+// togetherOf loads the requests of a batch, in the given order.
+func (rp *requestPages) togetherOf(c echo.Context, v *visit, ids []string) ([]broker.Request, error) {
+	if len(ids) > approval.MaxTogether {
+		return nil, broker.E(broker.Invalid, "A batch must have 2 to 5 requests.", nil)
 	}
 	var rs []broker.Request
 	for _, id := range ids {
-		r, err := s.b.Request(c.Request().Context(), v.Principal, id)
+		r, err := rp.b.Request(c.Request().Context(), v.Principal, id)
 		if err != nil {
 			return nil, err
 		}
 		rs = append(rs, r)
 	}
-	return rs, broker.Together(rs)
+	return rs, approval.Together(rs)
 }
 
-func (s *Console) together(c echo.Context, v *visit) error {
-	rs, err := s.togetherOf(c, v, c.QueryParams()["id"])
+func (rp *requestPages) together(c echo.Context, v *visit) error {
+	rs, err := rp.togetherOf(c, v, c.QueryParams()["id"])
 	if err != nil {
 		return err
 	}
-	return s.drawTogether(c, v, http.StatusOK, rs, "")
+	return rp.drawTogether(c, v, http.StatusOK, rs, "")
 }
 
-func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker.Request, problem string) error {
-	vw := s.view(c, v, frame{}, nil)
+func (rp *requestPages) drawTogether(c echo.Context, v *visit, status int, rs []broker.Request, problem string) error {
+	vw := rp.pages.view(c, v, frame{}, nil)
 	page := togetherPage{Task: rs[0].TaskID, Problem: problem}
 	worst, newest := stakes(rs)
 	ask := url.Values{}
 	for i, r := range rs {
-		item := togetherItem{Shown: s.show(vw, r, nil), N: i + 1, Left: r.ExpiresAt}
+		item := togetherItem{Shown: rp.show(vw, r, nil), N: i + 1, Left: r.ExpiresAt}
 		if item.Why = whyNot(vw, r); item.Why == "" {
-			item.Why, _ = s.off(c, v, r, item.Shown)
+			item.Why, _ = rp.off(c, v, r, item.Shown)
 		}
 		if item.Why != "" {
-			page.Off = "One of these cannot be approved at the moment, so that none is."
+			page.Off = "One of these requests cannot be approved at the moment, so the batch cannot be approved."
 		}
 		var err error
-		if item.Sealed, err = s.sealShown(item.Shown); err != nil {
+		if item.Sealed, err = rp.pages.sealShown(item.Shown); err != nil {
 			return err
 		}
 		ask.Add("id", r.ID)
@@ -84,17 +85,17 @@ func (s *Console) drawTogether(c echo.Context, v *visit, status int, rs []broker
 		page.Items = append(page.Items, item)
 	}
 	var err error
-	if page.Proof, err = s.proofOf(c, v, worst, newest); err != nil {
+	if page.Proof, err = rp.proofOf(c, v, worst, newest); err != nil {
 		return err
 	}
 	if page.Proof.Key() {
-		page.Ask = s.mux.Base() + togetherPath + "/challenge?" + ask.Encode()
+		page.Ask = rp.mux.Base() + togetherPath + "/challenge?" + ask.Encode()
 	}
-	return s.draw(c, status, v, "together", frame{Title: fmt.Sprintf("%d requests of one task", len(rs)), Nav: "/queue"}, page)
+	return rp.pages.draw(c, status, v, "together", frame{Title: fmt.Sprintf("%d requests of one task", len(rs)), Nav: "/queue"}, page)
 }
 
-// stakes are what the proof of one answer to several has to be good for: the worst of
-// them, and the newest.
+// stakes returns the highest risk and the newest time of the requests. The
+// proof of a batch decision must satisfy both.
 func stakes(rs []broker.Request) (worst risk.Level, newest time.Time) {
 	worst = risk.Low
 	for _, r := range rs {
@@ -108,24 +109,24 @@ func stakes(rs []broker.Request) (worst risk.Level, newest time.Time) {
 	return worst, newest
 }
 
-func (s *Console) togetherChallenge(c echo.Context, v *visit) error {
+func (rp *requestPages) togetherChallenge(c echo.Context, v *visit) error {
 	q := c.QueryParams()
 	ds, err := decisionsOf(q["id"], q["digest"])
 	if err != nil {
 		return err
 	}
 	for _, d := range ds {
-		if _, err := s.toSign(c, v, d); err != nil {
+		if _, err := rp.visits.toSign(c, v, d); err != nil {
 			return err
 		}
 	}
-	return s.ask(c, v, ds)
+	return rp.visits.ask(c, v, ds)
 }
 
-// decisionsOf are the decisions of one answer, in the order of the form.
+// decisionsOf returns the decisions of a batch, in the order of the form.
 func decisionsOf(ids, digests []string) ([]passkey.Decision, error) {
-	if len(ids) != len(digests) || len(ids) < 2 || len(ids) > broker.MaxTogether {
-		return nil, broker.E(broker.Invalid, "Two to five requests are approved together, each with the digest of its facts.", nil)
+	if len(ids) != len(digests) || len(ids) < 2 || len(ids) > approval.MaxTogether {
+		return nil, broker.E(broker.Invalid, "A batch must have 2 to 5 requests, each with the digest of its facts.", nil)
 	}
 	var ds []passkey.Decision
 	for i, id := range ids {
@@ -134,8 +135,9 @@ func decisionsOf(ids, digests []string) ([]passkey.Decision, error) {
 	return ds, nil
 }
 
-// approveTogether is one yes to all that the form names, in its order, or to none.
-func (s *Console) approveTogether(c echo.Context, v *visit) error {
+// approveTogether approves all requests of the form, in its order, or none of
+// them.
+func (rp *requestPages) approveTogether(c echo.Context, v *visit) error {
 	form := c.Request().PostForm
 	ids, digests, seen := form["id[]"], form["digest[]"], form["seen[]"]
 	ds, err := decisionsOf(ids, digests)
@@ -143,10 +145,10 @@ func (s *Console) approveTogether(c echo.Context, v *visit) error {
 		return err
 	}
 	if len(seen) != len(ids) {
-		return broker.E(broker.Invalid, "The form cannot be read.", nil)
+		return broker.E(broker.Invalid, "The form lacks a page snapshot for each request. Reload the page and send it again.", nil)
 	}
 	for _, id := range ids {
-		r, err := s.b.Request(c.Request().Context(), v.Principal, id)
+		r, err := rp.b.Request(c.Request().Context(), v.Principal, id)
 		if err == nil {
 			err = broker.MayDecide(v.Principal, r)
 		}
@@ -154,7 +156,7 @@ func (s *Console) approveTogether(c echo.Context, v *visit) error {
 			return err
 		}
 	}
-	rs, err := s.togetherOf(c, v, ids)
+	rs, err := rp.togetherOf(c, v, ids)
 	if err != nil {
 		return err
 	}
@@ -162,30 +164,30 @@ func (s *Console) approveTogether(c echo.Context, v *visit) error {
 		e := broker.AsError(err)
 		ev := web.EventOf(c)
 		ev.Kind, ev.Cause = e.Kind, e.Cause
-		if now, nerr := s.togetherOf(c, v, ids); nerr == nil {
+		if now, nerr := rp.togetherOf(c, v, ids); nerr == nil {
 			rs = now
 		}
 		text := e.Public
 		if errors.Is(err, broker.ErrStale) {
-			text = "The facts of one of these have changed. Nothing was granted; look at each again."
+			text = "The facts of one of these requests have changed. Nothing was granted. Review each request again."
 		}
-		return s.drawTogether(c, v, web.Lookup(e.Kind).Status, rs, text)
+		return rp.drawTogether(c, v, web.Lookup(e.Kind).Status, rs, text)
 	}
-	items := make([]broker.Shown, len(ids))
+	items := make([]approval.Shown, len(ids))
 	for i, r := range rs {
-		sh, raw, err := s.openShown(v, r.ID, seen[i])
+		sh, raw, err := rp.pages.openShown(v, r.ID, seen[i])
 		if err != nil || sh.Digest != digests[i] {
-			return redraw(broker.E(broker.Conflict, "What your page showed cannot be read any more. Look again, and send it once more.", err))
+			return redraw(broker.E(broker.Conflict, "The snapshot of the page that you saw cannot be read any more. Reload the page and send your answer again.", err))
 		}
-		items[i] = broker.Shown{ID: r.ID, Digest: digests[i], Seen: raw}
+		items[i] = approval.Shown{ID: r.ID, Digest: digests[i], Seen: raw}
 	}
 	worst, newest := stakes(rs)
 	var proof broker.Verdict
-	if err := s.stepUp(c, v, worst, newest, &proof, ds...); err != nil {
+	if err := rp.visits.stepUp(c, v, worst, newest, &proof, ds...); err != nil {
 		return redraw(err)
 	}
-	if _, err := s.b.ApproveTogether(c.Request().Context(), v.Principal, items, proof); err != nil {
+	if _, err := rp.b.ApproveTogether(c.Request().Context(), v.Principal, items, proof); err != nil {
 		return redraw(err)
 	}
-	return s.redirect(c, "/queue")
+	return rp.visits.redirect(c, "/queue")
 }

@@ -2,6 +2,12 @@ package console_test
 
 import (
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,15 +15,10 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/scopes"
-	"ebb/web/console"
-	"ebb/web/console/passkey"
 )
 
-// few is a house in which n requests of one task wait that may be approved together.
+// few is a house with n waiting requests of one task that one answer can
+// approve.
 func few(t *testing.T, n int) (*house, *brokertest.Sandbox, []broker.Request) {
 	t.Helper()
 	h, _ := ofEach(t, console.Friction{})
@@ -41,11 +42,11 @@ func idsOf(rs []broker.Request) url.Values {
 	return q
 }
 
-// multi is the form of the page, every field of it as often as it comes.
+// multi returns the form of the page, with repeated fields.
 func (b *browser) multi(page answer) url.Values { return b.fill(page, "/together", nil) }
 
-// F7: a few small requests of one task get one answer, of which each keeps what was shown
-// and the whole list.
+// F7: a few low-risk requests of one task get one answer. Each stores the page
+// shown and the whole list.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -53,7 +54,7 @@ func TestTogether(t *testing.T) {
 	q := b.get("/queue")
 	q.is(t, http.StatusOK, "Review 3 of this task")
 	page := b.get("/together?" + idsOf(rs).Encode())
-	page.is(t, http.StatusOK, "3 requests of one task", rs[0].Match, rs[1].Match, rs[2].Match, "Agent text, not checked, of 3", "Low risk: one click")
+	page.is(t, http.StatusOK, "3 requests of one task", rs[0].Match, rs[1].Match, rs[2].Match, "Agent text of request 3, not checked", "Low risk: one click")
 	b.do(http.MethodPost, "/together", b.multi(page), nil).is(t, http.StatusSeeOther)
 	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{TaskID: s.Task.ID, Seen: true})
 	if err != nil || len(got) != 3 {
@@ -76,10 +77,10 @@ func TestTogether(t *testing.T) {
 			t.Errorf("the record names %d of 3", together)
 		}
 	}
-	b.get("/queue").is(t, http.StatusOK, "Waiting for you (3)") // those of the other tasks
+	b.get("/queue").is(t, http.StatusOK, "Waiting for you (3)") // the requests of the other tasks
 }
 
-// F7: nothing else is decided by one answer, whoever sends what.
+// F7: other combinations cannot be decided by one answer, whatever is sent.
 func TestTogetherRefuses(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 6)
@@ -131,7 +132,7 @@ func TestTogetherRefuses(t *testing.T) {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
-	// Its owner, its runner and an auditor have no say, whatever they send.
+	// Its owner, its runner and an auditor cannot decide, whatever they send.
 	form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
 	q := idsOf(rs[:2])
 	q["digest"] = []string{rs[0].Digest, rs[1].Digest}
@@ -148,7 +149,7 @@ func TestTogetherRefuses(t *testing.T) {
 	}
 }
 
-// F7: when the facts of one have changed nothing is granted.
+// F7: if the facts of one request have changed, nothing is granted.
 func TestTogetherIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -172,14 +173,14 @@ func TestTogetherIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// One answer to several is given by who has a say in each of them: not by the owner of
-// their task under any of their names, nor by who may decide a part.
+// A batch decision needs the right to decide each request: the owner of the
+// task, under any name, and an approver for only a part are refused.
 func TestTogetherIsForWhoMayDecide(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
-	var items []broker.Shown
+	var items []approval.Shown
 	for _, r := range rs {
-		items = append(items, broker.Shown{ID: r.ID, Digest: r.Digest, Seen: "{}"})
+		items = append(items, approval.Shown{ID: r.ID, Digest: r.Digest, Seen: "{}"})
 	}
 	approver, group := []broker.Role{broker.RoleApprover}, []string{"approvers"}
 	one := scopes.MustParseSet("plain:t/a:read")
@@ -201,7 +202,7 @@ func TestTogetherIsForWhoMayDecide(t *testing.T) {
 	}
 }
 
-// F7: one form, sent at the same moment by many, counts once.
+// F7: one form sent many times at once is accepted once.
 func TestTogetherRace(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
@@ -228,8 +229,8 @@ func TestTogetherRace(t *testing.T) {
 	}
 }
 
-// F7, B2: the passkey signs the list in its order; the proof is kept with each vote, and by
-// it an auditor checks each.
+// F7, B2: the passkey signs the list in its order. The proof is stored with
+// each vote, and an auditor verifies each with it.
 func TestTogetherIsSigned(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -258,7 +259,7 @@ func TestTogetherIsSigned(t *testing.T) {
 	b.do(http.MethodPost, "/together", b.multi(b.get(path)), nil).is(t, http.StatusForbidden)
 	send(rs[:2], nil).is(t, http.StatusForbidden)                                // one more than was signed
 	send([]broker.Request{rs[1], rs[0], rs[2]}, nil).is(t, http.StatusForbidden) // in another order
-	send(rs, func(f url.Values) {                                                // put into another order after signing
+	send(rs, func(f url.Values) {                                                // reordered after signing
 		for _, name := range []string{"id[]", "digest[]", "seen[]"} {
 			slices.Reverse(f[name])
 		}

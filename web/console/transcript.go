@@ -9,9 +9,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker/agenttext"
-	"ebb/broker/egress/redact"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
 type transcriptPage struct {
@@ -20,17 +20,17 @@ type transcriptPage struct {
 	Sent, Told message
 }
 
-// Mark is what stands where a secret stood.
+// Mark returns the text that replaces a redacted secret.
 func (transcriptPage) Mark() string { return redact.Mark }
 
-// message is one direction as it is drawn.
+// message is one direction of a transcript, ready to be shown.
 type message struct {
-	Heading string // of ours
-	ID      string // of the heading
+	Heading string // fixed text, not from the transcript
+	ID      string // HTML id of the heading
 	Headers []header
 	Body    []said
-	Size    string // of the body, as far as that is known
-	Note    string // what of the body is not here, and why
+	Size    string // of the body, if known
+	Note    string // which part of the body is missing, and why
 }
 
 type header struct {
@@ -38,13 +38,14 @@ type header struct {
 	Value []said
 }
 
-// said is a part of a text that a box sent or was told, drawn so that nothing hides in it.
+// said is a part of a text that a sandbox sent or received, with invisible
+// characters escaped.
 type said struct {
 	Text string
-	Mark bool // ebb put it in the place of something; or the box has written the same words
+	Mark bool // Text is a redaction mark of ebb, or the same words written by the sandbox
 }
 
-// saidOf takes a text that is drawn apart at its marks.
+// saidOf splits an escaped text at its redaction marks.
 func saidOf(drawn string) []said {
 	var out []said
 	for drawn != "" {
@@ -65,7 +66,8 @@ func saidOf(drawn string) []said {
 	return out
 }
 
-// beginning draws a text in one line, and of a longer one so many bytes.
+// beginning escapes a text for one line. A text longer than most bytes is cut,
+// with the number of missing bytes at the end.
 func beginning(text string, most int) string {
 	if len(text) <= most {
 		return agenttext.Name(text)
@@ -74,9 +76,10 @@ func beginning(text string, most int) string {
 	return fmt.Sprintf("%s[+%d]", agenttext.Name(kept), len(text)-len(kept))
 }
 
-// transcript shows one, whole. The broker has put on the record that it is read before it is here.
-func (s *Console) transcript(c echo.Context, v *visit) error {
-	t, err := s.b.Transcript(c.Request().Context(), v.Principal, c.Param("id"))
+// transcript shows a whole transcript. The broker writes the audit entry of the
+// read before it returns the transcript.
+func (ap *auditPages) transcript(c echo.Context, v *visit) error {
+	t, err := ap.b.Transcript(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -85,16 +88,17 @@ func (s *Console) transcript(c echo.Context, v *visit) error {
 		line += "?" + t.Query
 	}
 	page := transcriptPage{Transcript: t, Line: saidOf(agenttext.Name(line)), Sent: messageOf(t.Request, "request")}
-	if page.Sent.Heading, page.Sent.ID = "What the box sent, not checked", "sent"; t.Answer == nil {
-		page.Sent.Size, page.Sent.Note = "", "What there is to say of the body is written down when the request is over."
+	if page.Sent.Heading, page.Sent.ID = "Request from the sandbox, not checked", "sent"; t.Answer == nil {
+		page.Sent.Size, page.Sent.Note = "", "The body is recorded when the request is complete."
 	} else {
 		page.Told = messageOf(*t.Answer, "answer")
-		page.Told.Heading, page.Told.ID = "What the box was told, not checked", "told"
+		page.Told.Heading, page.Told.ID = "Response to the sandbox, not checked", "told"
 	}
-	return s.draw(c, http.StatusOK, v, "transcript", frame{Title: "Transcript", Nav: "/audit"}, page)
+	return ap.pages.draw(c, http.StatusOK, v, "transcript", frame{Title: "Transcript", Nav: "/audit"}, page)
 }
 
-// messageOf is what there is of one direction: "request" or "answer", as rules call it.
+// messageOf returns one direction of a transcript. direction is "request" or
+// "answer", as in the names of rule options.
 func messageOf(m transcript.Message, direction string) message {
 	var out message
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
@@ -114,25 +118,25 @@ func messageOf(m transcript.Message, direction string) message {
 	return out
 }
 
-// notWritten says what of a body is not written down, and why.
+// notWritten explains which part of a body was not recorded, and why.
 func notWritten(b transcript.Body, direction string) string {
 	switch b.Withheld {
 	case "":
 		if b.LeftOut == 0 {
 			return ""
 		}
-		return fmt.Sprintf("The last %s of it are not written down: the rule has no more written (%s_bytes), or ebb could not look through them for secrets.", counted(b.LeftOut, "byte"), direction)
+		return fmt.Sprintf("The last %s are not recorded: the rule records no more (%s_bytes), or ebb could not search them for secrets.", counted(b.LeftOut, "byte"), direction)
 	case transcript.NotAsked:
-		return "It is not written down: the rule has no bytes of it written (" + direction + "_bytes)."
+		return "The body is not recorded: the rule records 0 bytes of it (" + direction + "_bytes)."
 	case transcript.NotText:
-		return "It is not written down: it is no text by its type, or not what that type says, so that nobody could look through it for secrets."
+		return "The body is not recorded: it is not text, or does not match its content type, so ebb could not search it for secrets."
 	case transcript.Compressed:
-		return "It is not written down: it was compressed, so that nobody could look through it for secrets."
+		return "The body is not recorded: it was compressed, so ebb could not search it for secrets."
 	}
-	return "It is not written down (" + agenttext.Name(string(b.Withheld)) + ")."
+	return "The body is not recorded (" + agenttext.Name(string(b.Withheld)) + ")."
 }
 
-// counted is a number of things.
+// counted returns a number with its noun in the right form: 1 byte, 2 bytes.
 func counted(n int64, of string) string {
 	if n == 1 {
 		return "1 " + of

@@ -5,12 +5,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
 const transcriptsPath = "/transcripts"
 
-// shownPath is how much of a path the list draws, in bytes; the page of a transcript has all of it.
+// shownPath limits a path in the list, in bytes. The page of the transcript
+// shows the whole path.
 const shownPath = 160
 
 type transcriptsPage struct {
@@ -22,13 +23,14 @@ type transcriptsPage struct {
 	Pager   pager
 }
 
-// transcriptRow is a transcript as it is listed.
+// transcriptRow is a transcript in the list.
 type transcriptRow struct{ transcript.Head }
 
-// Torn: only its name is known.
+// Torn reports that only the name of the transcript file is known, because its
+// file is incomplete or unreadable.
 func (r transcriptRow) Torn() bool { return r.Host == "" }
 
-// Start is the beginning of the path, and how much is behind it.
+// Start returns the beginning of the path, and the number of bytes left out.
 func (r transcriptRow) Start() []said { return saidOf(beginning(r.Path, shownPath)) }
 
 // transcriptFilter reads the filter of the list.
@@ -36,27 +38,27 @@ func transcriptFilter(a *asked) transcript.Filter {
 	return transcript.Filter{TaskID: a.text("task"), LeaseID: a.text("lease")}
 }
 
-// transcripts lists what was written down of requests at this ebb, without what was said.
-func (s *Console) transcripts(c echo.Context, v *visit) error {
+// transcripts lists the transcripts of this ebb, without headers and bodies.
+func (ap *auditPages) transcripts(c echo.Context, v *visit) error {
 	a := readAsked(c)
 	f := transcriptFilter(a)
 	after, before := a.cursor("after"), a.cursor("before")
 	list := "transcripts?" + a.kept.Encode()
-	place, back := s.place(a, list, after, before)
+	place, back := ap.pages.place(a, list, after, before)
 	if err := a.done(); err != nil {
 		return err
 	}
 	if f.After = place; back {
 		f.After, f.Before = "", place
 	}
-	f.Limit = listRows + 1 // one more says whether there are more
-	heads, err := s.b.Transcripts(v.Principal, f)
+	f.Limit = listRows + 1 // one more row than shown, to know whether there are more
+	heads, err := ap.b.Transcripts(v.Principal, f)
 	if err != nil {
 		return err
 	}
 	in := paging{list: list, at: address(transcriptsPath, a.kept.Encode()), placed: place != "", back: back, more: len(heads) > listRows}
 	if in.more && back {
-		heads = heads[1:] // the newest are the furthest from the place
+		heads = heads[1:] // the extra row is the newest, at the far end from the cursor
 	} else if in.more {
 		heads = heads[:listRows]
 	}
@@ -70,24 +72,25 @@ func (s *Console) transcripts(c echo.Context, v *visit) error {
 			in.stop = in.first
 		}
 	}
-	page.Pager = s.pagerOf(in)
-	return s.draw(c, http.StatusOK, v, "transcripts", frame{Title: "Transcripts", Nav: "/audit"}, page)
+	page.Pager = ap.pages.pagerOf(in)
+	return ap.pages.draw(c, http.StatusOK, v, "transcripts", frame{Title: "Transcripts", Nav: "/audit"}, page)
 }
 
-// transcriptsOf is what the page of a task or of a credential says of its transcripts.
+// transcriptsOf is the number of transcripts of a task or credential, for its
+// page.
 type transcriptsOf struct {
-	Path string // of their list; "" = they are not for who looks
+	Path string // path of their list; "" = the visitor may not read transcripts
 	N    int
-	Gone bool // nobody can say how many there are at the moment
+	Gone bool // the number is not available at the moment
 }
 
-// transcriptsOf counts those of a filter. That it cannot is no reason to have no page: things are
-// ended there.
-func (s *Console) transcriptsOf(v *visit, query string, f transcript.Filter) transcriptsOf {
-	if s.b.MayReadTranscripts(v.Principal) != nil {
+// transcriptsOf counts the transcripts of a filter. An error does not fail the
+// page, because people stop tasks and revoke credentials there.
+func (ap *auditPages) transcriptsOf(v *visit, query string, f transcript.Filter) transcriptsOf {
+	if ap.b.MayReadTranscripts(v.Principal) != nil {
 		return transcriptsOf{}
 	}
-	n, err := s.b.TranscriptCount(v.Principal, f)
+	n, err := ap.b.TranscriptCount(v.Principal, f)
 	return transcriptsOf{Path: address(transcriptsPath, query), N: n, Gone: err != nil}
 }
 
@@ -97,8 +100,9 @@ func transcriptCells(h transcript.Head) []string {
 	return []string{h.ID, h.At.UTC().Format("2006-01-02T15:04:05.000Z"), h.TaskID, h.LeaseID, h.Rule, h.Tool, h.Method, h.Host, h.Path}
 }
 
-// exportTranscripts sends exactly the list that the same query draws: nothing that was said.
-func (s *Console) exportTranscripts(format string) func(echo.Context, *visit) error {
+// exportTranscripts exports the list that the page shows for the same query,
+// without headers and bodies.
+func (ap *auditPages) exportTranscripts(format string) func(echo.Context, *visit) error {
 	return func(c echo.Context, v *visit) error {
 		a := readAsked(c)
 		f := transcriptFilter(a)
@@ -106,11 +110,11 @@ func (s *Console) exportTranscripts(format string) func(echo.Context, *visit) er
 			return err
 		}
 		f.Limit = exportRows
-		heads, err := s.b.Transcripts(v.Principal, f)
+		heads, err := ap.b.Transcripts(v.Principal, f)
 		if err != nil {
 			return err
 		}
-		x := s.newExport(c, v, "transcripts", format, a.filter(), transcriptHead)
+		x := ap.newExport(c, v, "transcripts", format, a.filter(), transcriptHead)
 		x.open()
 		for {
 			for _, h := range heads {
@@ -122,7 +126,7 @@ func (s *Console) exportTranscripts(format string) func(echo.Context, *visit) er
 				return x.close(nil)
 			}
 			f.After = heads[len(heads)-1].ID
-			if heads, err = s.b.Transcripts(v.Principal, f); err != nil {
+			if heads, err = ap.b.Transcripts(v.Principal, f); err != nil {
 				return x.close(err)
 			}
 		}

@@ -3,6 +3,12 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/broker/transcript"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,14 +20,9 @@ import (
 	"testing"
 	"time"
 	"unicode"
-
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/transcript"
 )
 
-// openTranscripts is an empty store of them.
+// openTranscripts returns an empty transcript store.
 func openTranscripts(t testing.TB, dir string) *transcript.Store {
 	t.Helper()
 	s, err := transcript.Open(transcript.Config{Dir: dir, Bytes: 64 << 20, Keep: time.Hour})
@@ -32,7 +33,8 @@ func openTranscripts(t testing.TB, dir string) *transcript.Store {
 	return s
 }
 
-// transcribed writes one down of a request of a task with a credential. answer: nil = it is not over.
+// transcribed records a request of a task with a credential. answer nil means
+// that it is in progress.
 func (h *house) transcribed(task, lease string, change func(*transcript.Transcript), answer *transcript.Message) string {
 	h.t.Helper()
 	x := transcript.Transcript{Head: transcript.Head{ID: transcript.NewID(), At: h.Clock.Now(), TaskID: task, LeaseID: lease, Rule: "charges", Tool: "stripe-cli", Host: "api.stripe.test:443", Method: "POST", Path: "/v1/charges"}}
@@ -59,43 +61,44 @@ func transcriptsOn(a answer) []string {
 	return out
 }
 
-// readings are the transcripts that the record says were read, the newest first.
+// readings returns the transcripts that were read according to the audit log,
+// newest first.
 func (h *house) readings() (out []string) {
 	h.t.Helper()
 	for e, err := range h.Store.Entries(h.t.Context(), broker.EntryFilter{Kind: audit.TranscriptRead, Desc: true}) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		out = append(out, broker.TranscriptOf(e))
+		out = append(out, issuance.TranscriptOf(e))
 	}
 	return out
 }
 
-// TestTranscriptPages: they are listed without what was said, read one by one, and each reading is
-// on the record before it is shown.
+// TestTranscriptPages: transcripts are listed without headers and bodies, and
+// read one by one. Each reading is in the audit log before the page is shown.
 func TestTranscriptPages(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	lease := h.issued(s.Task, 1, nil)[0]
 	b := h.as(brokertest.Auditor)
-	b.get("/transcripts").is(t, http.StatusOK, "None is here", "request_bytes: 4096", "Without a rule none is")
+	b.get("/transcripts").is(t, http.StatusOK, "No transcripts", "request_bytes: 4096", "only if a rule")
 	b.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, `href="/transcripts?task=`+s.Task.ID+`">0 of its requests<`)
 	id := h.transcribed(s.Task.ID, lease, func(x *transcript.Transcript) {
 		x.Query = "expand=1"
 		x.Request = transcript.Message{Headers: map[string][]string{"Content-Type": {"application/json"}, "X-Note": {"a", "key [redacted]"}}, Body: transcript.Body{Type: "application/json", Bytes: 999, Text: "{\"card\": \"[redacted]\",\n\t\"amount\": 10000000}", LeftOut: 900}}
 	}, &transcript.Message{Status: 402, Body: transcript.Body{Type: "image/png", Bytes: 1, Withheld: transcript.NotText}})
 	b.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, `>1 of its requests<`)
-	b.get("/credentials/"+lease).is(t, http.StatusOK, `href="/transcripts?lease=`+lease+`">1 of requests with it<`)
+	b.get("/credentials/"+lease).is(t, http.StatusOK, `href="/transcripts?lease=`+lease+`">1 of its requests<`)
 	list := b.get("/transcripts?task=" + s.Task.ID)
 	list.is(t, http.StatusOK, id, "/v1/charges", "stripe-cli", lease)
-	b.get("/transcripts?task="+s.Task.ID+"x").is(t, http.StatusOK, "Of what the filter names nothing is written down")
+	b.get("/transcripts?task="+s.Task.ID+"x").is(t, http.StatusOK, "no transcripts that match the filter")
 	if strings.Contains(list.body, "amount") || strings.Contains(list.body, "expand") || len(h.readings()) != 0 {
 		t.Errorf("the list says what was said, or reads: %v %s", h.readings(), list.body)
 	}
 	page := b.get("/transcripts/" + id)
-	page.is(t, http.StatusOK, "POST /v1/charges?expand=1", "status 402", "999 bytes, application/json", "The last 900 bytes of it are not written down", "1 byte, image/png", "no text by its type",
-		`{&#34;card&#34;: &#34;<span class="taken">[redacted]</span>&#34;,`+"\n\t"+`&#34;amount&#34;: 10000000}`, `key <span class="taken">[redacted]</span>`, "by itself", "/tasks/"+s.Task.ID, "/credentials/"+lease)
+	page.is(t, http.StatusOK, "POST /v1/charges?expand=1", "status 402", "999 bytes, application/json", "The last 900 bytes are not recorded", "1 byte, image/png", "it is not text",
+		`{&#34;card&#34;: &#34;<span class="taken">[redacted]</span>&#34;,`+"\n\t"+`&#34;amount&#34;: 10000000}`, `key <span class="taken">[redacted]</span>`, "normally", "/tasks/"+s.Task.ID, "/credentials/"+lease)
 	if got := h.readings(); !slices.Equal(got, []string{id}) {
 		t.Errorf("readings on the record: %v", got)
 	}
@@ -104,30 +107,32 @@ func TestTranscriptPages(t *testing.T) {
 		t.Errorf("the record of it: %+v", e)
 	}
 	under := h.transcribed(s.Task.ID, lease, nil, nil)
-	b.get("/transcripts/"+under).is(t, http.StatusOK, "warn\">not over<", "written down when the request is over", "not yet, or ebb has ended before")
+	b.get("/transcripts/"+under).is(t, http.StatusOK, "warn\">in progress<", "recorded when the request is complete", "not yet, or ebb stopped before")
 	for _, none := range []string{"trn_00000000000000000000000000000000", "none", strings.ToUpper(id), id + "x", "..%2f" + id} {
 		b.get("/transcripts/"+none).is(t, http.StatusNotFound)
 	}
 	if n := len(h.readings()); n != 2 {
 		t.Errorf("%d readings are on the record", n)
 	}
-	// Signed in already: what fails is the record, and then the directory.
+	// The session exists already: first the audit log fails, then the
+	// directory.
 	if err := h.Config.Transcripts.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/transcripts", "/transcripts.csv", "/transcripts/" + id} {
 		b.get(path).is(t, http.StatusServiceUnavailable, "Transcripts cannot be read at the moment")
 	}
-	b.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "nobody can say how many at the moment")
+	b.get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "number not available at the moment")
 }
 
-// TestTranscriptUnrecorded: what cannot be put on the record is not shown.
+// TestTranscriptUnrecorded: a transcript is not shown if the reading cannot be
+// recorded.
 func TestTranscriptUnrecorded(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
 	clock := time.Now().UTC().Truncate(time.Second)
 	store := brokertest.OpenStore(t, t.TempDir()+"/ebb.db", func() time.Time { return clock })
-	h := newHouse(t, brokertest.Config{Start: clock, Journal: mutedJournal{store, &off}, Desk: store, Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newHouse(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store, Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	id := h.transcribed(s.Task.ID, h.issued(s.Task, 1, nil)[0], nil, &transcript.Message{Status: 200, Body: transcript.Body{Bytes: 4, Text: "said"}})
 	b := h.as(brokertest.Auditor)
@@ -138,7 +143,8 @@ func TestTranscriptUnrecorded(t *testing.T) {
 	}
 }
 
-// TestTranscriptsAreForAuditors: nobody else gets one or is told that there are any.
+// TestTranscriptsAreForAuditors: other people can neither read transcripts nor
+// learn that there are any.
 func TestTranscriptsAreForAuditors(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
@@ -185,7 +191,8 @@ func TestTranscriptsAreForAuditors(t *testing.T) {
 	}
 }
 
-// TestTranscriptHidesNothing: bodies, headers and paths are text, and nothing in them hides.
+// TestTranscriptHidesNothing: bodies, headers and paths are shown as escaped
+// text.
 func TestTranscriptHidesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
@@ -220,14 +227,14 @@ func TestTranscriptHidesNothing(t *testing.T) {
 		t.Errorf("the list draws the whole path: %d", n)
 	}
 	b.get("/transcripts").is(t, http.StatusOK, fmt.Sprintf("[&#43;%d]", len(long)-160))
-	b.get("/transcripts/"+id).is(t, http.StatusOK, strings.Repeat("p", 500), "it was cut off")
+	b.get("/transcripts/"+id).is(t, http.StatusOK, strings.Repeat("p", 500), "the response was cut off")
 	csv, lines := b.get("/transcripts.csv"), b.get("/transcripts.jsonl")
 	if strings.ContainsFunc(csv.body, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.C) }) || strings.ContainsFunc(lines.body, func(r rune) bool { return r > 0x7e || r < ' ' && r != '\n' }) {
 		t.Errorf("files: %s %s", csv.body, lines.body)
 	}
 }
 
-// TestTranscriptLists: pages lead on and back, and files are the list.
+// TestTranscriptLists: pages link forward and back, and exports equal the list.
 func TestTranscriptLists(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
@@ -268,7 +275,8 @@ func TestTranscriptLists(t *testing.T) {
 	b.get("/transcripts.csv?after="+cursor).is(t, http.StatusBadRequest)
 }
 
-// sameFiles takes the files of a list, which have these ids, and finds that on the record.
+// sameFiles exports a list, compares the ids, and finds the exports in the
+// audit log.
 func (h *house) sameFiles(t *testing.T, b *browser, path string, want []string) {
 	t.Helper()
 	for _, m := range fileLink.FindAllStringSubmatch(b.get(path).body, -1) {
@@ -286,7 +294,7 @@ func (h *house) sameFiles(t *testing.T, b *browser, path string, want []string) 
 				got = append(got, x.ID)
 			}
 		}
-		var x broker.Export
+		var x report.Export
 		e := h.lastEntry(t, audit.RecordExported)
 		if err := json.Unmarshal(e.Data, &x); err != nil || !slices.Equal(got, want) || x.List != "transcripts" || x.Rows != len(want) || !x.Whole || e.Actor != brokertest.Auditor {
 			t.Errorf("%s: %d rows of %d, the record says %+v (%v)", m[1], len(got), len(want), x, err)
@@ -294,7 +302,8 @@ func (h *house) sameFiles(t *testing.T, b *browser, path string, want []string) 
 	}
 }
 
-// TestTornTranscript: of a file that is not whole the list says so, and its page says what to do.
+// TestTornTranscript: the list marks an incomplete file, and its page says what
+// to do.
 func TestTornTranscript(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")
@@ -305,6 +314,6 @@ func TestTornTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := h.as(brokertest.Auditor)
-	b.get("/transcripts").is(t, http.StatusOK, torn, "its file is not whole, or cannot be read")
-	b.get("/transcripts/"+torn).is(t, http.StatusNotFound, "What is known of the request is on the record")
+	b.get("/transcripts").is(t, http.StatusOK, torn, "its file is incomplete or unreadable")
+	b.get("/transcripts/"+torn).is(t, http.StatusNotFound, "The audit log has the entries of the request")
 }

@@ -4,63 +4,87 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"net/http"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/people"
-	"ebb/web"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/signin"
 )
+
+// visits identifies visitors: sign-in, sessions, passkeys and proofs of
+// presence.
+type visits struct {
+	methods      []signin.Method
+	names        people.PasskeyNames
+	clock        func() time.Time
+	passkeyStore people.PasskeyStore
+	reach        people.ReachStore
+	sessions     people.Store
+	b            *core.Broker
+	keys         *passkey.Keys
+	known        func() []route
+	lastSeen     *expirable.LRU[string, people.Session]
+	mux          *web.Mux
+
+	pages    *pages
+	requests *requestPages
+}
 
 const (
 	sessionLife = 8 * time.Hour
 	sessionIdle = 30 * time.Minute
-	seenEvery   = time.Minute            // a session is not written for each page
-	sessionTime = 500 * time.Millisecond // bounds the look at the session of somebody who ends something
-	seenAtMost  = 4096                   // sessions that this process remembers
+	seenEvery   = time.Minute            // the last use of a session is stored at most once in this time
+	sessionTime = 500 * time.Millisecond // limits the read of the session for a denial or revocation
+	seenAtMost  = 4096                   // sessions cached in this process
 )
 
-// errNobody: no session, or one that ended.
-var errNobody = broker.E(broker.Unauthenticated, "You are not signed in, or were signed out because nothing happened for half an hour.", nil)
+// errNobody: there is no session, or it has ended.
+var errNobody = broker.E(broker.Unauthenticated, "You are not signed in, or your session ended after 30 minutes without activity or at its time limit.", nil)
 
-// visit is one request of somebody who is signed in.
+// visit is one request of a signed-in person.
 type visit struct {
 	broker.Principal
 	session people.Session
 	now     time.Time
 }
 
-// visit finds who is here, and notes that they were. Somebody who ends something is
-// known while the database does not answer, too.
-func (s *Console) visit(c echo.Context, ends bool) (*visit, error) {
+// visit returns the visitor and updates the last use of the session. With ends
+// (deny, stop, revoke), a cached session is enough while the database does not
+// answer.
+func (vs *visits) visit(c echo.Context, ends bool) (*visit, error) {
 	ctx, cancel := c.Request().Context(), context.CancelFunc(func() {})
 	if ends {
 		ctx, cancel = context.WithTimeout(ctx, sessionTime)
 	}
 	defer cancel()
-	v, err := s.signedIn(ctx, c)
+	v, err := vs.signedIn(ctx, c)
 	if err != nil && ends && broker.AsError(err).Kind == broker.Unavailable {
-		return s.remembered(c, err)
+		return vs.remembered(c, err)
 	}
 	if err == nil && v.now.Sub(v.session.SeenAt) >= seenEvery {
-		// That it was used must not keep anybody from using it.
-		_ = s.cfg.Sessions.SeeSession(ctx, v.session.ID, v.now)
+		// An error in storing the last use must not fail the request.
+		_ = vs.sessions.SeeSession(ctx, v.session.ID, v.now)
 	}
 	return v, err
 }
 
-// remembered is who was here last with this cookie, as far as this process knows. Whether
-// the session was ended since, only the database knows, so that it is enough to end
-// something and for nothing else.
-func (s *Console) remembered(c echo.Context, cause error) (*visit, error) {
-	found, known := s.lastSeen.Get(hashOf(cookie(c, cookieRead)))
-	now := s.cfg.Now()
+// remembered returns the visitor from this process's cache. Only the database
+// knows whether the session has ended since. The result is therefore good for a
+// denial, stop or revocation only.
+func (vs *visits) remembered(c echo.Context, cause error) (*visit, error) {
+	found, known := vs.lastSeen.Get(hashOf(cookie(c, cookieRead)))
+	now := vs.clock()
 	if !known || ended(found, now) {
 		return nil, cause
 	}
-	who, err := s.principal(found)
+	who, err := vs.principal(found)
 	if err != nil {
 		return nil, err
 	}
@@ -68,47 +92,48 @@ func (s *Console) remembered(c echo.Context, cause error) (*visit, error) {
 	return &visit{Principal: who.Doubtful(cause), session: found, now: now}, nil
 }
 
-// signedIn finds who is here. It notes nothing: a page that is merely open keeps nobody
-// signed in.
-func (s *Console) signedIn(ctx context.Context, c echo.Context) (*visit, error) {
+// signedIn returns the visitor. It does not update the last use, so that an
+// open page does not extend the session.
+func (vs *visits) signedIn(ctx context.Context, c echo.Context) (*visit, error) {
 	value := cookie(c, cookieRead)
-	if value == "" || !s.mux.AtPages(c.Request()) {
+	if value == "" || !vs.mux.AtPages(c.Request()) {
 		return nil, errNobody
 	}
-	now := s.cfg.Now()
-	found, err := s.cfg.Sessions.Session(ctx, hashOf(value))
+	now := vs.clock()
+	found, err := vs.sessions.Session(ctx, hashOf(value))
 	switch {
 	case errors.Is(err, people.ErrNone):
-		s.lastSeen.Remove(hashOf(value))
+		vs.lastSeen.Remove(hashOf(value))
 		return nil, errNobody
 	case err != nil:
-		return nil, broker.E(broker.Unavailable, "The database does not answer, so nobody knows who you are. Try again in a moment; `ebb` on the command line may still end things.", err)
+		return nil, broker.E(broker.Unavailable, "The database does not answer, so your session cannot be verified. Try again in a moment. The ebb command line may still be able to stop tasks and revoke credentials.", err)
 	case ended(found, now):
 		return nil, errNobody
 	}
-	who, err := s.principal(found)
+	who, err := vs.principal(found)
 	if err != nil {
 		return nil, err
 	}
 	web.EventOf(c).Actor = who.ID
-	s.lastSeen.Add(found.ID, found)
+	vs.lastSeen.Add(found.ID, found)
 	return &visit{Principal: who, session: found, now: now}, nil
 }
 
-// ended reports whether a session is over, by itself.
+// ended reports whether a session has expired or was idle for too long.
 func ended(p people.Session, now time.Time) bool {
 	return !now.Before(p.ExpiresAt) || now.Sub(p.SeenAt) >= sessionIdle
 }
 
-// principal is who a session makes of a person: what the person was when signing in,
-// and, where the configuration names people, still is.
-func (s *Console) principal(p people.Session) (broker.Principal, error) {
+// principal returns the rights of a session: those of the person at sign-in,
+// reduced to those that the configuration still grants.
+func (vs *visits) principal(p people.Session) (broker.Principal, error) {
 	who := broker.Principal{ID: p.Person, Groups: p.Groups, Also: p.Also}
-	named, known := s.b.Principal(p.Person)
+	named, known := vs.b.Principal(p.Person)
 	if p.Method != methodLink {
-		// An identity provider must not make somebody a principal that proves itself by a
-		// key, and one that is configured no more vouches for nobody.
-		by := s.knower(p.Method)
+		// An identity provider must not sign in a principal that the
+		// configuration names, because that one authenticates with a key. A
+		// provider that is no longer configured grants nothing.
+		by := vs.knower(p.Method)
 		if known || by == nil {
 			return broker.Principal{}, errNobody
 		}
@@ -125,9 +150,10 @@ func (s *Console) principal(p people.Session) (broker.Principal, error) {
 	return who, nil
 }
 
-// knower is the way in of this name that says what people may do; nil = there is none.
-func (s *Console) knower(name string) signin.Knower {
-	for _, m := range s.cfg.Methods {
+// knower returns the sign-in method with this name that maps people to rights,
+// or nil.
+func (vs *visits) knower(name string) signin.Knower {
+	for _, m := range vs.methods {
 		if k, ok := m.(signin.Knower); ok && m.Name() == name {
 			return k
 		}
@@ -137,8 +163,38 @@ func (s *Console) knower(name string) signin.Knower {
 
 const methodLink = "link"
 
-// acts reports whether the browser also sent the cookie that another site cannot make
-// it send.
+// acts reports whether the browser also sent the SameSite=Strict cookie, which
+// requests from other sites do not carry.
 func (v *visit) acts(c echo.Context) bool {
 	return subtle.ConstantTimeCompare([]byte(hashOf(cookie(c, cookieAct))), []byte(v.session.Act)) == 1
+}
+
+// page returns the route of a page.
+func (vs *visits) page(path string, h func(echo.Context, *visit) error) route {
+	return route{web.Route{Method: http.MethodGet, Path: path}, vs.pages.guarded(func(c echo.Context) error {
+		v, err := vs.visit(c, false)
+		if errors.Is(err, errNobody) {
+			return vs.toSignIn(c)
+		}
+		if err != nil {
+			return err
+		}
+		return h(c, v)
+	})}
+}
+
+// form returns the route of a form that changes state. ends marks forms that
+// only deny, stop or revoke; they work while the LiveStore and the database do
+// not answer (I6).
+func (vs *visits) form(path string, ends bool, h func(echo.Context, *visit) error) route {
+	return route{web.Route{Method: http.MethodPost, Path: path}, vs.pages.guarded(func(c echo.Context) error {
+		v, err := vs.visit(c, ends)
+		if err != nil {
+			return err
+		}
+		if err := vs.pages.gate(c, v, ends); err != nil {
+			return err
+		}
+		return h(c, v)
+	})}
 }

@@ -10,14 +10,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// wishesPage is what a person is told, and when, as the form has it.
+// wishesPage is the form of a person's notification preferences.
 type wishesPage struct {
-	Mail     string // "" = the identity provider has verified none
-	Sends    bool   // a channel of this ebb reaches people
+	Mail     string // "" = no address verified by the identity provider
+	Sends    bool   // a notification channel sends to people
 	Levels   []levelWish
 	From, To string // quiet hours, as HH:MM; "" = none
 	Zone     string
@@ -25,15 +25,15 @@ type wishesPage struct {
 	Problem  problem
 }
 
-// levelWish is what is wished of one level of risk.
+// levelWish is the preference for one level of risk.
 type levelWish struct {
 	Level string
 	Wish  people.Wish
 }
 
-// wishes is what is kept of the person of v.
-func (s *Console) wishes(ctx context.Context, v *visit) (wishesPage, error) {
-	r, err := s.cfg.Reach.Reach(ctx, v.ID)
+// wishes loads the preferences of the person of v.
+func (rp *requestPages) wishes(ctx context.Context, v *visit) (wishesPage, error) {
+	r, err := rp.reach.Reach(ctx, v.ID)
 	if errors.Is(err, people.ErrNone) { // signed in by an earlier version of ebb
 		r, err = people.Reach{Wishes: people.DefaultWishes()}, nil
 	}
@@ -41,7 +41,7 @@ func (s *Console) wishes(ctx context.Context, v *visit) (wishesPage, error) {
 		return wishesPage{}, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
 	w := r.Wishes
-	page := wishesPage{Mail: r.Mail, Sends: s.cfg.TellsPeople, Levels: []levelWish{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
+	page := wishesPage{Mail: r.Mail, Sends: rp.tellsPeople, Levels: []levelWish{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
 	if w.QuietFrom != w.QuietTo {
 		page.From, page.To = hourOf(w.QuietFrom), hourOf(w.QuietTo)
 	}
@@ -50,7 +50,7 @@ func (s *Console) wishes(ctx context.Context, v *visit) (wishesPage, error) {
 
 func hourOf(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// minuteOfDay reads HH:MM.
+// minuteOfDay parses HH:MM.
 func minuteOfDay(text string) (minutes int, ok bool) {
 	var h, m int
 	if n, err := fmt.Sscanf(text, "%02d:%02d", &h, &m); n != 2 || err != nil || hourOf(60*h+m) != text || h > 23 || m > 59 {
@@ -59,14 +59,14 @@ func minuteOfDay(text string) (minutes int, ok bool) {
 	return 60*h + m, true
 }
 
-// readWishes reads the form. Its problem names the field.
+// readWishes parses the form. A problem names its field.
 func readWishes(form url.Values) (w people.Wishes, p problem) {
 	w = people.Wishes{
 		High: people.Wish(form.Get("high")), Medium: people.Wish(form.Get("medium")), Low: people.Wish(form.Get("low")),
 		Zone: strings.TrimSpace(form.Get("quiet_zone")), HighBreaks: form.Get("breaks") == "yes",
 	}
 	if w.Zone != "" && zoneOf(w.Zone) == nil {
-		return w, problem{"quiet_zone", "There is no such time zone. Write one such as Europe/Berlin or UTC."}
+		return w, problem{"quiet_zone", "Unknown time zone. Use an IANA name such as Europe/Berlin or UTC."}
 	}
 	from, to := form.Get("quiet_from"), form.Get("quiet_to")
 	if from == "" && to == "" {
@@ -77,35 +77,35 @@ func readWishes(form url.Values) (w people.Wishes, p problem) {
 	w.QuietTo, okTo = minuteOfDay(to)
 	switch {
 	case !okFrom:
-		return w, problem{"quiet_from", "Write both ends of the quiet hours, such as 22:00 and 07:00, or none."}
+		return w, problem{"quiet_from", "Enter both ends of the quiet hours, such as 22:00 and 07:00, or leave both empty."}
 	case !okTo:
-		return w, problem{"quiet_to", "Write both ends of the quiet hours, such as 22:00 and 07:00, or none."}
+		return w, problem{"quiet_to", "Enter both ends of the quiet hours, such as 22:00 and 07:00, or leave both empty."}
 	}
 	return w, problem{}
 }
 
-// setWishes keeps what a person wants to be told.
-func (s *Console) setWishes(c echo.Context, v *visit) error {
+// setWishes stores a person's notification preferences.
+func (rp *requestPages) setWishes(c echo.Context, v *visit) error {
 	form := c.Request().PostForm
 	w, p := readWishes(form)
 	if p.ID != "" {
 		page := wishesPage{Levels: []levelWish{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, From: form.Get("quiet_from"), To: form.Get("quiet_to"), Zone: w.Zone, Breaks: w.HighBreaks, Problem: p}
-		kept, err := s.wishes(c.Request().Context(), v)
+		kept, err := rp.wishes(c.Request().Context(), v)
 		if err != nil {
 			return err
 		}
 		page.Mail, page.Sends = kept.Mail, kept.Sends
-		return s.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: cookie(c, cookieZone), Wishes: &page})
+		return rp.settings.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: cookie(c, cookieZone), Wishes: &page})
 	}
 	if err := w.Check(); err != nil {
-		return broker.E(broker.Invalid, "Each level is told at once, in a digest, or not at all.", err)
+		return broker.E(broker.Invalid, "Choose 'At once', 'In a digest' or 'Not at all' for each level.", err)
 	}
-	err := s.cfg.Reach.Wish(c.Request().Context(), v.ID, w)
+	err := rp.reach.Wish(c.Request().Context(), v.ID, w)
 	switch {
 	case errors.Is(err, people.ErrNone):
-		return broker.E(broker.Conflict, "You signed in before this ebb could tell people of anything. Sign out and in again.", err)
+		return broker.E(broker.Conflict, "Your session is older than the notification feature of this ebb. Sign out and sign in again.", err)
 	case err != nil:
 		return broker.E(broker.Unavailable, "The database does not answer: nothing was changed. Try again in a moment.", err)
 	}
-	return s.redirect(c, "/settings")
+	return rp.visits.redirect(c, "/settings")
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// What a person wants to be told is kept for the person, and only what can be kept.
+// Notification preferences are stored for the person, and only valid ones.
 func TestWishes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
-	b.get("/settings").is(t, http.StatusOK, "What you are told", `name="high" value="now" checked`, `name="low" value="digest" checked`, "Nobody can write to you")
+	b.get("/settings").is(t, http.StatusOK, "Notifications", `name="high" value="now" checked`, `name="low" value="digest" checked`, "You get no mail")
 	send := func(f url.Values) answer { return b.send(b.get("/settings"), "/settings/wishes", f) }
 	form := func(change url.Values) url.Values {
 		out := url.Values{"high": {"digest"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {"22:00"}, "quiet_to": {"06:30"}, "quiet_zone": {" Europe/Berlin "}, "breaks": {"yes"}}

@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	maxHead = 16 << 10 // status line and header fields of an answer, bytes
-	maxBody = 1 << 20  // body of an answer, bytes
+	maxHead = 16 << 10 // status line and header fields of a response, bytes
+	maxBody = 1 << 20  // body of a response, bytes
 )
 
-// The refusals of answers.
+// Errors for refused responses.
 var (
-	errHead   = errors.New("the head of the answer is malformed")
-	errLength = errors.New("the answer does not say its length in exactly one way")
-	errChunk  = errors.New("a chunk of the answer is malformed")
-	errLarge  = errors.New("the answer is too large")
-	errMore   = errors.New("more bytes came than the answer has")
-	errClose  = errors.New("the server closes connections; the figures would be of connecting")
+	errHead   = errors.New("the response head is malformed")
+	errLength = errors.New("the response must give its length in exactly one way")
+	errChunk  = errors.New("a response chunk is malformed")
+	errLarge  = errors.New("the response is too large")
+	errMore   = errors.New("bytes after the end of the response")
+	errClose  = errors.New("the server closes connections, so the run would measure connecting")
 )
 
-// answers reads the answers of one connection, one for each request. It knows
-// the part of HTTP/1.1 (RFC 9112) that servers under load speak and refuses
-// everything else, rather than guess where an answer ends: net/http's reader
-// costs several times as much, and what the reader costs is taken from the
-// server.
+// answers reads the responses of one connection, one for each request. It
+// supports the part of HTTP/1.1 (RFC 9112) that servers under load use, and
+// refuses the rest instead of guessing the end of a response. net/http's reader
+// costs several times as much, and on one machine that processor time is taken
+// from the server.
 type answers struct {
 	r    io.Reader
-	buf  []byte // buf[:n] has been read of this answer
+	buf  []byte // buf[:n] has been read of this response
 	n    int
-	body []byte // of a chunked answer
+	body []byte // of a chunked response
 }
 
-// next reads one answer. The body is valid until the next call.
+// next reads one response. The body is valid until the next call.
 func (a *answers) next() (status int, body []byte, err error) {
 	a.n = 0
 	return a.resume()
 }
 
-// resume reads on where next or resume failed because r had nothing for now.
+// resume continues where next or resume failed because r had no data yet.
 func (a *answers) resume() (status int, body []byte, err error) {
 	end, err := a.head()
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *answers) resume() (status int, body []byte, err error) {
 	return h.status, body, nil
 }
 
-// head reads until the empty line and says where it ends.
+// head reads up to the empty line and returns the offset after it.
 func (a *answers) head() (int, error) {
 	for searched := 0; ; {
 		if at := bytes.Index(a.buf[searched:a.n], []byte("\r\n\r\n")); at >= 0 {
@@ -84,8 +84,8 @@ func (a *answers) head() (int, error) {
 	}
 }
 
-// chunks reads a chunked body that starts at from into a.body and says where the
-// answer ends.
+// chunks reads a chunked body that starts at from into a.body and returns the
+// end of the response.
 func (a *answers) chunks(from int) (end int, err error) {
 	a.body = a.body[:0]
 	for {
@@ -112,7 +112,7 @@ func (a *answers) chunks(from int) (end int, err error) {
 	}
 }
 
-// chunkSize reads the line at from: hexadecimal digits alone, no extension.
+// chunkSize parses the line at from: hexadecimal digits only, no extension.
 func (a *answers) chunkSize(from int) (size, after int, err error) {
 	for at := from; ; at++ {
 		if err := a.have(at + 1); err != nil {
@@ -139,7 +139,7 @@ func (a *answers) chunkSize(from int) (size, after int, err error) {
 	}
 }
 
-// have reads until there are n bytes.
+// have reads until the buffer has n bytes.
 func (a *answers) have(n int) error {
 	for a.n < n {
 		if err := a.fill(); err != nil {
@@ -149,7 +149,7 @@ func (a *answers) have(n int) error {
 	return nil
 }
 
-// fill reads once. An end in the middle of an answer is an error.
+// fill reads once. EOF in the middle of a response is an error.
 func (a *answers) fill() error {
 	if a.n == len(a.buf) {
 		a.buf = append(a.buf, make([]byte, max(4<<10, len(a.buf)))...)
@@ -158,7 +158,7 @@ func (a *answers) fill() error {
 	a.n += n
 	switch {
 	case n > 0:
-		return nil // an error comes again
+		return nil // the next read returns the error again
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	case err == nil:

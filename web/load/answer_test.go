@@ -45,7 +45,8 @@ func TestAnswer(t *testing.T) {
 				t.Errorf("%s, slow %v: got %d %.30q %v", tt.name, slow, status, body, err)
 			}
 		}
-		// Whatever is missing, it is not an answer; and it is one when the rest comes.
+		// A truncated response is incomplete, and complete when the rest
+		// arrives.
 		for cut := range len(tt.text) {
 			if cut > 200 && cut < len(tt.text)-10 {
 				continue
@@ -119,7 +120,7 @@ func TestHostileAnswers(t *testing.T) {
 			if slow && len(tt.text) > 1<<20 {
 				continue
 			}
-			// What comes after a whole answer is seen if it came with it.
+			// Bytes after a response are detected if they arrived with it.
 			if slow && tt.want == errMore {
 				continue
 			}
@@ -130,8 +131,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// FuzzAnswer holds the reader against net/http's: what it takes for an answer,
-// the other reads in the same way, and however the bytes come they say the same.
+// FuzzAnswer compares the reader with net/http's: an accepted response has the
+// same meaning there, whatever the split of the bytes.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(ok + "Content-Length: 2\r\n\r\nhi"))
 	f.Add([]byte(ok + "Transfer-Encoding: chunked\r\nX-Y: z\r\n\r\n3\r\nabc\r\n0\r\n\r\n"))

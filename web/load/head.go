@@ -2,15 +2,15 @@ package load
 
 import "bytes"
 
-// head is what is needed of the head of an answer.
+// head holds the needed parts of a response head.
 type head struct {
 	status  int
-	length  int // of the body, unless chunked
+	length  int // length of the body, unless chunked
 	chunked bool
-	closes  bool // the connection is good for no other request
+	closes  bool // the server closes the connection after this response
 }
 
-// parseHead reads status line and header fields, with the empty line at the end.
+// parseHead parses the status line and header fields, including the empty line.
 func parseHead(b []byte) (head, error) {
 	line, b, _ := bytes.Cut(b, crlf)
 	h := head{length: -1}
@@ -30,7 +30,7 @@ func parseHead(b []byte) (head, error) {
 		}
 		h.status = h.status*10 + int(c-'0')
 	}
-	// 1xx is never asked for.
+	// The generator never causes 1xx responses.
 	if h.status < 200 || h.status > 599 {
 		return h, errHead
 	}
@@ -40,7 +40,7 @@ func parseHead(b []byte) (head, error) {
 			return h, err
 		}
 	}
-	// These have no body (RFC 9112, section 6.3) and say no length, or 0.
+	// These have no body (RFC 9112 section 6.3) and either no length or 0.
 	if (h.status == 204 || h.status == 304) && h.length <= 0 && !h.chunked {
 		h.length = 0
 		return h, nil
@@ -53,8 +53,8 @@ func parseHead(b []byte) (head, error) {
 
 var crlf = []byte("\r\n")
 
-// field takes one header field. A line that continues another has no name and
-// is refused, as is whatever could be read in two ways.
+// field parses one header field. It refuses a continuation line, which has no
+// name, and all ambiguous fields.
 func (h *head) field(line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon < 1 || !token(line[:colon]) || !clean(line[colon:]) {
@@ -82,7 +82,8 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// decimal reads a length; what is too large for one is only larger than maxBody.
+// decimal parses a length. Values beyond 10*maxBody are reduced to it, so that
+// they cannot overflow.
 func decimal(b []byte) (n int, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
@@ -93,8 +94,8 @@ func decimal(b []byte) (n int, ok bool) {
 	return n, len(b) > 0
 }
 
-// fold compares with a lower-case name of letters and hyphens. A hyphen has the
-// bit of lower case already; no control byte is in b.
+// fold compares b with a lower-case name of letters and hyphens, ignoring case.
+// A hyphen already has the lower-case bit; b contains no control bytes.
 func fold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
@@ -107,7 +108,7 @@ func fold(b []byte, lower string) bool {
 	return true
 }
 
-// clean says that b has no control byte but tabs.
+// clean reports whether b has no control byte except tabs.
 func clean(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -117,7 +118,7 @@ func clean(b []byte) bool {
 	return true
 }
 
-// token says that b is a token (RFC 9110, section 5.6.2).
+// token reports whether b is a token (RFC 9110 section 5.6.2).
 func token(b []byte) bool {
 	for _, c := range b {
 		if !tokenBytes[c] {

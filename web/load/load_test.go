@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
 func target(t *testing.T, h http.Handler) load.Target {
@@ -71,8 +71,8 @@ func TestNothingAnswers(t *testing.T) {
 	}
 }
 
-// TestWindowThatPassesBy: where one answer takes longer than warm-up and window, one is
-// measured all the same.
+// TestWindowThatPassesBy: if one response takes longer than warm-up and window,
+// one request is still measured.
 func TestWindowThatPassesBy(t *testing.T) {
 	t.Parallel()
 	tgt := target(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(30 * time.Millisecond) }))
@@ -83,10 +83,10 @@ func TestWindowThatPassesBy(t *testing.T) {
 	}
 }
 
-// TestWarmUp: the answers of the warm-up are judged and not measured.
+// TestWarmUp: responses of the warm-up are checked and not measured.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
-	// Both are longer than a busy machine lets a process stand still.
+	// Both are longer than a busy machine stalls a process.
 	const warmUp, window = 5 * time.Second, time.Second
 	var seen atomic.Int64
 	tgt := target(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -109,7 +109,7 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// TestBrokenServer: a connection that breaks is one error, and the others go on.
+// TestBrokenServer: a broken connection is one error, and the others continue.
 func TestBrokenServer(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -161,7 +161,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestQuiet: what it changes of the process is as it was when it is undone.
+// TestQuiet: undo restores the settings of the process.
 func TestQuiet(t *testing.T) {
 	procs, limit := runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1)
 	load.Quiet()()

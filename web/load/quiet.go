@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// heapLimit is where the garbage collector sets in although it was put off.
+// heapLimit is the heap size in bytes at which the garbage collector runs
+// although Quiet has disabled it.
 const heapLimit = 1 << 30
 
-// Quiet makes this process take as little as it can from a server on the same
-// machine: garbage is collected now and not while a clock runs, and one thread
-// does all the work, because idle threads of Go's scheduler look for work for a
-// while before they sleep. It returns how to undo that. Both are properties of
-// the process, so it is for programs that measure and do nothing beside it.
+// Quiet reduces the processor time that this process takes from a server on the
+// same machine. It collects garbage now and not during the measurement. It
+// limits Go to one thread, because idle threads of Go's scheduler look for work
+// for a while before they sleep. undo restores the settings. Both settings
+// apply to the whole process, so Quiet is for programs that only measure.
 func Quiet() (undo func()) {
 	runtime.GC()
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(heapLimit)
@@ -26,8 +27,8 @@ func Quiet() (undo func()) {
 	}
 }
 
-// processCPU is what this process has used of all cores so far, in user and
-// kernel mode; 0 if the system does not say.
+// processCPU returns the processor time of this process in user and kernel
+// mode; 0 if the system does not report it.
 func processCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -5,10 +5,11 @@ import (
 	"net/url"
 )
 
-// Header is one header field, already known to be free of line breaks.
+// Header is one header field. Its value must not contain line breaks.
 type Header struct{ Name, Value string }
 
-// Build is a POST with body, or a GET without one, as HTTP/1.1 bytes.
+// Build returns a POST with body, or a GET if contentType is "", as HTTP/1.1
+// bytes.
 func (t Target) Build(path, contentType string, body []byte, headers ...Header) []byte {
 	method := "POST"
 	if contentType == "" {

@@ -13,18 +13,19 @@ import (
 type Job struct {
 	Op       string
 	Clients  int
-	WarmUp   time.Duration // before the window; its answers are judged but not measured
+	WarmUp   time.Duration // before the window; its responses are checked but not measured
 	Window   time.Duration
 	Requests [][]byte // each is sent at most once, unless Repeat
 	Repeat   bool     // requests may be sent again
-	// Check judges an answer; body is only valid during the call. Called by
-	// several clients at once, while the clock runs: keep it cheap.
+	// Check validates a response; body is only valid during the call. Several
+	// clients call it at once during the measurement, so it must be cheap.
 	Check func(request int, status int, body []byte) error
-	// Connected is called when all connections are there and nothing is sent; nil = nothing.
+	// Connected, if set, is called when all connections are open and before the
+	// first request.
 	Connected func()
 }
 
-// patience is how long after the window the last answers may come.
+// patience is the time after the window in which the last responses may arrive.
 const patience = time.Minute
 
 type worker struct {
@@ -33,11 +34,11 @@ type worker struct {
 	first     error
 }
 
-// Run runs one job. Answers that Check refuses count as errors and not into
-// the rate. The error says that nothing could be measured.
+// Run runs one job. Responses that Check refuses count as errors and not in the
+// rate. The error means that nothing could be measured.
 func Run(ctx context.Context, t Target, j Job) (Result, error) {
 	if len(j.Requests) == 0 || j.Clients < 1 {
-		return Result{}, errors.New("nothing to send")
+		return Result{}, errors.New("load: Requests and Clients must not be empty")
 	}
 	conns := make([]*Conn, j.Clients)
 	for i := range conns {
@@ -76,14 +77,15 @@ func Run(ctx context.Context, t Target, j Job) (Result, error) {
 	}
 	sum := Summary(j.Op, j.Clients, end.Sub(begin), all)
 	sum.Errors, sum.First = r.Errors, r.First
-	// Clients ask for a number once more than they send when the requests are used up.
+	// When the requests are used up, each client takes one number more than it
+	// sends.
 	sum.Sent = int(next.Load())
 	if !j.Repeat {
 		sum.Sent = min(sum.Sent, len(j.Requests))
 	}
 	sum.ClientCPU = cpu / time.Duration(max(1, sum.Sent))
 	if sum.Ops == 0 {
-		return sum, fmt.Errorf("%s: no good answer: %s", j.Op, sum.First)
+		return sum, fmt.Errorf("%s: no valid response: %s", j.Op, sum.First)
 	}
 	return sum, nil
 }
@@ -93,7 +95,7 @@ func (w *worker) loop(ctx context.Context, c *Conn, j Job, begin time.Time, next
 	for asked := false; ctx.Err() == nil; {
 		start := time.Now()
 		if asked && !start.Before(end) {
-			return // a machine so busy that the window passes by still measures one
+			return // each client measures at least one request, even if the window has passed
 		}
 		asked = asked || !start.Before(begin)
 		n := int(next.Add(1)) - 1
@@ -118,7 +120,7 @@ func (w *worker) loop(ctx context.Context, c *Conn, j Job, begin time.Time, next
 			w.first = err
 		}
 		if broken || w.errors > 1000 {
-			return // this connection is of no more use, or nothing works
+			return // the connection is broken, or too many requests fail
 		}
 	}
 }

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Result is what one run measured.
+// Result holds the measurements of one run.
 type Result struct {
 	Op      string        `json:"op"`
 	Clients int           `json:"clients"`
 	Ops     int           `json:"ops"`
 	Errors  int           `json:"errors"`
 	First   string        `json:"first_error,omitempty"`
-	Sent    int           `json:"-"` // requests, with those of the warm-up
+	Sent    int           `json:"-"` // requests, including the warm-up
 	Took    time.Duration `json:"took_ns"`
-	Rate    float64       `json:"per_second"` // good answers in a second
+	Rate    float64       `json:"per_second"` // valid responses per second
 	P50     time.Duration `json:"p50_ns"`
 	P99     time.Duration `json:"p99_ns"`
 	Max     time.Duration `json:"max_ns"`
-	// ClientCPU is what the generator used of the processor for one request, in
-	// user and kernel mode: on one machine it was not the server's.
+	// ClientCPU is the generator's processor time for one request, in user and
+	// kernel mode. On one machine the server could not use it.
 	ClientCPU time.Duration `json:"client_cpu_ns"`
 }
 
-// Summary makes a Result of latencies, which it sorts.
+// Summary computes a Result from latencies, which it sorts.
 func Summary(op string, clients int, took time.Duration, latencies []time.Duration) Result {
 	slices.Sort(latencies)
 	r := Result{Op: op, Clients: clients, Ops: len(latencies), Took: took, P50: Percentile(latencies, 50), P99: Percentile(latencies, 99), Max: Percentile(latencies, 100)}
@@ -33,7 +33,8 @@ func Summary(op string, clients int, took time.Duration, latencies []time.Durati
 	return r
 }
 
-// Percentile is the nearest-rank percentile of sorted latencies, 0 of none.
+// Percentile returns the nearest-rank percentile of sorted latencies, 0 if
+// there are none.
 func Percentile(sorted []time.Duration, p int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

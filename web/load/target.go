@@ -13,12 +13,12 @@ import (
 type Target struct {
 	URL *url.URL    // scheme, host and port
 	TLS *tls.Config // nil = the system's roots
-	// Connect opens a connection on which HTTP can be spoken at once; nil = to URL, by TCP
-	// and, for https, TLS. Proxies and unix sockets are reached by it.
+	// Connect opens a connection that is ready for HTTP, such as through a
+	// proxy or to a Unix socket. nil = to URL, by TCP and, for https, TLS.
 	Connect func(context.Context) (net.Conn, error)
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (t Target) Addr() string {
 	port := t.URL.Port()
 	if port == "" {
@@ -33,8 +33,8 @@ type Conn struct {
 	in answers
 }
 
-// Dial opens a connection that works for life and then fails, so that a server
-// that does not answer ends a run too.
+// Dial opens a connection with a deadline after life, so that a server that
+// does not respond cannot block a run.
 func (t Target) Dial(ctx context.Context, life time.Duration) (*Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	var c net.Conn
@@ -50,7 +50,8 @@ func (t Target) Dial(ctx context.Context, life time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", t.Addr(), err)
 	}
-	// One deadline for all requests: setting one costs more than reading an answer.
+	// One deadline for all requests: setting a deadline costs more than reading
+	// a response.
 	if err := c.SetDeadline(time.Now().Add(life)); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -61,8 +62,8 @@ func (t Target) Dial(ctx context.Context, life time.Duration) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// Do sends one request, as Build makes them, and reads its answer. The body is
-// valid until the next call. After an error the connection is of no more use.
+// Do sends one request made by Build and reads its response. The body is valid
+// until the next call. After an error the connection cannot be used again.
 func (c *Conn) Do(request []byte) (status int, body []byte, err error) {
 	if _, err := c.c.Write(request); err != nil {
 		return 0, nil, err

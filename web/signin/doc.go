@@ -1,5 +1,6 @@
-// Package signin is the contract of ways to sign in to the console: a kind proves who a
-// person is, the console makes the session. Kinds are sub-folders.
+// Package signin defines the interface of sign-in methods of the console. A
+// method authenticates a person; the console creates the session. Methods are
+// sub-packages.
 //
 //	signin.go  Method, Prover, Host, Person
 package signin

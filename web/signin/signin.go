@@ -5,63 +5,66 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// Person is who signed in.
+// Person is the person who signed in.
 type Person struct {
 	broker.Principal
-	Name     string    // what the person is called; "" = the principal's id
-	Mail     string    // address that whoever proved it has verified; "" = none
-	ACR      string    // how strongly it was proved, in the words of who proved it; "" = not said
-	Purpose  string    // what it was proved anew for, as ?for= said; "" = nothing but to sign in
-	AuthAt   time.Time // when it was proved; zero = not said: too long ago for anything that asks when
-	GroupsAt time.Time // when the groups were true; zero = now
-	Until    time.Time // the session ends no later; zero = when the console says
+	Name     string    // display name; "" = the principal's id
+	Mail     string    // e-mail address verified by the identity provider; "" = none
+	ACR      string    // authentication context of the provider (acr); "" = unknown
+	Purpose  string    // id of the action of ?for=; "" = an ordinary sign-in
+	AuthAt   time.Time // time of authentication; zero = unknown, which counts as too long ago
+	GroupsAt time.Time // time at which the groups were read; zero = now
+	Until    time.Time // latest end of the session; zero = the console's limit
+	Page     string    // console page to open; "" = the page requested before the sign-in
 }
 
-// Method is one way in.
+// Method is one sign-in method.
 type Method interface {
 	// Name is the last segment of its path, /signin/<name>: lower-case ASCII.
 	Name() string
-	// Label says to people what it is, as a button does. "" = it is not offered:
-	// whoever uses it comes by a link.
+	// Label is the text of its button on the sign-in page. "" = no button:
+	// people come by a link.
 	Label() string
-	// Begin answers GET /signin/<name>, to which the console's page leads.
+	// Begin serves GET /signin/<name>, which the console's sign-in page links
+	// to.
 	Begin(c echo.Context, h Host) error
-	// Finish answers POST /signin/<name>, a form of this console's own pages, and GET
-	// /signin/<name>/callback, to which somebody else leads.
+	// Finish serves POST /signin/<name>, a form of the console's own pages, and
+	// GET /signin/<name>/callback, which the identity provider redirects to.
 	Finish(c echo.Context, h Host) error
 }
 
-// Prover is a Method that can have somebody prove it again: GET /signin/<name>?again=1
-// leads to a proof that is made now, as strong as a decision needs; &for=ID to one whose
-// Person has that Purpose.
+// Prover is a Method by which a person can sign in again: GET
+// /signin/<name>?again=1 requires authentication now, with the strength that a
+// decision needs. With &for=ID the resulting Person has that Purpose.
 type Prover interface {
 	Method
-	// Strong reports whether what was proved with this ACR is that strong.
+	// Strong reports whether an authentication with this ACR has that strength.
 	Strong(acr string) bool
 }
 
-// Knower is a Method that says what a person may do by the groups they are in. Sessions
-// ask it each time, so that a role taken away by the configuration is gone at once.
+// Knower is a Method that maps a person's groups to rights. Sessions call it
+// for each request, so that a role removed from the configuration is lost at
+// once.
 type Knower interface {
 	Method
 	Know(p broker.Principal) broker.Principal
 }
 
-// Host is the console, as a Method sees it.
+// Host is the console, as used by a Method.
 type Host interface {
-	// Welcome begins a session and leads to the page that the person came for.
+	// Welcome creates a session and redirects to the requested page.
 	Welcome(c echo.Context, p Person) error
-	// Ask draws one form that posts to /signin/<name>.
+	// Ask shows one form that posts to /signin/<name>.
 	Ask(c echo.Context, f Form) error
 }
 
-// Form is one question with one button.
+// Form is a text with one button.
 type Form struct {
 	Title  string
 	Text   string            // one or two plain sentences
-	Hidden map[string]string // fields that nobody sees
+	Hidden map[string]string // hidden form fields
 	Button string
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// presented is the token as it came.
+// presented is the token in the request.
 type presented struct {
 	token string
 	dpop  bool // scheme DPoP, else Bearer
 }
 
-// present takes the token from the Authorization header and nowhere else: not
-// from the query, where it ends up in logs (RFC 6750 section 2.3), and not from
+// present reads the token from the Authorization header only: not from the
+// query, which is logged (RFC 6750 section 2.3), and not from
 // Proxy-Authorization (RFC 9449 section 7.1). Two headers are an error, because
 // libraries disagree on which one counts (RFC 9449 section 7.2).
 func present(r *http.Request) (presented, *Error) {
@@ -37,7 +37,7 @@ func present(r *http.Request) (presented, *Error) {
 	return p, nil
 }
 
-// isToken68 is the b64token of RFC 6750 section 2.1.
+// isToken68 reports whether s is a b64token (RFC 6750 section 2.1).
 func isToken68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := 0; i < len(body); i++ {

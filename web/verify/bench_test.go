@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-// BenchmarkVerify is one request: cached = one signature (the proof's), cold =
-// two. BenchmarkBare has the signatures alone.
+// BenchmarkVerify verifies one request: cached = one signature (the proof's),
+// cold = two. BenchmarkBare has the signatures only.
 func BenchmarkVerify(b *testing.B) {
 	for _, tc := range []struct {
 		name string

@@ -11,14 +11,14 @@ type cacheKey = [sha256.Size]byte
 
 func keyOf(token string) cacheKey { return sha256.Sum256([]byte(token)) }
 
-// cache remembers tokens whose signature was checked, by the hash of their whole
-// text, so that a token with one bit changed is another one. Only good tokens
-// get in: nobody can push them out without having as many.
+// cache holds tokens whose signature was verified, by the hash of the whole
+// token, so that a token with one changed bit is a different entry. Only valid
+// tokens are added, so an attacker needs valid tokens to displace entries.
 type cache struct{ lru *lru.Cache[cacheKey, cached] }
 
 type cached struct {
 	token *Token
-	gen   uint64 // of the key set it was checked against
+	gen   uint64 // generation of the key set that verified it
 }
 
 func newCache(size int) *cache {
@@ -27,13 +27,13 @@ func newCache(size int) *cache {
 	}
 	c, err := lru.New[cacheKey, cached](size)
 	if err != nil {
-		return &cache{} // only for a size that was not positive
+		return &cache{} // only if size is not positive
 	}
 	return &cache{lru: c}
 }
 
-// get returns nil for what is unknown, expired, or was checked against keys that
-// have changed since: a key that was withdrawn takes its tokens along.
+// get returns nil for a token that is unknown, expired, or was verified with an
+// older key set, because its key may have been withdrawn.
 func (c *cache) get(id cacheKey, gen uint64, now time.Time) *Token {
 	if c.lru == nil {
 		return nil

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/clock"
-	"ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/dpop"
 )
 
-// jumping is a wall clock and a steady one, each turned by itself.
+// jumping is a wall clock and a monotonic clock, set independently.
 type jumping struct {
 	wall   time.Time
 	steady time.Duration
@@ -23,14 +23,14 @@ func newJumping() (*jumping, *clock.Clock) {
 
 func (j *jumping) claims(t *testing.T, m *MemoryReplay, key string, iat time.Time) bool {
 	t.Helper()
-	first, err := m.Claim(t.Context(), dpop.Proof{JKT: "k", ReplayKey: key, IAT: iat, Until: iat.Add(61 * time.Second)})
+	first, err := m.Claim(t.Context(), dpop.Proof{JKT: "k", ReplayKey: key, From: iat.Add(-time.Minute), Until: iat.Add(61 * time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return first
 }
 
-// H60: a clock that is ahead for two seconds makes no proof forgotten and none refused.
+// H60: a clock that is ahead for 2 s causes no lost proof and no refusal.
 func TestReplayClockAheadAndBack(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()
@@ -54,8 +54,8 @@ func TestReplayClockAheadAndBack(t *testing.T) {
 	}
 }
 
-// A clock that was ahead for long is set right: fresh proofs pass at once, and what was
-// dropped while it was ahead never does.
+// A clock that was ahead for long is corrected: new proofs pass at once, and
+// proofs dropped meanwhile never do.
 func TestReplayClockAheadForLong(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()
@@ -77,7 +77,7 @@ func TestReplayClockAheadForLong(t *testing.T) {
 	}
 }
 
-// What was revoked stays so when the clock is ahead for a moment.
+// Revocations stay in effect while the clock is ahead for a moment.
 func TestRevokedClockAheadAndBack(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()

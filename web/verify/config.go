@@ -9,66 +9,72 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/clock"
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Config of a Verifier. Issuer, Resource, RequireScopes, and either Feed or
-// ClientID and Key are required.
+// Config configures a Verifier. Issuer, Resource, RequireScopes, and either
+// Feed or ClientID and Key are required.
 type Config struct {
 	// Issuer is ebb's public base URL, byte-identical to the iss of its tokens.
 	Issuer string
-	// IssuerURL is where ebb is reached when that is not Issuer.
+	// IssuerURL is the address to connect to when it differs from Issuer.
 	IssuerURL string
 	// Resource is this server's own resource URI: the only aud it accepts.
 	Resource string
-	// PublicURL is this server's base URL as clients see it; proofs must name
-	// it. "" = scheme and host of Resource. The Host header never counts.
+	// PublicURL is this server's base URL for clients; proofs must contain it.
+	// "" = scheme and host of Resource. The Host header is never used.
 	PublicURL string
-	// RequireScopes says what a request needs. An error is answered 500, and the
-	// empty Set denies, unless AnyScope.
+	// RequireScopes returns the scopes that a request needs. An error gives a
+	// 500. The empty Set denies, unless AnyScope.
 	RequireScopes func(*http.Request) (scopes.Set, error)
-	// AnyScope accepts every live token of this resource, whatever its scope.
+	// Scopes are published to clients: as scopes_supported in the metadata, and
+	// as scope in the challenge of every 401 (RFC 9728 section 2, RFC 6750
+	// section 3). Empty = not published.
+	Scopes scopes.Set
+	// AnyScope accepts every valid token of this resource, whatever its scope.
 	AnyScope bool
 
 	// ClientID and Key authenticate this server at the feed (private_key_jwt of
-	// a principal with the role resource_server).
-	// KID is needed only when that principal has several keys.
+	// a principal with the role resource_server). KID is needed only when that
+	// principal has several keys.
 	ClientID string
 	Key      jose.Signer
 	KID      string
-	// Feed replaces the one over HTTP.
+	// Feed replaces the feed over HTTP.
 	Feed Feed
-	// MaxStaleness is the stated bound of revocation; at least 3 s. 0 = 10 s.
+	// MaxStaleness is the longest time for which a revoked token can still
+	// pass, 3 s or more. 0 = 10 s.
 	MaxStaleness time.Duration
-	// MaxRevoked bounds the tasks and leases remembered as dead. 0 = 200,000.
+	// MaxRevoked limits the revoked tasks and leases in memory. 0 = 200,000.
 	MaxRevoked int
 
-	// Algs of access tokens. nil = ES256 and EdDSA.
+	// Algs are the accepted algorithms of access tokens. nil = ES256 and EdDSA.
 	Algs []jose.Alg
-	// JWKSEvery is how often the keys are fetched. 0 = 5 min.
+	// JWKSEvery is the interval of fetching the keys. 0 = 5 min.
 	JWKSEvery time.Duration
-	// CacheSize is how many verified tokens are kept; negative = none, 0 = 4096.
+	// CacheSize is the number of verified tokens in the cache; negative = no
+	// cache, 0 = 4096.
 	CacheSize int
 
 	// DPoPAlgs and DPoPWindow (each way around iat): see dpop.Options.
 	DPoPAlgs   []jose.Alg
 	DPoPWindow time.Duration
-	// Nonces, when set, are demanded of every proof (RFC 9449 section 9).
+	// Nonces, if set, are required in every proof (RFC 9449 section 9).
 	Nonces *dpop.Nonces
-	// Replay remembers proofs. nil = in this process, for this process alone:
-	// several replicas behind one URL must share one.
+	// Replay stores used proofs. nil = in memory of this process: several
+	// replicas behind one URL must share one.
 	Replay Replay
-	// ClientCert returns the DER of the client certificate, nil for none.
-	// nil = that of the TLS connection. Behind a proxy, only what the proxy
-	// authenticated may be returned (RFC 9440).
+	// ClientCert returns the client certificate in DER, nil for none. nil = the
+	// certificate of the TLS connection. Behind a proxy it must return only a
+	// certificate that the proxy authenticated (RFC 9440).
 	ClientCert func(*http.Request) []byte
 
-	HTTP *http.Client     // borrowed; nil = one of its own
+	HTTP *http.Client     // used but not modified; nil = a new client
 	Now  func() time.Time // nil = time.Now
-	Log  *slog.Logger     // nil = silent
+	Log  *slog.Logger     // nil = discard
 }
 
 // Verifier checks requests. It is safe for concurrent use.
@@ -82,21 +88,21 @@ type Verifier struct {
 	clock    *clock.Clock
 }
 
-// leeway is how far the clocks of ebb and of this server may differ.
+// leeway is the accepted difference between ebb's clock and this server's.
 const leeway = 5 * time.Second
 
-// maxToken bounds an access token; ebb's are well under 2 KiB.
+// maxToken is the largest access token in bytes; ebb's are well under 2 KiB.
 const maxToken = 8 << 10
 
-// New checks the configuration and reports all faults at once. It calls nobody:
-// until Run has read the feed, every request is answered 503.
+// New checks the configuration and reports all errors at once. It makes no
+// requests. Until Run has read the feed, every request is answered with 503.
 func New(c Config) (*Verifier, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	c.fill()
 	if c.Feed == nil {
-		c.Feed = &httpFeed{issuer: c.Issuer, base: c.IssuerURL, id: c.ClientID, kid: c.KID, key: c.Key, http: c.HTTP, now: c.Now}
+		c.Feed = &httpFeed{issuer: c.Issuer, resource: c.Resource, base: c.IssuerURL, id: c.ClientID, kid: c.KID, key: c.Key, http: c.HTTP, now: c.Now}
 	}
 	v := &Verifier{
 		cfg: c,
@@ -135,13 +141,13 @@ func (c *Config) check() error {
 	if c.PublicURL != "" {
 		base("PublicURL", c.PublicURL)
 	}
-	need(c.RequireScopes != nil || c.AnyScope, "say with RequireScopes what a request needs")
+	need(c.RequireScopes != nil || c.AnyScope, "RequireScopes is required, unless AnyScope is set")
 	need(c.RequireScopes == nil || !c.AnyScope, "RequireScopes and AnyScope exclude each other")
 	need(c.Feed != nil || c.ClientID != "" && c.Key != nil, "the revocation feed needs ClientID and Key")
 	need(c.MaxStaleness == 0 || c.MaxStaleness >= 3*time.Second, "MaxStaleness must be at least 3s")
 	need(c.MaxRevoked >= 0 && c.JWKSEvery >= 0 && c.DPoPWindow >= 0, "limits must not be negative")
 	for _, a := range append(append([]jose.Alg{}, c.Algs...), c.DPoPAlgs...) {
-		need(a.Valid(), fmt.Sprintf("the algorithm %q is not known", a))
+		need(a.Valid(), fmt.Sprintf("the algorithm %q is not supported", a))
 	}
 	return errors.Join(errs...)
 }
@@ -189,12 +195,13 @@ func (c *Config) fill() {
 	if c.HTTP != nil {
 		*hc = *c.HTTP
 	}
-	// Keys and revocations come from ebb, never from where a redirect points.
+	// Keys and revocations must come from ebb, never from the target of a
+	// redirect.
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.HTTP = hc
 }
 
-// origin is scheme and authority of a URL that ParseResource accepted.
+// origin returns scheme and authority of a URL that ParseResource accepted.
 func origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

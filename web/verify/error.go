@@ -9,15 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Code is the error code of a challenge: RFC 6750 section 3.1, RFC 9449
 // section 7.1.
 type Code string
 
-// The codes. A request without credentials and an outage have none.
+// The codes. A request without credentials and an unavailable verifier have
+// none.
 const (
 	InvalidRequest    Code = "invalid_request"
 	InvalidToken      Code = "invalid_token"
@@ -26,15 +27,16 @@ const (
 	UseNonce          Code = "use_dpop_nonce"
 )
 
-// Error is why a request was refused. Nothing in Public comes from the request.
+// Error is the reason for refusing a request. Public contains nothing from the
+// request.
 type Error struct {
 	Status     int           // HTTP status
 	Code       Code          // "" = no error attribute
 	Public     string        // one sentence, ASCII, without quotes
-	Scope      scopes.Set    // with InsufficientScope: what is needed
+	Scope      scopes.Set    // with InsufficientScope: the required scopes
 	RetryAfter time.Duration // with 429 and 503
 	cause      error
-	bearer     bool // challenge with the scheme that was used
+	bearer     bool // the request used the Bearer scheme, and so does the challenge
 }
 
 // Error implements error; it is for logs.
@@ -60,12 +62,13 @@ func refuse(code Code, public string, cause error) *Error {
 	return &Error{Status: status, Code: code, Public: public, cause: cause}
 }
 
-// doubt is the answer when nobody can say whether the token is good.
+// doubt is the error when the token can be neither accepted nor rejected.
 func doubt(public string, cause error) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Public: public, RetryAfter: 2 * time.Second, cause: cause}
 }
 
-// Challenge is the WWW-Authenticate value for e; "" when the status has none.
+// Challenge returns the WWW-Authenticate value for e; "" for a status without a
+// challenge.
 func (v *Verifier) Challenge(e *Error) string {
 	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden && e.Status != http.StatusBadRequest {
 		return ""
@@ -85,7 +88,11 @@ func (v *Verifier) Challenge(e *Error) string {
 		attr("error", string(e.Code))
 		attr("error_description", plain(e.Public))
 	}
-	attr("scope", e.Scope.String())
+	scope := e.Scope
+	if e.Status == http.StatusUnauthorized {
+		scope = v.cfg.Scopes
+	}
+	attr("scope", scope.String())
 	if !e.bearer {
 		attr("algs", algNames(v.cfg.DPoPAlgs))
 	}
@@ -101,7 +108,8 @@ func algNames(algs []jose.Alg) string {
 	return strings.Join(names, " ")
 }
 
-// plain keeps what fits a quoted error_description (RFC 6750 section 3).
+// plain removes characters that error_description must not contain (RFC 6750
+// section 3).
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
@@ -111,23 +119,23 @@ func plain(s string) string {
 	}, s)
 }
 
-// WriteError answers a request that Verify refused: the challenge, and a
-// problem document (RFC 9457) with the same sentence. Any error that is not an
-// *Error is a 500 without text.
+// WriteError sends the response for a request that Verify refused: the
+// challenge, and a problem document (RFC 9457) with the same sentence. An error
+// other than *Error is a 500 without text.
 func (v *Verifier) WriteError(w http.ResponseWriter, err error) {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		e = &Error{Status: http.StatusInternalServerError, cause: err}
 	}
 	if e.Status >= 500 {
-		v.cfg.Log.Warn("request not judged", slog.Any("error", e))
+		v.cfg.Log.Warn("request not verified", slog.Any("error", e))
 	}
 	h := w.Header()
 	if c := v.Challenge(e); c != "" {
 		h.Set("WWW-Authenticate", c)
 	}
-	if v.cfg.Nonces != nil {
-		h.Set("DPoP-Nonce", v.cfg.Nonces.Issue(v.cfg.Now()))
+	if n := v.nonce(); n != "" {
+		h.Set("DPoP-Nonce", n)
 	}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))

@@ -11,29 +11,31 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// ErrCursor is returned by a Feed that does not know the cursor.
-var ErrCursor = errors.New("verify: the cursor of the feed is not known any more")
+// ErrCursor is returned by a Feed for an unknown cursor.
+var ErrCursor = errors.New("verify: the issuer does not know the cursor of the revocation feed any more")
 
 func isCursor(err error) bool { return errors.Is(err, ErrCursor) }
 
 const (
-	feedEvents = 1000     // asked for in one answer
-	maxBody    = 1 << 20  // of one answer: 1000 events are about 200 kB
-	maxRefusal = 64 << 10 // of an error answer
+	feedEvents = 1000     // limit of one response
+	maxBody    = 1 << 20  // bytes of one response; 1000 events are about 200 kB
+	maxRefusal = 64 << 10 // bytes of an error response
 )
 
-// httpFeed asks ebb, as a principal with a private key. Only the loop in follow
-// uses it, so that it needs no lock.
+// httpFeed reads ebb's feed as a principal with a private key. Only the loop in
+// follow uses it, so it needs no lock.
 type httpFeed struct {
 	issuer, base string
+	resource     string
 	id, kid      string
 	key          jose.Signer
 	http         *http.Client
@@ -44,7 +46,7 @@ type httpFeed struct {
 	expires time.Time
 }
 
-// refusal is an answer that is not a success.
+// refusal is a response that is not a success.
 type refusal struct {
 	status int
 	code   string // OAuth error code or problem kind, "" for neither
@@ -67,6 +69,9 @@ func (f *httpFeed) Next(ctx context.Context, cursor string, wait time.Duration) 
 		Events []Event `json:"events"`
 		Cursor string  `json:"cursor"`
 		MaxAge int64   `json:"max_age_seconds"`
+		// Audiences limits the feed to tokens for these audiences; absent = all
+		// audiences.
+		Audiences []string `json:"audiences"`
 	}
 	err := f.authorized(ctx, "/v1/revocations", q, &ans)
 	var no *refusal
@@ -76,14 +81,17 @@ func (f *httpFeed) Next(ctx context.Context, cursor string, wait time.Duration) 
 	if err != nil {
 		return Page{}, err
 	}
+	if len(ans.Audiences) > 0 && !slices.Contains(ans.Audiences, f.resource) {
+		return Page{}, fmt.Errorf("verify: the revocation feed of principal %q does not cover tokens for %q, only for %s; add Resource to the audiences of the principal", f.id, f.resource, strings.Join(ans.Audiences, ", "))
+	}
 	return Page{
 		Events: ans.Events, Cursor: ans.Cursor, Full: len(ans.Events) >= feedEvents,
 		MaxAge: time.Duration(max(0, min(ans.MaxAge, 3600))) * time.Second,
 	}, nil
 }
 
-// authorized asks with a token, once more with a new one when the old one is
-// refused.
+// authorized makes a call with a token, once more with a new token when the old
+// one is refused.
 func (f *httpFeed) authorized(ctx context.Context, path string, q url.Values, out any) error {
 	for again := false; ; again = true {
 		if f.token == "" || !f.now().Before(f.expires) {
@@ -130,7 +138,7 @@ func (f *httpFeed) fetch(ctx context.Context) error {
 	return nil
 }
 
-// call makes one request with a proof, once more when a nonce is demanded.
+// call makes one request with a proof, once more when a nonce is required.
 func (f *httpFeed) call(ctx context.Context, method, path, query string, form []byte, token string, out any) error {
 	nonce := &f.nonces[0]
 	if token != "" {
@@ -201,9 +209,9 @@ func readAnswer(resp *http.Response, out any) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("verify: the answer of the issuer broke off: %w", err)
+		return fmt.Errorf("verify: the response of the issuer ended early: %w", err)
 	case kind != "application/json" || len(body) > maxBody || json.Unmarshal(body, out) != nil:
-		return errors.New("verify: the answer of the issuer cannot be read")
+		return errors.New("verify: the response of the issuer is not valid JSON or larger than 1 MiB")
 	}
 	return nil
 }

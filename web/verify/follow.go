@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Event is one line of the revocation feed.
+// Event is one event of the revocation feed.
 type Event struct {
 	TaskID  string    `json:"task_id"`
 	LeaseID string    `json:"lease_id"` // "" = the whole task
 	At      time.Time `json:"at"`
-	Until   time.Time `json:"until"` // it may be forgotten after this
+	Until   time.Time `json:"until"` // the event may be dropped after this time
 }
 
-// Page is one answer of the feed.
+// Page is one response of the feed.
 type Page struct {
 	Events []Event
 	Cursor string        // for the next call
-	Full   bool          // there may be more at once
-	MaxAge time.Duration // the staleness that ebb allows at most; 0 = not said
+	Full   bool          // there may be more events now
+	MaxAge time.Duration // ebb's limit for the staleness; 0 = none
 }
 
-// Feed asks for the events after cursor ("" = from the oldest kept), waiting up
-// to wait for the first. It returns ErrCursor when the cursor is not known any
-// more.
+// Feed returns the events after cursor ("" = from the oldest kept). It waits up
+// to wait for the first event. It returns ErrCursor when the cursor is not
+// known any more.
 type Feed interface {
 	Next(ctx context.Context, cursor string, wait time.Duration) (Page, error)
 }
 
-// Run follows the feed and the keys until ctx is done, and returns its error.
-// Requests are answered 503 until the feed was read once.
+// Run follows the feed and the keys until ctx is done, and returns the error of
+// ctx. Until it has read the feed once, requests are answered with 503.
 func (v *Verifier) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -42,11 +42,11 @@ func (v *Verifier) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Ready reports why requests are answered 503 at the moment; nil when they are
-// not.
+// Ready returns the reason why requests are answered with 503 at the moment, or
+// nil when they are not.
 func (v *Verifier) Ready() error {
 	if _, known := v.revoked.judge(&Token{}, v.cfg.Now(), v.cfg.MaxStaleness); !known {
-		return doubt("The revocation feed of the issuer has not been read lately.", nil)
+		return doubt("The revocation feed of the issuer has not been read within the allowed staleness.", nil)
 	}
 	if !v.keys.loaded() {
 		return doubt("The keys of the issuer are not known yet.", nil)
@@ -54,12 +54,13 @@ func (v *Verifier) Ready() error {
 	return nil
 }
 
-// follow is the loop of the feed. Knowledge is as old as the question, not as
-// the answer: two waits and the way there and back must fit into MaxStaleness.
+// follow is the loop that reads the feed. The age of the revoked set counts
+// from the request, not from the response. Therefore two waits and a round trip
+// must fit into MaxStaleness.
 func (v *Verifier) follow(ctx context.Context) {
 	longest := v.cfg.MaxStaleness / 3
 	cursor, pause := "", time.Duration(0)
-	wait := time.Duration(0) // the first answer is wanted at once
+	wait := time.Duration(0) // the first response must come at once
 	for ctx.Err() == nil {
 		asked := v.cfg.Now()
 		page, err := v.next(ctx, cursor, wait)
@@ -67,7 +68,7 @@ func (v *Verifier) follow(ctx context.Context) {
 			v.heard(page.Events)
 			cursor, pause = page.Cursor, 0
 			if len(page.Events) == 0 && v.cfg.Now().Sub(asked) < wait/2 {
-				pause = wait / 2 // a feed that does not wait must not be asked in a busy loop
+				pause = wait / 2 // avoids a busy loop with a feed that does not wait
 			}
 			wait = 0
 			if page.Full {
@@ -82,7 +83,7 @@ func (v *Verifier) follow(ctx context.Context) {
 			pause = min(max(2*pause, 250*time.Millisecond), longest)
 			wait = 0
 			if isCursor(err) {
-				cursor = "" // what is known stays; the rest is read again
+				cursor = "" // the revoked set stays; the feed is read from its start
 			}
 		}
 		sleep(ctx, pause)
@@ -90,7 +91,7 @@ func (v *Verifier) follow(ctx context.Context) {
 }
 
 func (v *Verifier) next(ctx context.Context, cursor string, wait time.Duration) (Page, error) {
-	// A connection that died silently must not outlast what is allowed to be stale.
+	// A connection that is dead without notice must not outlast MaxStaleness.
 	ctx, cancel := context.WithTimeout(ctx, wait+v.cfg.MaxStaleness/2)
 	defer cancel()
 	return v.cfg.Feed.Next(ctx, cursor, wait)
@@ -108,6 +109,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// heard takes in events of the feed. A clock that is ahead for a moment makes none of
-// them over.
+// heard adds events of the feed. It uses the reliable lower bound of the clock,
+// so that a clock that jumps ahead does not expire events.
 func (v *Verifier) heard(events []Event) { v.revoked.add(events, v.clock.Read().Sure) }

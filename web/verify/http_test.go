@@ -15,9 +15,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"ebb/attest/dpop"
-	"ebb/scopes"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/verify"
+	"github.com/ebb-broker/ebb/web/verify/echoverify"
 )
 
 const metadataURL = "https://orders.test/.well-known/oauth-protected-resource/api"
@@ -37,7 +38,7 @@ func TestChallenges(t *testing.T) {
 		"A54, A66 bad token": {w.request("abc"), 401, `DPoP realm="` + resource + `", error="invalid_token", error_description="The token is not three base64url parts."` + tail},
 		"A52 bad proof":      {func() *http.Request { r := w.request(raw); r.Header.Del("DPoP"); return r }(), 401, `DPoP realm="` + resource + `", error="invalid_dpop_proof", error_description="A DPoP proof is required."` + tail},
 		"A110 scope": {w.request(w.token(with("scope", "orders:eu/43:read"))), 403, `DPoP realm="` + resource +
-			`", error="insufficient_scope", error_description="The access token does not permit this.", scope="orders:eu/42:read"` + tail},
+			`", error="insufficient_scope", error_description="The scope of the access token does not cover this request.", scope="orders:eu/42:read"` + tail},
 		"A56 two headers": {func() *http.Request { r := w.request(raw); r.Header.Add("Authorization", "Bearer x"); return r }(), 400,
 			`DPoP realm="` + resource + `", error="invalid_request", error_description="Send one Authorization header."` + tail},
 	} {
@@ -56,6 +57,43 @@ func TestChallenges(t *testing.T) {
 	stale.Middleware(http.NotFoundHandler()).ServeHTTP(rec, w.request(raw))
 	if rec.Code != 503 || rec.Header().Get("Retry-After") == "" || rec.Header().Get("WWW-Authenticate") != "" {
 		t.Errorf("stale: %d %v", rec.Code, rec.Header())
+	}
+}
+
+// A 401 and the metadata list the scopes to request; a 403 lists those that
+// this request needs.
+func TestScopesAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, time.Now)
+	cfg := w.config()
+	cfg.Scopes = scopes.MustParseSet("orders:eu/**:read orders:eu/**:write")
+	v := w.running(cfg)
+	refused := func(r *http.Request) (int, string) {
+		rec := httptest.NewRecorder()
+		v.Middleware(http.NotFoundHandler()).ServeHTTP(rec, r)
+		return rec.Code, rec.Header().Get("WWW-Authenticate")
+	}
+	for name, c := range map[string]struct {
+		request *http.Request
+		status  int
+		scope   string
+	}{
+		"no credentials": {httptest.NewRequest("GET", base+path, nil), 401, cfg.Scopes.String()},
+		"a bad token":    {w.request("abc"), 401, cfg.Scopes.String()},
+		"another scope":  {w.request(w.token(with("scope", "orders:eu/43:read"))), 403, need.String()},
+		"two headers":    {func() *http.Request { r := w.request("x"); r.Header.Add("Authorization", "Bearer x"); return r }(), 400, ""},
+	} {
+		status, challenge := refused(c.request)
+		if got := strings.Contains(challenge, "scope="); status != c.status || got != (c.scope != "") || !strings.Contains(challenge, `scope="`+c.scope) && c.scope != "" {
+			t.Errorf("%s: %d %s, want %d and scope %q", name, status, challenge, c.status, c.scope)
+		}
+	}
+	for want, v := range map[string]*verify.Verifier{`"scopes_supported":["orders:eu/**:read","orders:eu/**:write"]`: v, "": w.verifier(w.config())} {
+		rec := httptest.NewRecorder()
+		v.Metadata().ServeHTTP(rec, httptest.NewRequest("GET", v.MetadataPath(), nil))
+		if got := strings.Contains(rec.Body.String(), "scopes_supported"); got != (want != "") || !strings.Contains(rec.Body.String(), want) {
+			t.Errorf("metadata %s, want %s", rec.Body, want)
+		}
 	}
 }
 
@@ -208,8 +246,8 @@ func TestHandlers(t *testing.T) {
 	w := newWorld(t, time.Now)
 	v := w.running(w.config())
 	e := echo.New()
-	e.Use(v.Echo())
-	e.GET(path, func(c echo.Context) error { return c.String(200, verify.TokenOf(c).TaskID) })
+	e.Use(echoverify.Middleware(v))
+	e.GET(path, func(c echo.Context) error { return c.String(200, echoverify.TokenOf(c).TaskID) })
 	plain := v.Handler(func(w http.ResponseWriter, _ *http.Request, t *verify.Token) { _, _ = w.Write([]byte(t.TaskID)) })
 	for name, h := range map[string]http.Handler{"echo": e, "net/http": plain} {
 		rec := httptest.NewRecorder()
@@ -223,7 +261,7 @@ func TestHandlers(t *testing.T) {
 			t.Errorf("%s: %d %v", name, rec.Code, rec.Header())
 		}
 	}
-	if verify.TokenOf(e.NewContext(nil, nil)) != nil {
+	if echoverify.TokenOf(e.NewContext(nil, nil)) != nil {
 		t.Error("a token outside of the middleware")
 	}
 }
@@ -259,7 +297,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzVerify: nothing but the one good request passes.
+// FuzzVerify: only the one valid request passes.
 func FuzzVerify(f *testing.F) {
 	w := newWorld(f, time.Now)
 	w.maxAge = 0
@@ -272,7 +310,7 @@ func FuzzVerify(f *testing.F) {
 	for v.Ready() != nil && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	cancel() // read once: a fuzzing process wants no background
+	cancel() // read once, without a background loop
 	<-ended
 	if err := v.Ready(); err != nil {
 		f.Fatal(err)

@@ -11,20 +11,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 const (
-	// keyBackoff is the least time between two fetches that tokens cause.
+	// keyBackoff is the shortest time between two fetches caused by tokens.
 	keyBackoff = 10 * time.Second
-	// keyWait is how long one request waits for a fetch.
+	// keyWait is the longest time that one request waits for a fetch.
 	keyWait = 3 * time.Second
 	maxJWKS = 256 << 10
 )
 
-// keySource holds the issuer's keys: the last good set, whatever happened to the
-// fetches after it. How long that may go on is bounded by the feed, which comes
-// from the same place.
+// keySource holds the issuer's keys: the last good set, even if later fetches
+// fail. The feed limits that time, because it comes from the same server.
 type keySource struct {
 	url  string
 	http *http.Client
@@ -32,7 +31,7 @@ type keySource struct {
 	gate chan attempt // holds the last fetch; one at a time
 }
 
-// attempt is a fetch that was made.
+// attempt is a completed fetch.
 type attempt struct {
 	began time.Time
 	err   error
@@ -61,9 +60,9 @@ func (k *keySource) generation() uint64 {
 
 var errNoKeys = errors.New("verify: the keys of the issuer were never read")
 
-// find is a jose.KeySource. A kid that is not known makes it fetch the keys,
-// unless that was tried a moment ago: strangers must not be able to turn their
-// tokens into requests to the issuer.
+// find is a jose.KeySource. An unknown kid causes a fetch, unless one was made
+// within keyBackoff, so that strangers cannot turn their tokens into requests
+// to the issuer.
 func (k *keySource) find(ctx context.Context, now time.Time) jose.KeySource {
 	return func(h jose.Header) (jose.Key, error) {
 		set := k.set.Load()
@@ -79,15 +78,15 @@ func (k *keySource) find(ctx context.Context, now time.Time) jose.KeySource {
 		}
 		key, err := set.Key(h)
 		if errors.Is(err, jose.ErrKeyUnknown) && fetchErr != nil {
-			// The key may be there, and could not be looked up.
+			// The fetch failed, so the key may exist.
 			return jose.Key{}, fetchErr
 		}
 		return key, err
 	}
 }
 
-// refresh fetches the keys unless a fetch began less than least ago; then its
-// outcome is that one's. Waiting for the fetch of somebody else counts.
+// refresh fetches the keys. If a fetch began less than least ago, it returns
+// the result of that fetch. Waiting for another caller's fetch counts.
 func (k *keySource) refresh(ctx context.Context, now time.Time, least time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, keyWait)
 	defer cancel()
@@ -101,7 +100,7 @@ func (k *keySource) refresh(ctx context.Context, now time.Time, least time.Durat
 	if since := now.Sub(last.began); !last.began.IsZero() && since >= 0 && since < least {
 		return last.err
 	}
-	// A client that hangs up must not spoil the fetch for the others.
+	// A client that disconnects must not cancel the fetch for others.
 	fetching, stop := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
 	defer stop()
 	last = attempt{began: now, err: k.fetch(fetching)}
@@ -134,7 +133,7 @@ func (k *keySource) fetch(ctx context.Context) error {
 		return fmt.Errorf("verify: keys of the issuer: %w", err)
 	}
 	if len(set.Keys()) == 0 {
-		return errors.New("verify: the issuer published no key; the last ones stay")
+		return errors.New("verify: the issuer published no key; the previous keys stay in use")
 	}
 	next := &keySet{KeySet: set, text: text, gen: 1}
 	if old != nil {
@@ -144,7 +143,7 @@ func (k *keySource) fetch(ctx context.Context) error {
 	return nil
 }
 
-// followKeys keeps the keys up to date, sooner while there are none.
+// followKeys keeps the keys current. It retries sooner while there are none.
 func (v *Verifier) followKeys(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := v.cfg.JWKSEvery

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
 )
 
 // rotated returns a ring whose keys are those given; the last one signs.
@@ -58,7 +58,7 @@ func TestKeyRotation(t *testing.T) {
 			t.Errorf("old key in grace: %v", err)
 		}
 
-		// Unknown kids cannot make this server hammer the issuer.
+		// Unknown kids cannot cause many requests to the issuer.
 		mallory := p256(t)
 		before = w.count(jwks)
 		for i := range 100 {
@@ -72,7 +72,7 @@ func TestKeyRotation(t *testing.T) {
 			t.Errorf("unknown kids made %d fetches in 10 s", n)
 		}
 
-		// A withdrawn key takes its cached tokens along.
+		// A withdrawn key invalidates its cached tokens.
 		w.set(func() { w.ring = rotated(t, second) })
 		time.Sleep(6 * time.Minute)
 		if _, err := v.Verify(w.request(w.token(nil))); err != nil {
@@ -104,14 +104,15 @@ func TestKeysUnavailable(t *testing.T) {
 		if _, err := v.Verify(w.request(w.token(nil))); err != nil {
 			t.Errorf("after the keys were read: %v", err)
 		}
-		// The last good set stays, through outages and nonsense.
+		// The last good set stays in use through outages and invalid responses.
 		for name, bad := range map[string]string{"outage": "", "empty": `{"keys":[]}`, "not JSON": `<html>`, "private": `{"keys":[{"kty":"EC","crv":"P-256","x":"a","y":"b","d":"c"}]}`} {
 			w.set(func() { w.keyDown, w.jwks = bad == "", []byte(bad) })
 			time.Sleep(6 * time.Minute)
 			if _, err := v.Verify(w.request(w.token(nil))); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			// An unknown kid cannot be judged then: it may be a new key.
+			// A token with an unknown kid gets 503 then, because its key may be
+			// new.
 			w.set(func() { w.ring = rotated(t, p256(t)) })
 			if _, err := v.Verify(w.request(w.token(nil))); fault(err) != "503" {
 				t.Errorf("%s: unknown kid: %v", name, err)
@@ -121,7 +122,7 @@ func TestKeysUnavailable(t *testing.T) {
 	})
 }
 
-// The cache never makes a token live longer.
+// The cache never extends the lifetime of a token.
 func TestCacheEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,13 +2,13 @@ package verify
 
 import "net/http"
 
-// Middleware lets only good requests through to next. It must see the path as
-// the client sent it: put it outside of http.StripPrefix.
+// Middleware calls next only for requests that Verify accepts. It must see the
+// path as the client sent it: put it outside of http.StripPrefix.
 func (v *Verifier) Middleware(next http.Handler) http.Handler {
 	return v.Handler(func(w http.ResponseWriter, r *http.Request, _ *Token) { next.ServeHTTP(w, r) })
 }
 
-// Handler is Middleware for a handler that wants to know the token.
+// Handler is Middleware for a handler that needs the token.
 func (v *Verifier) Handler(next func(http.ResponseWriter, *http.Request, *Token)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, err := v.Verify(r)
@@ -21,10 +21,10 @@ func (v *Verifier) Handler(next func(http.ResponseWriter, *http.Request, *Token)
 	})
 }
 
-// offerNonce gives the next nonce away before the old one expires (RFC 9449
-// section 8.2).
+// offerNonce sends the next nonce before the old one expires (RFC 9449 section
+// 8.2).
 func (v *Verifier) offerNonce(w http.ResponseWriter) {
-	if v.cfg.Nonces != nil {
-		w.Header().Set("DPoP-Nonce", v.cfg.Nonces.Issue(v.cfg.Now()))
+	if n := v.nonce(); n != "" {
+		w.Header().Set("DPoP-Nonce", n)
 	}
 }

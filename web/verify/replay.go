@@ -2,50 +2,64 @@ package verify
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"sync"
 	"time"
 
-	"ebb/attest/clock"
-	"ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/dpop"
 )
 
-// Replay remembers proofs (RFC 9449 section 11.1). Claim reports whether it is
-// the first with p.ReplayKey and remembers it until p.Until; exactly one of
-// several concurrent calls is the first. An error means that it could not tell,
-// and the request is refused.
+// Replay stores used proofs (RFC 9449 section 11.1). Claim reports whether p is
+// the first proof with p.ReplayKey, and stores it until p.Until. Exactly one of
+// several concurrent calls is the first. An error means that Claim could not
+// tell; the request is then refused.
+//
+// A Replay that can lose proofs also has the method Memory of Remembering.
 type Replay interface {
 	Claim(ctx context.Context, p dpop.Proof) (first bool, err error)
 }
 
-// ErrFull is returned when no more proofs can be remembered.
+// Remembering is a Replay whose memory has a beginning. A proof that the memory
+// does not cover is refused with use_dpop_nonce and the nonce of the memory
+// (RFC 9449 section 9). The client then makes a new proof with that nonce,
+// which cannot have been used before.
+type Remembering interface {
+	Replay
+	Memory() dpop.Memory
+}
+
+// ErrFull is returned when no more proofs can be stored.
 var ErrFull = errors.New("verify: the memory for proofs is full")
 
-// ErrBusyKey is returned when one key has used its share of that memory.
+// ErrBusyKey is returned when one key has used its share of the memory.
 var ErrBusyKey = errors.New("verify: one key has sent too many proofs")
 
-// MemoryReplay is a Replay of fixed size in this process. Of what came before
-// the process it knows nothing: proofs made before its start are not first.
+// MemoryReplay is a Remembering of fixed size in this process. It does not know
+// proofs from before the start of the process: for a proof that its Memory does
+// not cover, Claim returns false.
 type MemoryReplay struct {
 	max, share int
 	clock      *clock.Clock
-	started    time.Time
+	memory     dpop.Memory
 
 	mu      sync.Mutex
 	count   int
-	dropped clock.Past      // slots that were dropped, by their end, in slices of time
-	slots   map[int64]*slot // by the end of the slice of time they cover, Unix
+	dropped clock.Past      // ends of dropped slots, in units of slice
+	slots   map[int64]*slot // by the end of their time slice, in Unix seconds
 }
 
-// slot holds the proofs that can be forgotten in the same slice of time. Dropping
-// a whole slot costs nothing, however many proofs it holds.
+// slot holds the proofs that expire in the same time slice. Dropping a whole
+// slot has a constant cost.
 type slot struct {
 	seen map[digest]struct{}
 	keys map[digest]int
 }
 
-// digest is short because a collision can only refuse, and only whoever made it.
+// digest is 16 bytes: a collision can only cause a refusal, and only for the
+// client that made it.
 type digest [16]byte
 
 func digestOf(s string) digest {
@@ -53,13 +67,12 @@ func digestOf(s string) digest {
 	return digest(sum[:16])
 }
 
-// slice is the time of one slot, in seconds.
+// slice is the time that one slot covers, in seconds.
 const slice = 16
 
-// NewReplay remembers at most max proofs at a time (0 = 500,000, about 20 MB
-// when full), a quarter of them per key. Beyond that it answers ErrFull or
-// ErrBusyKey: room is never made by forgetting a proof that is still good. now
-// nil is time.Now.
+// NewReplay stores at most max proofs at a time (0 = 500,000, about 20 MB when
+// full), a quarter of them per key. Beyond that it returns ErrFull or
+// ErrBusyKey: it never drops a proof that is still valid. now nil is time.Now.
 func NewReplay(max int, now func() time.Time) *MemoryReplay {
 	if max <= 0 {
 		max = 500_000
@@ -68,11 +81,14 @@ func NewReplay(max int, now func() time.Time) *MemoryReplay {
 }
 
 func newReplay(max int, c *clock.Clock) *MemoryReplay {
-	return &MemoryReplay{max: max, share: (max + 3) / 4, clock: c, started: c.Read().Now.Truncate(time.Second), slots: map[int64]*slot{}}
+	return &MemoryReplay{max: max, share: (max + 3) / 4, clock: c, memory: dpop.Memory{Began: c.Read().Now, Nonce: rand.Text()}, slots: map[int64]*slot{}}
 }
 
-// Claim implements Replay. A proof belongs to one slot by its own signed date,
-// so that a replay looks in the same place.
+// Memory implements Remembering.
+func (m *MemoryReplay) Memory() dpop.Memory { return m.memory }
+
+// Claim implements Replay. The signed time of a proof determines its slot, so
+// that a replayed proof is looked up in the same slot.
 func (m *MemoryReplay) Claim(_ context.Context, p dpop.Proof) (bool, error) {
 	proof, key := digestOf(p.ReplayKey), digestOf(p.JKT)
 	end := (p.Until.Unix()/slice + 1) * slice
@@ -80,8 +96,8 @@ func (m *MemoryReplay) Claim(_ context.Context, p dpop.Proof) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.drop(sure)
-	// A slot that was dropped may have held it: the clock was set back.
-	if m.dropped.Has(end/slice) || p.IAT.Before(m.started) {
+	// A dropped slot may have contained it, if the clock was set back.
+	if m.dropped.Has(end/slice) || !m.memory.Covers(p) {
 		return false, nil
 	}
 	s := m.slots[end]

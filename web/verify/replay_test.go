@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-func proofOf(jkt, jti string, iat time.Time) dpop.Proof {
-	return dpop.Proof{JKT: jkt, ReplayKey: jkt + jti, IAT: iat, Until: iat.Add(61 * time.Second)}
+// proofOf returns a proof with the nonce of r.
+func proofOf(r verify.Remembering, jkt, jti string, iat time.Time) dpop.Proof {
+	return dpop.Proof{JKT: jkt, ReplayKey: jkt + jti, From: iat.Add(-time.Minute), Until: iat.Add(61 * time.Second), Nonce: r.Memory().Nonce}
 }
 
 func claim(t *testing.T, r verify.Replay, p dpop.Proof) string {
@@ -31,22 +32,26 @@ func TestReplay(t *testing.T) {
 	start := time.Unix(1_800_000_000, 500_000_000)
 	now := start
 	r := verify.NewReplay(0, func() time.Time { return now })
-	p := proofOf("k", "1", start.Truncate(time.Second))
+	p := proofOf(r, "k", "1", start.Truncate(time.Second))
 	for i, want := range []string{"true", "false", "false"} {
 		if got := claim(t, r, p); got != want {
 			t.Errorf("claim %d: %s, want %s", i, got, want)
 		}
 	}
-	if got := claim(t, r, proofOf("k", "2", start.Add(-2*time.Second))); got != "false" {
-		t.Errorf("a proof from before the start: %s", got)
+	for _, at := range []time.Duration{-2 * time.Second, 0, 60 * time.Second} {
+		p := proofOf(r, "k", "2", start.Add(at))
+		p.Nonce = ""
+		if got := claim(t, r, p); got != "false" {
+			t.Errorf("a proof that may be from before the start, made %v after it: %s", at, got)
+		}
 	}
 	now = start.Add(60 * time.Second)
 	if got := claim(t, r, p); got != "false" {
 		t.Errorf("in its last second: %s", got)
 	}
-	// The clock runs ahead, everything is dropped, and it comes back.
+	// The clock jumps ahead, all slots are dropped, and it is set back.
 	now = start.Add(time.Hour)
-	if got := claim(t, r, proofOf("k", "3", now)); got != "true" {
+	if got := claim(t, r, proofOf(r, "k", "3", now)); got != "true" {
 		t.Errorf("an hour later: %s", got)
 	}
 	now = start.Add(time.Second)
@@ -55,41 +60,41 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// H37: memory is bounded, and one key cannot take all of it.
+// H37: memory is limited, and one key cannot use all of it.
 func TestReplayBounds(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	r := verify.NewReplay(100, func() time.Time { return now })
 	for i := range 25 {
-		if got := claim(t, r, proofOf("greedy", fmt.Sprint(i), now.Add(time.Duration(i)*time.Second))); got != "true" {
+		if got := claim(t, r, proofOf(r, "greedy", fmt.Sprint(i), now.Add(time.Duration(i)*time.Second))); got != "true" {
 			t.Fatalf("%d: %s", i, got)
 		}
 	}
-	if got := claim(t, r, proofOf("greedy", "more", now)); got != verify.ErrBusyKey.Error() {
+	if got := claim(t, r, proofOf(r, "greedy", "more", now)); got != verify.ErrBusyKey.Error() {
 		t.Errorf("greedy: %s", got)
 	}
 	for i := range 75 {
-		if got := claim(t, r, proofOf(fmt.Sprint("k", i%4), fmt.Sprint(i), now)); got != "true" {
+		if got := claim(t, r, proofOf(r, fmt.Sprint("k", i%4), fmt.Sprint(i), now)); got != "true" {
 			t.Fatalf("%d: %s", i, got)
 		}
 	}
-	if got := claim(t, r, proofOf("another", "1", now)); got != verify.ErrFull.Error() {
+	if got := claim(t, r, proofOf(r, "another", "1", now)); got != verify.ErrFull.Error() {
 		t.Errorf("full: %s", got)
 	}
-	if got := claim(t, r, proofOf("greedy", "3", now.Add(3*time.Second))); got != "false" {
+	if got := claim(t, r, proofOf(r, "greedy", "3", now.Add(3*time.Second))); got != "false" {
 		t.Errorf("a replay while full: %s", got)
 	}
 	now = now.Add(3 * time.Minute)
-	if got := claim(t, r, proofOf("another", "1", now)); got != "true" {
+	if got := claim(t, r, proofOf(r, "another", "1", now)); got != "true" {
 		t.Errorf("after all is forgotten: %s", got)
 	}
 }
 
-// I10: one winner.
+// I10: one winner of concurrent claims.
 func TestReplayOneWinner(t *testing.T) {
 	t.Parallel()
 	r := verify.NewReplay(0, nil)
-	p := proofOf("k", "1", time.Now())
+	p := proofOf(r, "k", "1", time.Now())
 	var won atomic.Int64
 	var wg sync.WaitGroup
 	for range 16 {
@@ -105,8 +110,8 @@ func TestReplayOneWinner(t *testing.T) {
 	}
 }
 
-// A thief who replays a token with the wrong key uses nothing up, and a replay
-// store that cannot answer fails closed.
+// An attacker who replays a token with the wrong key uses nothing up, and a
+// failing replay store refuses requests.
 func TestReplayTrouble(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Now)

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// revoked is what the feed has said: which tasks and leases are dead, and how
-// old that knowledge is.
+// revoked is the revoked set: the tasks and leases that the feed reported, and
+// the age of that information.
 type revoked struct {
 	max int
 
 	mu    sync.RWMutex
-	until map[string]time.Time // task or lease id -> when it may be forgotten
-	fresh time.Time            // the latest complete answer was asked for then; zero = none came
+	until map[string]time.Time // task or lease id -> time after which it may be dropped
+	fresh time.Time            // request time of the last complete response; zero = none
 	floor time.Time            // tokens issued until then are refused: their events were dropped
-	bound time.Duration        // staleness that ebb wants at most; 0 = it did not say
+	bound time.Duration        // ebb's limit for the staleness; 0 = none
 	swept time.Time
 }
 
-// slack keeps entries beyond their end, for clocks that differ.
+// slack keeps entries longer than needed, because clocks differ.
 const slack = 5 * time.Minute
 
 func newRevoked(limit int) *revoked {
 	return &revoked{max: limit, until: map[string]time.Time{}}
 }
 
-// add takes the events of one answer in.
+// add adds the events of one response.
 func (d *revoked) add(events []Event, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,9 @@ func (d *revoked) add(events []Event, now time.Time) {
 			d.until[id] = end
 		}
 		if len(d.until) > d.max {
-			// Whatever was dropped concerned tokens issued before now: none is
-			// minted for what is dead. Refusing them all forgets nothing.
+			// The dropped entries concern tokens issued before now, because ebb
+			// issues none for a revoked task or lease. Refusing all such tokens
+			// therefore loses no revocation.
 			clear(d.until)
 			d.floor = now.Add(leeway)
 			d.until[id] = end
@@ -63,7 +64,7 @@ func (d *revoked) sweep(now time.Time) {
 	d.swept = now
 }
 
-// complete notes that the feed was read to its end by an answer asked for at
+// complete records that the feed was read to its end by a response requested at
 // asked.
 func (d *revoked) complete(asked time.Time, bound time.Duration) {
 	d.mu.Lock()
@@ -71,16 +72,18 @@ func (d *revoked) complete(asked time.Time, bound time.Duration) {
 	d.fresh, d.bound = asked, bound
 }
 
-// judge says whether a token is dead, and whether that is known at all.
+// judge reports whether a token is revoked, and whether the revoked set is
+// recent enough to tell.
 func (d *revoked) judge(t *Token, now time.Time, staleness time.Duration) (dead, known bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.bound > 0 {
 		staleness = min(staleness, d.bound)
 	}
-	// An age below zero is a clock that went backwards: nothing is known then.
-	// Of the two clocks the one that says more counts: the monotonic one stops
-	// while a machine sleeps, and what was revoked meanwhile must not pass.
+	// A negative age means that the clock was set back, so the age is unknown.
+	// Use the larger of the monotonic and the wall-clock age: the monotonic
+	// clock stops while a machine is suspended, and revocations of that time
+	// must not be missed.
 	age := max(now.Sub(d.fresh), now.Round(0).Sub(d.fresh.Round(0)))
 	if d.fresh.IsZero() || age > staleness || age < 0 {
 		return false, false

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
 func (w *world) dead(task, lease string) verify.Event {
@@ -42,7 +42,7 @@ func TestRevocation(t *testing.T) {
 		}
 		w.kill(w.dead("tsk_2", ""))
 		w.kill(w.dead("tsk_1", "lse_a"))
-		synctest.Wait() // no time passes: the long poll carries it
+		synctest.Wait() // no time passes: the long poll delivers it
 		want("task dead", two, "401 invalid_token")
 		want("delegated by it", delegated, "401 invalid_token")
 		want("lease dead", a, "401 invalid_token")
@@ -52,7 +52,7 @@ func TestRevocation(t *testing.T) {
 	})
 }
 
-// The stated bound: knowledge older than MaxStaleness is no knowledge.
+// The stated bound: a revoked set older than MaxStaleness is not used.
 func TestStaleness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestStaleness(t *testing.T) {
 			t.Errorf("before the feed was ever read: %v", err)
 		}
 		v := w.running(cfg)
-		// As long as the feed answers, it is never stale, at whatever moment.
+		// While the feed answers, the revoked set is never stale.
 		for range 50 {
 			time.Sleep(731 * time.Millisecond)
 			if _, err := v.Verify(w.request(w.token(nil))); err != nil {
@@ -90,7 +90,7 @@ func TestStaleness(t *testing.T) {
 			if time.Since(began) < 3*time.Second {
 				t.Errorf("%s: refused after only %v", name, time.Since(began))
 			}
-			w.kill(w.dead("tsk_mine_"+name, "")) // happens while nobody can hear it
+			w.kill(w.dead("tsk_mine_"+name, "")) // happens while the feed is down
 			w.set(func() { *trouble = false })
 			time.Sleep(9 * time.Second)
 			if _, err := v.Verify(w.request(w.token(mine))); fault(err) != "401 invalid_token" {
@@ -109,7 +109,7 @@ func TestStaleness(t *testing.T) {
 	})
 }
 
-// The issuer may want a shorter bound than was configured.
+// The issuer may require a shorter bound than configured.
 func TestStalenessOfTheIssuer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,25 @@ func TestStalenessOfTheIssuer(t *testing.T) {
 	})
 }
 
-// A feed that was read in part says nothing yet.
+// A feed that does not cover tokens for this resource is an error.
+func TestFeedOfOtherAudiences(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, time.Now)
+		w.hears = []string{"https://mail.test/", resource}
+		v := w.running(w.config())
+		if _, err := v.Verify(w.request(w.token(nil))); err != nil {
+			t.Fatal(err)
+		}
+		w.set(func() { w.hears = []string{resource + "/"} })
+		time.Sleep(time.Minute)
+		if _, err := v.Verify(w.request(w.token(nil))); fault(err) != "503" || v.Ready() == nil {
+			t.Errorf("told of other audiences alone: %v", err)
+		}
+	})
+}
+
+// A feed that was read partly is not complete.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +170,7 @@ func TestLongHistory(t *testing.T) {
 	})
 }
 
-// I12: more deaths than can be remembered refuse too much, never too little.
+// I12: more revocations than fit in memory refuse too much, never too little.
 func TestTooManyDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +201,7 @@ func TestTooManyDead(t *testing.T) {
 		if _, err := v.Verify(w.request(w.token(with(issuer+verify.TaskClaim, "tsk_alive")))); err != nil {
 			t.Errorf("a token from after: %v", err)
 		}
-		// What is expired makes room by itself.
+		// Expired entries are removed.
 		time.Sleep(2 * time.Hour)
 		w.kill(w.dead("tsk_late", ""))
 		synctest.Wait()
@@ -193,7 +211,7 @@ func TestTooManyDead(t *testing.T) {
 	})
 }
 
-// H60: a clock that jumps makes nothing valid.
+// H60: a clock jump makes no revoked token valid.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	var offset atomic.Int64
@@ -245,7 +263,7 @@ func TestFeedNonce(t *testing.T) {
 	})
 }
 
-// A feed that neither waits nor has anything new is not asked in a busy loop.
+// A feed that neither waits nor has new events is not read in a busy loop.
 func TestFeedThatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +302,7 @@ func TestConcurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			for _, r := range requests { // everybody sends the same proofs
+			for _, r := range requests { // all goroutines send the same proofs
 				if _, err := v.Verify(r); err == nil {
 					passed.Add(1)
 				}
@@ -312,7 +330,7 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// FuzzFeed: whatever the issuer answers, nothing breaks.
+// FuzzFeed: no response of the issuer causes a panic.
 func FuzzFeed(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"events":[{"task_id":"t","at":"2026-11-20T12:00:00Z","until":"2026-11-20T13:00:00Z"}],"cursor":"1","max_age_seconds":10}`))
 	f.Add(400, "application/problem+json", []byte(`{"type":"x/invalid_request"}`))

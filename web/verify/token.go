@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Names of claims, behind the issuer: the task id; the tasks above it, when it was
-// delegated; and the leases that a token was narrowed from. Lists are separated by
+// Names of claims, after the issuer: the task id; the ancestors of a delegated
+// task; and the leases that the token was narrowed from. Lists are separated by
 // spaces.
 const (
 	TaskClaim      = "/claims/task_id"
@@ -23,11 +23,11 @@ const (
 
 // Token is a verified access token.
 type Token struct {
-	LeaseID   string          // jti: its name on ebb's record
-	TaskID    string          // it dies with this task
+	LeaseID   string          // jti: its id in ebb's audit log
+	TaskID    string          // it ends with this task
 	Ancestors []string        // and with each of these tasks, which delegated to it
 	Parents   []string        // and with each of these leases, from which it was narrowed
-	Subject   string          // sub: on whose behalf
+	Subject   string          // sub: the owner of the task
 	ClientID  string          // the sandbox that holds it
 	Scope     scopes.Set      // what it permits
 	JKT       string          // bound to this DPoP key, or ""
@@ -40,8 +40,8 @@ type Token struct {
 
 var errClaims = errors.New("a required claim is missing or malformed")
 
-// token verifies an access token, or remembers that it did. The result depends
-// on the token, on the keys and on constants, and on nothing of the request.
+// token verifies an access token, or returns the cached result. The result
+// depends on the token, the keys and constants only, and not on the request.
 func (v *Verifier) token(ctx context.Context, raw string, now time.Time) (*Token, *Error) {
 	id := keyOf(raw)
 	gen := v.keys.generation()
@@ -60,7 +60,8 @@ func (v *Verifier) token(ctx context.Context, raw string, now time.Time) (*Token
 	if err != nil {
 		return nil, refuse(InvalidToken, "The access token lacks a claim that it must have.", err)
 	}
-	// The leeway is for dates in the future; nothing is accepted past exp.
+	// The leeway applies to times in the future. No token is accepted after
+	// exp.
 	if !now.Before(t.ExpiresAt) {
 		return nil, refuse(InvalidToken, "The access token has expired.", nil)
 	}
@@ -68,9 +69,8 @@ func (v *Verifier) token(ctx context.Context, raw string, now time.Time) (*Token
 	return t, nil
 }
 
-// claims asks for all of RFC 9068 section 2.2, for exactly one confirmation
-// method (RFC 7800), and for the task without which nothing says whether the
-// token is alive.
+// claims requires all claims of RFC 9068 section 2.2, exactly one confirmation
+// method (RFC 7800), and the task, which the revocation feed refers to.
 func (v *Verifier) claims(c *jose.Claims) (*Token, error) {
 	t := &Token{
 		LeaseID: c.ID, Subject: c.Subject, ClientID: c.ClientID, IssuedAt: c.IssuedAt, ExpiresAt: c.Expiry,
@@ -110,8 +110,8 @@ func (v *Verifier) claims(c *jose.Claims) (*Token, error) {
 	return t, nil
 }
 
-// tokenError maps every failure of validation to invalid_token (RFC 9068
-// section 4), and only what could not be judged to 503.
+// tokenError maps every validation failure to invalid_token (RFC 9068 section
+// 4), and missing keys to 503.
 func tokenError(err error) *Error {
 	if e, ok := errors.AsType[*jose.Error](err); ok {
 		return refuse(InvalidToken, sentence(e.Public), err)
@@ -119,7 +119,7 @@ func tokenError(err error) *Error {
 	if errors.Is(err, jose.ErrToken) {
 		return refuse(InvalidToken, "The access token was refused.", err)
 	}
-	return doubt("The keys of the issuer are not known at the moment. Try again shortly.", err)
+	return doubt("The keys of the issuer are not available at the moment. Try again in 2 s.", err)
 }
 
 func sentence(s string) string {

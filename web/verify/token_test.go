@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
 func TestGood(t *testing.T) {
@@ -53,8 +53,8 @@ func with(name string, value any) func(map[string]any) {
 	}
 }
 
-// Hostile cases at the resource server, by number (standards.md section 4):
-// 401 invalid_token for every token that is not good.
+// Hostile cases at the resource server, by number (standards.md section 4): 401
+// invalid_token for every invalid token.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Now)
@@ -201,8 +201,9 @@ func TestHostileProofs(t *testing.T) {
 	cfg := w.config()
 	cfg.DPoPAlgs = []jose.Alg{jose.ES256, jose.EdDSA}
 	now := w.now()
-	// A server that has been up for a minute: it knows what came before.
-	cfg.Replay = verify.NewReplay(0, func() time.Time { return now.Add(-time.Minute) })
+	// A server that has run for a while, so that its memory covers earlier
+	// proofs.
+	cfg.Replay = verify.NewReplay(0, func() time.Time { return now.Add(-time.Hour) })
 	v := w.running(cfg)
 	raw := w.token(nil)
 	mallory := p256(t)
@@ -296,7 +297,7 @@ func TestHostileProofs(t *testing.T) {
 	}
 }
 
-// Neither the Host header nor a forwarding header makes a proof good.
+// Neither the Host header nor a forwarding header makes a proof valid.
 func TestHostDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Now)

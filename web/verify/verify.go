@@ -4,7 +4,7 @@ import (
 	"net/http"
 )
 
-// Verify checks one request. The error is an *Error; answer it with WriteError.
+// Verify verifies one request. The error is an *Error; send it with WriteError.
 func (v *Verifier) Verify(r *http.Request) (*Token, error) {
 	t, err := v.verify(r)
 	if err != nil {
@@ -26,12 +26,12 @@ func (v *Verifier) verify(r *http.Request) (*Token, *Error) {
 	if err := v.possession(r, p, t, now); err != nil {
 		return nil, err
 	}
-	// As late as possible: what was said to be dead while the proof was checked
-	// counts.
+	// As late as possible, so that revocations received while the proof was
+	// checked count.
 	dead, known := v.revoked.judge(t, v.cfg.Now(), v.cfg.MaxStaleness)
 	switch {
 	case !known:
-		return nil, doubt("Whether the access token was revoked is not known at the moment. Try again shortly.", nil)
+		return nil, doubt("The revocation state of the access token is not known at the moment. Try again in 2 s.", nil)
 	case dead:
 		return nil, refuse(InvalidToken, "The access token was revoked or its task is complete.", nil)
 	}
@@ -41,17 +41,17 @@ func (v *Verifier) verify(r *http.Request) (*Token, *Error) {
 	return t, nil
 }
 
-// covered compares what the request needs with what the token permits.
+// covered compares the scopes that the request needs with those of the token.
 func (v *Verifier) covered(r *http.Request, p presented, t *Token) *Error {
 	if v.cfg.AnyScope {
 		return nil
 	}
 	need, err := v.cfg.RequireScopes(r)
 	if err != nil {
-		return &Error{Status: http.StatusInternalServerError, Public: "What this request needs is not known.", cause: err}
+		return &Error{Status: http.StatusInternalServerError, Public: "The scopes that this request needs could not be determined.", cause: err}
 	}
 	if need.Empty() || !t.Scope.Covers(need) {
-		e := refuse(InsufficientScope, "The access token does not permit this.", nil)
+		e := refuse(InsufficientScope, "The scope of the access token does not cover this request.", nil)
 		e.Scope, e.bearer = need, !p.dpop
 		return e
 	}

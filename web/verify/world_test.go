@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker/keys"
-	"ebb/scopes"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
 const (
@@ -36,8 +36,8 @@ const (
 
 var need = scopes.MustParseSet("orders:eu/42:read")
 
-// world is an issuer that signs real tokens, and a sandbox that holds a key. It
-// is reached without a network, so that synctest can hold the clock.
+// world is an issuer that signs real tokens, and a sandbox with a key. It is
+// reached without a network, so that synctest controls the clock.
 type world struct {
 	t    testing.TB
 	now  func() time.Time
@@ -46,6 +46,9 @@ type world struct {
 	jkt  string
 	rs   jose.Signer // the resource server's own key at the feed
 	n    int
+	// replay is the Replay of the verifier made last. Proofs contain its nonce,
+	// "" for another type of Replay.
+	replay verify.Remembering
 
 	mu      sync.Mutex
 	down    bool
@@ -57,6 +60,7 @@ type world struct {
 	nonce   string
 	jwks    []byte // overrides the ring's
 	silent  bool   // the feed never answers
+	hears   []string
 }
 
 func newWorld(t testing.TB, now func() time.Time) *world {
@@ -100,7 +104,7 @@ func thumb(t testing.TB, k jose.Signer) string {
 	return s
 }
 
-// claims are those of a good token.
+// claims returns the claims of a valid token.
 func (w *world) claims() map[string]any {
 	w.n++
 	now := w.now()
@@ -131,14 +135,23 @@ func (w *world) token(change func(map[string]any)) string {
 
 func (w *world) proof(method, target, token string) string {
 	w.t.Helper()
-	p, err := dpop.NewProof(w.key, method, target, token, "", w.now())
+	nonce := ""
+	if w.replay != nil {
+		nonce = w.replay.Memory().Nonce
+	}
+	return w.proofWith(method, target, token, nonce)
+}
+
+func (w *world) proofWith(method, target, token, nonce string) string {
+	w.t.Helper()
+	p, err := dpop.NewProof(w.key, method, target, token, nonce, w.now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return p
 }
 
-// request is a good one for the token.
+// request returns a valid request with the token.
 func (w *world) request(token string) *http.Request {
 	r := httptest.NewRequest("GET", base+path+"?q=1", nil)
 	r.Header.Set("Authorization", "DPoP "+token)
@@ -155,6 +168,10 @@ func (w *world) config() verify.Config {
 
 func (w *world) verifier(c verify.Config) *verify.Verifier {
 	w.t.Helper()
+	if c.Replay == nil {
+		c.Replay = verify.NewReplay(0, w.now)
+	}
+	w.replay, _ = c.Replay.(verify.Remembering)
 	v, err := verify.New(c)
 	if err != nil {
 		w.t.Fatal(err)
@@ -295,7 +312,7 @@ func (w *world) feed(rec *httptest.ResponseRecorder, r *http.Request) {
 			return
 		}
 		events, wake := w.events[from:min(len(w.events), from+limit)], w.wake
-		maxAge := w.maxAge
+		maxAge, hears := w.maxAge, w.hears
 		w.mu.Unlock()
 		expired := wait == 0
 		if len(events) == 0 && !expired {
@@ -307,7 +324,7 @@ func (w *world) feed(rec *httptest.ResponseRecorder, r *http.Request) {
 				return
 			}
 		}
-		reply(rec, 200, map[string]any{"events": events, "cursor": strconv.Itoa(from + len(events)), "max_age_seconds": maxAge})
+		reply(rec, 200, map[string]any{"events": events, "cursor": strconv.Itoa(from + len(events)), "max_age_seconds": maxAge, "audiences": hears})
 		return
 	}
 }
@@ -318,7 +335,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// fault is the status and code of a refusal; "200" for none.
+// fault returns the status and code of a refusal; "200" for none.
 func fault(err error) string {
 	if err == nil {
 		return "200"

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
 // vault is the server under load.

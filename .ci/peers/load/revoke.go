@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
 // revoke makes parents with n children and revokes them, and measures that one

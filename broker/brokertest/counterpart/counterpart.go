@@ -4,17 +4,18 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// Need is the value of one of the variables of CONTRIBUTING.md.
+// Need returns the value of a variable of CONTRIBUTING.md.
 func Need(t testing.TB, name string) string {
 	t.Helper()
 	v, known := variables[name]
 	if !known {
-		t.Fatalf("%s is no variable of a counterpart", name)
+		t.Fatalf("%s is not in the table of variables", name)
 	}
 	value := os.Getenv(name)
 	if value == "" {
@@ -23,25 +24,32 @@ func Need(t testing.TB, name string) string {
 	return value
 }
 
-// Program is the path of a program that belongs to a counterpart.
+// Program returns the path of a program that belongs to a counterpart.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	of, known := programs[name]
 	if !known {
-		t.Fatalf("%s is no program of a counterpart", name)
+		t.Fatalf("%s is not in the table of programs", name)
 	}
 	path, err := exec.LookPath(name)
-	if err != nil { // servers are not on everybody's PATH
-		path, err = exec.LookPath("/usr/sbin/" + name)
+	if err == nil {
+		return path
 	}
-	if err != nil {
-		Missing(t, of, "install "+name)
+	for _, where := range []string{"/usr/sbin/", "/usr/lib/postgresql/*/bin/"} { // these are not on every PATH
+		found, _ := filepath.Glob(where + name)
+		for _, path := range found {
+			if path, err = exec.LookPath(path); err == nil {
+				return path
+			}
+		}
 	}
-	return path
+	Missing(t, of, "install "+name)
+	return ""
 }
 
-// Missing skips the test for want of a counterpart, of a part of it, or of something
-// that not every machine allows, and fails it when that must be there. remedy says what to do.
+// Missing skips the test because a counterpart, a part of it, or a capability of the
+// machine is missing. It fails the test if that counterpart is required. remedy says how
+// to provide it.
 func Missing(t testing.TB, name, remedy string) {
 	t.Helper()
 	if Required(t, name) {
@@ -50,8 +58,8 @@ func Missing(t testing.TB, name, remedy string) {
 	t.Skipf("without %s, which %s does not list: %s", name, required, remedy)
 }
 
-// Required reports whether a counterpart must be there. A name in the list that is
-// none of a counterpart fails the test: it would require nothing.
+// Required reports whether a counterpart is required. A name in the list that is not a
+// counterpart fails the test, because it would require nothing.
 func Required(t testing.TB, name string) bool {
 	t.Helper()
 	list := strings.FieldsFunc(os.Getenv(required), func(r rune) bool { return r == ',' })
@@ -63,7 +71,7 @@ func Required(t testing.TB, name string) bool {
 	return slices.Contains(list, name)
 }
 
-// names are the counterparts, and what is asked of a machine, sorted.
+// names returns the names of the counterparts and of the machine's capabilities, sorted.
 func names() []string {
 	all := slices.AppendSeq(slices.Clone(machine), maps.Values(programs))
 	for _, v := range variables {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// recorder is a test that another one watches.
+// recorder is a testing.TB whose outcome another test checks.
 type recorder struct {
 	testing.TB
 	said string
@@ -26,7 +26,7 @@ func (r *recorder) stop(format string, args ...any) {
 	panic(r)
 }
 
-// outcome is how f's test ended, "" for passed.
+// outcome returns how the test of f ended; "" means passed.
 func outcome(f func(testing.TB)) string {
 	r := &recorder{}
 	func() {
@@ -80,7 +80,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// What the table knows, contributors read about, and the other way round.
+// The table and CONTRIBUTING.md list the same counterparts.
 func TestContributing(t *testing.T) {
 	text, err := os.ReadFile("../../../CONTRIBUTING.md")
 	if err != nil {

@@ -7,5 +7,5 @@ import (
 
 var Names = names
 
-// Variables are those of the table.
+// Variables returns the variables of the table, sorted.
 func Variables() []string { return slices.Sorted(maps.Keys(variables)) }

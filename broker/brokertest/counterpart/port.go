@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// ports are those that this process has given out.
+// ports are the ports that this process has returned.
 var ports sync.Map
 
-// FreePort is a port of this machine for a server that has to be told one. No
-// connection and no listener that asks for any port gets it meanwhile: it is below
-// those that Linux gives out by itself.
+// FreePort returns a free port for a server that needs a fixed one. The port is below
+// Linux's range for automatic ports, so no connection and no listener on port 0 takes it
+// in the meantime.
 func FreePort(t interface{ Fatalf(string, ...any) }) int {
 	for range 1000 {
 		port := 12000 + rand.IntN(18000)

@@ -1,15 +1,15 @@
 package counterpart
 
-// required is the variable that lists names of counterparts which must be there.
+// required is the variable that lists the required counterparts.
 const required = "EBB_TEST_REQUIRE"
 
-// variable is what the environment says of a counterpart.
+// variable describes an environment variable for a counterpart.
 type variable struct {
 	name string // of the counterpart, as EBB_TEST_REQUIRE lists it
-	is   string // what to set it to
+	is   string // its expected value
 }
 
-// variables are described once more, for people, in CONTRIBUTING.md.
+// variables are also described in CONTRIBUTING.md.
 var variables = map[string]variable{
 	"EBB_TEST_REDIS":          {"redis", "host:port of a Redis that tests may fill"},
 	"EBB_TEST_REDIS_CLUSTER":  {"redis-cluster", "host:port of nodes, comma between"},
@@ -33,12 +33,12 @@ var variables = map[string]variable{
 	"EBB_TEST_GITHUB_CLIENTS": {"github-clients", "the program that broker/provider/github/testdata/judge/clients builds"},
 }
 
-// machine is what a machine lets its tests do, and is looked for by those.
+// machine lists capabilities of the machine, which the tests that need them check.
 var machine = []string{"cgroups", "hostname", "peer-pidfd", "pid-choice", "root"}
 
-// programs are on the PATH or not: program to the counterpart it belongs to.
+// programs maps programs, looked up on the PATH, to their counterparts.
 var programs = map[string]string{
 	"curl": "tools", "wget": "tools", "python3": "tools",
-	"redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
+	"initdb": "postgres", "postgres": "postgres", "redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
 	"swtpm": "swtpm", "swtpm_setup": "swtpm", "swtpm_localca": "swtpm",
 }

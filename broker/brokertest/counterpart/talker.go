@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// Talker is a program of Node that stays: it says things in JSON, a line each, and ends
-// when its input does.
+// Talker is a running Node program that writes one line of JSON for each message, and
+// ends when its input does.
 type Talker struct {
 	t     testing.TB
 	in    io.Writer
 	lines *bufio.Scanner
 }
 
-// Talk runs a file of this repository with Node, beside the packages that are installed
-// in the directory which a variable names; args follow its name.
+// Talk runs a file of this repository with Node, with the packages in the directory that
+// a variable names. args follow the name of the file.
 func Talk(t testing.TB, variable, file string, args ...string) *Talker {
 	t.Helper()
 	dir := Need(t, variable)
@@ -55,7 +55,7 @@ func Talk(t testing.TB, variable, file string, args ...string) *Talker {
 	return &Talker{t: t, in: in, lines: bufio.NewScanner(out)}
 }
 
-// Hear reads its next line.
+// Hear reads the next line.
 func (p *Talker) Hear(into any) {
 	p.t.Helper()
 	if !p.lines.Scan() {
@@ -66,7 +66,7 @@ func (p *Talker) Hear(into any) {
 	}
 }
 
-// Ask sends it an empty line and reads what it says to that.
+// Ask sends an empty line and reads the answer.
 func (p *Talker) Ask(into any) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, "\n"); err != nil {

@@ -2,52 +2,52 @@ package crashtest
 
 import (
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/revocation"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/scopes"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/memstore"
-	"ebb/broker/provider"
-	"ebb/broker/redisstore"
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
-	"ebb/broker/sqlstore"
-	"ebb/scopes"
 )
 
-// variable tells a test binary that it is a child, and what it has to do.
+// variable tells a test binary that it is a child, with its order.
 const variable = "EBB_TEST_CRASH_CHILD"
 
-// order is what a child has to do.
+// order is the task of a child.
 type order struct {
-	Dir     string // of the keys, and what the child leaves behind
-	Journal string // URL
+	Dir     string // for the keys, and for the files of the child
+	Store   string // URL
 	Issuer  string
 	Scope   string
 	Redis   []string // nil = memory
 	Prefix  string
 	Driver  json.RawMessage
-	Revoke  bool // end the credential alone, and count from there on
-	Recover bool // end what an earlier child began
-	Kill    int  // at which step; 0 = never
-	After   bool // the step is done first
+	Revoke  bool // revoke only the credential, and count from there on
+	Recover bool // finish the work of an earlier child
+	Kill    int  // at which step; 0 = none
+	After   bool // kill after the step
 	Ahead   time.Duration
-	Fast    int // seconds of the child's clock in one
+	Fast    int // seconds of the child's clock for each real one
 }
 
-// Names of what a child leaves behind in its directory.
+// Names of the files that a child writes to its directory.
 const (
-	stepsFile  = "steps"  // of this run, a line each
-	handedFile = "handed" // lease ids of the credentials that left the broker, a line each
+	stepsFile  = "steps"  // the steps of this run, one on a line
+	handedFile = "handed" // lease ids of the issued credentials, one on a line
 )
 
-// Child does what Run wants of this process. It does nothing in a test binary that
-// nobody ordered: the test that calls it is named TestCrashChild. driver makes the
-// driver out of the party's Driver, which is a C.
+// Child carries out the order for this process; without one it does nothing. The test
+// that calls it is named TestCrashChild. driver makes the driver from the party's Driver,
+// a C.
 func Child[C any](t *testing.T, driver func(t *testing.T, config C) provider.Driver) {
 	t.Helper()
 	raw := os.Getenv(variable)
@@ -88,11 +88,11 @@ type child struct {
 	name  string // of the provider
 }
 
-// open starts the broker on what an earlier one left.
+// open starts the broker on the data of an earlier one.
 func (e *child) open(t *testing.T, d provider.Driver) {
 	t.Helper()
 	e.clock = brokertest.RealClock(e.Ahead)
-	db, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: e.Journal, Now: e.clock.Now})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: e.Store, Now: e.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (e *child) open(t *testing.T, d provider.Driver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var l broker.Ledger = memstore.New(memstore.Config{Now: e.clock.Now})
+	var l broker.LiveStore = memstore.New(memstore.Config{Now: e.clock.Now})
 	if len(e.Redis) > 0 {
 		r, err := redisstore.New(t.Context(), redisstore.Config{Addrs: e.Redis, Prefix: e.Prefix, Now: e.clock.Now})
 		if err != nil {
@@ -118,18 +118,18 @@ func (e *child) open(t *testing.T, d provider.Driver) {
 	e.name = scopes.MustParseSet(e.Scope).Providers()[0]
 	limits := broker.Limits{Sweep: 24 * time.Hour}
 	if e.Recover {
-		limits.Sweep = 2 * time.Second // also how long a list may say nothing
+		limits.Sweep = 2 * time.Second // also how long a list may give no answer
 	}
 	e.env = brokertest.New(t, brokertest.Config{
-		Ledger: ledger{l, e.counter}, Journal: journal{e.db, e.counter}, Desk: e.db, Sealer: sealer, Keys: filepath.Join(e.Dir, "keys"),
+		LiveStore: liveStore{l, e.counter}, Store: store{e.db, e.counter}, ApprovalStore: e.db, Sealer: sealer, Keys: filepath.Join(e.Dir, "keys"),
 		Providers: map[string]broker.Provider{e.name: {Driver: d, Kind: "test", Resource: "https://party.test/"}},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Issuer:    e.Issuer, Limits: limits, Clock: e.clock, Run: true,
 	})
 }
 
-// hurry lets the child's clock run ahead from now on, for providers that take their
-// time. A mint has all of it.
+// hurry makes the child's clock run faster from now on, for slow providers. A mint still
+// gets its full time.
 func (e *child) hurry(t *testing.T) {
 	t.Helper()
 	if e.Fast <= 1 {
@@ -152,7 +152,7 @@ func (e *child) hurry(t *testing.T) {
 	}()
 }
 
-// work mints, and completes the task or revokes the credential.
+// work mints, and then completes the task or revokes the credential.
 func (e *child) work(t *testing.T) {
 	t.Helper()
 	spec := brokertest.Spec()
@@ -165,7 +165,7 @@ func (e *child) work(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(e.Dir, handedFile), []byte(tok.LeaseID+"\n"), 0o600); err != nil { // it left
+	if err := os.WriteFile(filepath.Join(e.Dir, handedFile), []byte(tok.LeaseID+"\n"), 0o600); err != nil { // it was issued
 		t.Fatal(err)
 	}
 	e.hurry(t)
@@ -177,14 +177,14 @@ func (e *child) work(t *testing.T) {
 		e.await(t, "the credential is dead", func() bool { return e.settled(t) })
 		return
 	}
-	done, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, broker.MaxWait)
-	if err != nil || done.Owed != 0 {
-		t.Fatalf("owed %d, %v", done.Owed, err)
+	done, err := e.env.Broker.CompleteTask(t.Context(), e.env.Principals[brokertest.Runner], s.Task.ID, revocation.MaxWait)
+	if err != nil || done.PendingRevocations != 0 {
+		t.Fatalf("%d pending revocations, %v", done.PendingRevocations, err)
 	}
 }
 
-// recover ends, as a runner would, what is still open, and waits until nothing is
-// owed and the provider was searched.
+// recover completes open tasks, as a runner would, and waits until no revocation is
+// pending and the provider was searched.
 func (e *child) recover(t *testing.T) {
 	t.Helper()
 	e.hurry(t)
@@ -197,7 +197,7 @@ func (e *child) recover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.await(t, "nothing is owed", func() bool { return e.settled(t) })
+	e.await(t, "no revocation is pending", func() bool { return e.settled(t) })
 	if _, lists := e.env.Config.Providers[e.name].Driver.(provider.Lister); lists {
 		before := e.searches(t)
 		e.await(t, "the provider was searched for orphans", func() bool { return e.searches(t) >= before+2 })
@@ -228,7 +228,7 @@ func (e *child) settled(t *testing.T) bool {
 	return true
 }
 
-// searches counts those that went through the whole list.
+// searches counts the searches that went through the whole list.
 func (e *child) searches(t *testing.T) float64 {
 	t.Helper()
 	all, err := e.env.Registry.Gather()

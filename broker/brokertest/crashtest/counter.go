@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// counter numbers steps, writes each down before it is done, and ends the process
-// when the one that it waits for has come.
+// counter numbers the steps, writes each to a file before it begins, and kills the
+// process at the step kill.
 type counter struct {
 	log   *os.File
 	kill  int // 0 = none
@@ -25,7 +25,7 @@ func (c *counter) arm() {
 	c.armed = true
 }
 
-// step does one step. What is written to a file survives the process.
+// step does one step. The line in the file survives the process.
 func (c *counter) step(name string, do func()) {
 	c.mu.Lock()
 	n := 0
@@ -45,7 +45,7 @@ func (c *counter) step(name string, do func()) {
 	}
 }
 
-// die leaves no time for anything: no deferred call, no flush, no closed connection.
+// die kills the process at once: without deferred calls, flushes, or closed connections.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}

@@ -3,7 +3,7 @@ package crashtest
 import (
 	"context"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // counted is a driver whose calls are steps.
@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// counting keeps what the driver can do.
+// counting wraps d and keeps its optional interfaces.
 func counting(d provider.Driver, c *counter) provider.Driver {
 	p, probes := d.(provider.Prober)
 	l, lists := d.(provider.Lister)

@@ -9,21 +9,21 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/brokertest/crashtest"
-	"ebb/broker/provider"
-	"ebb/broker/redisstore/redistest"
-	"ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/crashtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 )
 
-// crashParty is what a child makes its driver of.
+// crashParty is the configuration of a child's driver.
 type crashParty struct {
 	URL                     string
 	ByHandle, Probes, Lists bool
 }
 
-// TestCrashChild is a broker that is killed; see crashtest.
+// TestCrashChild is the broker that is killed; see crashtest.
 func TestCrashChild(t *testing.T) {
 	crashtest.Child(t, func(_ *testing.T, p crashParty) provider.Driver {
 		return brokertest.Party{URL: p.URL, ByHandle: p.ByHandle, Probes: p.Probes, Lists: p.Lists}.Driver()
@@ -39,8 +39,8 @@ func embedded(p crashParty) func(t *testing.T) crashtest.Party {
 	}
 }
 
-// I3: kill -9 at every step of a mint, of an end, and of the recovery from that leaves
-// nothing alive and nothing owed, whatever the provider is like.
+// I3: after kill -9 at every step of a mint, of a revocation, and of the recovery, no
+// credential is alive and no revocation is pending, for providers with any abilities.
 func TestCrashMatrix(t *testing.T) {
 	for name, p := range map[string]crashParty{
 		"found by name":               {},
@@ -50,8 +50,8 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
-// A mint that the provider finishes long after its broker was killed, when the record
-// says that nothing was there.
+// The provider finishes a mint long after its broker was killed, when the audit log says
+// that no credential existed.
 func TestCrashThenMintedLate(t *testing.T) {
 	t.Parallel()
 	crashtest.Late(t, func(t *testing.T) (crashtest.Party, <-chan struct{}, func()) {
@@ -72,7 +72,7 @@ func TestCrashThenMintedLate(t *testing.T) {
 	})
 }
 
-// The matrix on Redis and PostgreSQL, which survive the broker.
+// The matrix on Redis and PostgreSQL, which keep running when the broker is killed.
 func TestCrashMatrixOnServers(t *testing.T) {
 	addrs := counterpart.Need(t, "EBB_TEST_REDIS")
 	sqlstoretest.Postgres(t) // skips without a server
@@ -80,7 +80,7 @@ func TestCrashMatrixOnServers(t *testing.T) {
 	crashtest.Run(t, func(t *testing.T) crashtest.Party {
 		t.Helper()
 		p := party(t)
-		p.Journal, p.Redis, p.Prefix = sqlstoretest.Postgres(t), strings.Split(addrs, ","), "crash-"+rand.Text()
+		p.Store, p.Redis, p.Prefix = sqlstoretest.Postgres(t), strings.Split(addrs, ","), "crash-"+rand.Text()
 		t.Cleanup(func() {
 			if _, err := redistest.Forget(context.Background(), redis.UniversalOptions{Addrs: p.Redis}, p.Prefix); err != nil {
 				t.Error(err)

@@ -15,25 +15,25 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/keys"
-	"ebb/broker/sqlstore"
-	"ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 )
 
-// childTime is more than any child needs, on a busy machine too.
+// childTime is more than any child needs, also on a busy machine.
 const childTime = 4 * time.Minute
 
-// rig is one party and the directory that brokers share, one after the other.
+// rig is a party and the directory that successive brokers share.
 type rig struct {
 	t       *testing.T
 	party   Party
 	order   order
-	killed  bool                // the last child was
-	started func(p *os.Process) // called when a child runs; nil = nothing
-	orphans int                 // that a search is expected to have found
+	killed  bool                // the last child was killed
+	started func(p *os.Process) // called when a child runs; may be nil
+	orphans int                 // number of orphans that a search is expected to have found
 }
 
 func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
@@ -44,21 +44,21 @@ func newRig(t *testing.T, party func(t *testing.T) Party) *rig {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if p.Journal == "" {
-		p.Journal = sqlstoretest.SQLite(t)
+	if p.Store == "" {
+		p.Store = sqlstoretest.SQLite(t)
 	}
 	return &rig{t: t, party: p, order: order{
-		Dir: dir, Journal: p.Journal, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix,
+		Dir: dir, Store: p.Store, Issuer: "https://" + strings.ToLower(rand.Text()) + ".test", Scope: p.Scope, Redis: p.Redis, Prefix: p.Prefix,
 		Driver: raw, Fast: p.Fast,
 	}}
 }
 
-// run runs a child and returns the steps that it began. One that fails by itself fails
-// the test.
+// run runs a child and returns the steps that it began. It fails the test if the child
+// fails by itself.
 func (r *rig) run(o order) []string {
 	t := r.t
 	t.Helper()
-	o.Dir, o.Journal, o.Redis, o.Prefix = r.order.Dir, r.order.Journal, r.order.Redis, r.order.Prefix
+	o.Dir, o.Store, o.Redis, o.Prefix = r.order.Dir, r.order.Store, r.order.Redis, r.order.Prefix
 	o.Issuer, o.Scope, o.Driver, o.Fast = r.order.Issuer, r.order.Scope, r.order.Driver, r.order.Fast
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *rig) run(o order) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), childTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashChild$", "-test.count=1", "-test.v=false") //nolint:gosec // this very program
-	temp := filepath.Join(o.Dir, "tmp")                                                                         // what a child that is killed leaves goes with the test
+	temp := filepath.Join(o.Dir, "tmp")                                                                         // removed with the test, also when a child is killed
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +96,14 @@ func (r *rig) run(o order) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// check looks at what is left when all is said to be settled.
+// check checks the result after all leases are said to be settled.
 func (r *rig) check(t *testing.T) string {
 	t.Helper()
 	alive := r.party.Alive(t)
 	if len(alive) != 0 {
 		t.Errorf("alive at the third party: %v", alive)
 	}
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: r.order.Journal})
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: r.order.Store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (r *rig) check(t *testing.T) string {
 	return text
 }
 
-// recorded fails when a credential left the broker that the record does not know.
+// recorded fails if an issued credential is missing from the audit log.
 func (r *rig) recorded(t *testing.T, entries map[string][]string) {
 	t.Helper()
 	handed, err := os.ReadFile(filepath.Join(r.order.Dir, handedFile))
@@ -163,7 +163,7 @@ func count(kinds []string, kind string) (n int) {
 	return n
 }
 
-// chains verifies the whole record and returns the kinds of entries of each lease.
+// chains verifies the audit log and returns the kinds of entries of each lease.
 func (r *rig) chains(t *testing.T, s *sqlstore.Store) map[string][]string {
 	t.Helper()
 	var export bytes.Buffer

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Party is a third party that survives the broker.
+// Party is a third party that keeps running when the broker is killed.
 type Party struct {
-	Scope   string   // what is minted; policy allows it
-	Driver  any      // what Child makes its driver of, through JSON
-	Fast    int      // how much faster the broker's clock goes, for providers that take their time; 0 = not
-	Journal string   // URL of an empty database; "" = SQLite
-	Redis   []string // addresses of the ledger, which then survives, too; nil = memory
-	Prefix  string   // of its keys there
-	// Alive lists what is there and works. Nothing but what this one broker made is.
+	Scope  string   // the scope to mint; policy allows it
+	Driver any      // the JSON configuration from which Child makes its driver
+	Fast   int      // how much faster the broker's clock runs, for slow providers; 0 = not
+	Store  string   // URL of an empty database; "" = SQLite
+	Redis  []string // addresses of the LiveStore, which then keeps running, too; nil = memory
+	Prefix string   // prefix of its keys there
+	// Alive returns the credentials that exist and work. Only those of this broker exist.
 	Alive func(t *testing.T) []string
 }
 
-// away is how long a broker that was killed is away: longer than any claim of it.
+// away is how long a killed broker is away: longer than any of its claims.
 const away = 3 * time.Minute
 
-// two children run at one time, whatever tests run in parallel.
+// two limits the running children to two, for any number of parallel tests.
 var two = make(chan struct{}, 2)
 
 // phases of a matrix.
@@ -36,10 +36,10 @@ const (
 	recovery = "recovery"
 )
 
-// Run kills a broker before and after each step of a mint and the end of its task, and
-// after each step of the revocation of a credential, at a party of its own for each;
-// then, for a broker killed when the provider had minted and nothing was recorded, the
-// one that recovers, after each of its steps.
+// Run kills a broker before and after each step of a mint and of the close of its task,
+// and after each step of the revocation of a credential, with a new party for each. Then
+// it takes a broker that was killed after the provider had minted and before the outcome
+// was recorded, and kills the recovering broker after each of its steps.
 func Run(t *testing.T, party func(t *testing.T) Party) {
 	t.Helper()
 	m := &matrix{party: party, rows: map[string][]string{}}
@@ -59,7 +59,7 @@ func Run(t *testing.T, party func(t *testing.T) Party) {
 	}
 	crash := func(r *rig) {
 		if r.run(order{Kill: minted, After: true}); len(r.party.Alive(r.t)) != 1 {
-			r.t.Fatal("nothing was minted: the test shows nothing")
+			r.t.Fatal("no credential was minted: the test proves nothing")
 		}
 	}
 	again := m.whole(t, recovery, 4, func(r *rig) []string {
@@ -80,8 +80,7 @@ type matrix struct {
 	rows map[string][]string // by phase
 }
 
-// whole runs to the end and returns the steps of that, of which there are at least
-// some.
+// whole runs a phase without a crash and returns its steps, at least least of them.
 func (m *matrix) whole(t *testing.T, phase string, least int, run func(*rig) []string) (steps []string) {
 	t.Helper()
 	t.Run(phase+" without a crash", func(t *testing.T) {
@@ -90,7 +89,7 @@ func (m *matrix) whole(t *testing.T, phase string, least int, run func(*rig) []s
 		if r.killed {
 			t.Fatal("it ended by itself")
 		}
-		if phase == revoking { // its task goes on
+		if phase == revoking { // its task stays open
 			r.run(order{Recover: true, Ahead: away})
 		}
 		r.check(t)
@@ -101,14 +100,14 @@ func (m *matrix) whole(t *testing.T, phase string, least int, run func(*rig) []s
 	return steps
 }
 
-// each kills before and after each step, and looks at what the next broker makes of it.
+// each kills before and after each step, and checks the result of the next broker.
 func (m *matrix) each(t *testing.T, phase string, steps []string, crash func(r *rig, kill int, after bool) []string) {
 	t.Helper()
 	t.Run(phase, func(t *testing.T) {
 		for i, name := range steps {
 			for _, after := range []bool{false, true} {
 				if !after && phase != working {
-					continue // the moment after the step before it; only steps of a mint contain others
+					continue // the same moment as after the step before it; only steps of a mint contain others
 				}
 				when := map[bool]string{false: "before", true: "after"}[after]
 				t.Run(fmt.Sprintf("%02d %s %s", i+1, when, name), func(t *testing.T) {
@@ -117,7 +116,8 @@ func (m *matrix) each(t *testing.T, phase string, steps []string, crash func(r *
 					defer func() { <-two }()
 					r := newRig(t, m.party)
 					done := crash(r, i+1, after)
-					// What runs side by side may come in another order, and a step less be needed.
+					// Concurrent steps may come in another order, and fewer steps may be
+					// needed.
 					if !r.killed && i+1 <= len(done) {
 						t.Fatal("it was not killed")
 					}
@@ -140,7 +140,7 @@ func (m *matrix) row(phase, text string) {
 	m.rows[phase] = append(m.rows[phase], text)
 }
 
-// table is what happened, for people.
+// table returns the results as a table for people.
 func (m *matrix) table() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,10 +156,10 @@ func (m *matrix) table() string {
 	return b.String()
 }
 
-// Late kills a broker while the provider works on its mint, and lets the provider
-// finish when the next broker has settled the intent: what comes into being then is an
-// orphan, for a search to find. party returns what is closed when the provider was
-// asked, and what lets it finish.
+// Late kills a broker while the provider works on its mint, and lets the provider finish
+// after the next broker has settled the intent. The credential is then an orphan, which a
+// search must find. party returns a channel that is closed when the provider is asked,
+// and a function that lets it finish.
 func Late(t *testing.T, party func(t *testing.T) (p Party, asked <-chan struct{}, finish func())) {
 	t.Helper()
 	var asked <-chan struct{}
@@ -175,7 +175,7 @@ func Late(t *testing.T, party func(t *testing.T) (p Party, asked <-chan struct{}
 	r.run(order{})
 	r.started = nil
 	r.run(order{Recover: true, Ahead: away})
-	r.check(t) // nothing was there to find
+	r.check(t) // no credential existed yet
 	finish()
 	for end := time.Now().Add(childTime); len(r.party.Alive(t)) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -5,64 +5,64 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
-// ledger counts what a mint and an end do to the ledger.
-type ledger struct {
-	broker.Ledger
+// liveStore counts the writes of a mint and of a close to the LiveStore.
+type liveStore struct {
+	broker.LiveStore
 	c *counter
 }
 
-func (l ledger) Admit(ctx context.Context, a broker.Admission) (out broker.Live, err error) {
-	l.c.step("ledger: Admit", func() { out, err = l.Ledger.Admit(ctx, a) })
+func (l liveStore) Admit(ctx context.Context, a broker.Admission) (out broker.Live, err error) {
+	l.c.step("live store: Admit", func() { out, err = l.LiveStore.Admit(ctx, a) })
 	return out, err
 }
 
-func (l ledger) PutTask(ctx context.Context, t broker.Live, keep time.Time) (err error) {
-	l.c.step("ledger: PutTask", func() { err = l.Ledger.PutTask(ctx, t, keep) })
+func (l liveStore) PutTask(ctx context.Context, t broker.Live, keep time.Time) (err error) {
+	l.c.step("live store: PutTask", func() { err = l.LiveStore.PutTask(ctx, t, keep) })
 	return err
 }
 
-func (l ledger) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (c broker.Counts, first bool, err error) {
-	l.c.step("ledger: SetState "+string(s), func() { c, first, err = l.Ledger.SetState(ctx, id, s, at, keep) })
+func (l liveStore) SetState(ctx context.Context, id string, s broker.TaskState, at, keep time.Time) (c broker.Counts, first bool, err error) {
+	l.c.step("live store: SetState "+string(s), func() { c, first, err = l.LiveStore.SetState(ctx, id, s, at, keep) })
 	return c, first, err
 }
 
-func (l ledger) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) (err error) {
-	l.c.step("ledger: PutLease", func() { err = l.Ledger.PutLease(ctx, x, limits, refill) })
+func (l liveStore) PutLease(ctx context.Context, x broker.LiveLease, limits broker.LeaseLimits, refill bool) (err error) {
+	l.c.step("live store: PutLease", func() { err = l.LiveStore.PutLease(ctx, x, limits, refill) })
 	return err
 }
 
-func (l ledger) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (first bool, err error) {
-	l.c.step("ledger: EndLease", func() { first, err = l.Ledger.EndLease(ctx, x, at) })
+func (l liveStore) EndLease(ctx context.Context, x broker.LiveLease, at time.Time) (first bool, err error) {
+	l.c.step("live store: EndLease", func() { first, err = l.LiveStore.EndLease(ctx, x, at) })
 	return first, err
 }
 
-func (l ledger) Status(ctx context.Context, task, lease string, now time.Time) (alive bool, err error) {
-	l.c.step("ledger: Status", func() { alive, err = l.Ledger.Status(ctx, task, lease, now) })
+func (l liveStore) Status(ctx context.Context, task, lease string, now time.Time) (alive bool, err error) {
+	l.c.step("live store: Status", func() { alive, err = l.LiveStore.Status(ctx, task, lease, now) })
 	return alive, err
 }
 
-func (l ledger) Mark(ctx context.Context) (err error) {
-	l.c.step("ledger: Mark", func() { err = l.Ledger.Mark(ctx) })
+func (l liveStore) Mark(ctx context.Context) (err error) {
+	l.c.step("live store: Mark", func() { err = l.LiveStore.Mark(ctx) })
 	return err
 }
 
-// journal counts every durable unit, and every claim of what is owed.
-type journal struct {
-	broker.Journal
+// store counts every durable unit, and every claim of pending revocations.
+type store struct {
+	broker.Store
 	c *counter
 }
 
-func (j journal) Append(ctx context.Context, r broker.Record) (err error) {
-	j.c.step("journal: "+unit(r), func() { err = j.Journal.Append(ctx, r) })
+func (j store) Append(ctx context.Context, r broker.Record) (err error) {
+	j.c.step("database: "+unit(r), func() { err = j.Store.Append(ctx, r) })
 	return err
 }
 
-// Begin is durable when somebody waits for it: what the caller does meanwhile comes
+// Begin appends only when the caller waits for it: the caller's work in between comes
 // before it.
-func (j journal) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+func (j store) Begin(ctx context.Context, r broker.Record) (wait func() error) {
 	return func() error { return j.Append(ctx, r) }
 }
 
@@ -84,11 +84,11 @@ func unit(r broker.Record) string {
 	return strings.Join(parts, ", ")
 }
 
-// Take is a step when something was claimed; it is looked at all the time.
-func (j journal) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
-	out, err := j.Journal.Take(ctx, provider, now, hold, n)
+// Take is a step only when it claimed a lease, because it is called constantly.
+func (j store) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
+	out, err := j.Store.Take(ctx, provider, now, hold, n)
 	if len(out) > 0 {
-		j.c.step("journal: Take", func() {})
+		j.c.step("database: Take", func() {})
 	}
 	return out, err
 }

@@ -1,12 +1,11 @@
-// Package pgwire is the server's side of PostgreSQL's protocol (version 3) from the first byte
-// of a client to the moment when its session is open. What passes then is not read.
+// Package pgwire is the server side of the PostgreSQL protocol (version 3), from the first byte of
+// a client until its session is open. It does not read the data of an open session.
 //
-//	server.go   Server: what a client says first, its password, that it may begin, why not
-//	startup.go  the start-up packet, and which of its parameters are let through
+//	server.go   Server: first request, password, session ready, refusal
+//	startup.go  the startup packet, and which of its parameters are allowed
 //	refusal.go  Refusal: an error as PostgreSQL reports one
 //
-// Clients are hostile. Lengths are bounded before anything is read, a packet is read to its end
-// and no further, and what comes before it is due is refused: encryption is never begun here, so
-// nothing of a client's is ever read under two protections. Time is bounded by who owns the
-// connection.
+// Clients are hostile. Lengths are checked before anything is read, a packet is read to its end and
+// no further, and early packets are refused. Encryption is never started here, so that data sent
+// before it can never count as sent under it. The owner of the connection limits the time.
 package pgwire

@@ -19,18 +19,18 @@ const (
 	NotNow            = "57P03" // cannot_connect_now
 )
 
-// Refusal is why a session is not opened: a SQLSTATE, a sentence that says what to do, and one
-// word for programs. Nothing in it is a client's.
+// Refusal is why a session is not opened: a SQLSTATE, a sentence that says what to do, a reason
+// code for programs, and a hint on what to ask for ("" = none). It holds no data from the client.
 type Refusal struct {
-	Code, Message, Detail string
+	Code, Message, Detail, Hint string
 }
 
 // Error implements error.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s (SQLSTATE %s)", r.Message, r.Code) }
 
-// encode is an ErrorResponse that ends the connection.
+// encode returns a FATAL ErrorResponse, which ends the connection.
 func (r *Refusal) encode() ([]byte, error) {
-	return (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: r.Code, Message: r.Message, Detail: r.Detail}).Encode(nil)
+	return (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}).Encode(nil)
 }
 
 func violation(message string) error { return &Refusal{Code: ProtocolViolation, Message: message} }

@@ -11,43 +11,44 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Bounds of what a client says before its session is open, in bytes.
+// Limits of what a client sends before its session is open, in bytes.
 const (
 	maxStartup  = 10_000 // PostgreSQL's own: MAX_STARTUP_PACKET_LENGTH
 	maxPassword = 512
 )
 
-// Codes in place of a version (PostgreSQL, chapter "Message Formats").
+// Request codes in place of a protocol version (PostgreSQL, chapter "Message Formats").
 const (
 	cancelRequest = 80877102
 	sslRequest    = 80877103
 	gssRequest    = 80877104
 )
 
-// Key is what cancels a query of a session.
+// Key identifies a session in a request to cancel its query.
 type Key struct{ ProcessID, Secret uint32 }
 
-// Hello is what a client wants: to open a session, or to cancel a query of another one.
+// Hello is the first request of a client: to open a session, or to cancel a query of another
+// session.
 type Hello struct {
 	Startup
-	Cancel *Key // nil = to open one
+	Cancel *Key // nil = open a session
 }
 
-// Server is the server's side of one connection. Its errors that the client caused are Refusals;
-// the caller sends them. It is not safe for concurrent use.
+// Server is the server side of one connection. Errors that the client caused are Refusals, which
+// the caller sends with Refuse. It is not safe for concurrent use.
 type Server struct {
 	conn      io.ReadWriter
 	in        *bufio.Reader
-	negotiate []byte // what is to be said of the version first
+	negotiate []byte // NegotiateProtocolVersion message to send first
 }
 
-// NewServer begins with the first byte of a client's.
+// NewServer returns a Server for a connection from which nothing has been read.
 func NewServer(conn io.ReadWriter) *Server {
 	return &Server{conn: conn, in: bufio.NewReaderSize(conn, maxStartup)}
 }
 
-// Hello reads what the client wants. Encryption is refused, each kind once: what carries the
-// connection ends in the sandbox, and behind it the session is encrypted by the driver.
+// Hello reads the first request. Requests for encryption are refused, each kind once: the
+// connection from the sandbox needs none, and the driver encrypts the session to the database.
 func (s *Server) Hello() (Hello, error) {
 	for asked := map[uint32]bool{}; ; {
 		body, err := s.packet()
@@ -56,9 +57,10 @@ func (s *Server) Hello() (Hello, error) {
 		}
 		switch code := binary.BigEndian.Uint32(body); code {
 		case sslRequest, gssRequest:
-			// What lies behind the question was not sent by who waits for the answer.
+			// A client waits for this answer before it sends more, so that further data is not the
+			// client's.
 			if len(body) != 4 || asked[code] || s.in.Buffered() > 0 {
-				return Hello{}, violation("A request for encryption is followed by something else than its answer.")
+				return Hello{}, violation("The client sent data after a request for encryption, before it was answered.")
 			}
 			asked[code] = true
 			if _, err := s.conn.Write([]byte{'N'}); err != nil {
@@ -83,7 +85,7 @@ func (s *Server) Hello() (Hello, error) {
 	}
 }
 
-// packet reads a message without a type: its length, and what follows that.
+// packet reads a message without a type: its length and its body.
 func (s *Server) packet() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(s.in, head[:]); err != nil {
@@ -92,7 +94,8 @@ func (s *Server) packet() ([]byte, error) {
 	return s.rest(head, 4, maxStartup)
 }
 
-// rest reads what a length, which counts itself, says of the body.
+// rest reads the body of a message. The length in head counts itself; least and most limit the
+// body.
 func (s *Server) rest(head [4]byte, least, most uint32) ([]byte, error) {
 	n := binary.BigEndian.Uint32(head[:])
 	if n < 4+least || n > 4+most {
@@ -103,14 +106,14 @@ func (s *Server) rest(head [4]byte, least, most uint32) ([]byte, error) {
 	return body, err
 }
 
-// Password asks for the password in the clear, and reads it.
+// Password requests the password in clear text, and reads it.
 func (s *Server) Password() (string, error) {
 	ask, err := (&pgproto3.AuthenticationCleartextPassword{}).Encode(s.negotiate)
 	if err != nil {
 		return "", err
 	}
 	if s.in.Buffered() > 0 {
-		return "", violation("Something follows the start-up packet before it is answered.")
+		return "", violation("The client sent data after the startup packet, before it was answered.")
 	}
 	if _, err := s.conn.Write(ask); err != nil {
 		return "", err
@@ -120,7 +123,7 @@ func (s *Server) Password() (string, error) {
 		return "", err
 	}
 	if head[0] != 'p' {
-		return "", violation("The answer to the question for a password is none.")
+		return "", violation("The client did not answer the password request with a password.")
 	}
 	body, err := s.rest([4]byte(head[1:]), 1, maxPassword)
 	if err != nil {
@@ -128,13 +131,13 @@ func (s *Server) Password() (string, error) {
 	}
 	password, behind, ends := bytes.Cut(body, []byte{0})
 	if !ends || len(behind) > 0 || s.in.Buffered() > 0 {
-		return "", violation("The password is not read as one, or something follows it before it is judged.")
+		return "", violation("The password message is malformed, or data follows it before it was answered.")
 	}
 	return string(password), nil
 }
 
-// Ready tells the client that its session is open, and what the server of it says of itself.
-// From here on everything is between those two: Rest reads what the client says.
+// Ready tells the client that its session is open, with the parameters of the database server. From
+// here on the caller relays the session: Rest reads the data of the client.
 func (s *Server) Ready(parameters map[string]string, key Key) error {
 	messages := []pgproto3.BackendMessage{&pgproto3.AuthenticationOk{}}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -152,10 +155,10 @@ func (s *Server) Ready(parameters map[string]string, key Key) error {
 	return err
 }
 
-// Rest is what the client says once its session is open.
+// Rest reads the data of the client in an open session.
 func (s *Server) Rest() io.Reader { return s.in }
 
-// Refuse says why there is no session.
+// Refuse sends the reason why no session is opened.
 func (s *Server) Refuse(r *Refusal) error {
 	text, err := r.encode()
 	if err == nil {

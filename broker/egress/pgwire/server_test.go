@@ -10,10 +10,10 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"ebb/broker/egress/pgwire"
+	"github.com/ebb-broker/ebb/broker/egress/pgwire"
 )
 
-// client is what one says, all of it at once, and what it hears.
+// client sends all its data at once and records the responses.
 type client struct {
 	says  io.Reader
 	heard bytes.Buffer
@@ -22,7 +22,7 @@ type client struct {
 func (c *client) Read(p []byte) (int, error)  { return c.says.Read(p) }
 func (c *client) Write(p []byte) (int, error) { return c.heard.Write(p) }
 
-// inTurn are parts of what a client says, each when the one before has been read.
+// inTurn returns the parts of a client's data, each after the one before was read.
 func inTurn(parts ...string) io.Reader {
 	var all []io.Reader
 	for _, p := range parts {
@@ -31,13 +31,13 @@ func inTurn(parts ...string) io.Reader {
 	return io.MultiReader(all...)
 }
 
-// packet is one without a type.
+// packet is a message without a type.
 func packet(code uint32, rest string) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(8+len(rest)))
 	return string(binary.BigEndian.AppendUint32(b, code)) + rest
 }
 
-// start is a start-up packet of a version with parameters.
+// start is a startup packet of a version with parameters.
 func start(version uint32, parameters ...string) string {
 	return packet(version, strings.Join(parameters, "\x00")+"\x00\x00")
 }
@@ -50,12 +50,12 @@ const v3, ssl, gss, cancel = 3 << 16, 80877103, 80877104, 80877102
 
 var alice = start(v3, "user", "alice", "database", "orders")
 
-// TestHello: what drivers send is read, and what is hostile of it (E122) is refused with
-// a word why; each beside the one that is well.
+// TestHello: first requests of real drivers are accepted, and hostile ones (E122) are refused with
+// a reason; each next to a valid one.
 func TestHello(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says io.Reader
-		code string // "" = it is well
+		code string // "" = accepted
 	}{
 		"plain":                   {inTurn(alice), ""},
 		"TLS is offered":          {inTurn(packet(ssl, ""), alice), ""},
@@ -110,8 +110,8 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestSession: a client asks for TLS and gets none, says who it is, is asked for its password,
-// and hears the provider's words; what it says early is refused.
+// TestSession: a client requests TLS, which is refused, sends its startup packet, is asked for its
+// password, and gets the parameters of the provider. Early data is refused.
 func TestSession(t *testing.T) {
 	c := &client{says: inTurn(packet(ssl, ""), start(v3+2, "user", "alice", "TimeZone", "UTC", "_pq_.x", "1"), password("secret\x00"), "Q")}
 	s := pgwire.NewServer(c)
@@ -135,7 +135,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestPassword: one that is read in one way, and nothing before its time.
+// TestPassword: only a password that can be read in one way is accepted, and none before it was
+// requested.
 func TestPassword(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says io.Reader
@@ -166,8 +167,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// FuzzHello: whatever a client says, it is read to its bounds, answered with N or nothing, and
-// what is let through is of the list and has no byte that would end it.
+// FuzzHello: data of a client is read only up to the limits and answered with N or nothing.
+// Accepted parameters are in the list and contain no NUL byte.
 func FuzzHello(f *testing.F) {
 	f.Add([]byte(alice))
 	f.Add([]byte(packet(ssl, "") + alice))

@@ -8,30 +8,30 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Startup is what a client says of the session that it wants.
+// Startup is the session that a client asks for.
 type Startup struct {
 	User, Database string            // Database is User when the client names none
-	Parameters     map[string]string // settings that it chose, all of passed
+	Parameters     map[string]string // settings of the client, all in passed
 }
 
-// passed are the settings that a client may choose, in any case: those that drivers send. Of
-// the others some load code, or do what only the start of a session can.
+// passed are the settings that a client may choose, in any case: those that drivers send. Some of
+// the others load code, or do what only the start of a session can do.
 var passed = []string{"application_name", "client_encoding", "datestyle", "timezone", "intervalstyle", "extra_float_digits", "search_path"}
 
 var (
-	errStartup   = violation("The start-up packet cannot be read.")
-	errParameter = &Refusal{Code: Unsupported, Message: "The session starts with a parameter that is not let through. Leave out options (PGOPTIONS) and replication, and use SET once you are connected: let through are user, database, " + strings.Join(passed, ", ") + "."}
+	errStartup   = violation("The startup packet is malformed.")
+	errParameter = &Refusal{Code: Unsupported, Message: "The startup packet sets a parameter that ebb does not allow. Leave out options (PGOPTIONS) and replication, and use SET once you are connected. Allowed are user, database, " + strings.Join(passed, ", ") + "."}
 )
 
-// readStartup reads a start-up packet without its length. negotiate are the extensions that are
-// not spoken here, newer: it is of a later minor version of the protocol.
+// readStartup parses a startup packet without its length. negotiate are the requested extensions,
+// none of which is supported; newer reports a later minor version of the protocol.
 func readStartup(body []byte) (s Startup, negotiate []string, newer bool, err error) {
 	version := binary.BigEndian.Uint32(body)
 	if version>>16 != pgproto3.ProtocolVersion30>>16 {
-		return s, nil, false, &Refusal{Code: Unsupported, Message: "Only version 3 of PostgreSQL's protocol is spoken here."}
+		return s, nil, false, &Refusal{Code: Unsupported, Message: "Only version 3 of PostgreSQL's protocol is supported."}
 	}
 	body = slices.Clone(body)
-	binary.BigEndian.PutUint32(body, pgproto3.ProtocolVersion30) // which a server answers a later one with
+	binary.BigEndian.PutUint32(body, pgproto3.ProtocolVersion30) // a server answers a later minor version with 3.0
 	var m pgproto3.StartupMessage
 	if m.Decode(body) != nil {
 		return s, nil, false, errStartup
@@ -56,7 +56,7 @@ func readStartup(body []byte) (s Startup, negotiate []string, newer bool, err er
 		}
 	}
 	if s.User == "" {
-		return Startup{}, nil, false, violation("The session starts without a user.")
+		return Startup{}, nil, false, violation("The startup packet names no user.")
 	}
 	if s.Database == "" {
 		s.Database = s.User

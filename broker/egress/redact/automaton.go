@@ -5,44 +5,46 @@ import (
 	"math/bits"
 )
 
-// automaton recognises a set of patterns, none of them empty. A state is the longest
-// end of what was read that begins a pattern; 0 is the root.
+// automaton recognises a set of patterns, none of them empty (Aho and Corasick, 1975). A state
+// stands for the longest suffix of the input that begins a pattern; 0 is the root.
 //
-// A token of 8 KiB has some 460,000 states, nearly all of them in the middle of one
-// pattern: such a one is a link. The others, where patterns part and where texts are most of
-// the time, have a row that says where each byte leads. A state with a row is where its row
-// begins; those of links come after them.
+// A token of 8 KiB has some 460,000 states, nearly all in the middle of one pattern: such a state
+// is a link. The other states, where patterns branch and where most texts stay, have a row with the
+// next state for each byte. The number of a state with a row is the beginning of its row; the
+// numbers of links follow.
 type automaton struct {
 	class [256]uint16 // bytes that occur in no pattern share class 0
-	shift int         // a row has 1<<shift places
-	rows  []uint32    // the next state by class; with hit, when a pattern ends there
-	said  []memory    // of states with rows
+	shift int         // a row has 1<<shift entries
+	rows  []uint32    // the next state by class; with hit if a pattern ends there
+	said  []memory    // of the states with rows
 	links []link
 	first [256]bool // bytes that begin a pattern
 	skips *skips
 }
 
-// link is a state that one byte leads on from. Any other goes on where it would from the
-// state behind, which is the next longest end.
+// link is a state with a single byte that continues its pattern. Any other byte leads where it
+// leads from the state behind.
 type link struct {
 	memory
-	behind uint32
-	to     uint32 // with hit, as in rows
-	on     byte
+	to uint32 // with hit, as in rows
+	on byte
 }
 
-// memory is what a state knows of what was read: how much it remembers, and the longest
-// pattern that ends there, 0 = none.
-type memory struct{ depth, found int32 }
+// memory describes the input of a state: its length, the length of the longest pattern that ends
+// there (0 = none), and the state behind, which is the state of the next longest suffix.
+type memory struct {
+	depth, found int32
+	behind       uint32
+}
 
 // hit marks states in which a pattern ends.
 const hit = 1 << 31
 
-// maxStates are those of some 38 KiB of secrets; one takes 20 bytes.
+// maxStates is the maximum number of states: at 20 bytes each they take 40 MB.
 const maxStates = 2 << 20
 
-// rowDepth is how deep all states have rows: few texts agree with a pattern for longer by
-// chance.
+// rowDepth is the depth up to which every state has a row: few texts match a longer part of a
+// pattern by chance.
 const rowDepth = 2
 
 var errTooMany = errors.New("redact: there are too many secrets to look for at one time, or they are too long")
@@ -72,28 +74,29 @@ func newAutomaton(patterns []string) (*automaton, error) {
 	return a, nil
 }
 
-// link makes the trie a machine: where a pattern does not go on, it goes to the longest
-// end of what was read that begins one. Breadth first, since that end is shorter.
+// link turns the trie into an automaton: where a pattern does not continue, the next state is the
+// longest suffix of the input that begins a pattern. It works breadth first, because that suffix is
+// shorter.
 func (a *automaton) link(t *trie) {
 	as := a.number(t)
-	behind := make([]uint32, len(as)) // of a node of the trie: the state
+	behind := make([]uint32, len(as)) // the state behind each node of the trie
 	queue := make([]int32, 1, len(as))
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
 		end := behind[n]
 		a.flat(as[n], end)
-		if !t.next[n] && len(t.more[n]) == 0 { // whatever comes, the state behind says where to
+		if !t.next[n] && len(t.more[n]) == 0 { // a leaf: every byte leads where it leads from the state behind
 			a.lead(as[n], 0, a.step(end, 0))
 		}
 		t.each(n, func(b byte, child int32) {
 			if n != 0 {
 				behind[child] = a.step(end, b) &^ hit
 			}
-			// The state behind may be as deep as n, and so not have had its turn: all that is
-			// known of a state is known before anything of its depth has.
+			// The state behind may be as deep as n and not processed yet. So all states of a depth
+			// are described before any state of that depth is processed.
 			to := as[child]
-			known := memory{depth: t.depth[child], found: max(t.found[child], a.of(behind[child]).found)}
+			known := memory{depth: t.depth[child], found: max(t.found[child], a.of(behind[child]).found), behind: behind[child]}
 			*a.of(to) = known
 			if known.found > 0 {
 				to |= hit
@@ -104,7 +107,7 @@ func (a *automaton) link(t *trie) {
 	}
 }
 
-// number says which state each node of a trie is.
+// number returns the state of each node of the trie.
 func (a *automaton) number(t *trie) []uint32 {
 	as := make([]uint32, len(t.on))
 	rows := 0
@@ -127,7 +130,7 @@ func (a *automaton) number(t *trie) []uint32 {
 	return as
 }
 
-// of is what a state knows.
+// of returns the memory of a state.
 func (a *automaton) of(state uint32) *memory {
 	if n := uint32(len(a.rows)); state >= n {
 		return &a.links[state-n].memory
@@ -135,13 +138,9 @@ func (a *automaton) of(state uint32) *memory {
 	return &a.said[state>>a.shift]
 }
 
-// flat has a state lead wherever the one behind it does.
+// flat makes every byte lead where it leads from the state behind.
 func (a *automaton) flat(state, behind uint32) {
-	if n := uint32(len(a.rows)); state >= n {
-		a.links[state-n].behind = behind
-		return
-	}
-	if state != 0 {
+	if state != 0 && state < uint32(len(a.rows)) {
 		for b, c := range a.class {
 			if c != 0 {
 				a.rows[state+uint32(c)] = a.step(behind, byte(b))
@@ -150,7 +149,7 @@ func (a *automaton) flat(state, behind uint32) {
 	}
 }
 
-// lead has a state lead on by a byte.
+// lead sets the next state for a byte.
 func (a *automaton) lead(state uint32, b byte, to uint32) {
 	if n := uint32(len(a.rows)); state >= n {
 		a.links[state-n].on, a.links[state-n].to = b, to
@@ -159,9 +158,12 @@ func (a *automaton) lead(state uint32, b byte, to uint32) {
 	a.rows[state+uint32(a.class[b])] = to
 }
 
-// step reads one byte: the next state, with hit.
+// step returns the next state for a byte, with hit.
 func (a *automaton) step(state uint32, b byte) uint32 {
 	n := uint32(len(a.rows))
+	if state >= n && a.class[b] == 0 {
+		return 0
+	}
 	for state >= n {
 		l := &a.links[state-n]
 		if l.on == b {
@@ -172,8 +174,8 @@ func (a *automaton) step(state uint32, b byte) uint32 {
 	return a.rows[state+uint32(a.class[b])]
 }
 
-// next reads text from i on, to behind where a pattern ends or to its end: the state there, with
-// hit in the first case.
+// next reads text from i on. It returns the index after the first pattern, or the end of text, and
+// the state there, which has hit in the first case.
 func (a *automaton) next(text []byte, i int, state uint32) (int, uint32) {
 	rows := a.rows
 	for i < len(text) {
@@ -194,5 +196,13 @@ func (a *automaton) next(text []byte, i int, state uint32) (int, uint32) {
 	return i, state
 }
 
-// bytes is what it takes of memory, about.
-func (a *automaton) bytes() int { return 4*len(a.rows) + 8*len(a.said) + 20*len(a.links) + skipBytes }
+// ends reports whether the input of state b is a suffix of the input of the first state.
+func (a *automaton) ends(state, b uint32) bool {
+	for depth := a.of(b).depth; a.of(state).depth > depth; {
+		state = a.of(state).behind
+	}
+	return state == b
+}
+
+// bytes returns the approximate memory in bytes.
+func (a *automaton) bytes() int { return 4*len(a.rows) + 12*len(a.said) + 20*len(a.links) + skipBytes }

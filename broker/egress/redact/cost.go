@@ -1,22 +1,22 @@
 package redact
 
-// Bounds of what one secret has: bytes of all its forms for one byte of it, and beside that,
-// and forms. The longest are escapes, six bytes for one.
+// Limits for one secret: bytes of its forms for each byte of it, in bodies; and numbers of forms,
+// in bodies and in names.
 const (
-	formsPerByte = 86
-	formsBeside  = 32
-	formsAtMost  = 27
+	formsPerByte = 5
+	formsAtMost  = 3
+	namesAtMost  = 8
 )
 
-// Cost is what a Redactor of secrets takes of memory at most, in bytes, as their lengths say:
-// of text it takes about half of that. While it is built it takes twice as much again.
+// Cost returns the maximum memory of a Redactor for secrets of these lengths, in bytes. Building it
+// takes twice as much in addition.
 func Cost(secrets ...string) int {
-	const link, row = 20, 4<<9 + 8
-	cost := row + skipBytes
+	const link, row = 20, 4<<9 + 12
+	cost := 2 * (row + skipBytes)
 	for _, s := range secrets {
-		states := formsPerByte*len(s) + formsBeside
-		// Rows have the first two states of a form, and that in which it leaves another.
-		cost += states*link + formsAtMost*(rowDepth+1)*row
+		// The first two states of a form have rows, and the state where it branches from another
+		// form.
+		cost += (formsPerByte*len(s)+namesAtMost*maxInName)*link + (formsAtMost+namesAtMost)*(rowDepth+1)*row
 	}
 	return cost
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
-// What a redactor takes is no more than its cost, which is known before it is built.
+// The memory of a redactor does not exceed its Cost, which is known before it is built.
 func TestCost(t *testing.T) {
 	t.Parallel()
 	secrets := []string{strings.Repeat("\u2028", 300), strings.Repeat("é", 2000), strings.Repeat(`"&<>/+%\`, 1000)}

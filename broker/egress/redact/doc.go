@@ -1,21 +1,27 @@
-// Package redact finds secrets in what an upstream answers and puts a mark in their
-// place, before the answer goes back to a sandbox: in streams of any length, wherever
-// they are cut, and in the forms that servers give what they echo.
+// Package redact finds secrets in the responses of an upstream and replaces them by marks before a
+// sandbox gets the response. It searches streams of any length, wherever they are split, and finds
+// the encodings in which servers echo their input.
 //
-//	forms.go      the forms of a secret that are looked for
-//	automaton.go  all of them as one automaton, a step for each byte (Aho and Corasick, 1975)
-//	skip.go       what of a text need not be read for it (Wu and Manber, 1994)
-//	trie.go       what they have in common at their beginnings
-//	redact.go     Redactor: texts
-//	cost.go       what one takes, before it is made
+//	redact.go     Redactor: the secrets to find, and the text that is searched
+//	search.go     search of one text, including its escapes
+//	stretch.go    parts of a text that are long enough for a secret
+//	escapes.go    one escape: of URLs, quoted-printable, JSON, HTML
+//	spelling.go   escapes of one level and of two
+//	paths.go      texts that can be read in several ways
+//	alphabet.go   base64 and base16
+//	runs.go       text in base64, base16 or UTF-16: decoded and searched again
+//	names.go      names of header fields, in any case
+//	automaton.go  the secrets as one automaton, one step per byte (Aho and Corasick, 1975)
+//	skip.go       parts of a text that need not be read (Wu and Manber, 1994)
+//	trie.go       common beginnings of patterns
+//	cost.go       memory of a Redactor, before it is built
 //	reader.go     streams
-//	frames.go     streams of a WebSocket, in which lengths stay
-//	named.go      Named: values by what they are called, which nobody has seen before
+//	frames.go     streams of a WebSocket, whose lengths stay
+//	named.go      Named: values of given names, for secrets that ebb does not know
 //	parser.go     texts with names in them
-//	value.go      what stands behind a name
+//	value.go      values after a name
 //
-// It is a detector and no boundary. An upstream that wants to give a secret away can
-// turn it round, or send it byte by byte in many answers; what keeps a secret is that
-// only the upstream it is for ever gets it, in a request that its rules allow, and that
-// it dies with the task.
+// The package is a detector, not a security boundary. An upstream that wants to disclose a secret
+// can reverse it, or send it byte by byte in many responses. A secret is protected because only its
+// own upstream gets it, in a request that the rules allow, and because it is revoked with the task.
 package redact

@@ -1,9 +1,17 @@
 package redact
 
-// Forms is for tests.
-var Forms = forms
+// Secret returns the parts of a text that are secret.
+func (r *Redactor) Secret(text string) (out [][2]int) {
+	sc := r.scan()
+	sc.add([]byte(text))
+	sc.look(true)
+	for _, sp := range sc.spans {
+		out = append(out, [2]int{sp.from, sp.to})
+	}
+	return out
+}
 
-// Ends is, for each byte of a text, how long the longest pattern is that is found to end with it.
+// Ends returns, for each byte of a text, the length of the longest pattern found to end with it.
 func Ends(patterns []string, text string) ([]int, error) {
 	a, err := newAutomaton(patterns)
 	if err != nil {

@@ -6,72 +6,77 @@ import (
 	"io"
 )
 
-// Frames is a stream of frames of a WebSocket's server (RFC 6455 section 5.2) in which each
-// byte of a secret is an asterisk: the lengths of frames stay, and text stays text. A secret is
-// found in the payload of a message, in however many frames it comes and whatever control
-// frames come between. What may still become one is held back, to the end of its message at
-// most. hits is told of each secret; nil = nobody is.
+// Frames returns the frames of a WebSocket server (RFC 6455 section 5.2), with an asterisk in place
+// of each byte of a secret: the lengths of frames stay, and text stays valid text. A secret is
+// found in the payload of a message, however many frames carry it and whichever control frames are
+// between them. Data that may become a secret is held back, to the end of its message at most. hits
+// is called for each secret; it may be nil.
 //
-// Frames that are masked, of an extension, or out of order cannot be read: the stream ends there
-// with an error, and so it does in the middle of a message, and when too much that is none of
-// the message comes in the middle of what may become a secret.
+// Masked frames, frames with extensions, and frames out of order cannot be searched: the stream
+// ends there with an error. It also ends with an error in the middle of a message, and when more
+// than maxBetween bytes of headers and control frames arrive while data is held back.
 func (r *Redactor) Frames(src io.Reader, hits func(n int)) io.Reader {
 	if hits == nil {
 		hits = func(int) {}
 	}
-	return &frames{src: src, a: r.a, hits: hits}
+	return &frames{src: src, hits: hits, message: text{scan: r.scan()}, aside: text{scan: r.scan()}}
 }
 
-// ErrFrame is what reading one ends with that is not as a server without extensions has to say it.
-var ErrFrame = errors.New("redact: what came is no frame of a WebSocket's server without extensions")
+// ErrFrame is returned for a frame that a server without extensions must not send.
+var ErrFrame = errors.New("redact: the data is not a frame of a WebSocket server without extensions")
 
 const (
 	frameFinal   = 0x80 // bits of the first byte
-	frameRSV     = 0x70 // of extensions
+	frameRSV     = 0x70 // for extensions
 	frameOpcode  = 0x0f
 	frameControl = 0x08
-	frameMasked  = 0x80 // of the second
+	frameMasked  = 0x80 // bit of the second byte
 	maxControl   = 125
 )
 
 const ( // opcodes
 	opContinuation = 0x0
-	opBinary       = 0x2 // the last of data
-	opPong         = 0xA // the last of control
+	opBinary       = 0x2 // the last opcode for data
+	opPong         = 0xA // the last opcode for control
 )
 
-// maxBetween is how much of headers and control frames may be held back, in bytes: between the
-// bytes of what may become a secret a server could send pings without end.
+// maxBetween limits the headers and control frames that are held back, in bytes. Without it a
+// server could send pings without end between the bytes of a possible secret.
 const maxBetween = 64 << 10
 
 type frames struct {
 	src  io.Reader
-	a    *automaton
 	hits func(int)
 
 	in     []byte
 	out    []byte
-	data   []bool // of out: it is payload of a message, and no header or control frame
-	given  int    // how much of out was given on
-	ready  int    // how much of it can be
-	passed uint64 // bytes of messages in all that came before ready
+	data   []bool // of out: whether a byte is payload of a message
+	given  int    // bytes of out that were returned
+	ready  int    // bytes of out that may be returned
+	passed uint64 // bytes of messages before ready, in total
 	err    error
 
-	head    []byte // of the frame that begins
-	size    uint64 // of the frame's payload
-	left    uint64 // of that, to come
+	head    []byte // bytes of a header that is not complete
+	size    uint64 // payload length of the frame
+	left    uint64 // payload bytes that are missing
 	final   bool
 	control bool
-	open    bool // a message has begun, and its last frame has not
+	open    bool // a message has begun and not ended
 	message text
-	aside   text // of the control frame
+	aside   text // of a control frame
 }
 
-// text is what was read of messages, or of one control frame.
+// text is the payload of messages, or of one control frame.
 type text struct {
-	state    uint32
-	n        uint64 // bytes
-	from, to uint64 // which of them were overwritten last
+	*scan
+	n    uint64 // bytes in total
+	held int    // bytes that may become a secret
+	to   uint64 // end of the last overwritten part
+}
+
+// begin drops the text.
+func (t *text) begin() {
+	t.text, t.from, t.held, t.to = t.text[:0], 0, 0, t.n
 }
 
 // Read implements io.Reader.
@@ -108,7 +113,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// feed reads what came.
+// feed reads received data.
 func (f *frames) feed(p []byte) error {
 	for len(p) > 0 {
 		if f.left == 0 {
@@ -132,7 +137,7 @@ func (f *frames) feed(p []byte) error {
 	return f.release()
 }
 
-// header reads a byte of one; whole: it was the last.
+// header reads one byte of a header; whole reports that it was the last.
 func (f *frames) header(b byte) (whole bool, err error) {
 	f.head = append(f.head, b)
 	f.out, f.data = append(f.out, b), append(f.data, false)
@@ -143,7 +148,7 @@ func (f *frames) header(b byte) (whole bool, err error) {
 	if len(h) < 2 {
 		return false, nil
 	}
-	more := 0 // bytes of the length
+	more := 0 // bytes of the extended length
 	switch h[1] {
 	case 126:
 		more = 2
@@ -166,10 +171,11 @@ func (f *frames) header(b byte) (whole bool, err error) {
 	return true, f.begin(h[0]&frameOpcode, h[0]&frameFinal != 0)
 }
 
-// begin begins a frame, if one of this kind may come now (RFC 6455 sections 5.4 and 5.5).
+// begin begins a frame, if a frame of this kind may follow (RFC 6455 sections 5.4 and 5.5).
 func (f *frames) begin(opcode byte, final bool) error {
-	f.final, f.control, f.aside = final, opcode&frameControl != 0, text{}
+	f.final, f.control = final, opcode&frameControl != 0
 	if f.control {
+		f.aside.begin()
 		if opcode > opPong || !final || f.size > maxControl {
 			return ErrFrame
 		}
@@ -182,75 +188,67 @@ func (f *frames) begin(opcode byte, final bool) error {
 	return nil
 }
 
-// payload reads a part of one.
+// payload reads a part of a payload.
 func (f *frames) payload(p []byte) {
 	t := &f.message
 	if f.control {
 		t = &f.aside
 	}
-	at := len(f.out)
 	f.out = append(f.out, p...)
 	for range p {
 		f.data = append(f.data, !f.control)
 	}
-	for i, b := range p {
-		t.n++
-		if t.state == 0 && !f.a.first[b] {
-			continue
-		}
-		if t.state = f.a.step(t.state, b); t.state >= hit {
-			t.state &^= hit
-			f.blot(t, at+i, uint64(f.a.of(t.state).found))
-		}
+	t.add(p)
+	t.n += uint64(len(p))
+	ready := t.look(false)
+	for _, sp := range t.spans {
+		before := t.n - uint64(len(t.text))
+		f.blot(t, before+uint64(sp.from), before+uint64(sp.to))
 	}
+	t.spans, t.held = t.spans[:0], len(t.text)-ready
+	t.forget(ready)
 }
 
-// blot overwrites the n bytes of a text that end at byte i of out. They are all here: what a
-// pattern may cover was held.
-func (f *frames) blot(t *text, i int, n uint64) {
-	from := t.n - n
-	switch {
-	case from >= t.to:
-		t.from = from
+// blot overwrites a part of a text. All its bytes are still in out, because a possible secret is
+// held back.
+func (f *frames) blot(t *text, from, to uint64) {
+	if from >= t.to {
 		f.hits(1)
-	case from >= t.from: // it goes on where the one before ended
-		n = t.n - t.to
-	default:
-		t.from = from
 	}
-	t.to = t.n
-	for ; n > 0; i-- {
+	t.to = max(t.to, to)
+	i := len(f.out) - 1
+	for n := t.n; n > from; i-- {
 		if f.data[i] != f.control {
-			f.out[i] = '*'
-			n--
+			if n--; n < to {
+				f.out[i] = '*'
+			}
 		}
 	}
 }
 
-// over ends a frame. With a message everything ends that could become a secret in it.
+// over ends a frame. The end of a message ends every possible secret in it.
 func (f *frames) over() {
 	if f.final && !f.control {
-		f.message.state = 0
+		f.message.begin()
 	}
 }
 
-// release says how much of out can be given on: nothing of what may become a secret, and
-// nothing that a control frame says before it is whole. What that is begins later with each
-// byte that comes, and never earlier: out is gone through once.
+// release sets how much of out may be returned: no byte of a possible secret, and no part of a
+// control frame before it is complete. The beginning of that data never moves backwards, so that
+// out is scanned only once.
 func (f *frames) release() error {
 	end := len(f.out)
 	if f.control && f.left > 0 {
 		end -= int(f.size - f.left)
 	}
-	depth := int(f.a.of(f.message.state).depth)
-	first := f.message.n - uint64(depth)
+	first := f.message.n - uint64(f.message.held)
 	for f.ready < end && (!f.data[f.ready] || f.passed < first) {
 		if f.data[f.ready] {
 			f.passed++
 		}
 		f.ready++
 	}
-	if len(f.out)-f.ready-depth > maxBetween {
+	if len(f.out)-f.ready-f.message.held > maxBetween {
 		return ErrFrame
 	}
 	return nil

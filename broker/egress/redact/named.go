@@ -8,29 +8,30 @@ import (
 	"strings"
 )
 
-// Named looks for values by what they are called: of members of JSON ("access_token": "..."),
-// elements of XML and parameters of URLs and forms. So it finds secrets that nobody has seen
-// before: a token that an answer makes. It is safe for concurrent use.
+// Named finds values by their names: of JSON members ("access_token": "..."), XML elements, and
+// parameters of URLs and forms. So it finds secrets that ebb does not know, such as a token that a
+// response creates. It is safe for concurrent use.
 //
-// Names are as they are written, in lower, upper or title case, and with what is no letter or digit
-// escaped. Of a field of HTML that is called so, what it holds is a value where it comes behind the
-// name. It reads no syntax but what is next to the
-// name, and so finds them in event streams, scripts and JSON inside of JSON, too. A name is the
-// end of a parameter's or member's beginning: `"token"` is not found in `"next_token"`.
+// A name is found as it is written, in lower, upper and title case, and with its other characters
+// than letters and digits escaped. For an HTML field with such a name, the value attribute after
+// the name is a value. Named parses only the syntax next to a name, and so also finds values in
+// event streams, scripts and JSON inside JSON. It finds complete names only: `"token"` is not found
+// in `"next_token"`.
 type Named struct{ a *automaton }
 
-// maxNames and maxName bound what is looked for.
+// maxNames and maxName limit the number and the length of names.
 const (
 	maxNames = 64
 	maxName  = 64
 )
 
-var errNames = errors.New("redact: name 1 to 64 members or parameters, each of 1 to 64 letters, digits and . _ -")
+var errNames = errors.New("redact: 1 to 64 names of members or parameters are required, each of 1 to 64 letters, digits and . _ -")
 
-// tagEnds are what an element's name ends with (XML 1.0 section 3.1).
+// tagEnds are the characters that may follow the name of an element (XML 1.0 section 3.1).
 const tagEnds = "> \t\r\n"
 
-// NewNamed makes a Named. Of members both are looked for, of parameters those alone.
+// NewNamed returns a Named. members are looked for as members, elements and parameters, parameters
+// only as parameters.
 func NewNamed(members, parameters []string) (*Named, error) {
 	all := append(slices.Clone(members), parameters...)
 	if len(all) == 0 || len(all) > maxNames || slices.ContainsFunc(all, func(name string) bool { return !ValidName(name) }) {
@@ -38,7 +39,7 @@ func NewNamed(members, parameters []string) (*Named, error) {
 	}
 	var patterns []string
 	for _, name := range members {
-		// In an element's name a prefix may stand before it, and attributes behind.
+		// The name of an element may have a prefix before it and attributes after it.
 		for _, s := range slices.Concat(cases(name), spelt(name, `\u%04x`, `\u%04X`)) {
 			patterns = append(patterns, `"`+s+`"`, `'`+s+`'`)
 		}
@@ -50,7 +51,7 @@ func NewNamed(members, parameters []string) (*Named, error) {
 		}
 	}
 	for _, name := range all {
-		for _, before := range []string{"?", "&", ";", "#", `\u0026`} { // ; ends &amp; and its like
+		for _, before := range []string{"?", "&", ";", "#", `\u0026`} { // ; ends &amp; and other spellings of &
 			for _, s := range slices.Concat(cases(name), spelt(name, "%%%02X", "%%%02x")) {
 				patterns = append(patterns, before+s+"=", before+s+`\u003d`, before+s+`\u003D`)
 			}
@@ -68,7 +69,7 @@ func NewNamed(members, parameters []string) (*Named, error) {
 	return &Named{a: a}, nil
 }
 
-// cases are a name as it is, and as those write it who take no notice of the case.
+// cases returns a name as it is, and in lower, upper and title case.
 func cases(name string) []string {
 	title := []byte(strings.ToLower(name))
 	for i, b := range title {
@@ -79,7 +80,8 @@ func cases(name string) []string {
 	return distinct([]string{name, strings.ToLower(name), strings.ToUpper(name), string(title)})
 }
 
-// spelt is a name with what is no letter or digit escaped, by each of the formats.
+// spelt returns a name with its other characters than letters and digits escaped, once for each
+// format.
 func spelt(name string, formats ...string) (out []string) {
 	for _, format := range formats {
 		var b strings.Builder
@@ -99,12 +101,12 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// ValidName reports what can be looked for.
+// ValidName reports whether a name can be looked for.
 func ValidName(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// Text is s with a mark in place of each value, and how many there were.
+// Text returns s with a mark in place of each value, and the number of marks.
 func (n *Named) Text(s string) (string, int) {
 	p := n.begin()
 	out := p.feed(make([]byte, 0, len(s)), []byte(s))
@@ -114,8 +116,8 @@ func (n *Named) Text(s string) (string, int) {
 	return string(out), p.marks
 }
 
-// Reader is body with marks in place of values. It holds nothing back: the name comes before
-// the value. hits is told of each mark; nil = nobody is.
+// Reader returns body with marks in place of values. It holds nothing back, because the name comes
+// before the value. hits is called with the number of new marks; it may be nil.
 func (n *Named) Reader(body io.ReadCloser, hits func(n int)) io.ReadCloser {
 	if hits == nil {
 		hits = func(int) {}
@@ -128,7 +130,7 @@ type namedReader struct {
 	p    parser
 	hits func(int)
 	in   []byte
-	out  []byte // from off on not given on yet
+	out  []byte // from off on not returned yet
 	off  int
 	err  error
 }
@@ -147,7 +149,7 @@ func (r *namedReader) Read(p []byte) (int, error) {
 		if given > 0 {
 			return given, nil
 		}
-		if came > 0 { // in the middle of a value nothing comes of it
+		if came > 0 { // data in the middle of a value gives no output
 			empty = 0
 		}
 	}
@@ -159,8 +161,8 @@ func (r *namedReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// read reads once, into p if there is room. given is how much of p stands there as it came;
-// what comes behind is in out.
+// read reads once, into p if p is large enough. given is the number of bytes at the beginning of p
+// that are unchanged; the rest is in out.
 func (r *namedReader) read(p []byte) (given, came int) {
 	into := p
 	if len(p) < inPlace {

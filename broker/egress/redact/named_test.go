@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
 )
 
 func named(t testing.TB) *redact.Named {
@@ -25,7 +25,8 @@ func named(t testing.TB) *redact.Named {
 	return n
 }
 
-// E89: what is a credential by its name is marked, in each form of an answer, and what only looks like it is not.
+// E89: values with the name of a credential are marked in each form of a response, and similar text
+// is not.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	n := named(t)
@@ -62,7 +63,7 @@ func TestNamed(t *testing.T) {
 		`/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3Dv9 x`:                                    `/login?to=https%3A%2F%2Fr%2Fa%3Ftoken%3D[redacted] x`,
 		`?next_token=v&tokens=v&mytoken=v`:                                                `?next_token=v&tokens=v&mytoken=v`,
 		`?token=&x=v`:                                                                     `?token=&x=v`,
-		`"token":"v"`:                                                                     `"token":"v"`, // a parameter, and no member
+		`"token":"v"`:                                                                     `"token":"v"`, // a parameter, not a member
 		`<s:SecretAccessKey>v9</s:SecretAccessKey> <b>v</b>`:                              `<s:SecretAccessKey>[redacted]</s:SecretAccessKey> <b>v</b>`,
 		`<SecretAccessKey a="?token=v9">v9</SecretAccessKey>`:                             `<SecretAccessKey a="?token=[redacted]">[redacted]</SecretAccessKey>`,
 		`<SecretAccessKey a="/>">v9</SecretAccessKey>`:                                    `<SecretAccessKey a="/>[redacted]</SecretAccessKey>`,
@@ -110,8 +111,8 @@ func TestNamesThatAreRefused(t *testing.T) {
 	}
 }
 
-// hidden are members of an answer that a box may have had a say in: with each of them somebody
-// tries to hide the name of a member behind it, or its value.
+// hidden are members of a response that a sandbox may influence: each tries to hide the name of the
+// member after it, or its value.
 var hidden = []string{
 	`x:access_token y`, `<access_token y`, `<x:access_token y`, `x:access_token>`, `<access_token>`, `<access_token y>`,
 	`'access_token':`, `'access_token':'`, `'access_token':"`, `'access_token': `, `'access_token':[`, `'access_token':{`, `'access_token'`,
@@ -120,7 +121,7 @@ var hidden = []string{
 	`="access_token" `, `="access_token" value=`, `="access_token" value="`, `='access_token' content='`, `="access_token" value=\"`, ` value=`, ` value="`, `"Access_Token":`, `"access\u005ftoken":"`, `&access%5Ftoken=`,
 }
 
-// Whatever a box has had an answer say, a secret with a name is not in it.
+// Whatever text a sandbox gets into a response, the response does not keep a named secret.
 func TestNamedIsNotHidden(t *testing.T) {
 	t.Parallel()
 	n := named(t)
@@ -148,7 +149,7 @@ func notHidden(t *testing.T, n *redact.Named, first, second string) {
 		never(t, n, string(all))
 	}
 	never(t, n, fmt.Sprintf("<k><a b=%s>%s</a><SecretAccessKey>never-said</SecretAccessKey></k>", escaped(quoted(first)), escaped(second)))
-	// Most serializers leave quotes in a text as they are, and > in an attribute.
+	// Most serializers leave quotes in a text unescaped, and > in an attribute.
 	for _, form := range []string{`<k><a>%s</a><b>%s</b><access_token type="bearer">never-said</access_token></k>`, `<k><a>%s</a><b>%s</b><a:access_token type='bearer'>never-said</a:access_token></k>`} {
 		in := fmt.Sprintf(form, inElements.Replace(first), inElements.Replace(second))
 		never(t, n, in)
@@ -176,7 +177,7 @@ func never(t *testing.T, n *redact.Named, in string) {
 	}
 }
 
-// quoted is a string of JSON in which < > & stay as they are.
+// quoted returns a JSON string in which < > & are not escaped.
 func quoted(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -195,7 +196,7 @@ func FuzzNamedIsNotHidden(f *testing.F) {
 	for i, first := range hidden {
 		f.Add(first, hidden[(i+7)%len(hidden)])
 	}
-	f.Add("\x012345", "\x12345") // as escapes of JSON they end in 12345 that nobody has hidden
+	f.Add("\x012345", "\x12345") // as JSON escapes both end in 12345, which is not a hidden value
 	n := named(f)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		if strings.Contains(first+second, "never-said") || strings.Contains(first+second, "345") {
@@ -205,8 +206,8 @@ func FuzzNamedIsNotHidden(f *testing.F) {
 	})
 }
 
-// However an answer is cut, it is marked as the whole is. What JSON and XML themselves read as
-// the value is gone, what stands beside it is not, and JSON stays JSON.
+// However a response is split, it is marked as the whole is. The value that JSON and XML parsers
+// read is gone, the text beside it is not, and JSON stays JSON.
 func FuzzNamed(f *testing.F) {
 	f.Add("v9", "beside", "text", uint64(1))
 	f.Add(`a"b\`, `\"`, `"access_token":`, uint64(2))
@@ -241,7 +242,7 @@ func FuzzNamed(f *testing.F) {
 			}
 		}
 		text = escaped(value)
-		marked := text[:len(text)-len(strings.TrimLeft(text, " "))] // of white space none is a secret
+		marked := text[:len(text)-len(strings.TrimLeft(text, " "))] // white space is never secret
 		if marked != text {
 			marked += redact.Mark
 		}

@@ -2,49 +2,49 @@ package redact
 
 import "strings"
 
-// where a parser is.
+// where is the position of a parser in the syntax.
 type where uint8
 
 const (
 	inText      where = iota
-	afterName         // of a member: a colon comes
+	afterName         // of a member: a colon is expected
 	beforeValue       // after the colon
 	inString
 	inNested    // an object or array
 	inScalar    // a number
-	inTag       // the attributes of an element
-	inElement   // its text
-	inAngle     // after a < there
-	inParameter // to the end of it
+	inTag       // in the attributes of an element
+	inElement   // in the text of an element
+	inAngle     // after a < in that text
+	inParameter // up to its end
 )
 
-// parser is one text as it comes in, byte by byte, wherever it is cut. What looks like a name may
-// be a text that a box has had an answer say, with the real name in what then looks like its
-// value: so the automaton reads values, too, and knows at their end how far a name has come.
+// parser reads one text as it arrives, wherever it is split. A sandbox may have made the upstream
+// repeat a text that looks like a name, with the real name in the apparent value. So the automaton
+// reads values too, and knows at their end how much of a name it has seen.
 type parser struct {
 	a     *automaton
 	state uint32
 	at    where
-	then  where // behind a value: inText, or what a tag that the value is in, or holds, goes on with
-	last  byte  // read before
+	then  where // after a value: inText, or the state of the tag that the value is in
+	last  byte  // the byte before
 	tail  []byte
 	marks int
-	field bool // a field of HTML was called by a name, and its tag may go on
+	field bool // an HTML field with such a name has begun, and its tag may continue
 
-	// Of the value that is read:
-	escaped bool // it is in JSON that stands in a string of other JSON
-	quote   byte // that it ends with
-	slashes int  // backslashes just read
+	// The current value:
+	escaped bool // it is in JSON inside a JSON string
+	quote   byte // the quote at its end
+	slashes int  // number of backslashes before this byte
 	marked  bool
-	depth   int  // of brackets that are open
-	quoted  bool // in a string in them
+	depth   int  // number of open brackets
+	quoted  bool // in a string inside the brackets
 }
 
-// begin is a text of which nothing is read: a form begins with a name as if there were
-// another before it.
+// begin returns a parser for a new text. A form begins with a name, as if another parameter stood
+// before it.
 func (n *Named) begin() parser { return parser{a: n.a, state: n.a.step(0, '&') &^ hit} }
 
-// feed reads p, and appends to out what is no value that is looked for.
+// feed reads p, and appends all of it except values to out.
 func (s *parser) feed(out, p []byte) []byte {
 	for i := 0; i < len(p); {
 		if s.at == inText || s.at == inTag {
@@ -63,7 +63,7 @@ func (s *parser) feed(out, p []byte) []byte {
 	return out
 }
 
-// plain reads p as far as it is text in which no value has begun, and says how far that is.
+// plain reads p up to the first value, and returns how many bytes that is.
 func (s *parser) plain(p []byte) int {
 	if len(p) == 0 || s.at != inText && s.at != inTag {
 		return 0
@@ -73,7 +73,7 @@ func (s *parser) plain(p []byte) int {
 	return n
 }
 
-// remember keeps the end of what was read.
+// remember keeps the end of p.
 func (s *parser) remember(p []byte) {
 	if len(p) >= maxTail {
 		s.tail = s.tail[:0]
@@ -82,7 +82,7 @@ func (s *parser) remember(p []byte) {
 	s.tail = s.tail[max(0, len(s.tail)-maxTail):]
 }
 
-// passed has the automaton read a byte of a value. With the end of one a name may end.
+// passed makes the automaton read a byte of a value. A name may end with the end of a value.
 func (s *parser) passed(p []byte, i int) {
 	s.state = s.a.step(s.state, p[i])
 	name := s.state >= hit && s.begins(p, i)
@@ -94,7 +94,7 @@ func (s *parser) passed(p []byte, i int) {
 	case s.field && (s.at == inText || s.at == inTag) && s.fills(p, i):
 		s.fill(p, i)
 		return
-	case name && p[i] == '>': // what opened the value may be a box's, and its end the secret's beginning
+	case name && p[i] == '>': // the tag may come from the sandbox, so that the secret may begin after it
 		s.then = inElement
 	case name && strings.IndexByte(tagEnds, p[i]) >= 0:
 		s.then = inTag
@@ -102,7 +102,8 @@ func (s *parser) passed(p []byte, i int) {
 	s.last = p[i]
 }
 
-// text reads until a name ends, or the attributes of an element, and says where.
+// text reads up to the end of a name or of the attributes of an element, and returns the index
+// there.
 func (s *parser) text(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		if s.state == 0 && s.at == inText && !s.field {
@@ -129,7 +130,7 @@ func (s *parser) text(p []byte, i int) int {
 			s.named(p, i)
 		case fills:
 			s.fill(p, i)
-		default: // also of />, which may be in an attribute
+		default: // also after />, which may be inside an attribute
 			*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, at: inElement}
 		}
 		return i + 1
@@ -138,13 +139,13 @@ func (s *parser) text(p []byte, i int) int {
 	return i
 }
 
-// Of what begins before p the tail holds the prefix of an element, and a name.
+// The tail holds the prefix and the name of an element that begin before p.
 const (
 	maxPrefix = 64
-	maxTail   = maxPrefix + 7*maxName + 8 // each byte of it may be escaped
+	maxTail   = maxPrefix + 7*maxName + 8 // each byte of the name may be escaped
 )
 
-// byteAt is a byte of what was read, of p or before it; 0 = the text begins behind it.
+// byteAt returns a byte of p, or of the text before p for a negative index; 0 = before the text.
 func (s *parser) byteAt(p []byte, j int) byte {
 	switch {
 	case j >= 0:
@@ -155,8 +156,8 @@ func (s *parser) byteAt(p []byte, j int) byte {
 	return 0
 }
 
-// begins reports whether the name that ends at i has a value. One behind a colon is only that of
-// an element when this is a tag that opens: what it is in may be any text.
+// begins reports whether a value follows the name that ends at i. A name after a colon counts only
+// as an element in an opening tag, because the rest of the text may be anything.
 func (s *parser) begins(p []byte, i int) bool {
 	if strings.IndexByte(tagEnds, p[i]) < 0 {
 		return true
@@ -170,28 +171,28 @@ func (s *parser) begins(p []byte, i int) bool {
 			return b == '<'
 		}
 	}
-	return true // nobody calls a namespace that: rather too much is marked
+	return true // no namespace has such a long prefix: in doubt the value is marked
 }
 
-// nameByte reports what the prefix of an element may hold, of which all that is not ASCII may
+// nameByte reports whether the prefix of an element may hold a byte. Bytes that are not ASCII may
 // be letters.
 func nameByte(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b == '-' || b == '_' || b == '.' || b >= 0x80
 }
 
-// inField reports whether the name that ends at i is what an attribute says.
+// inField reports whether the name that ends at i is the value of an attribute.
 func (s *parser) inField(p []byte, i int) bool {
 	return (p[i] == '"' || p[i] == '\'') && s.byteAt(p, i-int(s.a.of(s.state&^hit).found)) == '='
 }
 
-// fills reports whether the quote at i begins what a field holds: value="..." (HTML section 4.10.5), or the
-// content of a meta.
+// fills reports whether the quote at i begins the value of a field: value="..." (HTML section
+// 4.10.5), or the content of a meta element.
 func (s *parser) fills(p []byte, i int) bool {
 	if p[i] != '"' && p[i] != '\'' {
 		return false
 	}
 	j := i - 1
-	if s.byteAt(p, j) == '\\' { // of HTML in a string
+	if s.byteAt(p, j) == '\\' { // HTML inside a string
 		j--
 	}
 	if s.byteAt(p, j) != '=' {
@@ -209,13 +210,13 @@ func (s *parser) fills(p []byte, i int) bool {
 	return false
 }
 
-// fill begins such a value.
+// fill begins the value of a field.
 func (s *parser) fill(p []byte, i int) {
 	then := s.at
 	*s = parser{a: s.a, state: s.state, tail: s.tail, marks: s.marks, field: true, last: p[i], at: inString, then: then, quote: p[i], escaped: s.byteAt(p, i-1) == '\\'}
 }
 
-// named begins a value: what its name, whose last byte is at i, ended with says of which kind.
+// named begins a value. The last byte of the name, at i, tells which kind of value follows.
 func (s *parser) named(p []byte, i int) {
 	end, before, then := p[i], s.last, inText
 	field := s.field || s.inField(p, i)
@@ -233,5 +234,5 @@ func (s *parser) named(p []byte, i int) {
 	}
 }
 
-// over goes on behind a value.
+// over continues after a value.
 func (s *parser) over() { s.at, s.then = s.then, inText }

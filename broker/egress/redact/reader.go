@@ -5,33 +5,33 @@ import (
 	"io"
 )
 
-// Reader is r with marks in place of secrets. It gives on at once what cannot become
-// part of one, so that an event stream is not delayed, and holds back no more than the
-// longest form of a secret. What r returns beside an error is looked at before the error
-// is. hits is told of each mark, at once; nil = nobody is.
+// Reader returns body with marks in place of secrets. Data that cannot become part of a secret is
+// returned at once, so that an event stream is not delayed. At most the longest form of a secret is
+// held back. Data that body returns together with an error is searched before the error is
+// returned. hits is called at once with the number of new marks; it may be nil.
 //
-// A reader that reads nothing without an error many times over is one (io.ErrNoProgress).
+// If body returns no data and no error 100 times in a row, the error is io.ErrNoProgress.
 func (r *Redactor) Reader(body io.ReadCloser, hits func(n int)) io.ReadCloser {
 	if hits == nil {
 		hits = func(int) {}
 	}
-	return &reader{src: body, scan: scan{a: r.a}, hits: hits}
+	return &reader{src: body, scan: r.scan(), hits: hits}
 }
 
-// chunk is as much as the copy loops of net/http read at one time.
+// chunk is the size in bytes of the reads in the copy loops of net/http.
 const chunk = 32 << 10
 
 type reader struct {
 	src  io.ReadCloser
-	scan scan
+	scan *scan
 	hits func(int)
 	in   []byte
-	out  []byte // looked at, from off on not given on yet
+	out  []byte // searched; from off on not returned yet
 	off  int
-	err  error // of src, for when out is empty
+	err  error // of src, returned when out is empty
 }
 
-// errClosed is what reading a closed one gets.
+// errClosed is returned by reads after Close.
 var errClosed = errors.New("redact: read after close")
 
 // Read implements io.Reader.
@@ -47,21 +47,11 @@ func (r *reader) Read(p []byte) (int, error) {
 			r.err = io.ErrNoProgress
 			return 0, r.err
 		}
-		if len(r.scan.spans) == 0 && len(p) >= len(r.scan.held)+inPlace {
-			n, came := r.into(p)
-			if n > 0 {
-				return n, nil
-			}
-			if came > 0 {
-				empty = 0
-			}
-			continue
+		given, came := r.read(p)
+		if given > 0 {
+			return given, nil
 		}
-		if r.in == nil {
-			r.in = make([]byte, chunk)
-		}
-		n, err := r.src.Read(r.in)
-		if r.feed(r.in[:n], err); n > 0 {
+		if came > 0 {
 			empty = 0
 		}
 	}
@@ -70,46 +60,47 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// inPlace is for how many bytes p has room at least that is read into, and looked at where it
-// is, as long as there is nothing to mark.
+// inPlace is the room in bytes that p must have at least to be read into.
 const inPlace = 4 << 10
 
-// into reads once from the source into p, behind what is held. given is how much of p can be
-// given on; came is how much came. When something is to be marked, all goes through out. Nothing
-// else stays in p.
-func (r *reader) into(p []byte) (given, came int) {
-	at := copy(p, r.scan.held)
-	came, err := r.src.Read(p[at:])
-	text := p[:at+came]
-	given, secret := r.scan.hold(text)
-	switch {
-	case secret:
-		r.feed(text[at:], err)
-	case errors.Is(err, io.EOF):
-		given, r.err = len(text), err
-	default:
-		r.err = err
-	}
-	clear(text[given:])
-	return given, came
-}
-
-// feed looks at what came, with what the source said beside it, and puts into out what can
-// be given on.
-func (r *reader) feed(came []byte, err error) {
-	before := r.scan.marks
-	r.out, r.off = r.scan.feed(r.out[:0], came), 0
-	if err != nil {
-		r.err = err
-		if errors.Is(err, io.EOF) {
-			r.out = r.scan.end(r.out)
-		} else {
-			r.out = r.scan.broken(r.out)
+// read reads once from the source, after the held data and into p if there is room, and searches
+// the data there. given is the number of bytes in p that may be returned; the rest is in out. came
+// is the number of bytes that were read. All other bytes of p are cleared.
+func (r *reader) read(p []byte) (given, came int) {
+	s, held := r.scan, len(r.scan.text)
+	into := p
+	if len(p) < held+inPlace {
+		if len(r.in) < held+inPlace {
+			r.in = make([]byte, held+chunk)
 		}
+		into = r.in
 	}
-	if n := r.scan.marks - before; n > 0 {
+	copy(into, s.text)
+	came, r.err = r.src.Read(into[held:])
+	if came == 0 && r.err == nil {
+		return 0, 0
+	}
+	whole := errors.Is(r.err, io.EOF)
+	before := s.marks
+	s.text = into[:held+came]
+	ready := s.look(whole)
+	if len(s.spans) == 0 && ready-s.from <= len(p) {
+		from := s.from
+		s.forget(ready)
+		if given = ready - from; &into[0] != &p[0] || from > 0 {
+			copy(p, into[from:ready])
+		}
+	} else {
+		r.out, r.off = s.release(r.out[:0], ready), 0
+	}
+	if r.err != nil && !whole {
+		r.out = s.broken(r.out)
+	}
+	clear(into[min(given, held+came) : held+came])
+	if n := s.marks - before; n > 0 {
 		r.hits(n)
 	}
+	return given, came
 }
 
 // Close implements io.Closer.

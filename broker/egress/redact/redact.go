@@ -1,114 +1,214 @@
 package redact
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// Mark stands where a secret stood.
+// Mark replaces a secret.
 const Mark = "[redacted]"
 
-// Redactor looks for a set of secrets. It is safe for concurrent use, and holds them
-// in clear: who has one lets go of it when they are over.
-type Redactor struct{ a *automaton }
+// MinSecret is the minimum length of a secret in bytes. Shorter values occur in texts by chance.
+const MinSecret = 8
 
-var errShort = fmt.Errorf("redact: a secret is shorter than %d bytes: it would be found everywhere", MinSecret)
+// maxSecrets is the maximum total length of the secrets of one Redactor, in bytes.
+const maxSecrets = 64 << 10
 
-// New makes a Redactor. What cannot be looked for is an error: no answer may go back
-// unread.
+// Redactor finds a set of secrets. It is safe for concurrent use. It holds the secrets in clear
+// text, so that its user must drop it when they are over.
+type Redactor struct {
+	a      *automaton
+	least  int         // length of the shortest secret in bytes
+	chars  int         // minimum length of a secret in base64, in characters
+	stride int         // distance of probes: in a text of chars characters at least one probe of eight bytes lies
+	begin  [2][64]bool // beginnings of secrets, by their first character in base16 and in base64
+	space  bool        // a secret contains a space
+	part   [256]uint8  // what a byte can be in a secret
+	never  uint64      // bits that no byte of a secret has, for eight bytes
+	lower  bool        // the patterns are in lower case, and texts are read so
+	names  *Redactor   // for names of header fields
+}
+
+var errShort = fmt.Errorf("redact: a secret is shorter than %d bytes, and would be found in texts by chance", MinSecret)
+
+// New returns a Redactor. It returns an error for secrets that cannot be looked for, because no
+// response may be returned without a search.
 func New(secrets ...string) (*Redactor, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("redact: there is no secret to look for")
 	}
 	var patterns []string
+	total := 0
 	for _, s := range secrets {
 		if len(s) < MinSecret {
 			return nil, errShort
 		}
+		if total += len(s); total > maxSecrets {
+			return nil, errTooMany
+		}
 		patterns = append(patterns, forms(s)...)
 	}
-	a, err := newAutomaton(distinct(patterns))
+	r, err := newRedactor(distinct(patterns))
 	if err != nil {
 		return nil, err
 	}
-	return &Redactor{a: a}, nil
+	if r.names, err = inNames(secrets); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
-// Bytes is what it takes of memory, about.
-func (r *Redactor) Bytes() int { return r.a.bytes() }
+// newRedactor returns a Redactor for patterns, as they are and in their encodings.
+func newRedactor(patterns []string) (*Redactor, error) {
+	a, err := newAutomaton(patterns)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redactor{a: a, least: len(patterns[0]), space: a.class[' '] != 0, part: parts(&a.class), never: ones * 0x80}
+	for _, p := range patterns {
+		r.least = min(r.least, len(p))
+	}
+	if slices.ContainsFunc(r.part[0x80:], func(p uint8) bool { return p != outside }) {
+		r.never = 0
+	}
+	r.chars = (8*r.least + 5) / 6
+	r.stride = min(max(r.chars-7, 1), maxStride)
+	for b, first := range a.first {
+		if first {
+			r.begin[0][b>>4], r.begin[1][b>>2] = true, true
+		}
+	}
+	return r, nil
+}
 
-// Text is s with a mark in place of each secret, and how many there were.
+// maxStride is the maximum distance of probes in bytes.
+const maxStride = 48
+
+// forms returns a secret as it is and in UTF-16, because escapes and base64 may encode those bytes.
+func forms(secret string) []string {
+	out := []string{secret}
+	if utf8.ValidString(secret) {
+		var little, big strings.Builder
+		for _, u := range utf16.Encode([]rune(secret)) {
+			little.Write([]byte{byte(u), byte(u >> 8)})
+			big.Write([]byte{byte(u >> 8), byte(u)})
+		}
+		out = append(out, strings.TrimSuffix(little.String(), "\x00"), strings.TrimPrefix(big.String(), "\x00"))
+	}
+	return out
+}
+
+func distinct(all []string) []string {
+	seen := map[string]bool{}
+	out := all[:0]
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Bytes returns the approximate memory in bytes.
+func (r *Redactor) Bytes() int { return r.a.bytes() + r.names.a.bytes() }
+
+// Text returns s with a mark in place of each secret, and the number of marks.
 func (r *Redactor) Text(s string) (string, int) {
-	sc := scan{a: r.a}
-	out := sc.feed(nil, []byte(s))
-	out = sc.end(out)
+	if len(s) < r.least {
+		return s, 0
+	}
+	sc := r.scan()
+	out := sc.feed(nil, []byte(s), true)
 	if sc.marks == 0 {
 		return s, 0
 	}
 	return string(out), sc.marks
 }
 
-// Beginning is Text for the first bytes of a longer text: what may be the beginning of a secret
-// that ends behind them is left out.
+// Beginning is Text for the beginning of a longer text: an end that may be the beginning of a
+// secret is left out.
 func (r *Redactor) Beginning(s string) (string, int) {
-	sc := scan{a: r.a}
-	out := sc.feed(nil, []byte(s))
+	sc := r.scan()
+	out := sc.feed(nil, []byte(s), false)
 	out = sc.broken(out)
 	return string(out), sc.marks
 }
 
-// scan is one text as it comes in.
+// scan is the search of one text as it arrives.
 type scan struct {
-	a     *automaton
-	state uint32
-	held  []byte // read and not given on: what may still become a secret
-	spans []span // of held: what is secret, in order, apart from each other
-	marks int
+	search search
+	text   []byte // held data; before it returned data that the next data may belong to
+	from   int    // beginning of the held data
+	kept   []byte // memory for text
+	spans  []span // secrets in text, in order, without overlap
+	marks  int
 }
 
-// span is a part of held. marked: its mark has been written, when its beginning was.
+// span is a part of a text. marked reports that its mark was written together with its beginning.
 type span struct {
 	from, to int
 	marked   bool
 }
 
-// feed reads p and appends to out what can no longer become part of a secret. What it
-// holds back is as deep as its state, so that what a pattern covers is all held.
-func (s *scan) feed(out, p []byte) []byte {
-	state, n := s.state, len(s.held)
-	s.held = append(s.held, p...)
-	for {
-		if n, state = s.a.next(s.held, n, state); state < hit {
-			break
+func (r *Redactor) scan() *scan {
+	return &scan{search: search{Redactor: r, spelling: spelling{space: r.space, lower: r.lower}}}
+}
+
+// behind is how many returned bytes are kept where the text may continue in base64 or base16. They
+// may hold a part of the first byte of a secret, or of an escape of it.
+const behind = 128
+
+// feed reads p and appends to out all that can no longer become part of a secret; whole reports
+// that p ends the text.
+func (s *scan) feed(out, p []byte, whole bool) []byte {
+	s.add(p)
+	return s.release(out, s.look(whole))
+}
+
+// add appends received data.
+func (s *scan) add(p []byte) {
+	s.kept = append(s.text, p...)
+	s.text = s.kept
+}
+
+// look searches the text, and returns the index up to which it can be returned.
+func (s *scan) look(whole bool) int {
+	s.search.found, s.search.open = s.search.found[:0], false
+	n := max(s.search.look(s.text, depths, whole), s.from)
+	for _, f := range s.search.found {
+		if f.to > s.from {
+			f.from = max(f.from, s.from)
+			s.spans = append(s.spans, f)
 		}
-		state &^= hit
-		s.cover(n-int(s.a.of(state).found), n)
 	}
-	s.state = state
-	return s.release(out, len(s.held)-int(s.a.of(state).depth))
-}
-
-// hold has it hold what may become part of a secret of text, which begins with what it held and
-// goes on with what came since. It says how much of text comes before that; secret: one has ended
-// in it, and nothing is changed.
-func (s *scan) hold(text []byte) (before int, secret bool) {
-	_, state := s.a.next(text, len(s.held), s.state)
-	if state >= hit {
-		return 0, true
+	if len(s.spans) > 1 {
+		s.join()
 	}
-	before = len(text) - int(s.a.of(state).depth)
-	s.held, s.state = append(s.held[:0], text[before:]...), state
-	return before, false
+	return n
 }
 
-// end appends what is left: nothing comes after it.
-func (s *scan) end(out []byte) []byte {
-	s.state = 0
-	return s.release(out, len(s.held))
+// join merges overlapping spans.
+func (s *scan) join() {
+	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	kept := s.spans[:0]
+	for _, sp := range s.spans {
+		if n := len(kept); n > 0 && sp.from < kept[n-1].to {
+			kept[n-1].to, kept[n-1].marked = max(kept[n-1].to, sp.to), kept[n-1].marked || sp.marked
+			continue
+		}
+		kept = append(kept, sp)
+	}
+	s.spans = kept
 }
 
-// broken appends the marks of what was found, and nothing else that was held back: it
-// may have been the beginning of a secret, of which nobody will see the end.
+// broken appends the marks of the secrets that were found. It drops the other held data, which may
+// be the beginning of a secret whose end will not arrive.
 func (s *scan) broken(out []byte) []byte {
 	for _, sp := range s.spans {
 		if !sp.marked {
@@ -116,44 +216,45 @@ func (s *scan) broken(out []byte) []byte {
 			s.marks++
 		}
 	}
-	s.spans, s.held, s.state = nil, nil, 0
+	s.spans, s.text, s.from = nil, nil, 0
 	return out
 }
 
-// cover marks a part as secret, and joins it with those that it overlaps.
-func (s *scan) cover(from, to int) {
-	joined := span{from: from, to: to}
-	for n := len(s.spans); n > 0 && s.spans[n-1].to > from; n = len(s.spans) {
-		last := s.spans[n-1]
-		joined.from, joined.marked = min(joined.from, last.from), joined.marked || last.marked
-		s.spans = s.spans[:n-1]
-	}
-	s.spans = append(s.spans, joined)
-}
-
-// release gives on the first n bytes of held. A secret may reach over that point: its
-// mark is written, and what comes of it later is not.
+// release returns the text up to n. If a secret continues after n, its mark is written now, and its
+// rest is dropped later.
 func (s *scan) release(out []byte, n int) []byte {
-	at, kept := 0, s.spans[:0]
+	at, kept := s.from, s.spans[:0]
 	for _, sp := range s.spans {
 		if sp.from >= n {
-			kept = append(kept, span{from: sp.from - n, to: sp.to - n, marked: sp.marked})
+			kept = append(kept, sp)
 			continue
 		}
-		out = append(out, s.held[at:sp.from]...)
+		out = append(out, s.text[at:sp.from]...)
 		if !sp.marked {
 			out = append(out, Mark...)
 			s.marks++
 		}
 		if at = sp.to; sp.to > n {
 			at = n
-			kept = append(kept, span{from: 0, to: sp.to - n, marked: true})
+			kept = append(kept, span{from: n, to: sp.to, marked: true})
 		}
 	}
-	out = append(out, s.held[at:n]...)
+	out = append(out, s.text[at:n]...)
 	s.spans = kept
-	if n > 0 {
-		s.held = append(s.held[:0], s.held[n:]...)
-	}
+	s.forget(n)
 	return out
+}
+
+// forget drops the text up to n, except for an end that may continue after it.
+func (s *scan) forget(n int) {
+	gone := n
+	if s.search.open {
+		gone = max(n-behind, 0)
+	}
+	s.kept = append(s.kept[:0], s.text[gone:]...)
+	s.text, s.from = s.kept, n-gone
+	for i := range s.spans {
+		s.spans[i].from -= gone
+		s.spans[i].to -= gone
+	}
 }

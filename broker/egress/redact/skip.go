@@ -1,31 +1,30 @@
 package redact
 
-// skips say how far a text in which no pattern has begun can be gone on in without reading
-// all of it (Wu and Manber, 1994): by the last two bytes of a window as long as the shortest
-// pattern. Two bytes that are nowhere in the beginning of a pattern end none that begins in
-// the window before them.
+// skips says how far a text can be skipped while no pattern has begun (Wu and Manber, 1994). It
+// depends on the last two bytes of a window that is as long as the shortest pattern. If these bytes
+// occur in the beginning of no pattern, no pattern begins in the window before them.
 type skips struct {
 	window int
-	by     [1 << pairBits]uint8 // how far, with begins
+	by     [1 << pairBits]uint8 // distance by pair of bytes, with begins
 }
 
 const (
-	// maxWindow is how much of a pattern counts: a longer window goes further, and more pairs
-	// of bytes are in it.
-	maxWindow = 16
-	// pairBits has the table fit into the fastest cache. Pairs that share a place share the
-	// shorter way.
+	// maxWindow is the maximum length of the window: a longer one skips further, but more pairs of
+	// bytes occur in it.
+	maxWindow = 32
+	// pairBits keeps the table small enough for the first-level cache. Pairs with the same index
+	// share the shorter distance.
 	pairBits = 13
-	// begins marks the pairs that a pattern begins with.
+	// begins marks the pairs that begin a pattern.
 	begins = 1 << 7
-	// skipBytes is what skips take of memory, about.
+	// skipBytes is the approximate memory of skips in bytes.
 	skipBytes = 1 << pairBits
 )
 
 func pairOf(a, b byte) int { return (int(a)<<(pairBits-8) ^ int(b)) & (1<<pairBits - 1) }
 
-// newSkips is of patterns, none of them empty. A pattern of one byte has no pair: nothing is
-// skipped then.
+// newSkips returns the table for patterns, none of them empty. With a pattern of one byte nothing
+// is skipped, because it has no pair.
 func newSkips(patterns []string) *skips {
 	s := &skips{window: maxWindow}
 	for _, p := range patterns {
@@ -46,13 +45,13 @@ func newSkips(patterns []string) *skips {
 	return s
 }
 
-// skip is where the next pattern may begin in text, from i on, where the root has been
-// reached: the length of text, if nowhere. What begins before is none, or is cut by the end of
-// the text no sooner than a window before it.
+// skip returns the index from i on where the next pattern may begin, when the automaton is at its
+// root, or the length of text. A pattern that begins before that index would end after the text,
+// and begin at most a window before its end.
 func (a *automaton) skip(text []byte, i int) int {
 	s := a.skips
-	// Where a processor guesses that a window is gone on from as far as can be, it need not wait
-	// to know that before it reads the next.
+	// The frequent full distance has a branch of its own, so that the processor can predict it and
+	// read the next pair without waiting for this one.
 	for end, most := len(text)-s.window, uint8(s.window-1); most > 0 && i <= end; {
 		by := s.by[pairOf(text[i+s.window-2], text[i+s.window-1])]
 		if by == most {

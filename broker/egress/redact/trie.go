@@ -2,13 +2,13 @@ package redact
 
 import "slices"
 
-// trie is what patterns have in common at their beginnings. The first child of a node is the
-// one after it, unless that is another's; all others are in more. Node 0 is the root.
+// trie holds the patterns by their common beginnings. The first child of a node is the node after
+// it, unless that is the child of another; all others are in more. Node 0 is the root.
 type trie struct {
-	on    []byte // leads to the node after it
-	next  []bool // that one is its child
+	on    []byte // the byte that leads to the node after it
+	next  []bool // whether the node after it is its child
 	depth []int32
-	found []int32 // the pattern that ends in it; 0 = none
+	found []int32 // length of the pattern that ends in it; 0 = none
 	more  map[int32][]branch
 }
 
@@ -29,7 +29,7 @@ func (t *trie) put(pattern string) {
 	t.found[n] = int32(len(pattern))
 }
 
-// child is that of a node by a byte, made if there is none.
+// child returns the child of a node for a byte, and makes it if there is none.
 func (t *trie) child(n int32, b byte) int32 {
 	if t.next[n] && t.on[n] == b {
 		return n + 1

@@ -1,6 +1,6 @@
 package redact
 
-// value reads a byte after a name. used is false for one that is text again.
+// value reads a byte after a name. used is false if the byte is text again.
 func (s *parser) value(out []byte, b byte) (_ []byte, used bool) {
 	switch s.at {
 	case afterName, beforeValue:
@@ -42,7 +42,7 @@ func (s *parser) value(out []byte, b byte) (_ []byte, used bool) {
 	return out, false
 }
 
-// member reads what stands between a name and its value, and how the value begins.
+// member reads between a name and its value, and the beginning of the value.
 func (s *parser) member(out []byte, b byte) ([]byte, bool) {
 	space := b == ' ' || b == '\t' || b == '\r' || b == '\n'
 	escape := s.escaped && (b == '\\' || s.last == '\\' && (b == 'n' || b == 'r' || b == 't'))
@@ -73,8 +73,8 @@ func (s *parser) member(out []byte, b byte) ([]byte, bool) {
 	return out, false
 }
 
-// inString reads a string to its end: the quote, with as many backslashes before it as one
-// has that ends.
+// inString reads a string up to its closing quote, which has the right number of backslashes before
+// it.
 func (s *parser) inString(out []byte, b byte) []byte {
 	if b == '\\' {
 		s.slashes++
@@ -85,7 +85,7 @@ func (s *parser) inString(out []byte, b byte) []byte {
 	if b != s.quote || !s.bare(slashes) {
 		return s.mark(out, "")
 	}
-	if slashes > 1 { // others than the quote's own: the string is not empty
+	if slashes > 1 { // backslashes other than the quote's own: the string is not empty
 		out = s.mark(out, "")
 	}
 	if s.escaped {
@@ -95,7 +95,7 @@ func (s *parser) inString(out []byte, b byte) []byte {
 	return append(out, b)
 }
 
-// bare reports a quote that is one of the syntax, behind so many backslashes.
+// bare reports whether a quote after so many backslashes is part of the syntax.
 func (s *parser) bare(slashes int) bool {
 	if s.escaped {
 		return slashes%4 == 1
@@ -121,7 +121,7 @@ func (s *parser) inNested(b byte) {
 	}
 }
 
-// mark writes that there was a value, once.
+// mark writes the mark of a value, once.
 func (s *parser) mark(out []byte, quotes string) []byte {
 	if s.marked {
 		return out

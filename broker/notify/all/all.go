@@ -6,21 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/attest/options"
-	"ebb/broker/notify"
-	"ebb/broker/notify/email"
-	"ebb/broker/notify/slack"
-	"ebb/broker/notify/webhook"
+	"github.com/ebb-broker/ebb/attest/options"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify/email"
+	"github.com/ebb-broker/ebb/broker/notify/slack"
+	"github.com/ebb-broker/ebb/broker/notify/webhook"
 )
 
-// Made is a channel as its kind made it.
+// Made is a channel that its kind has made.
 type Made struct {
 	Sender notify.Sender
-	Place  bool // it has a place of its own that everything goes to
+	Place  bool // it has a destination of its own that gets every message
 	People bool // it reaches people by their own address
 }
 
-// Look finds variables of the environment: os.LookupEnv.
+// Look returns variables of the environment: os.LookupEnv.
 type Look func(string) (string, bool)
 
 var kinds = map[string]func(json.RawMessage, Look) (Made, error){
@@ -38,7 +38,7 @@ var kinds = map[string]func(json.RawMessage, Look) (Made, error){
 	}),
 }
 
-// kind decodes the options of a kind strictly: a misspelt restriction must not be ignored.
+// kind decodes the options of a kind strictly: a misspelt restriction must be an error.
 func kind[O any](make func(O, Look) (Made, error)) func(json.RawMessage, Look) (Made, error) {
 	return func(config json.RawMessage, look Look) (Made, error) {
 		var o O
@@ -55,7 +55,7 @@ func kind[O any](make func(O, Look) (Made, error)) func(json.RawMessage, Look) (
 	}
 }
 
-// Kinds lists the kinds, sorted.
+// Kinds returns the names of the kinds, sorted.
 func Kinds() []string {
 	var out []string
 	for k := range kinds {
@@ -65,7 +65,7 @@ func Kinds() []string {
 	return out
 }
 
-// New makes a channel of a kind. Nothing is connected to.
+// New makes a channel of a kind. It opens no connection.
 func New(kind string, config json.RawMessage, look Look) (Made, error) {
 	make, known := kinds[kind]
 	if !known {

@@ -1,3 +1,3 @@
-// Package all is the table of kinds of package notify. Adding a kind is one folder beside
-// this one and one line in all.go.
+// Package all is the table of the kinds of channels. To add a kind, add a folder beside
+// this one and a line in all.go.
 package all

@@ -10,26 +10,26 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/broker/notify"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Options are what the configuration says.
+// Options are the channel's settings in the configuration.
 type Options struct {
-	// Server is smtps://host:465 (TLS from the start) or smtp://host:587 (STARTTLS; without it
-	// on loopback alone).
+	// Server is smtps://host:465 (TLS from the start) or smtp://host:587 (STARTTLS,
+	// optional only on loopback).
 	Server   string     `json:"server"`
 	From     string     `json:"from"`     // address, or Name <address>
-	To       []string   `json:"to"`       // addresses, such as those of a team
-	People   bool       `json:"people"`   // also to each person concerned, as the settings of the console say
+	To       []string   `json:"to"`       // addresses, for example of a team
+	People   bool       `json:"people"`   // also to each person concerned, according to their settings in the console
 	Username string     `json:"username"` // "" = none
 	Password notify.Key `json:"password"`
 	CAFile   string     `json:"ca_file"`                 // PEM; "" = the system's
-	Private  bool       `json:"allow_private_addresses"` // the server's name may lead to one
+	Private  bool       `json:"allow_private_addresses"` // the server's name may resolve to one
 }
 
-// Config is what New needs.
+// Config holds the arguments of New.
 type Config struct {
 	Options
 	Look func(string) (string, bool) // os.LookupEnv
@@ -37,7 +37,7 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Sender is one mail server with one sender.
+// Sender sends mails through one mail server.
 type Sender struct {
 	cfg      Config
 	host     string
@@ -51,10 +51,10 @@ type Sender struct {
 
 var _ notify.Sender = (*Sender)(nil)
 
-// maxTo bounds who one mail goes to.
+// maxTo is the maximum number of addresses of one mail.
 const maxTo = 50
 
-// New checks the configuration and reads the password. Nothing is connected to.
+// New checks the configuration and reads the password. It opens no connection.
 func New(c Config) (*Sender, error) {
 	u, err := url.Parse(c.Server)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "smtp" && u.Scheme != "smtps" {
@@ -96,8 +96,8 @@ func New(c Config) (*Sender, error) {
 	return s, nil
 }
 
-// address reads one that every server takes (RFC 5321, section 4.1.2): ASCII, and nothing
-// that could end a line or a command.
+// address parses an address that every server accepts (RFC 5321, section 4.1.2): ASCII,
+// without characters that could end a line or a command.
 func address(text string) (*mail.Address, error) {
 	a, err := mail.ParseAddress(text)
 	if err != nil {
@@ -117,5 +117,6 @@ func (s *Sender) Where() string {
 	return map[bool]string{true: "smtps://", false: "smtp://"}[s.implicit] + s.addr
 }
 
-// local reports whether the server is this machine: nobody is in between.
+// local reports whether the server is on this machine, so that no network lies in
+// between.
 func (s *Sender) local() bool { return fetch.Loopback(s.host) }

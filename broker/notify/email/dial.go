@@ -10,22 +10,22 @@ import (
 	"net/smtp"
 	"time"
 
-	"ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// maxSaid is what a server may say in one conversation.
+// maxSaid is the maximum number of bytes that a server may send in one conversation.
 const maxSaid = 64 << 10
 
-// errPlain means that a server does not encrypt.
+// errPlain means that the server does not offer encryption.
 var errPlain = errors.New("the mail server offers no STARTTLS, and is not on this machine: nothing was sent")
 
-// connect opens a conversation that nobody else can read.
+// connect opens an encrypted connection, or an unencrypted one on loopback.
 func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	conn, err := fetch.Dial(ctx, s.addr, fetch.Config{Private: s.cfg.Private, Timeout: s.cfg.Timeout / 2})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the mail server cannot be reached: %w", err)
 	}
-	// The end of ctx ends what a server that says nothing holds up.
+	// The end of ctx ends the conversation with a server that does not answer.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	done := func() { stop(); _ = conn.Close() }
 	encrypted := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
@@ -57,7 +57,8 @@ func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	return c, done, nil
 }
 
-// bounded ends a server that does not stop talking. What TLS adds is in the bound.
+// bounded ends the conversation with a server that sends too much. It counts the bytes of
+// TLS.
 type bounded struct {
 	net.Conn
 	left int

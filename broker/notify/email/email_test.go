@@ -19,18 +19,18 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/attest/fetch"
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/notify"
-	"ebb/broker/notify/email"
-	"ebb/broker/notify/notifytest"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify/email"
+	"github.com/ebb-broker/ebb/broker/notify/notifytest"
 )
 
-// server is a mail server that follows a script: each line that comes is answered by the
-// first answer whose verb it begins with.
+// server is a mail server that follows a script: it answers each line with the first
+// answer whose verb the line begins with.
 type server struct {
 	t       *testing.T
-	answers map[string]string // verb to answer; "" = none comes
+	answers map[string]string // verb to answer; "" = no answer
 	tls     *tls.Config       // nil = no STARTTLS
 	first   bool              // TLS from the start
 
@@ -94,7 +94,7 @@ func (s *server) serve(c net.Conn) {
 	r := bufio.NewReader(c)
 	say := func(text string) bool {
 		if text == "" {
-			_, _ = io.Copy(io.Discard, c) // hangs until the client has had enough
+			_, _ = io.Copy(io.Discard, c) // hangs until the client ends the connection
 			return false
 		}
 		_, err := io.WriteString(c, text+"\r\n")
@@ -166,7 +166,8 @@ func (s *server) arrived() []notifytest.Arrived {
 
 var link = regexp.MustCompile(`(?m)https?://\S+$`)
 
-// read is a mail as its reader sees it, and fails what no mail of ebb's may be.
+// read parses a mail as a mail client does, and fails for content that a mail of ebb must
+// not have.
 func read(t *testing.T, text string) notifytest.Arrived {
 	t.Helper()
 	m, err := mail.ReadMessage(strings.NewReader(text))
@@ -193,7 +194,8 @@ func read(t *testing.T, text string) notifytest.Arrived {
 	shown := strings.ReplaceAll(string(body), "\r\n", "\n")
 	a := notifytest.Arrived{ID: m.Header.Get("Message-Id"), Size: len(text), Text: []string{subject, shown}}
 	for l := range strings.SplitSeq(shown, "\n") {
-		// A line of facts begins with its label: what a name says after it is not a line of its own.
+		// A line of facts begins with its label: text after it in a name does not become
+		// a line of its own.
 		if strings.HasPrefix(l, "http") || strings.HasPrefix(l, "and ") {
 			a.Links = append(a.Links, link.FindAllString(l, -1)...)
 		}
@@ -201,7 +203,7 @@ func read(t *testing.T, text string) notifytest.Arrived {
 	return a
 }
 
-// keys are a certificate for 127.0.0.1 and its CA in a file.
+// keys are a certificate for 127.0.0.1, and its CA in a file.
 func keys(t *testing.T) (*tls.Config, string) {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil)
@@ -243,7 +245,8 @@ func TestSender(t *testing.T) {
 	})
 }
 
-// With STARTTLS and with TLS from the start nothing but the wish for it goes in the clear.
+// With STARTTLS and with TLS from the start, only the request for encryption is sent
+// unencrypted.
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	config, ca := keys(t)
@@ -263,8 +266,8 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// Hostile servers: nothing of them is repeated, nothing is sent in the clear, and every
-// conversation ends.
+// Hostile servers: ebb repeats none of their text, sends no data unencrypted, and ends
+// every conversation.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	config, ca := keys(t)
@@ -272,7 +275,7 @@ func TestHostileServers(t *testing.T) {
 		srv     *server
 		o       email.Options
 		refused bool
-		may     bool // it may be sent
+		may     bool // the mail may be sent
 	}{
 		"no greeting":                      {srv: &server{answers: map[string]string{"": "554 \u202egone"}}},
 		"another protocol":                 {srv: &server{answers: map[string]string{"": "HTTP/1.1 200 OK"}}},
@@ -320,8 +323,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// Off this machine nothing goes over a connection that is not encrypted, whatever the
-// server says; nor does a name lead to a neighbour.
+// To other machines, nothing is sent over an unencrypted connection, regardless of the
+// server's answers; nor is a name followed to a private address.
 func TestOffLoopback(t *testing.T) {
 	t.Parallel()
 	srv := &server{}
@@ -329,7 +332,7 @@ func TestOffLoopback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In capitals it is a name like any other, and leads to where the server is.
+	// In capitals the name is an ordinary one and leads to the server.
 	s := open(t, email.Options{Server: "smtp://Localhost:" + port, Private: true})
 	if _, err := s.Send(t.Context(), notifytest.Message(1)); err == nil || !strings.Contains(err.Error(), "no STARTTLS") {
 		t.Errorf("it was sent in the clear, or the server was not asked: %v", err)
@@ -363,8 +366,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A person's own mail says where less of it can be had; an address that is none is
-// refused for good.
+// A person's own mail names their notification settings. An invalid address is refused
+// permanently.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	srv := &server{}
@@ -389,8 +392,8 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// Who has left a team silences nobody else; what may pass is waited for before anybody gets
-// the mail.
+// An address of a person who left a team does not stop the mail to the others. After a
+// temporary failure of an address, no recipient gets the mail until a retry.
 func TestOneAddressOfSeveral(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]struct {
@@ -411,7 +414,7 @@ func TestOneAddressOfSeveral(t *testing.T) {
 	srv := &server{answers: map[string]string{"RCPT": "550 no such user"}}
 	s := open(t, email.Options{Server: "smtp://" + listen(t, srv), From: "ebb@example.com", To: []string{"gone@example.com", "left@example.com"}})
 	if said, err := s.Send(t.Context(), notifytest.Message(1)); !errors.Is(err, notify.ErrRefused) || len(srv.arrived()) > 0 {
-		t.Errorf("nobody is known: %q, %v", said, err)
+		t.Errorf("no address is known: %q, %v", said, err)
 	}
 }
 

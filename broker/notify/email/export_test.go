@@ -1,6 +1,6 @@
 package email
 
-import "ebb/broker/notify"
+import "github.com/ebb-broker/ebb/broker/notify"
 
-// Compose is the mail that Send hands over.
+// Compose returns the mail that Send delivers.
 func (s *Sender) Compose(m notify.Message) []byte { return s.compose(m, s.to) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
 const (
@@ -16,8 +16,8 @@ const (
 	maxItems   = 20 // notices in one mail
 )
 
-// compose is the mail, with CRLF. Every header is from words of ours, the operator's text
-// and an address that was checked: no name that somebody else gave is in one.
+// compose returns the mail, with CRLF. Every header consists of ebb's own words, the
+// operator's text, and checked addresses; no header contains another name.
 func (s *Sender) compose(m notify.Message, to []string) []byte {
 	var b bytes.Buffer
 	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, line(value)) }
@@ -28,7 +28,7 @@ func (s *Sender) compose(m notify.Message, to []string) []byte {
 	header("Message-ID", "<"+line(m.ID)+"@"+s.from.Address[strings.IndexByte(s.from.Address, '@')+1:]+">")
 	header("Auto-Submitted", "auto-generated")
 	header("X-Auto-Response-Suppress", "All")
-	if m.To != "" { // a person's own: it says where less of them can be had
+	if m.To != "" { // to a person, who can change the settings
 		header("List-Unsubscribe", "<"+m.Base+"/settings>")
 	}
 	header("MIME-Version", "1.0")
@@ -41,7 +41,7 @@ func (s *Sender) compose(m notify.Message, to []string) []byte {
 	return b.Bytes()
 }
 
-// line keeps a value in its header, whatever it is.
+// line makes a value safe for one header line.
 func line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -51,7 +51,7 @@ func line(s string) string {
 	}, s)
 }
 
-// text is the body of a mail.
+// text returns the body of a mail.
 func text(m notify.Message) string {
 	var b strings.Builder
 	shown, more := m.Shown(maxItems)
@@ -69,9 +69,9 @@ func text(m notify.Message) string {
 	if more > 0 {
 		fmt.Fprintf(&b, "\nand %d more: %s/queue\n", more, m.Base)
 	}
-	b.WriteString("\n-- \nNothing can be decided by answering this mail.\n")
+	b.WriteString("\n-- \nYou cannot decide by answering this mail.\n")
 	if m.To != "" {
-		fmt.Fprintf(&b, "What you are told of, and when: %s/settings\n", m.Base)
+		fmt.Fprintf(&b, "Your notification settings: %s/settings\n", m.Base)
 	}
 	return b.String()
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/notify/email"
-	"ebb/broker/notify/notifytest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/notify/email"
+	"github.com/ebb-broker/ebb/broker/notify/notifytest"
 )
 
-// TestRealServer hands mails to a mail server that is none of ours, over STARTTLS, and
-// reads them in its mailbox.
+// TestRealServer sends mails to an independent mail server over STARTTLS, and reads them
+// in its mailbox.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
 	dir := counterpart.Need(t, "EBB_TEST_SMTP")
@@ -21,7 +21,7 @@ func TestRealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark := strings.ToLower(rand.Text()) + "@example.com" // the mailbox is older than this run
+	mark := strings.ToLower(rand.Text()) + "@example.com" // the mailbox may hold mails of earlier runs
 	s := open(t, email.Options{Server: strings.TrimSpace(string(server)), CAFile: filepath.Join(dir, "ca.pem"), To: []string{mark, "team@example.com"}})
 	m := notifytest.Message(3)
 	m.Notices[0].TaskName = "x\r\n.\r\nQUIT\r\n\u202eZo\u00eb"
@@ -43,7 +43,7 @@ func TestRealServer(t *testing.T) {
 		}
 		found++
 		text := strings.ReplaceAll(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n", "\r\n")
-		for _, h := range []string{"X-Peer", "X-MailFrom", "X-RcptTo"} { // the server's own
+		for _, h := range []string{"X-Peer", "X-MailFrom", "X-RcptTo"} { // added by the server
 			before, after, has := strings.Cut(text, h+": ")
 			_, after, _ = strings.Cut(after, "\r\n")
 			if !has {

@@ -7,7 +7,7 @@ import (
 	"net/smtp"
 	"net/textproto"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
 // Send implements notify.Sender.
@@ -21,7 +21,7 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 		to = []string{a.Address}
 	}
 	if len(to) == 0 {
-		return "", fmt.Errorf("%w: nobody's address is known", notify.ErrRefused)
+		return "", fmt.Errorf("%w: no recipient's address is known", notify.ErrRefused)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -34,20 +34,21 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 	if err != nil {
 		return "", final(said(err))
 	}
-	_ = c.Quit() // the mail is taken, whatever comes of the goodbye
+	_ = c.Quit() // the mail is accepted, even if QUIT fails
 	if unknown > 0 {
 		return fmt.Sprintf("the mail server took it, and refused %d of %d addresses", unknown, len(to)), nil
 	}
 	return "the mail server took it", nil
 }
 
-// converse sends one mail, and returns how many addresses the server refused for good:
-// somebody who has left a team silences nobody else. Any other doubt about an address ends
-// it before the text is sent, so that nobody gets it twice.
+// converse sends one mail, and returns how many addresses the server refused permanently:
+// an address of a person who left a team must not stop the mail to the others. Any other
+// failure for an address ends the conversation before the text is sent, so that no
+// recipient gets the mail twice.
 func (s *Sender) converse(c *smtp.Client, text []byte, to []string) (unknown int, err error) {
 	if s.cfg.Username != "" {
 		if _, encrypted := c.TLSConnectionState(); !encrypted {
-			return 0, errors.New("the connection is not encrypted, so that the password stays here: use smtps, or name ca_file on loopback")
+			return 0, errors.New("the connection is not encrypted, so the password was not sent: use smtps, or name ca_file on loopback")
 		}
 		if err := c.Auth(smtp.PlainAuth("", s.cfg.Username, s.password.Reveal(), s.host)); err != nil {
 			return 0, fmt.Errorf("logging in: %w", err)
@@ -75,8 +76,8 @@ func (s *Sender) converse(c *smtp.Client, text []byte, to []string) (unknown int
 	return unknown, w.Close()
 }
 
-// said keeps of a server's answer its code alone: the rest is the server's text, and may
-// repeat what was sent.
+// said reduces a server's answer to its code. The text is untrusted and may repeat the
+// mail.
 func said(err error) error {
 	if e, is := errors.AsType[*textproto.Error](err); is {
 		return &answer{e.Code}
@@ -87,14 +88,14 @@ func said(err error) error {
 	return err
 }
 
-// answer is a code of a server (RFC 5321, section 4.2).
+// answer is a reply code of a server (RFC 5321, section 4.2).
 type answer struct{ code int }
 
 // Error implements error.
 func (a *answer) Error() string { return fmt.Sprintf("the mail server answered %d", a.code) }
 
-// final makes of a permanent refusal one that ends the attempts. A login or an encryption
-// that fails is the operator's to repair: the mail waits for that.
+// final makes a permanent refusal end the attempts. A failure of login or encryption is
+// for the operator to repair: the mail waits for that.
 func final(err error) error {
 	if a, is := errors.AsType[*answer](err); is && a.code >= 550 && a.code <= 559 {
 		return fmt.Errorf("%w: %w", notify.ErrRefused, err)

@@ -1,4 +1,4 @@
-// Package notifytest is the suite that every kind of package notify passes.
+// Package notifytest is the test suite for every kind of channel.
 //
 //	suite.go     Suite, Run: what every Sender keeps to
 //	messages.go  messages with every member filled

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// more are texts that are aimed at chats and mails.
+// more are hostile texts for chats and mails.
 var more = map[string]string{
 	"slack mention":  "<!channel> <@U012345> @here @everyone",
 	"slack link":     "<https://evil.example/approve|Approve>",
@@ -28,8 +28,8 @@ var more = map[string]string{
 	"many bad bytes": strings.Repeat("\xff", 3000),
 }
 
-// hostile: whatever runners and people name things, what arrives is clean, leads nowhere
-// but to the page, and is one message.
+// hostile: with any names, the message is clean, links only to its page, and is one
+// message.
 func hostile(t *testing.T, s Suite) {
 	sender, arrived := s.Open(t)
 	corpus := agenttexttest.Hostile(t)
@@ -60,8 +60,8 @@ func hostile(t *testing.T, s Suite) {
 	}
 }
 
-// agentText is acceptance check 5: a notice has no place for an agent's words, so that two
-// requests with the same facts and other words are told in the same bytes.
+// agentText is acceptance check 5: a notice has no member for an agent's text, so two
+// requests with the same facts and different text give the same bytes.
 func agentText(t *testing.T, _ Suite) {
 	for _, typ := range []reflect.Type{reflect.TypeFor[notify.Message](), reflect.TypeFor[notify.Notice](), reflect.TypeFor[notify.Item]()} {
 		for f := range typ.Fields() {
@@ -72,7 +72,7 @@ func agentText(t *testing.T, _ Suite) {
 	}
 }
 
-// many: a flood is one message that its receiver takes.
+// many: a flood becomes one message that the receiver accepts.
 func many(t *testing.T, s Suite) {
 	m := Message(notify.MaxItems)
 	m.More = 100_000

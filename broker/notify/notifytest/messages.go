@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// At is when messages of the suite are sent.
+// At is the time at which the suite sends its messages.
 var At = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 
 // Base is the public URL of the suite.
 const Base = "https://ebb.example.com/ebb"
 
-// Notice is one with every member filled.
+// Notice returns a notice with every member set.
 func Notice(n int) notify.Notice {
 	id := fmt.Sprintf("req_%026d", n)
 	return notify.Notice{
@@ -22,7 +22,7 @@ func Notice(n int) notify.Notice {
 	}
 }
 
-// Message is one with n notices.
+// Message returns a message with n notices.
 func Message(n int) notify.Message {
 	m := notify.Message{ID: fmt.Sprintf("msg_%032d", n), At: At, Base: Base, Digest: n > 1}
 	for i := range n {

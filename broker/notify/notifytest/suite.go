@@ -7,33 +7,33 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
 // Arrived is a message as its receiver got it.
 type Arrived struct {
 	ID   string   // by which the receiver knows it
 	Size int      // bytes on the wire
-	Text []string // everything that people may be shown of it, decoded
-	// Links are what can be followed, and nothing can be pressed or filled in.
+	Text []string // all texts that people may be shown, decoded
+	// Links are all links of the message; it has no buttons and no forms.
 	Links []string
 }
 
 // Suite is one kind under test.
 type Suite struct {
-	// Open makes a sender and its receiver, which takes what comes. The second returns
-	// what has arrived, in its order.
+	// Open makes a sender and a receiver that accepts everything. The second result
+	// returns the messages that arrived, in order.
 	Open func(t *testing.T) (notify.Sender, func() []Arrived)
-	// Hang makes a sender whose receiver takes connections and says nothing.
+	// Hang makes a sender whose receiver accepts connections and never answers.
 	Hang func(t *testing.T) notify.Sender
-	// NoIDs: the receiver knows no ids of messages.
+	// NoIDs is set if the receiver gets no message ids.
 	NoIDs bool
-	// MaxSize is what the receiver takes at most, in bytes.
+	// MaxSize is the largest message that the receiver accepts, in bytes.
 	MaxSize int
 }
 
-// Run runs every sentence of the contract of notify.Sender.
+// Run tests the contract of notify.Sender.
 func Run(t *testing.T, s Suite) {
 	for name, f := range map[string]func(*testing.T, Suite){
 		"Facts": facts, "Same": same, "Events": events, "Digest": digest, "Hostile": hostile, "AgentText": agentText, "Many": many, "Cancelled": cancelled, "Hangs": hangs, "Where": where,
@@ -62,7 +62,7 @@ func one(t *testing.T, s Suite, m notify.Message) Arrived {
 	return got[0]
 }
 
-// says fails unless every word is somewhere in what people are shown.
+// says fails unless every word is in the shown texts.
 func (a Arrived) says(t *testing.T, words ...string) {
 	t.Helper()
 	all := strings.Join(a.Text, "\n")
@@ -98,7 +98,7 @@ func facts(t *testing.T, s Suite) {
 	a.leads(t, Base, n.Path)
 }
 
-// A receiver knows by its id a message that comes twice.
+// A receiver recognises a message that arrives twice by its id.
 func same(t *testing.T, s Suite) {
 	sender, arrived := s.Open(t)
 	m := Message(1)
@@ -148,7 +148,7 @@ func cancelled(t *testing.T, s Suite) {
 	}
 }
 
-// A receiver that says nothing holds up nobody for ever.
+// A receiver that never answers does not block a sender beyond its deadline.
 func hangs(t *testing.T, s Suite) {
 	sender := s.Hang(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -4,17 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"ebb/broker/agenttext"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// What Slack takes at most, in characters or in number (Block Kit reference).
+// Slack's limits, in characters or in number (Block Kit reference).
 const (
 	maxHeader = 150
 	maxItems  = 8 // of a digest: two blocks each, far below 50
 )
 
-// payload is what an incoming webhook takes. Links in it are not fetched for previews.
+// payload is the body for an incoming webhook. Slack fetches no previews for its links.
 type payload struct {
 	Text        string  `json:"text"`
 	Mrkdwn      bool    `json:"mrkdwn"`
@@ -31,7 +31,7 @@ type block struct {
 	Elements []any  `json:"elements,omitempty"`
 }
 
-// plain is a plain_text object; without emoji, :white_check_mark: is its letters.
+// plain is a plain_text object. Emoji is off, so :white_check_mark: stays text.
 type plain struct {
 	Type  string `json:"type"`
 	Text  string `json:"text"`
@@ -68,12 +68,12 @@ func payloadOf(m notify.Message) ([]byte, error) {
 		for _, l := range n.Lines(m.At) {
 			lines = append(lines, section{"rich_text_section", []span{{Type: "text", Text: l.Label + ": ", Style: &style{true}}, {Type: "text", Text: l.Text + "\n"}}})
 		}
-		p.Blocks = append(p.Blocks, rich(append(lines, link("Look at it", m.Link(n)))))
+		p.Blocks = append(p.Blocks, rich(append(lines, link("Open it in ebb", m.Link(n)))))
 	}
 	if more > 0 {
-		p.Blocks = append(p.Blocks, rich([]section{{"rich_text_section", []span{{Type: "text", Text: fmt.Sprintf("and %d more\n", more)}}}, link("All that waits", m.Base+"/queue")}))
+		p.Blocks = append(p.Blocks, rich([]section{{"rich_text_section", []span{{Type: "text", Text: fmt.Sprintf("and %d more\n", more)}}}, link("Approval queue", m.Base+"/queue")}))
 	}
-	p.Blocks = append(p.Blocks, block{Type: "context", Elements: []any{plain{"plain_text", "Nothing is decided here. ebb never asks for an answer in a chat.", false}}})
+	p.Blocks = append(p.Blocks, block{Type: "context", Elements: []any{plain{"plain_text", "You cannot decide here. ebb never asks for a decision in a chat.", false}}})
 	b, err := json.Marshal(p)
 	return agenttext.ASCIIJSON(b), err
 }

@@ -4,21 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"ebb/attest/fetch"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// Options are what the configuration says.
+// Options are the channel's settings in the configuration.
 type Options struct {
-	URL     notify.Key `json:"url"`                     // of the incoming webhook: whoever has it can post
-	Private bool       `json:"allow_private_addresses"` // its name may lead to one
+	URL     notify.Key `json:"url"`                     // of the incoming webhook; a secret, because it permits posting
+	Private bool       `json:"allow_private_addresses"` // its name may resolve to one
 }
 
-// Config is what New needs.
+// Config holds the arguments of New.
 type Config struct {
 	Options
 	Look  func(string) (string, bool) // os.LookupEnv
-	Fetch fetch.Config                // Private is Options'
+	Fetch fetch.Config                // Private is overwritten with that of Options
 }
 
 // Sender is one channel of Slack.
@@ -28,7 +28,7 @@ type Sender struct {
 
 var _ notify.Sender = (*Sender)(nil)
 
-// New reads the URL, which is a secret. Nothing is connected to.
+// New reads the URL, which is a secret. It opens no connection.
 func New(c Config) (*Sender, error) {
 	secret, err := c.URL.Read(c.Look)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/notify"
-	"ebb/broker/notify/notifytest"
-	"ebb/broker/notify/slack"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify/notifytest"
+	"github.com/ebb-broker/ebb/broker/notify/slack"
 )
 
-// workspace takes messages as an incoming webhook does: what is beyond the limits of
-// Slack's Block Kit reference is invalid_blocks there, and fails the test here.
+// workspace accepts messages as an incoming webhook does. Payloads beyond the limits of
+// Slack's Block Kit reference are invalid_blocks there, and fail the test here.
 type workspace struct {
 	t      *testing.T
 	answer http.HandlerFunc // nil = "ok"
@@ -70,7 +70,7 @@ func (w *workspace) check(p map[string]any, a *notifytest.Arrived) {
 	if p["parse"] != "none" || text == "" || len(text) > maxText {
 		w.t.Errorf("parse %v, text of %d bytes", p["parse"], len(text))
 	}
-	// It is read as markup on small screens: words of ebb's alone.
+	// Small screens interpret it as markup: it contains only ebb's own words.
 	if strings.ContainsAny(text, "<>&*_~`") || strings.Count(text, ":") > 2 {
 		w.t.Errorf("the text could be markup: %q", text)
 	}
@@ -107,7 +107,7 @@ func (w *workspace) block(b map[string]any, a *notifytest.Arrived) {
 		if n > maxSection {
 			w.t.Errorf("a rich_text of %d characters", n)
 		}
-	default: // actions and the like: something to press
+	default: // actions and other controls
 		w.t.Errorf("a block of type %v", b["type"])
 	}
 }
@@ -178,8 +178,8 @@ func TestSender(t *testing.T) {
 	})
 }
 
-// A webhook that its workspace has removed answers 404 or 410; what Slack says in words is
-// not repeated, nor is the address.
+// A webhook that its workspace has removed answers 404 or 410. The error repeats neither
+// Slack's text nor the URL.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for code, gone := range map[int]bool{http.StatusGone: true, http.StatusNotFound: false, http.StatusForbidden: false, http.StatusInternalServerError: false, http.StatusTooManyRequests: false} {

@@ -4,26 +4,26 @@ import (
 	"encoding/json"
 	"time"
 
-	"ebb/broker/agenttext"
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// payload is the body of a message.
+// payload is the JSON body of a message.
 type payload struct {
 	Type      string    `json:"type"` // an event, or "digest"
 	Timestamp time.Time `json:"timestamp"`
 	Data      any       `json:"data"`
 }
 
-// digest is the data of a message of several.
+// digest is the data of a message with several notices.
 type digest struct {
 	Heading string `json:"heading"`
-	Items   []item `json:"items"` // the worst first
-	More    int    `json:"more"`  // others that are not among them
+	Items   []item `json:"items"` // highest risk first
+	More    int    `json:"more"`  // number of notices that items leaves out
 	Link    string `json:"link"`
 }
 
-// item is one notice. Names are drawn: whoever shows them need not.
+// item is one notice. Names are already made safe to show.
 type item struct {
 	Event   notify.Event `json:"event"`
 	Heading string       `json:"heading"`
@@ -46,7 +46,7 @@ const (
 	maxText  = 200
 )
 
-// body is m as ASCII JSON.
+// body returns m as ASCII JSON.
 func body(m notify.Message) ([]byte, error) {
 	shown, more := m.Shown(maxItems)
 	p := payload{Timestamp: m.At.UTC()}

@@ -8,32 +8,32 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/broker/notify"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Options are what the configuration says.
+// Options are the channel's settings in the configuration.
 type Options struct {
 	URL string `json:"url"` // https, or http on loopback
-	// Secret is whsec_ and the base64 of 24 to 64 bytes; Previous one that receivers may
-	// still have: messages are signed with both.
+	// Secret is whsec_ and the base64 of 24 to 64 bytes. Previous is an older secret that
+	// receivers may still use: messages are signed with both.
 	Secret   notify.Key `json:"secret"`
 	Previous notify.Key `json:"previous_secret"`
 	// Ed25519 is whsk_ and the base64 of a private key (its seed, or all of it).
 	Ed25519 notify.Key `json:"ed25519_key"`
-	Private bool       `json:"allow_private_addresses"` // the URL's name may lead to one
+	Private bool       `json:"allow_private_addresses"` // the URL's name may resolve to one
 }
 
-// Config is what New needs.
+// Config holds the arguments of New.
 type Config struct {
 	Options
 	Look  func(string) (string, bool) // os.LookupEnv
-	Fetch fetch.Config                // Private is Options'
-	Now   func() time.Time            // the moment of an attempt, which is signed; nil = time.Now
+	Fetch fetch.Config                // Private is overwritten with that of Options
+	Now   func() time.Time            // the time of an attempt, which is signed; nil = time.Now
 }
 
-// New checks the configuration and reads the secrets. Nothing is connected to.
+// New checks the configuration and reads the secrets. It opens no connection.
 func New(c Config) (*Sender, error) {
 	c.Fetch.Private = c.Private
 	post, err := notify.NewPost(c.URL, c.Fetch)
@@ -61,7 +61,7 @@ func New(c Config) (*Sender, error) {
 		}
 	}
 	if c.Previous.Set() && !c.Secret.Set() {
-		return nil, errors.New("previous_secret: there is no secret that follows it")
+		return nil, errors.New("previous_secret: set secret as well")
 	}
 	if c.Ed25519.Set() {
 		secret, err := c.Ed25519.Read(c.Look)
@@ -105,7 +105,8 @@ func (s *Sender) addEd25519(secret provider.Secret) error {
 	return nil
 }
 
-// decode takes the prefix and base64 off a secret. Errors do not repeat it.
+// decode removes the prefix and decodes the base64 of a secret. Errors do not repeat the
+// secret.
 func decode(secret provider.Secret, prefix string) ([]byte, error) {
 	text, found := strings.CutPrefix(secret.Reveal(), prefix)
 	if !found {
@@ -113,7 +114,7 @@ func decode(secret provider.Secret, prefix string) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return nil, errors.New("what follows " + prefix + " is not base64")
+		return nil, errors.New("the text after " + prefix + " is not base64")
 	}
 	return key, nil
 }

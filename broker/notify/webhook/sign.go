@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// sign is the value of webhook-signature: one for each key, with a space between.
+// sign returns the value of webhook-signature: one signature for each key, separated by
+// spaces.
 func (s *Sender) sign(id string, at time.Time, body []byte) string {
 	signed := append([]byte(id+"."+stamp(at)+"."), body...)
 	var out []string

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify"
 )
 
 // Sender is one webhook.
@@ -29,7 +29,7 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", notify.ErrRefused, err)
 	}
-	// The moment of this attempt: receivers refuse old ones.
+	// The time of this attempt: receivers refuse old timestamps.
 	at := s.now()
 	return s.post.Do(ctx, http.Header{"Webhook-Id": {m.ID}, "Webhook-Timestamp": {stamp(at)}, "Webhook-Signature": {s.sign(m.ID, at, text)}}, text)
 }

@@ -23,14 +23,15 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/notify"
-	"ebb/broker/notify/notifytest"
-	"ebb/broker/notify/webhook"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/notify/notifytest"
+	"github.com/ebb-broker/ebb/broker/notify/webhook"
 )
 
-// receiver checks every message as Standard Webhooks says, by code of its own.
+// receiver verifies every message according to Standard Webhooks, with an implementation
+// of its own.
 type receiver struct {
 	t      *testing.T
 	secret []byte
@@ -66,7 +67,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// verify is an implementation of its own of the scheme.
+// verify is an independent implementation of the signature scheme.
 func (r *receiver) verify(h http.Header, body []byte) {
 	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	sec, err := strconv.ParseInt(stamp, 10, 64)
@@ -178,7 +179,7 @@ func TestSender(t *testing.T) {
 	})
 }
 
-// What an answer means: taken, tried again, left alone for a while, or never again.
+// How Send classifies answers: accepted, retried, paused, or never retried.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -235,8 +236,8 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// A name that leads to this machine or a neighbour is not followed, and the error does not
-// repeat the path.
+// A name that resolves to this machine or a private address is refused, and the error
+// does not repeat the path.
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	c := webhook.Config{Look: env(map[string]string{"HOOK": secretText}), Options: webhook.Options{URL: "https://localhost.localdomain/secret-path", Secret: notify.Key{Variable: "HOOK"}}}
@@ -293,7 +294,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// While a secret is replaced, receivers with either one verify.
+// While a secret is being replaced, receivers with either one can verify.
 func TestTwoSecrets(t *testing.T) {
 	t.Parallel()
 	s, r := open(t, nil, func(c *webhook.Config) {
@@ -308,7 +309,7 @@ func TestTwoSecrets(t *testing.T) {
 	}
 }
 
-// TestStandardWebhooks lets the scheme's own library for JavaScript verify what is sent.
+// TestStandardWebhooks verifies the messages with the scheme's own JavaScript library.
 func TestStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	dir := counterpart.Need(t, "EBB_TEST_NODE_JUDGE")

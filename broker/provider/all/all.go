@@ -8,29 +8,29 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/options"
-	"ebb/broker/provider"
-	"ebb/broker/provider/aws"
-	"ebb/broker/provider/gcp"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/http"
-	"ebb/broker/provider/jwt"
-	"ebb/broker/provider/kubernetes"
-	"ebb/broker/provider/oauth"
-	"ebb/broker/provider/postgres"
-	"ebb/broker/provider/ssh"
-	"ebb/broker/provider/static"
-	"ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/attest/options"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/aws"
+	"github.com/ebb-broker/ebb/broker/provider/gcp"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/broker/provider/jwt"
+	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/provider/vault"
 )
 
 // Env is what the house lends to every kind. Now and Logger may be nil.
 type Env struct {
-	Name   string // of the provider: the first part of its scopes
-	Issuer string
-	Keys   jwt.Keys
-	Safe   provider.Safe // of the operator's secrets; nil = none
-	Now    func() time.Time
-	Logger *slog.Logger
+	Name    string // of the provider: the first part of its scopes
+	Issuer  string
+	Keys    jwt.Keys
+	Secrets provider.SecretStore // of the operator's secrets; nil = none
+	Now     func() time.Time
+	Logger  *slog.Logger
 	// Dir is a directory for keys that this provider makes and replicas share; it
 	// need not exist. "" = make none, the configuration is only being checked.
 	Dir string
@@ -54,10 +54,10 @@ var kinds = map[string]func(Env, json.RawMessage) (provider.Driver, error){
 	}),
 	"gcp":        kind(func(e Env, c gcp.Config) (provider.Driver, error) { return gcp.New(e.Name, c, e.Now) }),
 	"kubernetes": kind(func(e Env, c kubernetes.Config) (provider.Driver, error) { return kubernetes.New(e.Name, c, e.Now) }),
-	"oauth":      kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Safe, e.Now) }),
+	"oauth":      kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Secrets, e.Now) }),
 	"vault":      kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
 	"postgres":   kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
-	"static":     kind(func(e Env, c static.Config) (provider.Driver, error) { return static.New(e.Name, c, e.Safe, e.Now) }),
+	"static":     kind(func(e Env, c static.Config) (provider.Driver, error) { return static.New(e.Name, c, e.Secrets, e.Now) }),
 	"ssh": kind(func(e Env, o ssh.Options) (provider.Driver, error) {
 		return ssh.New(ssh.Config{Name: e.Name, Options: o, Dir: e.Dir, Ended: e.Ended, Now: e.Now, Logger: e.Logger})
 	}),

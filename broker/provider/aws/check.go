@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // CheckSetup implements provider.Checker. Each role is assumed once, with a
@@ -104,8 +104,8 @@ func (d *Driver) checkRole(ctx context.Context, r rule, arn string) []provider.F
 	return nil
 }
 
-// code is what may be said of an error: AWS's code and status, or that there was
-// no answer. The cause could hold names of hosts and requests.
+// code returns the part of an error that may be reported: AWS's code and status, or that there was
+// no response. The cause could hold names of hosts and requests.
 func code(err error) string {
 	r, ok := replyOf(err)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestCheckSetup(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/awsapi"
 )
 
 // clients speak to STS and IAM as ebb itself.

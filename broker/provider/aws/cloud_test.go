@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
 )
 
 // cloud is STS and IAM as AWS documents them: it recomputes every signature,

@@ -36,9 +36,9 @@ type Config struct {
 
 	// ExternalID is sent with every AssumeRole (2 to 1,224 characters).
 	ExternalID string `json:"external_id,omitempty"`
-	// SourceIdentity sets it to the session's name, and revokes by it, which also
-	// ends what was chained from the session. nil = true for aws; false elsewhere,
-	// where nothing enforces it.
+	// SourceIdentity sets the STS source identity to the session's name and revokes by it, which
+	// also denies sessions that were chained from this one. nil means true for aws and false for
+	// other flavors, which do not enforce it.
 	SourceIdentity *bool `json:"source_identity,omitempty"`
 	// SessionTags sends ebb-task, ebb-sandbox and ebb-lease. nil = as above.
 	SessionTags *bool `json:"session_tags,omitempty"`
@@ -62,9 +62,8 @@ type Role struct {
 	MaxSession string `json:"max_session,omitempty"`
 }
 
-// Area is a part of a bucket in which only its own actions exist, whatever the
-// policy allows: read-only inputs, a quarantine that is only written to, and a
-// final place that is only promoted to.
+// Area is a part of a bucket in which only the listed actions are possible, at any policy:
+// read-only inputs, a write-only quarantine, or a final place that objects are only promoted to.
 type Area struct {
 	Prefix  string   `json:"prefix"`         // "data/quarantine": everything below it
 	Actions []string `json:"actions"`        // of read, write, list, delete, promote

@@ -14,8 +14,8 @@ type entry struct {
 
 func entryOf(h handle) entry { return entry{h.By, h.pattern()} }
 
-// cutoff denies what was issued before, in Unix seconds as until; the zero cutoff
-// denies nothing.
+// cutoff denies sessions that were issued before the time before, until the time until; both in
+// Unix seconds. The zero cutoff denies nothing.
 type cutoff struct{ before, until int64 }
 
 // denials is the content of one role's policy of revoked sessions. The policy is
@@ -76,7 +76,7 @@ func (d *denials) take(other denials) {
 
 func later(a, b cutoff) cutoff { return cutoff{max(a.before, b.before), max(a.until, b.until)} }
 
-// prune drops what has ended by itself.
+// prune removes denials of sessions that have expired.
 func (d *denials) prune(now time.Time) {
 	over := func(until int64) bool { return now.Unix() >= until+int64(skew/time.Second) }
 	maps.DeleteFunc(d.entries, func(_ entry, until int64) bool { return over(until) })

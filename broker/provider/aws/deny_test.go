@@ -3,7 +3,7 @@ package aws
 import (
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // FuzzDenials: whatever stands at IAM, reading and writing it loses no deny and

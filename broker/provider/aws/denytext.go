@@ -79,8 +79,8 @@ func statementOf(sid string, values []string) json.RawMessage {
 	return json.RawMessage(mustCompact(deny{sid, "Deny", "*", "*", when}))
 }
 
-// readDenials is the inverse of String. A statement that String would not have
-// written belongs to somebody else and is kept.
+// readDenials is the inverse of String. It keeps statements that String would not have written:
+// they belong to another writer.
 func readDenials(text string) (denials, error) {
 	d := newDenials()
 	var doc struct {
@@ -112,8 +112,8 @@ func readDenials(text string) (denials, error) {
 	return d, nil
 }
 
-// foreign is a statement of somebody else, without an id that looks like ours:
-// ids must differ within a policy.
+// foreign returns a statement of another writer without its id if that id has the form of ebb's
+// ids, because ids must be unique within a policy.
 func foreign(raw json.RawMessage) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Format of a credential: the document that credential_process prints (AWS SDKs
@@ -127,8 +127,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, err
 	}
 	if err := g.Save(ctx, saved); err != nil {
-		// Nothing has been asked of AWS yet, but whoever could not save cannot be
-		// sure what was.
+		// AWS has not been called yet. But after a failed save, the stored handle is unknown, so
+		// the error is not ErrRefused.
 		return provider.Credential{}, fmt.Errorf("saving the handle: %w", err)
 	}
 	out, sure, err := d.aws.assume(ctx, in)
@@ -170,7 +170,8 @@ type process struct {
 	AccessKeyId, SecretAccessKey, SessionToken, Expiration string //nolint:revive,staticcheck // AWS's spelling
 }
 
-// credential judges the answer: a session that is not what was asked for is none.
+// credential returns the Credential of a response. A session that differs from the request is
+// refused.
 func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRoleOutput, until time.Time, injected bool) (provider.Credential, error) {
 	k := out.Credentials
 	if k == nil || sdk.ToString(k.AccessKeyId) == "" || sdk.ToString(k.SecretAccessKey) == "" || sdk.ToString(k.SessionToken) == "" || k.Expiration == nil {
@@ -200,4 +201,21 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 	return provider.Credential{
 		Token: provider.NewSecret(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
 	}, nil
+}
+
+// Describe implements provider.Describer: S3's actions are known, those of statements
+// are words of the operator's.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	one, err := scopes.NewSet(s)
+	if err != nil {
+		return provider.Effect{}, err
+	}
+	if err := d.Check(one); err != nil {
+		return provider.Effect{}, err
+	}
+	switch s.Action() {
+	case actWrite, actDelete, actPromote:
+		return provider.Effect{Writes: provider.Yes, Reversible: provider.Unknown, Sentence: "Objects come back only if the bucket keeps versions."}, nil
+	}
+	return provider.ByAction(s), nil
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // reply is what an AWS error says.
@@ -17,14 +17,14 @@ func replyOf(err error) (reply, bool) {
 	return reply{r}, ok
 }
 
-// missing reports whether what the call names is not there. No status says that: a
-// proxy's own 404 would stand for a role that is gone, and what it had made for dead.
+// missing reports whether the named object does not exist. The status code is not enough: with a
+// 404 of a proxy, a role would count as deleted and its sessions as dead.
 func (r reply) missing() bool { return r.Code == "NoSuchEntity" }
 
 // full reports whether a policy is larger than IAM takes.
 func (r reply) full() bool { return r.Code == "LimitExceeded" }
 
-// concurrent reports that somebody else was writing at the same time.
+// concurrent reports whether another writer changed the policy at the same time.
 func (r reply) concurrent() bool {
 	return r.Code == "ConcurrentModification" || r.Code == "ConcurrentModificationException"
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestFaultsOfIAM(t *testing.T) {

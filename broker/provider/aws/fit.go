@@ -21,7 +21,7 @@ const (
 // whole seconds, and sessions of the current one must not slip through.
 const cutDelay = 2 * time.Second
 
-// level is what it took to make a policy fit.
+// level is the degree of merging that made a policy fit.
 type level int
 
 const (

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestAThousandRevocationsAreAFewWrites(t *testing.T) {

@@ -16,12 +16,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/awsapi/awstest"
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // gateway is a real STS and S3: Ceph's RADOS Gateway, which has IAM too, or MinIO.

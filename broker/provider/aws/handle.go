@@ -9,12 +9,12 @@ import (
 	"regexp"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// handle is what is remembered of a session, sealed by the broker. It holds all that a
-// revocation needs whatever the configuration says by then, and no credential but that of
-// a session that stays in ebb, for egress to sign with.
+// handle is the stored state of a session, sealed by the broker. It holds everything that a
+// revocation needs, independent of the configuration at that time. It holds a credential only for
+// a session that stays in ebb, where egress signs with it.
 type handle struct {
 	Role    string `json:"role"`           // ARN
 	Session string `json:"session"`        // RoleSessionName, and SourceIdentity when that is set

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/smithy-go/middleware"
 
-	"ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/awsapi"
 )
 
 // denyPolicy is the name of the inline policy that holds a role's denials.

@@ -6,22 +6,61 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Injects implements provider.Injector: for objects and listings of S3. What statements
-// are for, and copies, whose source stands in a header, nobody knows by host, method and path.
+// Injects implements provider.Injector: for objects and listings of S3. Host, method and path do
+// not identify the requests of other statements, nor copies, whose source is in a header.
 func (d *Driver) Injects(set scopes.Set) bool {
 	return d.Check(set) == nil && !slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool {
 		_, err := placeOf(s)
 		return err != nil || !slices.Contains([]string{actRead, actWrite, actList, actDelete}, s.Action())
 	})
+}
+
+// signable is what a request asks of S3, and its payload, if it can be signed anew.
+func (d *Driver) signable(r *http.Request) (q s3Request, payload string, err error) {
+	if q, err = d.readS3(r); err != nil {
+		return q, "", err
+	}
+	if said := r.Header.Get("Authorization"); said != "" {
+		if m := claimForm.FindStringSubmatch(said); m == nil || m[1] != q.region || m[2] != s3Service {
+			return q, "", provider.Elsewhere("it is signed for another service or region than it goes to")
+		}
+	}
+	payload = unsigned
+	if values := r.Header.Values(payloadHeader); len(values) > 0 {
+		payload = values[0]
+		if len(values) > 1 || !payloadForm.MatchString(payload) {
+			return q, "", provider.Elsewhere("its payload is signed chunk by chunk, or not at all as S3 has it")
+		}
+	}
+	return q, payload, nil
+}
+
+// ScopesFor implements provider.Injector: the narrowest scope that a role serves.
+func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
+	q, _, err := d.signable(r)
+	if err != nil {
+		return nil
+	}
+	at := q.key
+	if q.action == actList {
+		at = q.prefix
+	}
+	for _, s := range provider.Enclosing(name, append([]string{q.bucket}, strings.Split(at, "/")...), q.action) {
+		if set, err := scopes.NewSet(s); err == nil && q.of(s) && d.Injects(set) {
+			return []scopes.Scope{s}
+		}
+	}
+	return nil
 }
 
 // claimForm is what a client of ours says of its signature, which is worth nothing: it has
@@ -46,28 +85,16 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	if err != nil || h.Key == nil || !t.Now.Before(t.ExpiresAt) {
 		return errors.Join(errors.New("aws: there is no session to sign with, or its lease is over"), err)
 	}
-	q, err := d.readS3(r)
+	q, payload, err := d.signable(r)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(t.Scopes.Scopes(), q.of) {
 		return provider.Elsewhere("it is not for what the lease's scopes are for")
 	}
-	if said := r.Header.Get("Authorization"); said != "" {
-		if m := claimForm.FindStringSubmatch(said); m == nil || m[1] != q.region || m[2] != s3Service {
-			return provider.Elsewhere("it is signed for another service or region than it goes to")
-		}
-	}
-	payload := unsigned
-	if values := r.Header.Values(payloadHeader); len(values) > 0 {
-		payload = values[0]
-		if len(values) > 1 || !payloadForm.MatchString(payload) {
-			return provider.Elsewhere("its payload is signed chunk by chunk, or not at all as S3 has it")
-		}
-	}
 	out := r.Clone(ctx)
 	for name := range out.Header {
-		if slices.Contains([]string{"authorization", "date", "x-amz-date", "x-amz-security-token"}, exact.Fold(name)) {
+		if slices.Contains([]string{"authorization", "date", "x-amz-date", "x-amz-security-token"}, stricturl.Fold(name)) {
 			delete(out.Header, name)
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const (
@@ -174,6 +175,7 @@ func TestInject(t *testing.T) {
 		{read, "GET", host + "in/..;/a", false},
 	} {
 		r := s3call(t, c.method, c.url)
+		providertest.ScopesFor(t, d, n, r, c.ok, func(scope string) provider.Target { return kept(t, scope) })
 		err := d.Inject(t.Context(), r, kept(t, c.scope))
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s: %s %s: %v", c.scope, c.method, c.url, err)
@@ -224,6 +226,7 @@ func TestInjectHeaders(t *testing.T) {
 		for k, v := range c.set {
 			r.Header[k] = []string{v}
 		}
+		providertest.ScopesFor(t, d, d.cfg.Name, r, c.want != "", func(scope string) provider.Target { return kept(t, scope) })
 		err := d.Inject(t.Context(), r, kept(t, d.cfg.Name+":data/in/**:write"))
 		if (err == nil) != (c.want != "") || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s: %v", name, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
 )
 
 // newMinIO is a real one. The key's user may do everything in S3; the role is only a

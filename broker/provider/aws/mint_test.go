@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const instance = "0a1b2c3d"

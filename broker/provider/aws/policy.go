@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // maxPolicy is STS's limit for the session policy, in characters; ours are ASCII.
@@ -35,7 +35,7 @@ func (m many) MarshalJSON() ([]byte, error) {
 	return compact([]string(m))
 }
 
-// permission is what one Allow says, before Allows that can are put together.
+// permission is the content of one Allow statement before statements are merged.
 type permission struct {
 	actions   []string
 	resources []string
@@ -188,7 +188,7 @@ func compact(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// mustCompact is compact of what is made of strings alone.
+// mustCompact is compact for values that consist of strings only, which cannot fail.
 func mustCompact(v any) string {
 	b, err := compact(v)
 	if err != nil {

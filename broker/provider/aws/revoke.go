@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Revoke implements provider.Driver. When it returns, IAM has the deny and has

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
 )
 
 // newGateway is Ceph's. The key's user may manage roles.

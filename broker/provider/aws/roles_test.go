@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // The first role that serves all of a set is assumed, and where none does, none is.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // The actions of S3 scopes.
@@ -23,8 +23,8 @@ const (
 
 var s3Actions = []string{actRead, actWrite, actList, actDelete, actPromote}
 
-// objectActions are IAM's, for objects. Versions, ACLs, tags and locks are not
-// among them: who needs those configures a statement.
+// objectActions are the IAM actions for objects. Versions, ACLs, tags and locks are left out: an
+// operator who needs them configures a statement.
 var objectActions = map[string][]string{
 	actRead:   {"s3:GetObject"},
 	actWrite:  {"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"},
@@ -112,8 +112,8 @@ func (d *Driver) s3Permissions(s scopes.Scope, partition string, lists listings)
 	return []permission{{actions: objectActions[s.Action()], resources: []string{objectARN(partition, p)}}}, nil
 }
 
-// promotion is CopyObject from an area's source to the place: reading there, and
-// writing here only what is a copy from there.
+// promotion returns the permissions of CopyObject from an area's source to the place: to read the
+// source, and to write only copies of it.
 func (d *Driver) promotion(s scopes.Scope, to place, partition string) ([]permission, error) {
 	for _, a := range d.areas {
 		if !slices.Contains(a.actions, actPromote) || !a.whole(d.cfg.Name, actPromote).Covers(s) {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // s3Request is what a request asks of S3: one object, or the listing of a bucket.
@@ -34,13 +34,13 @@ const (
 // s3At is the region and the bucket that a host of S3 names; bucket is "" where the path names
 // it. Of AWS's names those of regions are known, and the two that are older; what else lies
 // below (access points, websites, accelerated and dual-stack endpoints) is none.
-func (d *Driver) s3At(h exact.Host) (region, bucket string, is bool) {
+func (d *Driver) s3At(h stricturl.Host) (region, bucket string, is bool) {
 	if d.flavor != flavorAWS {
 		u, err := url.Parse(d.cfg.Endpoint)
 		if err != nil || u.Scheme != "https" {
 			return "", "", false
 		}
-		at, err := exact.ParseHost(u.Host, httpsPort)
+		at, err := stricturl.ParseHost(u.Host, httpsPort)
 		return d.cfg.Region, "", err == nil && at == h
 	}
 	rest, below := strings.CutSuffix(h.Name, amazon)
@@ -63,7 +63,7 @@ func (d *Driver) s3At(h exact.Host) (region, bucket string, is bool) {
 
 // readS3 reads what a request asks of S3, if that is something that a scope can be for.
 func (d *Driver) readS3(r *http.Request) (s3Request, error) {
-	host, err := exact.Origin(r)
+	host, err := stricturl.Origin(r)
 	if err != nil {
 		return s3Request{}, provider.Elsewhere(err.Error())
 	}
@@ -72,7 +72,7 @@ func (d *Driver) readS3(r *http.Request) (s3Request, error) {
 	if q.region, q.bucket, is = d.s3At(host); !is {
 		return q, provider.Elsewhere("its host is none of S3")
 	}
-	path, err := exact.Target(r, exact.PathForm{Text: true})
+	path, err := stricturl.Target(r, stricturl.PathForm{Text: true})
 	if err != nil {
 		return q, provider.Elsewhere(err.Error())
 	}
@@ -99,7 +99,7 @@ func (d *Driver) readS3(r *http.Request) (s3Request, error) {
 // widens reports headers by which an operation reads or changes something else: the source of
 // a copy, access lists, tags, locks, who owns it or pays.
 func widens(name string) bool {
-	name = exact.Fold(name)
+	name = stricturl.Fold(name)
 	return slices.ContainsFunc([]string{"x-amz-copy-source", "x-amz-acl", "x-amz-grant-", "x-amz-tagging", "x-amz-object-lock-", "x-amz-bypass-", "x-amz-website-", "x-amz-request-payer", "x-amz-expected-bucket-owner", "x-amz-mfa"},
 		func(p string) bool { return strings.HasPrefix(name, p) })
 }

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"time"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Flavors: who answers.
@@ -50,7 +50,7 @@ var (
 	regionForm     = regexp.MustCompile(`^[a-z0-9-]{2,32}$`)
 )
 
-// problems collects what is wrong with a Config, to report it at once.
+// problems collects the problems of a Config, so that all are reported at once.
 type problems []error
 
 func (p *problems) add(format string, a ...any) { *p = append(*p, fmt.Errorf(format, a...)) }

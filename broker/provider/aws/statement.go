@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // statement is a Statement, checked.
@@ -33,15 +33,15 @@ var (
 	variable = regexp.MustCompile(`\$\{(?:[0-9]{1,2}|rest)\}`)
 )
 
-// identities are services that hand out identities or change what one may do: a
-// session that could use them would not end with its lease.
+// identities are services that issue identities or change permissions. A session that could use
+// them would have effects after its lease.
 var identities = []string{"iam", "sts", "rolesanywhere", "sso", "sso-admin", "sso-directory", "sso-oauth", "identitystore", "organizations", "signin", "account"}
 
 // reservedKeys are conditions that the driver itself sets.
 var reservedKeys = []string{"aws:currenttime", "aws:sourceip", "aws:sourcevpce"}
 
-// vendors are actions of other services that answer with a credential of its own
-// life, in lower case: a deny of the session does not end what it has got by then.
+// vendors are actions of other services, in lower case, whose responses hold a credential with its
+// own lifetime. A denial of the session does not end such a credential.
 var vendors = map[string][]string{
 	"s3":                  {"getdataaccess"},
 	"s3express":           {"createsession"},
@@ -68,9 +68,9 @@ var vendors = map[string][]string{
 	"lightsail":           {"createbucketaccesskey", "downloaddefaultkeypair", "getinstanceaccessdetails"},
 }
 
-// forbidden reports whether an action of IAM's, or a pattern of some, must not be in
-// a session policy. A service is never a pattern, so what is read here is what IAM
-// compares; names of actions have no case.
+// forbidden reports whether a session policy must not contain an IAM action or a pattern of
+// actions. The service part is never a pattern, so the comparison equals IAM's. Names of actions
+// are case-insensitive.
 func forbidden(action string) bool {
 	m := iamAction.FindStringSubmatch(action)
 	if m == nil || slices.Contains(identities, m[1]) {

@@ -11,15 +11,15 @@ import (
 const (
 	turnTime  = 40 * time.Second
 	turnTries = 8
-	// maxStale is how often a turn waits for IAM to show what was written, before
-	// it takes the write for lost.
+	// maxStale is the number of times that a turn waits for IAM to show a write before it counts
+	// the write as lost.
 	maxStale = 3
 	// maxPause bounds the wait between two tries.
 	maxPause = 5 * time.Second
 )
 
-// turn is one batch of a writer. It reads, writes what is missing and reads again,
-// until everything stands or time is up.
+// turn is one batch of a writer. It reads, writes the missing denials and reads again until all
+// are present or its time is up.
 type turn struct {
 	*writer
 	batch  []*ask
@@ -114,8 +114,7 @@ func (t *turn) stands(there *denials) bool {
 	return true
 }
 
-// fill adds what is missing and drops what has ended; only AWS's own clock may
-// say that.
+// fill adds missing denials and removes expired ones. Expiry is judged by AWS's clock only.
 func (t *turn) fill(there *denials, at time.Time) {
 	if !at.IsZero() {
 		t.mine.prune(at)
@@ -133,12 +132,12 @@ func (t *turn) fill(there *denials, at time.Time) {
 	}
 }
 
-// replace writes what there is to be, made to fit.
+// replace writes the new policy, merged so that it fits.
 func (t *turn) replace(ctx context.Context, before string, next *denials, at time.Time) error {
 	level := next.fit(t.room, t.taskOf, at)
 	if level > fitSessions {
-		// What was to be denied by now was issued by now: its latest possible time of
-		// issue, of a mint whose outcome is unknown, lies ahead.
+		// A session that must be denied now was issued by now. For a Mint with an unknown outcome,
+		// the latest possible time of issue would be in the future.
 		for _, a := range t.batch {
 			a.Issued = min(a.Issued, at.Unix())
 		}

@@ -8,17 +8,15 @@ import (
 	"time"
 )
 
-// writer is the one that writes a role's denials in this process. A policy can only
-// be replaced whole, so writers take turns: whoever comes while one is at work is
-// in the next turn, with all others who did. A thousand revocations are a few
-// writes.
+// writer writes the denials of one role in this process. IAM replaces a policy as a whole only, so
+// writers take turns: revocations that arrive during a turn are written together in the next one.
+// A thousand revocations take a few writes.
 //
-// Nothing locks out the writers of other replicas: IAM has no compare-and-swap, and
-// a lock elsewhere could not keep a late write from landing. Instead nobody is
-// told that a session is denied before it has been read back; every turn puts back
-// what this process has written and finds missing; and Probe reads once more when
-// the bound is over, by when whatever could overwrite it has landed: then the
-// broker revokes again (docs/decisions/0021).
+// Writers of other replicas are not locked out: IAM has no compare-and-swap, and a lock elsewhere
+// would not stop a late write. Three rules replace a lock. A session is reported as denied only
+// after it was read back. Every turn writes denials again that this process wrote and that are
+// missing. Probe reads once more after the bound, when every overlapping write has landed; if the
+// denial is missing then, the broker revokes again (docs/decisions/0021).
 type writer struct {
 	role  string
 	calls roleCalls

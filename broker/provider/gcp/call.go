@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxAnswer bounds an answer: a token of the exchange has up to 12 KiB.

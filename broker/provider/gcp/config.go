@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -21,8 +21,8 @@ type Config struct {
 	// Metadata: the broker is the service account of the machine or pod it runs on.
 	// Exactly one of the two is required.
 	Metadata bool `json:"metadata,omitempty"`
-	// Buckets maps buckets of Cloud Storage to what may be asked for in them. The
-	// resource of a scope is <bucket>/<object>, <bucket>/<prefix>/** or <bucket>/**.
+	// Buckets maps buckets of Cloud Storage to their allowed requests. The resource of a scope is
+	// <bucket>/<object>, <bucket>/<prefix>/** or <bucket>/**.
 	Buckets map[string]Bucket `json:"buckets,omitempty"`
 	// Grants maps other resources to their actions. Such a token is not narrowed:
 	// it may do all that its account may, within its OAuth scopes.
@@ -74,8 +74,7 @@ var (
 
 const maxOAuthScopes = 20
 
-// check reports all problems at once and fills in what was left out; name is the
-// provider's.
+// check reports all problems at once and sets the defaults; name is the name of the provider.
 func (c *Config) check(name string) (maxLife time.Duration, err error) {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }

@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const (
@@ -136,8 +137,8 @@ func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (toke
 	return provider.NewSecret(out.Token), out.Expiry, nil
 }
 
-// narrow exchanges a token for one with a boundary. Whatever goes wrong here, a
-// token was made: no error says that there was none.
+// narrow exchanges a token for one with a credential access boundary. Its errors never claim that
+// nothing was made, because the wide token exists.
 func (d *Driver) narrow(ctx context.Context, p plan, wide provider.Secret, until time.Time) (token provider.Secret, expiry time.Time, err error) {
 	const accessToken = "urn:ietf:params:oauth:token-type:access_token"
 	var out struct {
@@ -179,8 +180,8 @@ func judged(err error) error {
 	}
 }
 
-// notMade is judged for the broker's own login: before it, nothing can have been
-// made, but only what was judged is hopeless.
+// notMade classifies errors of the broker's own login. Before the login nothing can have been
+// made, but only a refusal makes a retry useless.
 func notMade(err error) error {
 	switch status(err) {
 	case "invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope":
@@ -188,4 +189,23 @@ func notMade(err error) error {
 	default:
 		return err
 	}
+}
+
+// Describe implements provider.Describer: by the role that an action in a bucket is
+// cut down to; what else accounts may do, the operator's words say.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, ok := d.cfg.Grants.Of(s); ok {
+		return provider.ByAction(s), nil
+	}
+	bucket, _, _ := strings.Cut(s.Resource(), "/")
+	action, known := d.cfg.Buckets[bucket].Actions[s.Action()]
+	switch {
+	case !known:
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	case action.Role == "roles/storage.objectViewer" || action.Role == "roles/storage.legacyObjectReader":
+		return provider.Reading(), nil
+	case action.Role == "roles/storage.objectCreator":
+		return provider.Effect{Writes: provider.Yes, Reversible: provider.Yes, Sentence: "New objects can be deleted; none can be overwritten."}, nil
+	}
+	return provider.Effect{Writes: provider.Yes, Reversible: provider.Unknown, Sentence: "Objects come back only if the bucket keeps versions."}, nil
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/gcp"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/gcp"
 )
 
 func hangAt(suffix string, asked chan<- struct{}, stop <-chan struct{}) func(http.ResponseWriter, *http.Request) bool {

@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 const minBits = 2048

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // cloudPlatform is the OAuth scope that the broker needs itself, and that a token

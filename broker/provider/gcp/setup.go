@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"slices"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // CheckSetup implements provider.Checker.

@@ -26,10 +26,11 @@ type minted struct {
 	wrong   error // what is not as documented in the rest
 }
 
-// parseMinted reads a 201. An error says that there is no token in it that could
-// be used or taken back; whatever else is wrong is kept, so that the token can be
-// taken back first. encoding/json would also take members in another case, and the
-// last of two.
+// parseMinted parses a 201 response
+// (https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app). An
+// error means that the response has no token that could be used or revoked. Other defects are kept
+// in the result, so that the token can be revoked first. The parser is strict, because
+// encoding/json also accepts members in another case and the last of two equal members.
 func parseMinted(b []byte) (minted, error) {
 	var only struct {
 		Token string `json:"token"`
@@ -52,10 +53,9 @@ func parseMinted(b []byte) (minted, error) {
 	return m, nil
 }
 
-// differs compares what was minted with what was asked: nil, or what is other than
-// it should be. GitHub adds metadata:read to every token of a repository; nothing
-// else may be there that was not asked for. ids are those of a.repositories by
-// name; nil when only the names are known.
+// differs compares the minted token with the request and returns the first difference, or nil.
+// GitHub adds metadata:read to every token of a repository; any other addition is a difference.
+// ids are the ids of a.repositories by name, or nil if only the names are known.
 func (m minted) differs(a ask, ids map[string]int64) error {
 	if m.wrong != nil {
 		return m.wrong

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // GitHub refuses a JWT that is issued in its future or that lives more than ten

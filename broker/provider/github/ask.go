@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // maxRepositories is how many one token can name at GitHub.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // The table is GitHub's: the same names, the same levels, none more or less.

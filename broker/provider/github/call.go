@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxAnswer is above any answer: 500 repositories of 8 kB.
@@ -29,8 +29,8 @@ type answer struct {
 // GitHub.
 var errNotSent = errors.New("nothing was sent")
 
-// call makes one call of the API. Whatever GitHub says is an answer; an error is
-// that it said nothing, or not all of it.
+// call makes one API call. Any complete response is an answer, whatever its status. An error means
+// that there was no response, or only a part of one.
 func (d *Driver) call(ctx context.Context, method, path string, auth provider.Secret, body any) (answer, error) {
 	var payload []byte
 	if body != nil {

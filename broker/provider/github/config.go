@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Config configures one GitHub App at one GitHub. The members with a JSON name
@@ -29,7 +29,7 @@ type Config struct {
 	// Permissions is the most that is ever minted: permission -> level. Required.
 	Permissions map[string]string `json:"permissions"`
 
-	// Repositories pins owner/name to an id. What is not pinned is looked up by name.
+	// Repositories pins owner/name to an id. Other repositories are looked up by name.
 	Repositories map[string]int64 `json:"repositories"`
 	// PinnedOnly refuses repositories that are not pinned.
 	PinnedOnly bool `json:"pinned_only"`
@@ -74,7 +74,7 @@ var (
 // validRepo reports whether a repository can have this name.
 func validRepo(name string) bool { return repoForm.MatchString(name) && name != "." && name != ".." }
 
-// setDefaults fills in what was left out.
+// setDefaults sets the defaults of members that are left out.
 func (c *Config) setDefaults() {
 	if c.APIURL == "" {
 		c.APIURL = defaultAPI

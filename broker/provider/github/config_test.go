@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github"
 )
 
 func TestConfigIsRefused(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 // route is a line of the table.
@@ -27,7 +27,7 @@ func (r route) matches(below []string) bool {
 			pattern[i] = "*"
 		}
 	}
-	return exact.Matches(pattern, below)
+	return stricturl.Matches(pattern, below)
 }
 
 // table is routes, read once: by permission and level.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Driver mints installation tokens.
@@ -49,8 +49,9 @@ func New(c Config) (*Driver, error) {
 	}, nil
 }
 
-// Traits are GitHub's: an hour, whatever was asked. Unless opaque tokens are asked
-// for, GitHub may answer with one that holds a JWT, of whose end less is known.
+// Traits returns GitHub's: a lifetime of one hour at any request. Without the option for opaque
+// tokens, GitHub may return a token that holds a JWT; its revocation is not documented (see
+// unverified).
 func (d *Driver) Traits() provider.Traits {
 	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, ThirdParty: true, Floor: lifetime}
 	if d.cfg.TokenFormat != formatOpaque {
@@ -59,28 +60,26 @@ func (d *Driver) Traits() provider.Traits {
 	return t
 }
 
-// unverified is what holds of stateless tokens: GitHub does not document when they
-// are refused after they were revoked, so nothing better is claimed than that
-// they die by themselves. A probe says when one is dead.
+// unverified is the revocability of stateless tokens. GitHub does not document when they are
+// refused after a revocation, so ebb claims expiry only. A probe shows when one is dead.
 var unverified = provider.Revocability{Class: provider.ClassEventual, Bound: lifetime}
 
-// Check accepts what one installation token expresses exactly.
+// Check accepts scopes that one installation token can express exactly.
 func (d *Driver) Check(s scopes.Set) error {
 	_, err := d.cfg.read(s)
 	return err
 }
 
-// request is the body of a mint. Permissions are always in it, and so is exactly
-// one of the others: GitHub takes what is left out for "all".
+// request is the body of a mint call. Permissions are always set, and exactly one of the other
+// members: GitHub reads a missing member as "all".
 type request struct {
 	IDs          []int64           `json:"repository_ids,omitempty"`
 	Repositories []string          `json:"repositories,omitempty"`
 	Permissions  map[string]string `json:"permissions"`
 }
 
-// Mint asks GitHub for a token and hands it out only when it is exactly what was
-// asked for. That GitHub was asked is made durable first: a token whose answer is
-// lost can be neither found nor taken back.
+// Mint requests a token and returns it only if it is exactly the requested one. It stores first
+// that GitHub was called, because a token whose response is lost can be neither found nor revoked.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	nothing := provider.Credential{Handle: provider.NewSecret(handleNothing)}
 	if g.LeaseID == "" || g.Scopes.Empty() || g.ExpiresAt.IsZero() || !g.ExpiresAt.After(g.IssuedAt) {
@@ -163,7 +162,7 @@ func (d *Driver) post(ctx context.Context, a ask, body request) (minted, answer,
 	return m, ans, nil
 }
 
-// reject takes back a token that is not what was asked for.
+// reject revokes a token that differs from the request.
 func (d *Driver) reject(ctx context.Context, token provider.Secret, wrong error) (left provider.Secret, err error) {
 	d.cfg.Logger.ErrorContext(ctx, "github minted something else than it was asked for", "error", wrong)
 	if err := d.takeBack(ctx, token); err != nil {
@@ -216,7 +215,7 @@ func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
 	return fmt.Errorf("revoking: %w", ans.error())
 }
 
-// takeBack revokes what was never handed out, whoever has hung up meanwhile.
+// takeBack revokes a token that was never issued, also if the caller's context has ended.
 func (d *Driver) takeBack(ctx context.Context, token provider.Secret) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(d.cfg.TimeoutSeconds)*time.Second)
 	defer cancel()

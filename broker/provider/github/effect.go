@@ -1,12 +1,12 @@
 package github
 
 import (
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// undone are the permissions of which it is known whether what they change can be
-// undone; of others nobody knows.
+// undone holds the permissions whose effects are known to be reversible or irreversible. For
+// others the answer is unknown.
 var undone = map[string]provider.Effect{
 	"contents":           {Writes: provider.Yes, Reversible: provider.Yes, Sentence: "Pushes can be reverted; what leaked by them cannot."},
 	"statuses":           {Writes: provider.Yes, Reversible: provider.Yes, Sentence: "A status can be set again."},

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // What is said to be undone or not is said of permissions that there are, briefly, and

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestDescribe(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 var fuzzedAsk = ask{owner: "acme", repositories: []string{"acme/web"}, permissions: map[string]string{"contents": "read"}, words: []string{"acme/web"}}

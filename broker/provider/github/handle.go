@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// A handle is the token itself: GitHub takes a token back only from who shows it.
-// What holds a colon is no token, and says what is known in its place.
+// A handle is the token itself, because GitHub revokes a token only for its holder. A value with a
+// colon is a note in place of a token.
 const (
-	// handleAsked: GitHub was asked, and the answer is not known. What it may have
-	// minted nobody has, and nothing can take it back before it dies.
+	// handleAsked means that GitHub was called and the response is unknown. If a token exists, no
+	// party holds it, and it lives until its expiry.
 	handleAsked = "asked:"
 	// handleNothing: it is certain that nothing was made.
 	handleNothing = "nothing:"

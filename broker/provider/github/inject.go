@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Injects implements provider.Injector: for permissions of a repository whose routes are
@@ -29,14 +30,15 @@ func (d *Driver) Injects(s scopes.Set) bool {
 	return true
 }
 
-// disclosed is what GitHub's answers hold of credentials: a token that clones in what it says
-// of a repository, and URLs of files and pictures that open them for whoever has them.
+// disclosed lists the credentials in GitHub's responses: a clone token in the data of a
+// repository, and signed URLs of files and pictures.
 var disclosed = &provider.Disclosed{Members: []string{"temp_clone_token"}, Parameters: []string{"token", "jwt", "sig", "X-Amz-Signature", "X-Amz-Security-Token"}}
 
-// Discloses implements provider.Discloser. What git fetches is what was pushed.
+// Discloses implements provider.Discloser. Responses to git are the pushed content and stay as
+// they are.
 func (d *Driver) Discloses(r *http.Request, _ provider.Target) *provider.Disclosed {
-	host, err1 := exact.Origin(r)
-	path, err2 := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	host, err1 := stricturl.Origin(r)
+	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
 	if err := errors.Join(err1, err2); err == nil {
 		if _, api := under(d.cfg.APIURL, host, path); !api {
 			return nil
@@ -45,10 +47,9 @@ func (d *Driver) Discloses(r *http.Request, _ provider.Target) *provider.Disclos
 	return disclosed
 }
 
-// Inject adds the token to what the lease's scopes are for: Bearer at the API, Basic with
-// the user x-access-token for git. Repositories are those of the scopes, spelled as they
-// spell them. GraphQL is denied, whatever the scopes are: what a query is for stands in
-// its body, where nobody looks.
+// Inject adds the token to requests that the lease's scopes cover: Bearer at the API, Basic with
+// the user x-access-token for git. Names of repositories must be spelled as in the scopes. GraphQL
+// is denied at any scopes, because its effect depends on the body, which ebb does not parse.
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	token, _, err := tokenOf(t)
 	if err != nil || token.Empty() {
@@ -58,36 +59,98 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err != nil {
 		return provider.Elsewhere("its lease's scopes are not configured any more")
 	}
-	host, err := exact.Origin(r)
+	at, err := d.placeOf(r)
 	if err != nil {
-		return provider.Elsewhere(err.Error())
+		return err
+	}
+	if err := at.of(r, a); err != nil {
+		return err
+	}
+	if at.api {
+		provider.SetHeader(r, "Authorization", "Bearer "+token.Reveal())
+	} else {
+		provider.SetHeader(r, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
+	}
+	return nil
+}
+
+// requested is where a request goes: below the API, or else below git.
+type requested struct {
+	api   bool
+	below []string // of the API: "repos", owner, repository, ...; of git: owner, repository, ...
+}
+
+func (d *Driver) placeOf(r *http.Request) (requested, error) {
+	host, err := stricturl.Origin(r)
+	if err != nil {
+		return requested{}, provider.Elsewhere(err.Error())
 	}
 	// Names of files and branches are text, and may hold an encoded slash.
-	path, err := exact.Target(r, exact.PathForm{Slash: true, Text: true})
+	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
 	if err != nil {
-		return provider.Elsewhere(err.Error())
+		return requested{}, provider.Elsewhere(err.Error())
 	}
 	if below, is := under(d.cfg.APIURL, host, path); is {
-		if len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.permissions, r.Method, below[3:]) {
-			return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")
+		return requested{true, below}, nil
+	}
+	if below, is := under(d.cfg.GitURL, host, path); is {
+		return requested{false, below}, nil
+	}
+	return requested{}, provider.Elsewhere("it goes to neither the API nor git of the lease's scopes")
+}
+
+// of refuses what an ask is not for. Its error wraps provider.ErrElsewhere.
+func (q requested) of(r *http.Request, a ask) error {
+	below := q.below
+	switch {
+	case q.api && (len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.permissions, r.Method, below[3:])):
+		return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")
+	case !q.api && !isGit(r, below, a):
+		return provider.Elsewhere("it is none of git's that the lease's scopes are for")
+	}
+	return nil
+}
+
+// ScopesFor implements provider.Injector: of each permission that is for the request the lowest level.
+func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
+	at, err := d.placeOf(r)
+	if err != nil {
+		return nil
+	}
+	names := at.below
+	if at.api && len(names) > 0 {
+		names = names[1:]
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	repository := names[0] + "/" + names[1]
+	if !at.api {
+		repository = strings.TrimSuffix(repository, ".git")
+	}
+	for _, permission := range slices.Sorted(maps.Keys(table)) {
+		for _, level := range permissions[permission].levels {
+			s, err := scopes.New(name, repository+"/"+permission, level)
+			if err != nil {
+				continue
+			}
+			set, err1 := scopes.NewSet(s)
+			if a, err2 := d.cfg.read(set); errors.Join(err1, err2) == nil && at.of(r, a) == nil {
+				out = append(out, s)
+				break
+			}
 		}
-		provider.SetHeader(r, "Authorization", "Bearer "+token.Reveal())
-		return nil
 	}
-	if below, is := under(d.cfg.GitURL, host, path); is && isGit(r, below, a) {
-		provider.SetHeader(r, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
-		return nil
-	}
-	return provider.Elsewhere("it goes to neither the API nor git of the lease's scopes")
+	return out
 }
 
 // under is what of a path lies below a base URL, if it goes there.
-func under(base string, host exact.Host, path []string) (below []string, is bool) {
+func under(base string, host stricturl.Host, path []string) (below []string, is bool) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, false
 	}
-	at, err := exact.ParseHost(u.Host, 443)
+	at, err := stricturl.ParseHost(u.Host, 443)
 	if err != nil || at != host {
 		return nil, false
 	}

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // hubs are drivers for github.com and for an Enterprise Server, which connect to nothing.
@@ -45,7 +46,12 @@ func inject(t testing.TB, d *github.Driver, scope, method, url, host string) str
 		req.Host = host
 	}
 	req.Header.Set("Authorization", "Bearer somebody-else")
-	err = d.Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("ghs_x")})
+	lease := func(scope string) provider.Target {
+		return provider.Target{Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("ghs_x")}
+	}
+	before := req.Clone(t.Context())
+	err = d.Inject(t.Context(), req, lease(scope))
+	providertest.ScopesFor(t, d, "gh", before, err == nil, lease)
 	got := req.Header.Get("Authorization")
 	if err == nil {
 		return got

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 // judged is a driver with a real clock, whose GitHub other people's clients judge.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 const mintPath = "/app/installations/11/access_tokens"
@@ -67,7 +67,7 @@ func TestNeverAsked(t *testing.T) {
 
 	r = newRig(t)
 	g = r.grant(readWeb)
-	g.Save = func(context.Context, provider.Secret) error { return errors.New("the journal is down") }
+	g.Save = func(context.Context, provider.Secret) error { return errors.New("the database is down") }
 	if c, err = r.Mint(t.Context(), g); err == nil || len(r.hub.Calls()) != 0 {
 		t.Errorf("GitHub was asked although that could not be saved: %v", err)
 	}

@@ -24,8 +24,8 @@ var (
 	readWriteAdmin = []string{"read", "write", "admin"}
 )
 
-// permissions is the schema app-permissions of GitHub's OpenAPI description; a
-// test compares the two. What is not in it is refused.
+// permissions is the schema app-permissions of GitHub's OpenAPI description; a test compares the
+// two. Permissions that are missing here are refused.
 var permissions = map[string]permission{
 	"actions":                      {inRepository, readWrite},
 	"administration":               {inRepository, readWrite},

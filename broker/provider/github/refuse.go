@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // GitHub's advice for a limit that does not say when it ends.
@@ -96,7 +96,7 @@ func (d *Driver) refusal(ctx context.Context, a ask, ans answer) error {
 	return ans.error()
 }
 
-// wordsOf names what was asked for in the caller's own words, the first three.
+// wordsOf returns the first three requested permissions in the caller's words.
 func wordsOf(a ask) string {
 	if n := len(a.words); n > 3 {
 		return fmt.Sprintf("one of %s and %d more", strings.Join(a.words[:3], ", "), n-3)

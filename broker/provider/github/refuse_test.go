@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 // Each refusal tells the caller what to do next, in words that it knows already:

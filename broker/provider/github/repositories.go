@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // known remembers which id a name had when it was first looked up. A name can be
@@ -48,8 +48,8 @@ func (k *known) lookedUp(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return k.pinned[n] != 0 })
 }
 
-// learn remembers what a look-up said. A name that had another id is an error, and
-// the first id stays: whoever approved the name meant that repository.
+// learn stores the ids of a look-up. If a name had another id before, it returns an error and
+// keeps the first id: the approver of the name meant that repository.
 func (k *known) learn(m minted) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 const readDocs = "gh:acme/docs/contents:read"
@@ -50,7 +50,7 @@ func TestLookUpRefuses(t *testing.T) {
 }
 
 // A token of a look-up that cannot be taken back is owed like any other.
-func TestLookUpIsOwed(t *testing.T) {
+func TestLookUpIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.hub.Break(githubtest.Fault{Method: "DELETE", Path: "/installation/token", Kind: githubtest.Fail, Times: 1})

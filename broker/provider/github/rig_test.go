@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // rig is a driver, the GitHub that it talks to, and their clock.

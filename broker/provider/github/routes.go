@@ -1,15 +1,18 @@
 package github
 
-// routes are the requests below /repos/{owner}/{repository} that a permission is for, by
-// its level: those of GitHub's "Permissions required for GitHub Apps" (REST versions
-// 2022-11-28 and 2026-03-10), as far as they concern one repository. What is not here is
-// denied. Left out on purpose is what answers with a credential of its own or leads to one:
-// archives, logs, files of releases and artifacts, which are a redirect to a signed URL, and
-// registration tokens of runners; and the repository itself, whose answer may hold a token
-// that clones (temp_clone_token). Left out is also approving deployments that wait, and to
-// comment on a commit takes write, though GitHub calls it reading. Of URLs that open
-// a file or a picture for minutes the credential is taken out (disclosed). * is one segment without an encoded
-// slash, # one of digits, ** all that follows.
+// routes are the requests below /repos/{owner}/{repository} of each permission, by its level. They
+// follow GitHub's "Permissions required for GitHub Apps" (REST versions 2022-11-28 and
+// 2026-03-10), as far as they concern one repository. Other requests are denied.
+//
+// Some requests of that page are left out on purpose. Their responses hold or lead to another
+// credential: archives, logs, and files of releases and artifacts redirect to a signed URL;
+// runners have registration tokens; and the repository itself may hold a clone token
+// (temp_clone_token). Approving waiting deployments is left out as well. A comment on a commit
+// needs write here, although GitHub lists it under read. Signed URLs of files and pictures, which
+// are valid for minutes, are redacted (disclosed).
+//
+// In a pattern, * is one segment without an encoded slash, # is a segment of digits, and ** is the
+// rest.
 var routes = map[string]map[string]string{
 	"metadata": {"read": `
 GET /collaborators

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 func TestCheckSetup(t *testing.T) {

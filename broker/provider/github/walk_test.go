@@ -1,16 +1,16 @@
 package github_test
 
 import (
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/revocation"
+	"github.com/ebb-broker/ebb/scopes"
 	"sync"
 	"testing"
 	"time"
-
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/github"
-	"ebb/broker/provider/github/githubtest"
-	"ebb/scopes"
 )
 
 // house is a whole broker whose provider "gh" is a rig.
@@ -52,7 +52,7 @@ func (h *house) lease(t *testing.T, taskID string) broker.Lease {
 	return ls[0]
 }
 
-// until turns the clock step by step until it holds, not much faster than the lane looks.
+// until turns the clock step by step until it holds, not much faster than the revocation queue looks.
 func (h *house) until(t *testing.T, step time.Duration, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !holds(); h.pass(step) {
@@ -65,14 +65,14 @@ func (h *house) until(t *testing.T, step time.Duration, what string, holds func(
 
 func (h *house) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
-	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, broker.MaxWait)
+	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, revocation.MaxWait)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return done
 }
 
-// From the request to the proof, with the broker's own lane: an opaque token is
+// From the request to the proof, with the broker's own revocation queue: an opaque token is
 // probed dead when the task is complete; one whose end is late is told so.
 func TestWalk(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestWalk(t *testing.T) {
 		t.Errorf("alive %v, %v, class %s", alive, err, tok.Class)
 	}
 	done := h.complete(t, s.Task.ID)
-	if l := done.Credentials[0]; done.Owed != 0 || h.hub.Living() != 0 || l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
-		t.Errorf("owed %d, %d live, %+v", done.Owed, h.hub.Living(), l.Upstream)
+	if l := done.Credentials[0]; done.PendingRevocations != 0 || h.hub.Living() != 0 || l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
+		t.Errorf("owed %d, %d live, %+v", done.PendingRevocations, h.hub.Living(), l.Upstream)
 	}
 
 	h = newHouse(t, func(c *github.Config) { c.TokenFormat = "" })
@@ -98,8 +98,8 @@ func TestWalk(t *testing.T) {
 	}
 	// It waits in vain, so not for long.
 	done, err = h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
-	if err != nil || done.Owed != 1 || h.hub.Living() != 1 {
-		t.Errorf("owed %d, %d live, %v", done.Owed, h.hub.Living(), err)
+	if err != nil || done.PendingRevocations != 1 || h.hub.Living() != 1 {
+		t.Errorf("owed %d, %d live, %v", done.PendingRevocations, h.hub.Living(), err)
 	}
 	h.until(t, 5*time.Second, "the late end is proven", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseRevoked })
 	if l := h.lease(t, s.Task.ID); l.Upstream.Proof != broker.ProofProbed || h.hub.Living() != 0 || l.Upstream.DeadAt.Sub(l.Upstream.AcceptedAt) < 40*time.Second {
@@ -146,13 +146,13 @@ func TestWalkLostAnswer(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, id := range tasks {
 		wg.Go(func() {
-			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id, broker.DefaultWait); err != nil || done.Owed != 1 {
-				t.Errorf("owed %d, %v", done.Owed, err)
+			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id, broker.DefaultWait); err != nil || done.PendingRevocations != 1 {
+				t.Errorf("owed %d, %v", done.PendingRevocations, err)
 			}
 		})
 	}
 	wg.Wait()
-	if done := h.complete(t, other.Task.ID); done.Owed != 0 || h.hub.Living() != living-1 {
+	if done := h.complete(t, other.Task.ID); done.PendingRevocations != 0 || h.hub.Living() != living-1 {
 		t.Errorf("the end of another task waits: %+v", done.Credentials[0].Upstream)
 	}
 	first := tasks[0]

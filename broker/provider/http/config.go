@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -53,7 +53,7 @@ var methods = map[string][]string{"read": {"GET", "HEAD"}, "write": {"POST", "PU
 func wrong(s scopes.Scope) error {
 	host := s.Segments()[0]
 	switch {
-	case exact.CheckName(host) != nil:
+	case stricturl.CheckName(host) != nil:
 		return errors.New("the first part must be the full name of one host in lower case")
 	case len(s.Segments()) == 1:
 		return errors.New("say which paths: /** is everything")

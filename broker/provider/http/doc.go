@@ -1,15 +1,15 @@
-// Package http lets requests out that need no credential: to registries of packages, to
-// pages of documentation. Nothing is added to them but what an answer to one
-// of them has made (seal.go). A lease of it is what lets a box's
-// request through that holds no placeholder, when its scopes are for the request's host, method
-// and path, which the egress proxy has checked to read in one way.
+// Package http allows requests that need no credential, such as those to package registries and
+// documentation sites. It adds nothing to a request, except a credential from an earlier response
+// (seal.go). With a lease of this kind, a sandbox may send a request without a placeholder if a
+// scope covers the host, method and path. The egress proxy has checked that these have only one
+// reading.
 //
-//	config.go  Config: what may be asked for at all
+//	config.go  Config: the requests that can be allowed at all
 //	driver.go  Driver: Check, Mint, Revoke, Traits, Describe
-//	inject.go  Injects, Inject: which requests a lease is for
-//	seal.go    Seals: routes whose answers make credentials, which stay in ebb
+//	inject.go  Injects, Inject: the requests of a lease
+//	seal.go    Seals: routes whose responses hold credentials, which stay in ebb
 //
-// A scope is <provider>:<host>/<path>:<action>. The host is a name; the path
-// is of scopes, with * for one segment and ** for all below. Actions are read (GET, HEAD),
-// write (POST, PUT, PATCH) and delete (DELETE).
+// A scope is <provider>:<host>/<path>:<action>. The host is a name. The path is a scope path, with
+// * for one segment and ** for all below. Actions are read (GET, HEAD), write (POST, PUT, PATCH)
+// and delete (DELETE).
 package http

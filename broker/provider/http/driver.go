@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Driver lets requests through.

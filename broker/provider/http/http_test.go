@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	web "ebb/broker/provider/http"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	web "github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func driver(t testing.TB) *web.Driver {
@@ -108,6 +108,7 @@ func TestInject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		providertest.ScopesFor(t, d, "web", r, c.ok, lease)
 		err = d.Inject(t.Context(), r, lease(c.scope))
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s: %s %s: %v", c.scope, c.method, c.url, err)
@@ -137,7 +138,9 @@ func FuzzInject(f *testing.F) {
 			return
 		}
 		r := &http.Request{Method: method, URL: u, Host: host, Header: http.Header{header: {"x"}}}
-		if d.Inject(t.Context(), r, lease("web:docs.example.com/v1/**:read")) != nil {
+		let := d.Inject(t.Context(), r, lease("web:docs.example.com/v1/**:read")) == nil
+		providertest.ScopesFor(t, d, "web", r, let, lease)
+		if !let {
 			return
 		}
 		h := strings.ToLower(u.Host)
@@ -166,6 +169,7 @@ func TestReadingSendsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		providertest.ScopesFor(t, d, "web", r, tt.ok, lease)
 		if err := d.Inject(t.Context(), r, lease(tt.scope)); (err == nil) != tt.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s %s with %v: %v", tt.method, tt.url, tt.body, err)
 		}

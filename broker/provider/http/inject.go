@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Injects implements provider.Injector.
@@ -23,32 +23,51 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 		return errors.New("http: the lease is over")
 	}
 	host, path, err := place(r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return provider.Elsewhere(err.Error())
+	case !slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool { return d.lets(s, r, host, path) }):
+		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+	case t.Handle.Empty():
+		return nil
 	}
-	for _, s := range t.Scopes.Scopes() {
-		// What the configuration has taken away since is not let through any more.
-		if set, err := scopes.NewSet(s); err != nil || d.Check(set) != nil {
-			continue
-		}
-		if s.Action() == "read" && r.Body != nil && r.Body != http.NoBody {
-			continue // who reads sends nothing: a body would carry out what the box knows
-		}
-		if host.Port != d.port || !covers(s, host.Name, r.Method, path) {
-			continue
-		}
-		if t.Handle.Empty() {
-			return nil
-		}
-		return d.routes.Add(r, t)
+	return d.routes.Add(r, t)
+}
+
+// lets reports whether a scope is for a request.
+func (d *Driver) lets(s scopes.Scope, r *http.Request, host stricturl.Host, path []string) bool {
+	// What the configuration has taken away since is not let through any more.
+	if set, err := scopes.NewSet(s); err != nil || d.Check(set) != nil {
+		return false
 	}
-	return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+	if s.Action() == "read" && r.Body != nil && r.Body != http.NoBody {
+		return false // who reads sends nothing: a body would carry out what the box knows
+	}
+	return host.Port == d.port && covers(s, host.Name, r.Method, path)
+}
+
+// ScopesFor implements provider.Injector: the narrowest scope that the configuration allows.
+func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
+	host, path, err := place(r)
+	if err != nil {
+		return nil
+	}
+	var all []scopes.Scope
+	for action := range methods {
+		all = append(all, provider.Enclosing(name, append([]string{host.Name}, path...), action)...)
+	}
+	for _, s := range append(all, d.allow.Scopes()...) {
+		if d.lets(s, r, host, path) {
+			return []scopes.Scope{s}
+		}
+	}
+	return nil
 }
 
 // place is where a request goes, if everybody would say so.
-func place(r *http.Request) (host exact.Host, path []string, err error) {
-	if host, err = exact.Origin(r); err == nil {
-		path, err = exact.Target(r, exact.PathForm{Slash: true, Text: true})
+func place(r *http.Request) (host stricturl.Host, path []string, err error) {
+	if host, err = stricturl.Origin(r); err == nil {
+		path, err = stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
 	}
 	return host, path, err
 }
@@ -66,5 +85,5 @@ func covers(s scopes.Scope, host, method string, path []string) bool {
 			return false
 		}
 	}
-	return exact.Matches(pattern, path)
+	return stricturl.Matches(pattern, path)
 }

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"slices"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // sends says why allow lets no request of a route out.
-func (d *Driver) sends(host exact.Host, method string, path []string, _ func(scopes.Scope) bool) error {
+func (d *Driver) sends(host stricturl.Host, method string, path []string, _ func(scopes.Scope) bool) error {
 	if host.Port != d.port || !slices.ContainsFunc(d.allow.Scopes(), func(a scopes.Scope) bool { return covers(a, host.Name, method, path) }) {
 		return errors.New("allow does not let its requests out")
 	}

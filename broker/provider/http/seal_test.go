@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	web "ebb/broker/provider/http"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	web "github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func sealRule() provider.SealRoute {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Keys hands out the key that signs at a moment; keys.Ring is one.
@@ -71,11 +71,15 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	return provider.Credential{Token: provider.NewSecret(token), Type: kind, ExpiresAt: g.ExpiresAt}, nil
 }
 
-// Revoke has nothing to do: the ledger refuses the token already.
+// Revoke has nothing to do: the live store refuses the token already.
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
-// Traits are those of an own token: the ledger's word counts at once, everywhere
+// Traits are those of an own token: the live store's word counts at once, everywhere
 // that asks, and nothing exists outside ebb.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}}
 }
+
+// Describe implements provider.Describer: what an action means is the resource
+// server's to say.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) { return provider.ByAction(s), nil }

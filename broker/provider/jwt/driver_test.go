@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker/provider"
-	"ebb/broker/provider/jwt"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/jwt"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const issuer = "https://ebb.example"

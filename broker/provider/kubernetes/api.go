@@ -12,14 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxAnswer is above a page of 500 objects without their contents.
 const maxAnswer = 4 << 20
 
-// metadataOnly asks for names and labels: the contents of Secrets, which are
-// nobody's here, stay where they are.
+// metadataOnly requests names and labels only, so that ebb never receives the contents of Secrets.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 // api calls one API server.
@@ -46,7 +45,7 @@ func newAPI(c Config, now func() time.Time) (*api, error) {
 	return &api{base: base, tokenFile: c.TokenFile, client: h.Client(), now: now}, nil
 }
 
-// meta is what is read of an object's metadata.
+// meta is the part of an object's metadata that ebb reads.
 type meta struct {
 	Name              string            `json:"name"`
 	Namespace         string            `json:"namespace,omitempty"`

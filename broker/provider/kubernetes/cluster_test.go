@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"testing"
 
-	"ebb/attest/kubetest"
-	"ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
 )
 
 // blocks are the YAML blocks of the page that operators read.

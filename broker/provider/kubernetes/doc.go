@@ -1,15 +1,14 @@
-// Package kubernetes mints tokens of service accounts by TokenRequest, each bound
-// to a Secret of its own: the end of the Secret is the end of the token.
+// Package kubernetes mints tokens of service accounts by TokenRequest
+// (https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/).
+// Each token is bound to a Secret of its own: deleting the Secret ends the token.
 //
-//	config.go  Config: which service account an action stands for
-//	api.go     the API server over plain HTTP: login, calls, what answers mean
-//	driver.go  Driver: Check, Mint, Traits
-//	effect.go  Describe: what a scope lets its holder do
-//	claims.go  what the token says: it is handed out only if that is what was asked
+//	config.go  Config: the service account of each action
+//	api.go     the API server over plain HTTP: login, calls, classes of responses
+//	driver.go  Driver: Check, Mint, Traits, Describe
+//	claims.go  checks that the token's claims equal the request before it is issued
 //	revoke.go  Revoke, Probe and List
-//	setup.go   CheckSetup: what is wrong with the broker's rights
+//	setup.go   CheckSetup: problems of the broker's rights
 //
-// The Secret holds nothing. It carries the name that follows from the lease, so
-// that ebb finds it without having seen an answer, and a token that is asked for
-// after its Secret is gone is refused by the server.
+// The Secret is empty. Its name follows from the lease, so that ebb finds it without having seen a
+// response. The server refuses a TokenRequest after its Secret is deleted.
 package kubernetes

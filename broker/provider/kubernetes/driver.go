@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const (
@@ -21,8 +21,8 @@ const (
 	bound = 15 * time.Second
 	// floor is the shortest expirationSeconds that the API server accepts.
 	floor = 10 * time.Minute
-	// spare is what a token may live on after its exp: the minute of leeway that the
-	// API server gives to clocks, and what it remembers.
+	// spare is the time for which a token may work after its exp: the API server allows a minute
+	// of clock difference and caches tokens.
 	spare = time.Minute + bound
 	// dropTime bounds taking back what a failed Mint had made.
 	dropTime = 5 * time.Second
@@ -116,7 +116,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	c, err := d.request(ctx, g, acc, name, h)
 	if err != nil {
 		if !d.drop(ctx, name, h) {
-			// Not judged: the Secret is owed, whatever the server said to the second call.
+			// Not ErrRefused: the Secret exists and has to be deleted, at any response to the
+			// second call.
 			return provider.Credential{Handle: hs}, fmt.Errorf("%w; and its Secret could not be taken back at once", err)
 		}
 		return provider.Credential{Handle: hs}, judged(err)
@@ -125,7 +126,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return c, nil
 }
 
-// uidForm is what ends up in a precondition and in a comparison with the token.
+// uidForm is the accepted form of a uid, which is used in a precondition and compared with the
+// token.
 var uidForm = regexp.MustCompile(`^[!-~]{1,128}$`)
 
 // create makes the Secret of a lease. It holds nothing and can never hold anything.
@@ -169,7 +171,7 @@ type objectRef struct {
 	UID        string `json:"uid"`
 }
 
-// request makes the token and looks whether it is what was asked for.
+// request requests the token and checks that it equals the request.
 func (d *Driver) request(ctx context.Context, g provider.Grant, acc Account, name string, h handle) (provider.Credential, error) {
 	type tokenRequest struct {
 		APIVersion string    `json:"apiVersion"`
@@ -230,4 +232,12 @@ func judged(err error) error {
 	default:
 		return err // *provider.BusyError among them
 	}
+}
+
+// Describe implements provider.Describer: actions are words of the operator's.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, known := d.cfg.Grants.Of(s); !known {
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	}
+	return provider.ByAction(s), nil
 }

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/kubetest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/kubernetes"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const instance = "0a1b2c3d"
@@ -164,7 +164,7 @@ func TestWhatIsNotSavedIsNotMade(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
 	g := grant("deploy", time.Hour)
-	g.Save = func(context.Context, provider.Secret) error { return errors.New("the journal is down") }
+	g.Save = func(context.Context, provider.Secret) error { return errors.New("the database is down") }
 	if _, err := driver(t, configFor(t, a)).Mint(t.Context(), g); err == nil || errors.Is(err, provider.ErrRefused) {
 		t.Errorf("Mint = %v", err)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/kubetest"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // apiServer stands for a kube-apiserver. It answers what one of version 1.36 was

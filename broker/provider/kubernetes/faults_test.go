@@ -22,9 +22,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/kubetest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
 )
 
 type answerFunc = func(http.ResponseWriter, *http.Request)

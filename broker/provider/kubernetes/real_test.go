@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/kubetest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/kubernetes"
-	"ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/attest/kubetest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
 )
 
 func TestRealConformance(t *testing.T) {

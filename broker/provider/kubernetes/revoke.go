@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // of finds the Secret of a target. Without a handle, which Mint saves before it makes
@@ -89,8 +89,8 @@ func (d *Driver) drop(ctx context.Context, name string, h handle) bool {
 	return d.remove(ctx, name, h) == nil
 }
 
-// errEarly is what a probe says of a token whose Secret is gone, but not yet for as
-// long as an API server may remember that the token was good: nobody can tell.
+// errEarly is returned by a probe if the Secret is deleted, but an API server may still have the
+// token in its cache. The state is then unknown.
 var errEarly = fmt.Errorf("kubernetes: the Secret is gone, and API servers may still remember the token: %w", errors.ErrUnsupported)
 
 // Probe implements provider.Prober: the server is asked for the Secret. That it is

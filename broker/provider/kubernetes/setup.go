@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // attributes are those of a SelfSubjectAccessReview's question.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
 )
 
 // mutual is an authorization server that lets nobody in without a certificate of an authority.
@@ -106,7 +106,7 @@ func TestClientCertificatesThatCannotBeShown(t *testing.T) {
 	for name, tt := range map[string]struct{ text, says string }{
 		"expired":       {at(time.Now().Add(-time.Minute)), "has expired"},
 		"without a key": {clientcerttest.PEM(m.Root), "private key"},
-		"not its key":   {clientcerttest.PEM(m.Root) + clientcerttest.KeyPEM(t, clientcerttest.Key(t)), "not that of the first"},
+		"not its key":   {clientcerttest.PEM(m.Root) + clientcerttest.KeyPEM(t, clientcerttest.Key(t)), "does not match the first"},
 		"no PEM":        {"canary-key", "PEM"},
 	} {
 		m.put(t, tt.text)

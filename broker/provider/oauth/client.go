@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxAnswer bounds an answer: the largest access tokens have some ten kilobytes.
@@ -39,9 +41,9 @@ var codes = map[string]bool{
 	"invalid_token": true, "insufficient_scope": true,
 }
 
-// post sends a form and returns the body of a 200. Whatever else comes is an error:
-// a *provider.BusyError when the server limits the rate. A 503 is none: nobody knows
-// how far the server had come.
+// post sends a form and returns the body of a 200 response. Any other response is an error: a
+// *provider.BusyError for a rate limit. A 503 is not a BusyError, because the server may have done
+// part of the work.
 func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]byte, error) {
 	secret, err := d.secret()
 	if err == nil {
@@ -102,4 +104,30 @@ func (d *Driver) secret() (provider.Secret, error) {
 		return s, fmt.Errorf("oauth: client.secret_file: %w", err)
 	}
 	return s, nil
+}
+
+// certificate is what the client is known by (RFC 8705 section 2), nil = by something else. It is
+// read for each call, so that a new one counts at once.
+func (d *Driver) certificate() (*clientcert.Certificate, error) {
+	if d.cfg.Client.CertificateFile == "" {
+		return nil, nil //nolint:nilnil // nil stands for none
+	}
+	s, err := provider.ReadSecret(d.cfg.Client.CertificateFile)
+	if err != nil {
+		return nil, fmt.Errorf("client.certificate_file: %w", err)
+	}
+	c, err := clientcert.Parse(s.Reveal(), d.now())
+	if err != nil {
+		return nil, fmt.Errorf("client.certificate_file: %w", err)
+	}
+	return c, nil
+}
+
+// shown is the certificate as a handshake takes it.
+func (d *Driver) shown() (*tls.Certificate, error) {
+	c, err := d.certificate()
+	if err == nil && c == nil {
+		err = errors.New("oauth: there is no client certificate")
+	}
+	return c.Show(), err
 }

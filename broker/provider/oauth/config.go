@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Config is the config part of a provider of this kind.
@@ -47,7 +47,7 @@ type Client struct {
 
 // Grant is one authorization that ebb holds.
 type Grant struct {
-	// RefreshToken is its name in the safe; "" = the client's own (client_credentials).
+	// RefreshToken is its name in the secret store; "" = the client's own (client_credentials).
 	RefreshToken string `json:"refresh_token,omitempty"`
 	// Resource is sent as RFC 8707's parameter, if the server wants one.
 	Resource string `json:"resource,omitempty"`
@@ -98,7 +98,7 @@ func (c Config) check(name string) error {
 			bad("grants: %q cannot be the resource of a scope", res)
 		}
 		if g.RefreshToken != "" && !nameForm.MatchString(g.RefreshToken) {
-			bad("grants.%s.refresh_token: %q is not the name of a secret in the safe", res, g.RefreshToken)
+			bad("grants.%s.refresh_token: %q is not a valid name of a stored secret: use a lower-case letter, then up to 63 of a-z 0-9 . _ -", res, g.RefreshToken)
 		}
 		if g.RefreshToken == "" && c.Client.Auth == "none" {
 			bad("grants.%s: without a refresh token the client must authenticate (RFC 6749 section 4.4)", res)

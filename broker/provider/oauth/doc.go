@@ -1,14 +1,12 @@
 // Package oauth hands out access tokens that an OAuth 2.0 authorization server
 // gives for a refresh token, or for the client itself. The refresh token stays in
-// the safe, sealed; sandboxes see access tokens alone, of narrowed scope.
+// the secret store, sealed; sandboxes see access tokens alone, of narrowed scope.
 //
 //	config.go  Config: endpoints, client authentication, which scope an action is
 //	client.go  one call to an endpoint: authentication, strict answers, errors
-//	certificate.go  the client certificate that the server knows ebb by (RFC 8705)
 //	token.go   the answer of a token endpoint (RFC 6749 section 5)
-//	driver.go  Driver: Check, Mint, Traits
+//	driver.go  Driver: Check, Mint, Traits, Describe
 //	inject.go  Injects, Inject: which requests egress adds a token to
-//	effect.go  Describe: what a scope lets its holder do
 //	revoke.go  Revoke (RFC 7009) and Probe (RFC 7662)
 //	setup.go   CheckSetup
 //

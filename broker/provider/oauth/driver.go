@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // hold is how long one exchange of a refresh token may take; the call itself ends
@@ -24,10 +24,10 @@ const lostLifetime = time.Hour
 
 // Driver mints through one authorization server.
 type Driver struct {
-	cfg  Config
-	safe provider.Safe
-	http *http.Client
-	now  func() time.Time
+	cfg     Config
+	secrets provider.SecretStore
+	http    *http.Client
+	now     func() time.Time
 }
 
 var (
@@ -39,16 +39,16 @@ var (
 	_ provider.Prober    = prober{}
 )
 
-// New makes a driver of a provider. It does not connect. safe may be nil when no
+// New makes a driver of a provider. It does not connect. secrets may be nil when no
 // grant has a refresh token; now may be nil.
-func New(name string, c Config, safe provider.Safe, now func() time.Time) (provider.Driver, error) {
+func New(name string, c Config, secrets provider.SecretStore, now func() time.Time) (provider.Driver, error) {
 	if err := c.check(name); err != nil {
 		return nil, err
 	}
-	if safe == nil {
+	if secrets == nil {
 		for res, g := range c.Grants {
 			if g.RefreshToken != "" {
-				return nil, fmt.Errorf("grants.%s.refresh_token: there is no safe here to keep it in", res)
+				return nil, fmt.Errorf("grants.%s.refresh_token: this process has no secret store to keep it in; configure a sealing key (sealing)", res)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func New(name string, c Config, safe provider.Safe, now func() time.Time) (provi
 	if err != nil {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}
-	d := &Driver{cfg: c, safe: safe, now: now}
+	d := &Driver{cfg: c, secrets: secrets, now: now}
 	call := provider.HTTP{Roots: roots}
 	if c.Client.tls() { // a connection is that of the certificate that it was opened with
 		call.Certificate, call.OneCall = d.shown, true
@@ -80,8 +80,8 @@ func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: d.revocability(), ThirdParty: true, Floor: d.floor()}
 }
 
-// floor is how long a token may live that nobody can end: one whose answer was lost
-// lives as long as the server says, which only that answer knew.
+// floor returns the longest life of a token that cannot be revoked because its response was lost.
+// Only that response named its lifetime.
 func (d *Driver) floor() time.Duration {
 	most := time.Duration(d.cfg.MaxLifetime) * time.Second
 	if most == 0 {
@@ -183,7 +183,7 @@ func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got an
 		return read(body)
 	}
 	form.Set("grant_type", "refresh_token")
-	err = d.safe.Exchange(ctx, g.RefreshToken, hold, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
+	err = d.secrets.Exchange(ctx, g.RefreshToken, hold, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
 		form.Set("refresh_token", old.Reveal())
 		body, err := d.post(ctx, d.cfg.TokenEndpoint, form)
 		if err != nil {
@@ -212,4 +212,12 @@ func judged(err error) error {
 	default:
 		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check says what is missing.", err)
 	}
+}
+
+// Describe implements provider.Describer: actions are words of the operator's.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, known := d.cfg.Grants[s.Resource()].Actions[s.Action()]; !known || s.IsPattern() {
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	}
+	return provider.ByAction(s), nil
 }

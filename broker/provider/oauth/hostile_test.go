@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/oauth"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func refused(t *testing.T, err error, says string) {
@@ -56,7 +56,7 @@ func TestAnswers(t *testing.T) {
 		answer  string
 		ok      bool
 		handle  bool
-		refresh string // afterwards in the safe
+		refresh string // afterwards in the secret store
 	}{
 		"plain":            {answer: `{` + good + `}`, ok: true, handle: true},
 		"same scope":       {answer: `{` + good + `,"scope":"files.read"}`, ok: true, handle: true},
@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 			want = "canary-refresh-1"
 		}
 		if got := m.v["ann"].Reveal(); got != want {
-			t.Errorf("%s: the safe holds %q", name, got)
+			t.Errorf("%s: the secret store holds %q", name, got)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := oauth.New("files", good(), nil, nil); err == nil {
-		t.Error("a refresh token without a safe is accepted")
+		t.Error("a refresh token without a secret store is accepted")
 	}
 	for name, spoil := range map[string]func(*oauth.Config){
 		"http":                            func(c *oauth.Config) { c.TokenEndpoint = "http://op.test/token" },

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Requests are those that egress adds a token of a grant to.
@@ -20,18 +20,18 @@ type Requests struct {
 	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
 	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
 	// Actions are those of the grant, and their requests.
-	Actions map[string]exact.Rule `json:"actions"`
+	Actions map[string]stricturl.Rule `json:"actions"`
 }
 
 const maxHosts = 16
 
-// check says through bad what is wrong with requests; at is their place.
+// check calls bad for each problem of q; at is its place in the configuration.
 func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string, ...any)) {
 	if len(q.Hosts) == 0 || len(q.Hosts) > maxHosts {
 		bad("%s.hosts: name 1 to %d", at, maxHosts)
 	}
 	for _, h := range q.Hosts {
-		if !exact.CheckHost(h) {
+		if !stricturl.CheckHost(h) {
 			bad("%s.hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", at, h)
 		}
 	}
@@ -56,12 +56,12 @@ func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string
 }
 
 // hits reports whether a rule reaches an endpoint of the authorization server.
-func (q *Requests) hits(rule exact.Rule, endpoint string) bool {
+func (q *Requests) hits(rule stricturl.Rule, endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil || endpoint == "" {
 		return false
 	}
-	host, err := exact.ParseHost(u.Host, 443)
+	host, err := stricturl.ParseHost(u.Host, 443)
 	if err != nil || !q.to(host) {
 		return false
 	}
@@ -69,22 +69,22 @@ func (q *Requests) hits(rule exact.Rule, endpoint string) bool {
 	return slices.ContainsFunc(rule.Methods, func(m string) bool { return rule.Covers(m, path) })
 }
 
-func (q *Requests) to(host exact.Host) bool {
+func (q *Requests) to(host stricturl.Host) bool {
 	return slices.ContainsFunc(q.Hosts, func(h string) bool {
-		named, err := exact.ParseHost(h, 443)
+		named, err := stricturl.ParseHost(h, 443)
 		return err == nil && named == host
 	})
 }
 
 // requests are those of one scope; nil = they are not configured.
-func (d *Driver) requests(s scopes.Scope) (*Requests, exact.Rule) {
+func (d *Driver) requests(s scopes.Scope) (*Requests, stricturl.Rule) {
 	q := d.cfg.Grants[s.Resource()].Requests
 	if q == nil || s.IsPattern() {
-		return nil, exact.Rule{}
+		return nil, stricturl.Rule{}
 	}
 	rule, known := q.Actions[s.Action()]
 	if !known {
-		return nil, exact.Rule{}
+		return nil, stricturl.Rule{}
 	}
 	return q, rule
 }
@@ -110,31 +110,51 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if t.Handle.Empty() || !t.Now.Before(t.ExpiresAt) {
 		return errors.New("oauth: there is no token to inject, or its lease is over")
 	}
-	host, err := exact.Origin(r)
-	if err != nil {
-		return provider.Elsewhere(err.Error())
-	}
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
-	if err != nil {
-		return provider.Elsewhere(err.Error())
-	}
-	if !d.covers(r.Method, host, path, t.Scopes, false) {
-		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+	if err := d.mine(r, t.Scopes); err != nil {
+		return err
 	}
 	provider.SetHeader(r, "Authorization", "Bearer "+t.Handle.Reveal())
 	return nil
 }
 
+// mine refuses what scopes are not for, and what servers could read in two ways. Its error wraps
+// provider.ErrElsewhere.
+func (d *Driver) mine(r *http.Request, s scopes.Set) error {
+	host, err := stricturl.Origin(r)
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	if !d.covers(r.Method, host, path, s, false) {
+		return provider.Elsewhere("its host, method and path are not those of the lease's scopes")
+	}
+	return nil
+}
+
+// ScopesFor implements provider.Injector.
+func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
+	all := provider.Grants[stricturl.Rule]{}
+	for resource, g := range d.cfg.Grants {
+		if g.Requests != nil {
+			all[resource] = g.Requests.Actions
+		}
+	}
+	return all.Fitting(name, func(s scopes.Set) bool { return d.mine(r, s) == nil })
+}
+
 // Upgrades implements provider.Upgrader.
 func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
-	host, err1 := exact.Origin(r)
-	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	host, err1 := stricturl.Origin(r)
+	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	return err1 == nil && err2 == nil && d.covers(r.Method, host, path, t.Scopes, true)
 }
 
 // covers reports whether one of the rules that scopes stand for is for a method, host and path,
 // and lets that become a WebSocket where upgrade says so.
-func (d *Driver) covers(method string, host exact.Host, path []string, s scopes.Set, upgrade bool) bool {
+func (d *Driver) covers(method string, host stricturl.Host, path []string, s scopes.Set, upgrade bool) bool {
 	return slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
 		q, rule := d.requests(s)
 		return q != nil && q.to(host) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)

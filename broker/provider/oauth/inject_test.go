@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/oauth"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // injecting is a driver whose grant names requests.
@@ -31,7 +32,7 @@ func injectConfig() oauth.Config {
 		Grants: map[string]oauth.Grant{
 			"drive": {Actions: map[string]string{"read": "files.read", "write": "files.write", "share": "files.share"}, Requests: &oauth.Requests{
 				Hosts:   []string{"api.example.com", "files.example.com:8443"},
-				Actions: map[string]exact.Rule{"read": {Methods: []string{"GET"}, Paths: []string{"/v1/files", "/v1/files/**"}}, "write": {Methods: []string{"PUT"}, Paths: []string{"/v1/files/*"}}},
+				Actions: map[string]stricturl.Rule{"read": {Methods: []string{"GET"}, Paths: []string{"/v1/files", "/v1/files/**"}}, "write": {Methods: []string{"PUT"}, Paths: []string{"/v1/files/*"}}},
 			}},
 			"mail": {Actions: map[string]string{"read": "mail.read"}},
 		},
@@ -76,6 +77,7 @@ func TestInject(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header["authorization"] = []string{"Bearer somebody-else"}
+		providertest.ScopesFor(t, d, "files", r, tt.ok, held)
 		err = d.Inject(t.Context(), r, held(tt.scope))
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s: %s %s: %v", tt.scope, tt.method, tt.url, err)
@@ -115,7 +117,7 @@ func TestInjects(t *testing.T) {
 func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	c := injectConfig()
-	c.Grants["drive"].Requests.Actions["write"] = exact.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}
+	c.Grants["drive"].Requests.Actions["write"] = stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}
 	made, err := oauth.New("files", c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,21 +149,21 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"upper case": func(q *oauth.Requests) { q.Hosts = []string{"API.example.com"} },
 		"a secret":   func(q *oauth.Requests) { q.Disclosed = &provider.Disclosed{Members: []string{"a b"}} },
 		"a WebSocket by PUT": func(q *oauth.Requests) {
-			q.Actions["write"] = exact.Rule{Methods: []string{"PUT"}, Paths: []string{"/x"}, WebSocket: true}
+			q.Actions["write"] = stricturl.Rule{Methods: []string{"PUT"}, Paths: []string{"/x"}, WebSocket: true}
 		},
 		"no action": func(q *oauth.Requests) { q.Actions = nil },
 		"action":    func(q *oauth.Requests) { q.Actions["drop"] = q.Actions["read"] },
 		"methods": func(q *oauth.Requests) {
-			q.Actions["read"] = exact.Rule{Methods: []string{"TRACE"}, Paths: []string{"/x"}}
+			q.Actions["read"] = stricturl.Rule{Methods: []string{"TRACE"}, Paths: []string{"/x"}}
 		},
 		"paths": func(q *oauth.Requests) {
-			q.Actions["read"] = exact.Rule{Methods: []string{"GET"}, Paths: []string{"/../x"}}
+			q.Actions["read"] = stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/../x"}}
 		},
 		"token": func(q *oauth.Requests) {
-			q.Actions["read"] = exact.Rule{Methods: []string{"POST"}, Paths: []string{"/**"}}
+			q.Actions["read"] = stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/**"}}
 		},
 		"revoke": func(q *oauth.Requests) {
-			q.Actions["read"] = exact.Rule{Methods: []string{"POST"}, Paths: []string{"/login/*"}}
+			q.Actions["read"] = stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/login/*"}}
 		},
 	} {
 		c := injectConfig()

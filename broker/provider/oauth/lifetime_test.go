@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
 )
 
 // What nobody can take back lives as long as its lease, or as the operator says,

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider"
-	"ebb/broker/provider/oauth"
-	"ebb/broker/provider/providertest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// memory is the operator's safe in this process; package safe itself is tested on
+// memory is the secret store in this process; package secretstore itself is tested on
 // real databases.
 type memory struct {
 	mu sync.Mutex
@@ -87,7 +87,7 @@ func (o op) config(t *testing.T) oauth.Config {
 	}
 }
 
-func driver(t *testing.T, c oauth.Config, s provider.Safe) provider.Driver {
+func driver(t *testing.T, c oauth.Config, s provider.SecretStore) provider.Driver {
 	t.Helper()
 	d, err := oauth.New("files", c, s, nil)
 	if err != nil {
@@ -220,7 +220,7 @@ func TestSetupIsJudged(t *testing.T) {
 	t.Parallel()
 	o := startOP(t)
 	s := &memory{v: map[string]provider.Secret{"drive-ann": provider.NewSecret(o.next())}}
-	look := func(c oauth.Config, s provider.Safe) []provider.Finding {
+	look := func(c oauth.Config, s provider.SecretStore) []provider.Finding {
 		t.Helper()
 		return driver(t, c, s).(provider.Checker).CheckSetup(t.Context()) //nolint:forcetypeassert // a test
 	}
@@ -233,7 +233,7 @@ func TestSetupIsJudged(t *testing.T) {
 		t.Errorf("a wrong secret: %+v", f)
 	}
 	if f := look(o.config(t), &memory{v: map[string]provider.Secret{}}); len(f) != 1 || !f[0].Fatal || !strings.Contains(f[0].Remedy, "ebb secrets put drive-ann") {
-		t.Errorf("an empty safe: %+v", f)
+		t.Errorf("an empty secret store: %+v", f)
 	}
 	mute := o.config(t)
 	mute.RevocationEndpoint = ""

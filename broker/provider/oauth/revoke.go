@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Revoke implements RFC 7009 for the access token alone: the refresh token is
@@ -23,9 +23,10 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	}
 	body, err := d.post(ctx, d.cfg.RevocationEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
 	if err == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
-		// RFC 7009 section 2.2 has clients ignore the content of a 200; but a page is for
-		// people, and comes from whoever wants them to sign in on the way.
-		return errors.New("oauth: the revocation was answered with a page: nobody knows whether the server was asked")
+		// RFC 7009 section 2.2 has clients ignore the body of a 200 response. An HTML page,
+		// however, comes from a sign-in page or a portal on the way, and not from the revocation
+		// endpoint.
+		return errors.New("oauth: the revocation endpoint answered with an HTML page: the token may still be valid; look for a proxy or a sign-in page in front of the server")
 	}
 	if oe, ok := errors.AsType[*oauthError](err); ok && oe.code == "unsupported_token_type" {
 		return fmt.Errorf("the server does not revoke access tokens, so revocation_endpoint must not be configured: %w", err)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // CheckSetup implements provider.Checker: is every secret there, and does the
@@ -33,16 +33,16 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 		if name == "" {
 			continue
 		}
-		if _, err := d.safe.Get(ctx, name); err != nil {
-			fatal("The refresh token of "+res+" is not in the safe, or cannot be opened.", "ebb secrets put "+name+" < file")
+		if _, err := d.secrets.Get(ctx, name); err != nil {
+			fatal("The refresh token of "+res+" is not in the secret store, or cannot be decrypted.", "ebb secrets put "+name+" < file")
 		}
 	}
 	if d.cfg.RevocationEndpoint == "" {
 		out = append(out, provider.Finding{What: "Tokens cannot be taken back before they expire.", Remedy: "Set revocation_endpoint if the server has one."})
 		return out
 	}
-	// A token that never was is revoked with 200 (RFC 7009 section 2.2), if the
-	// client is who it says it is.
+	// The revocation of an unknown token returns 200 (RFC 7009 section 2.2) if the client
+	// authentication is valid.
 	err = d.Revoke(ctx, provider.Target{Handle: provider.NewSecret("ebb-set-up-check")})
 	if errors.Is(err, provider.ErrRefused) { // nothing could be sent, which is said above
 		return out

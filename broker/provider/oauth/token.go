@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // answer is what a token endpoint gave (RFC 6749 section 5.1).
@@ -20,8 +20,8 @@ type answer struct {
 	scopes   []string        // nil = as asked
 }
 
-// read reads an answer. Members that it does not know are ignored, as section 5.1
-// has it; members that it knows must be what they should.
+// read parses a token response (RFC 6749 section 5.1). It ignores unknown members, as section 5.1
+// requires, and refuses known members of the wrong type.
 func read(body []byte) (answer, error) {
 	var doc struct {
 		AccessToken  string       `json:"access_token"`

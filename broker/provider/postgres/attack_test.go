@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // CVE-2018-1058: a lease leaves an aggregate that fits a call of the broker better

@@ -7,13 +7,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// callers are the statements that drop those parts of a role's tables by which the
-// server calls a function of somebody else with the rights of the tables' owner: it
-// does so for ANALYZE, which runs by itself, and REINDEX. They are indexes with
-// expressions and conditions, and columns of ranges with a difference of their own. A
-// function of a superuser, and so of PostgreSQL and its extensions, may stay; of all
-// others nobody knows who can replace them: the members of a group role can replace
-// those of the group.
+// callers returns the statements that drop parts of a role's tables through which the server calls
+// another role's function with the rights of the tables' owner. The server does that for ANALYZE,
+// which runs automatically, and for REINDEX. These parts are indexes with expressions or
+// conditions, and range columns with a subtype difference function. Functions of a superuser, and
+// so of PostgreSQL and its extensions, may stay. For all other functions it is unknown which roles
+// can replace them: the members of a group role can replace the functions of the group.
 func callers(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	rows, err := tx.Query(ctx, `WITH RECURSIVE theirs AS (
 			SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_roles r ON r.oid = p.proowner WHERE NOT r.rolsuper

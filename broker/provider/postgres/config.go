@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Config is the config part of a provider of this kind.
@@ -124,6 +124,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		}
 		pc.ConnConfig.Password = s.Reveal()
 	}
+	pc.ConnConfig.RequireAuth = provider.RequireAuth(pc.ConnConfig.RequireAuth)
 	pc.MaxConns = poolSize
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.ConnConfig.RuntimeParams["application_name"] = "ebb"
@@ -137,10 +138,10 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// private refuses connections that show the broker's password, and the roles it
-// makes, to whoever is on the way, or that fall back to such. It looks at what pgx
-// made of the URL and the environment (PGSSLMODE). verify-ca without a CA of its own
-// would trust every name that any public CA has certified.
+// private refuses connections that send the broker's password, or the roles' passwords,
+// unencrypted or to an unverified server, also as a fallback. It checks the result of pgx from the
+// URL and the environment (PGSSLMODE). verify-ca without a configured CA would accept every
+// certificate of a public CA.
 func private(c *pgx.ConnConfig) error {
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	for _, w := range ways {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
 )
 
 // The broker's password goes to nobody but the server: not by what the URL leaves

@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // maxLogin bounds a message of the server before the session is open.
@@ -26,10 +26,10 @@ const maxLogin = 1 << 20
 
 // reach is where egress finds the server: where sandboxes do, by the same name and mode. The
 // zero value is nowhere: there is no name, or others could be on the way.
-func (c Config) reach(host, port string, own *pgconn.Config) exact.Host {
-	at, err := exact.ParseHost(net.JoinHostPort(host, port), 0)
+func (c Config) reach(host, port string, own *pgconn.Config) stricturl.Host {
+	at, err := stricturl.ParseHost(net.JoinHostPort(host, port), 0)
 	if err != nil || c.SSLMode != "verify-full" && (c.SSLMode != "disable" || !local(own.Host, own.Port)) {
-		return exact.Host{}
+		return stricturl.Host{}
 	}
 	return at
 }
@@ -43,8 +43,16 @@ func (d *Driver) Endpoint(s scopes.Set) (at provider.Endpoint, is bool) {
 	return provider.Endpoint{Protocol: provider.PostgreSQL, Host: d.at, Database: database}, true
 }
 
-// Connect implements provider.Connector. The password is shown to nobody: the server and ebb
-// prove to each other that they know it (SCRAM, RFC 5802), and any other method is refused.
+// ScopesAt implements provider.Connector.
+func (d *Driver) ScopesAt(name string, at provider.Endpoint) []scopes.Scope {
+	return provider.Grants[string](d.cfg.Databases).Fitting(name, func(s scopes.Set) bool {
+		leads, is := d.Endpoint(s)
+		return is && leads == at
+	})
+}
+
+// Connect implements provider.Connector. The password is never sent: the server and ebb prove to
+// each other that they know it (SCRAM, RFC 5802). Any other authentication method is refused.
 func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Opening) (provider.Session, error) {
 	at, is := d.Endpoint(t.Scopes)
 	if !is {
@@ -124,7 +132,7 @@ func (d *Driver) session(at provider.Endpoint, h handle, o provider.Opening) *pg
 }
 
 // tls is how the server proves that it is the one that is meant; nil = it need not.
-func (d *Driver) tls(at exact.Host, roots *x509.CertPool) *tls.Config {
+func (d *Driver) tls(at stricturl.Host, roots *x509.CertPool) *tls.Config {
 	if d.cfg.SSLMode == "disable" {
 		return nil
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/postgres"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // TestEndpoint: egress opens sessions where the server has a name and nobody can be on the way.
@@ -42,6 +42,13 @@ func TestEndpoint(t *testing.T) {
 		at, is := d.Endpoint(scopes.MustParseSet("db:orders:read"))
 		if is != (tt.want != "") || is && (at.Host.String() != tt.want || at.Database != "orders" || at.Protocol != provider.PostgreSQL) {
 			t.Errorf("%+v: %v, %v", tt, at, is)
+		}
+		for _, database := range []string{"orders", "items"} {
+			at.Database = database
+			got := d.ScopesAt("db", at)
+			if want := is && database == "orders"; (len(got) == 1 && got[0].String() == "db:orders:read") != want || len(got) > 1 {
+				t.Errorf("%+v: for %s: %v", tt, database, got)
+			}
 		}
 		if _, is := d.Endpoint(scopes.MustParseSet("db:orders:drop")); is {
 			t.Errorf("%+v: a scope that is not configured leads somewhere", tt)

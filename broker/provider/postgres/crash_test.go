@@ -8,12 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker"
-	"ebb/broker/audit"
-	"ebb/broker/brokertest"
-	"ebb/broker/brokertest/crashtest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/crashtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
 )
 
 // TestCrashChild is a broker that is killed; see crashtest.

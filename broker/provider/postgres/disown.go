@@ -66,9 +66,9 @@ type undroppable struct{ error }
 
 func (u *undroppable) Unwrap() error { return u.error }
 
-// keepTables gives the tables and sequences of a role to the owner, and nothing
-// else: a view or a function would from then on do with the owner's rights what the
-// lease wrote into it. Nobody keeps a right that the lease gave.
+// keepTables gives the tables and sequences of a role to the owner, and no other objects: a view
+// or a function would then run the lease's text with the owner's rights. All rights that the lease
+// granted are removed.
 func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uint32) error {
 	owner, err := d.oid(ctx, d.cfg.Owner)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 	if err := each(ctx, tx, append(grants, drops...)); err != nil {
 		return err
 	}
-	// Then what is left that calls others.
+	// Then drop the remaining parts that call functions of others.
 	calls, err := callers(ctx, tx, oid)
 	if err != nil {
 		return err
@@ -129,7 +129,8 @@ func each(ctx context.Context, tx pgx.Tx, statements []string) error {
 	return nil
 }
 
-// acting is all of a role that does something, by itself or by what it calls.
+// acting returns the statements that drop all objects of a role that run code, directly or through
+// functions that they call.
 func acting(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	own, err := active(ctx, tx, role)
 	if err != nil {

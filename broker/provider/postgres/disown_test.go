@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // texts runs a query of one column as the superuser.

@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Format is the issued_token_type of a credential of this kind.
@@ -29,7 +29,7 @@ type Driver struct {
 	cfg        Config
 	pool       *pgxpool.Pool
 	host, port string
-	at         exact.Host // where egress opens sessions; zero = nowhere
+	at         stricturl.Host // where egress opens sessions; zero = nowhere
 	log        *slog.Logger
 }
 
@@ -168,8 +168,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}, nil
 }
 
-// create makes a role with the rights of its groups. Where the server can (version 16),
-// it cannot become one of them: what it made that way would be the group's, and stay.
+// create makes a role with the rights of its groups. From version 16 on, the role cannot SET ROLE
+// to a group: objects that it made that way would belong to the group and remain.
 func (d *Driver) create(ctx context.Context, statement, name, groups string) error {
 	return d.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		if separates(c.Conn().PgConn().ParameterStatus("server_version")) {
@@ -182,8 +182,8 @@ func (d *Driver) create(ctx context.Context, statement, name, groups string) err
 	})
 }
 
-// separates reports whether a server of this version tells rights of a role from being
-// it. One whose version is not known counts as new: what it does not know it refuses.
+// separates reports whether a server of this version can grant the rights of a role without SET
+// ROLE. An unknown version counts as new; an old server refuses the statement.
 func separates(version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -199,3 +199,11 @@ func (d *Driver) uri(user, password, database string) string {
 }
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// Describe implements provider.Describer: actions are words of the operator's.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, known := d.cfg.Databases[s.Resource()][s.Action()]; !known || s.IsPattern() {
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	}
+	return provider.ByAction(s), nil
+}

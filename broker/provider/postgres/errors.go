@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // SQLSTATEs (PostgreSQL's appendix A).
@@ -26,9 +26,9 @@ func code(err error) string {
 	return ""
 }
 
-// judged turns an error of CREATE ROLE into what it means. Whatever the server
-// answered with an error made nothing: one statement is one transaction. Without
-// an answer it is not known, and the broker owes a Revoke.
+// judged classifies an error of CREATE ROLE. After an error from the server nothing was made,
+// because one statement is one transaction. Without a response the outcome is unknown, and the
+// broker keeps a pending revocation.
 func judged(err error) error {
 	switch code(err) {
 	case "":

@@ -15,11 +15,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/postgres"
-	"ebb/broker/provider/providertest"
-	"ebb/broker/storetest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const instance = "0a1b2c3d"

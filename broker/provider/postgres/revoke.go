@@ -9,19 +9,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// handle is what cannot be found by name once the role is gone: its sessions are
-// then known by the role's oid alone. Of a credential that stays in ebb it is the one
-// place where the password is.
+// handle holds values that cannot be found by name after the role is dropped: its sessions are
+// then known by the role's oid only. For a credential that stays in ebb, it is the only copy of
+// the password.
 type handle struct {
 	Role     string `json:"role"`
 	OID      uint32 `json:"oid"`
 	Password string `json:"password,omitempty"`
 }
 
-// of reads what is known of a target; an intent has no handle.
+// of returns the handle of a target; an intent has none.
 func of(t provider.Target) (handle, error) {
 	h := handle{Role: provider.Name(t.Instance, t.LeaseID)}
 	if !t.Handle.Empty() {
@@ -29,7 +29,7 @@ func of(t provider.Target) (handle, error) {
 			return h, errors.New("postgres: the handle is damaged")
 		}
 	}
-	// Whatever the handle says, nothing but a role of ours is ever dropped.
+	// Only roles with a name of this instance are ever dropped, at any content of the handle.
 	if _, ok := provider.LeaseOf(t.Instance, h.Role); !ok {
 		return h, errors.New("postgres: the handle names no role of this installation")
 	}

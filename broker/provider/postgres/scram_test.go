@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // PostgreSQL hashes a password by itself; with its salt we come to the same text.

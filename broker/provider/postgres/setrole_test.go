@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // A lease has the rights of its group roles and is none of them: what it makes is its

@@ -9,14 +9,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // minVersion is the oldest PostgreSQL that is still maintained with everything
 // that Revoke needs.
 const minVersion = 140000
 
-// setVersion is the first that knows members of a role who cannot SET ROLE to it.
+// setVersion is the first version in which a member of a role can be kept from SET ROLE to it.
 const setVersion = 160000
 
 // CheckSetup implements provider.Checker.
@@ -164,8 +164,8 @@ func (d *Driver) checkOwner(ctx context.Context, me string) []provider.Finding {
 	return nil
 }
 
-// checkPublic finds databases that every role may connect to, whatever its scope
-// says: PostgreSQL grants that to PUBLIC by default.
+// checkPublic finds databases that every role may connect to, independent of its scopes:
+// PostgreSQL grants CONNECT to PUBLIC by default.
 func (d *Driver) checkPublic(ctx context.Context) []provider.Finding {
 	rows, err := d.pool.Query(ctx, `SELECT d.datname FROM pg_catalog.pg_database d, pg_catalog.aclexplode(coalesce(d.datacl, pg_catalog.acldefault('d', d.datdba))) a
 		WHERE d.datallowconn AND a.grantee = 0 AND a.privilege_type = 'CONNECT' ORDER BY 1`)

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Subject is a driver under test and a grant it can serve.
@@ -23,7 +23,7 @@ type Subject struct {
 	// express every scope.
 	Unsupported string
 	// Alive uses a credential where it counts and says whether it is accepted;
-	// nil when only the ledger can tell.
+	// nil when only the live store can tell.
 	Alive func(context.Context, provider.Credential) (bool, error)
 }
 

@@ -16,9 +16,9 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 // bed is a real sshd that reads CA, revocation list and principals in dir at each

@@ -14,8 +14,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Signer completes a certificate: nonce, signature key and signature. It may
@@ -55,7 +56,7 @@ func openCA(s settings, dir string, now func() time.Time, log *slog.Logger) (*ca
 }
 
 func (c *ca) openFiles(o CAOptions) error {
-	pem, err := keys.ReadPrivate(o.KeyFile)
+	pem, err := secret.ReadFile(o.KeyFile)
 	if err != nil {
 		return fmt.Errorf("ca.key_file: %w", err)
 	}

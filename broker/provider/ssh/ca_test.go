@@ -13,8 +13,8 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"ebb/broker/keys"
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 func TestCAKeyIsMadeOnceAndIsPrivate(t *testing.T) {

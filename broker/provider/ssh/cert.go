@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // skew is how far a host's clock may be behind that of ebb.
 const skew = 60 * time.Second
 
-// SerialOf is the serial of a lease's certificate: the first 64 bits of the
-// SHA-256 of its id, which has 74 random bits. Nobody has to remember it.
+// SerialOf returns the serial of a lease's certificate: the first 64 bits of the SHA-256 of the
+// lease id, which has 74 random bits. The serial is therefore never stored.
 func SerialOf(leaseID string) uint64 {
 	sum := sha256.Sum256([]byte("ebb ssh certificate serial\x00" + leaseID))
 	return max(binary.BigEndian.Uint64(sum[:]), 1) // 0 means "no serial" to OpenSSH

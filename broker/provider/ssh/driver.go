@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh/krl"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Format is the issued_token_type (RFC 8693 section 3) of a certificate: the
@@ -178,4 +178,16 @@ func (d *Driver) list(ctx context.Context, newly bool) (krl.List, error) {
 		l.Certs = append(l.Certs, krl.Certs{CA: k.Marshal(), Serials: serials})
 	}
 	return l, nil
+}
+
+// Describe implements provider.Describer: a session that runs commands can do everything that the
+// account can, also with a forced command.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, _, _, err := d.set.target(s); err != nil {
+		return provider.Effect{}, err
+	}
+	if _, more := extensions[s.Action()]; !more && s.Action() != actionLogin && !strings.HasPrefix(s.Action(), actionRun) {
+		return provider.Effect{}, unsupported("%s: there is no such action", s)
+	}
+	return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What a command did on a host cannot be undone."}, nil
 }

@@ -18,16 +18,16 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/broker/provider/ssh"
-	"ebb/broker/provider/ssh/krl"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const instance = "0a1b2c3d"
 
-// record is the part of the journal that a driver reads.
+// record is the part of the database that a driver reads.
 type record struct {
 	mu    sync.Mutex
 	ended []provider.Target

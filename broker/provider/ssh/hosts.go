@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"ebb/broker/exact"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const (
@@ -18,13 +18,13 @@ const (
 	certAuthority = "@cert-authority "
 )
 
-// parseHosts reads where the hosts of a group are, and what they prove themselves with.
+// parseHosts reads the addresses and host keys of a group.
 func (g *group) parseHosts(p *problems, name string, o Group) {
 	if isPattern(name) && len(o.Hosts) > 0 {
 		p.add("groups, %s: leave out hosts: each host below the domain is one, at port %d", name, port)
 	}
 	for _, text := range o.Hosts {
-		h, err := exact.ParseHost(text, port)
+		h, err := stricturl.ParseHost(text, port)
 		if err != nil {
 			p.add("groups, %s: hosts: %q is no name of a host: %v", name, text, err)
 			continue
@@ -54,7 +54,7 @@ type hostKey struct {
 }
 
 // has reports whether a host is one of a group, which may be a pattern.
-func (g group) has(name string, h exact.Host) bool {
+func (g group) has(name string, h stricturl.Host) bool {
 	if _, domain, is := strings.Cut(h.Name, "."); is && name == "*."+domain {
 		return h.Port == port
 	}
@@ -62,7 +62,7 @@ func (g group) has(name string, h exact.Host) bool {
 }
 
 // Reaches implements provider.Reacher: a host is one of the groups that the scopes are for.
-func (d *Driver) Reaches(s scopes.Set, h exact.Host) bool {
+func (d *Driver) Reaches(s scopes.Set, h stricturl.Host) bool {
 	return slices.ContainsFunc(s.Scopes(), func(scope scopes.Scope) bool {
 		name, _, _, err := d.set.target(scope)
 		if err != nil {
@@ -77,7 +77,7 @@ func (d *Driver) Reaches(s scopes.Set, h exact.Host) bool {
 
 // KnownHosts are the keys of a host as lines of known_hosts (sshd(8)), none when none is
 // configured; known is false for a host of no group.
-func (d *Driver) KnownHosts(h exact.Host) (lines []byte, known bool) {
+func (d *Driver) KnownHosts(h stricturl.Host) (lines []byte, known bool) {
 	var all []string
 	for name, g := range d.set.groups {
 		if !g.has(name, h) {

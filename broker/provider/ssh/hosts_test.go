@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider/ssh"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHYyHV3nvHFh0Q7M2j+LzrGVlkFEJA/Ld+eCrZEr3ueC"
@@ -33,11 +33,11 @@ func TestReaches(t *testing.T) {
 		{"ssh:web/deploy:login", "web-3.example.com", 22, false}, {"ssh:db1.db.example/dba:login", "db1.db.example", 22, true}, {"ssh:db1.db.example/dba:login", "db2.db.example", 22, false},
 		{"ssh:db1.db.example/dba:login", "db1.db.example", 2222, false}, {"ssh:web/deploy:login", "db1.db.example", 22, false}, {"ssh:web/root:login", "web-1.example.com", 22, false},
 	} {
-		if got := d.Reaches(scopes.MustParseSet(c.scope), exact.Host{Name: c.host, Port: c.port}); got != c.want {
+		if got := d.Reaches(scopes.MustParseSet(c.scope), stricturl.Host{Name: c.host, Port: c.port}); got != c.want {
 			t.Errorf("%s at %s:%d: %v", c.scope, c.host, c.port, got)
 		}
 	}
-	for host, want := range map[exact.Host]string{
+	for host, want := range map[stricturl.Host]string{
 		{Name: "web-1.example.com", Port: 22}:   "@cert-authority web-1.example.com " + hostKey + "\nweb-1.example.com " + hostKey + "\n",
 		{Name: "web-2.example.com", Port: 2222}: "@cert-authority [web-2.example.com]:2222 " + hostKey + "\n[web-2.example.com]:2222 " + hostKey + "\n",
 		{Name: "mail.example.com", Port: 22}:    "", {Name: "db1.db.example", Port: 22}: "db1.db.example " + hostKey + "\n",
@@ -46,7 +46,7 @@ func TestReaches(t *testing.T) {
 			t.Errorf("%s: %q", host, lines)
 		}
 	}
-	for _, host := range []exact.Host{{Name: "web-1.example.com", Port: 2222}, {Name: "a.b.db.example", Port: 22}, {Name: "db.example", Port: 22}} {
+	for _, host := range []stricturl.Host{{Name: "web-1.example.com", Port: 2222}, {Name: "a.b.db.example", Port: 22}, {Name: "db.example", Port: 22}} {
 		if _, known := d.KnownHosts(host); known {
 			t.Errorf("%s is known", host)
 		}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // maxOutput is how much of what a kill command says is kept for the log.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 // script makes a program.

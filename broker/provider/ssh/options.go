@@ -12,15 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/exact"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 // Options are the provider's part of the configuration. docs/providers/ssh.md
 // says how hosts are set up for each.
 type Options struct {
-	// Groups maps host groups to what may be asked for there. A name is a word of
-	// lower case, or a pattern *.example.com that stands for every single host
-	// directly below that domain. Required.
+	// Groups maps host groups to their allowed requests. A name is a lower-case word, or a pattern
+	// *.example.com for every host directly below that domain. Required.
 	Groups map[string]Group `json:"groups"`
 	// Commands maps names to commands that a certificate can be held to: action
 	// run.<name>.
@@ -59,7 +58,7 @@ type CAOptions struct {
 	Lead        string `json:"lead"`         // a new key is published so long before it signs; default 24h
 }
 
-// KRLOptions say how hosts learn what is revoked.
+// KRLOptions defines how hosts learn of revoked certificates.
 type KRLOptions struct {
 	// Refresh is how often every host fetches the list: 1s to 1h, whole seconds.
 	// Required: ebb promises it and the age that the list may have then.
@@ -100,7 +99,7 @@ func (s settings) bound() time.Duration {
 type group struct {
 	logins  []string
 	sources []netip.Prefix
-	hosts   []exact.Host // of a pattern: none
+	hosts   []stricturl.Host // of a pattern: none
 	keys    []hostKey
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 func TestOptionsThatAreRefused(t *testing.T) {
@@ -53,7 +53,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"does not rotate":              func(o *ssh.Options) { o.CA = ssh.CAOptions{KeyFile: file, RotateEvery: "720h"} },
 		"ca.rotate_every":              func(o *ssh.Options) { o.CA.RotateEvery = "1h" },
 		"holds no OpenSSH private key": func(o *ssh.Options) { o.CA.KeyFile = file },
-		"ca.key_file: keys: open":      func(o *ssh.Options) { o.CA.KeyFile = file + "2" },
+		"ca.key_file: secret: open":    func(o *ssh.Options) { o.CA.KeyFile = file + "2" },
 	} {
 		o := options()
 		spoil(&o)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Actions. Exactly one of login and run.<command> is needed: a certificate
@@ -18,8 +18,8 @@ const (
 	actionRun   = "run."
 )
 
-// extensions are the actions that permit more than commands (PROTOCOL.certkeys,
-// "Extensions"). What is not here, X11 and ~/.ssh/rc, is never permitted.
+// extensions are the actions that permit more than commands (PROTOCOL.certkeys, "Extensions"). All
+// other extensions, such as X11 and ~/.ssh/rc, are never permitted.
 var extensions = map[string]string{
 	"pty":              "permit-pty",
 	"port-forwarding":  "permit-port-forwarding",

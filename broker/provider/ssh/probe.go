@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 // watch remembers since when it has seen a serial in the published lists. A
@@ -31,17 +31,16 @@ func newWatch(c *http.Client, url string) *watch {
 	return &watch{client: c, url: url, seen: map[uint64]sighting{}}
 }
 
-// errEarly is what a probe says of a certificate that is in the published lists,
-// but not yet for as long as hosts may take to fetch them: nobody can tell.
+// errEarly is returned by a probe if the published lists hold the certificate, but hosts may not
+// have fetched them yet. The state is then unknown.
 var errEarly = fmt.Errorf("ssh provider: it is published as revoked, and hosts may not have fetched that yet: %w", errors.ErrUnsupported)
 
-// Probe reads the lists that hosts read, the file and the URL, or without either
-// what ebb publishes. A certificate that is missing from one of them is alive. It
-// is dead when it has expired on every host, or when all of them have held its
-// serial, as far as this process saw, for the bound: the file or the answer of
-// another replica may be behind the one that was read, and hosts take their time;
-// between the two the error wraps errors.ErrUnsupported. It is no login: it shows
-// what hosts are told, not what they do.
+// Probe reads the lists that hosts read: the file and the URL, or the list that ebb publishes if
+// neither is configured. A certificate that is missing from one of them is alive. It is dead when
+// it has expired on every host, or when all lists have held its serial for the bound, as far as
+// this process saw: another replica's file or response may be older, and hosts need time to fetch
+// it. In between, the error wraps errors.ErrUnsupported. Probe does not log in to a host, so it
+// does not test the hosts.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	now, until := d.cfg.Now(), d.expiry(t)
 	if now.After(until.Add(skew)) {

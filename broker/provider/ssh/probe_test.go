@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/ssh"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 // probe wants one of "alive", "dead" and "early".

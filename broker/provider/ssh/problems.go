@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// problems collects what is wrong.
+// problems collects the problems of a configuration.
 type problems []error
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }

@@ -14,8 +14,8 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 // security is the line of a security key (PROTOCOL.u2f).

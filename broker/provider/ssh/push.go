@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 // file is the KRL where sshd reads it. sshd refuses everybody when it is missing
@@ -122,7 +122,7 @@ func (f *file) write(b []byte) error {
 	}
 	defer os.Remove(t.Name()) //nolint:errcheck // gone after the rename
 	_, err = t.Write(b)
-	// The list is public, and read by whoever checks a login.
+	// The list is public. Every process that checks a login reads it.
 	err = errors.Join(err, t.Chmod(0o644), t.Sync(), t.Close())
 	if err == nil {
 		err = os.Rename(t.Name(), f.path)

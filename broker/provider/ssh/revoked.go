@@ -10,16 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 const (
 	// keep is how long an entry stays after its certificate has expired: for hosts
 	// whose clock is behind.
 	keep = 10 * time.Minute
-	// fresh is how long one reading of the record serves: the list is public, and
-	// whoever asks for it must not be able to load the journal.
+	// fresh is the time for which one reading of the database is used again. The list is public,
+	// and requests for it must not load the database.
 	fresh = time.Second
 	// readTime bounds one reading.
 	readTime = 5 * time.Second
@@ -91,8 +91,8 @@ func (r *revoked) serials(ctx context.Context, newly bool) ([]krl.Range, error) 
 	return r.list, nil
 }
 
-// collect is sorted, so that writing the list, which whoever asks makes ebb do,
-// costs little.
+// collect returns the ranges sorted. Writing the list then costs little, because anyone can
+// request it.
 func (r *revoked) collect(now time.Time) []krl.Range {
 	maps.DeleteFunc(r.told, func(_ uint64, until time.Time) bool { return now.After(until) })
 	out := make([]krl.Range, 0, len(r.known)+len(r.told))
@@ -111,8 +111,8 @@ func (r *revoked) load(ctx context.Context, now time.Time) (map[uint64]time.Time
 	if r.ended == nil {
 		return nil, errors.New("ssh provider: there is no record to make a revocation list of")
 	}
-	// One reading serves everybody who waits: a client that hangs up must not make
-	// it fail for a revocation.
+	// One reading serves all waiting requests. A client that disconnects must not make a
+	// revocation fail.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 	defer cancel()
 	out := map[uint64]time.Time{}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 func list(t testing.TB, d *ssh.Driver) []byte {

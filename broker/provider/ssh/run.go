@@ -4,20 +4,19 @@ import (
 	"context"
 	"time"
 
-	"ebb/attest/clock"
+	"github.com/ebb-broker/ebb/attest/clock"
 )
 
 const (
-	// fileRound is how often the file is compared with the record: what other
-	// replicas revoke, and what somebody else did to the file.
+	// fileRound is the interval at which the file is compared with the database: other replicas
+	// revoke, and other processes may change the file.
 	fileRound = 5 * time.Second
 	// keyRound is how often the CA's keys are looked after.
 	keyRound = time.Minute
 )
 
-// Run looks after what nobody asks for, until ctx is done: the file, at once and
-// then regularly, and the CA's keys. Failures are logged and tried again; what
-// was published stays.
+// Run maintains the KRL file, at once and then regularly, and the CA's keys, until ctx is done. It
+// logs failures and tries again. A published list stays until its successor is written.
 func (d *Driver) Run(ctx context.Context) error {
 	files, keys := time.NewTicker(fileRound), time.NewTicker(keyRound)
 	defer files.Stop()

@@ -11,12 +11,11 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
-// CheckSetup implements provider.Checker. What hosts do with what is published it
-// cannot see.
+// CheckSetup implements provider.Checker. It cannot check how hosts use the published list.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	var out []provider.Finding
 	fatal := func(remedy, format string, args ...any) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider/ssh"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 // Two replicas write one file. One that read the record before the other revoked
@@ -44,7 +44,7 @@ func TestASharedFileNeverGoesBack(t *testing.T) {
 	}
 	inFile(t, r, path, first.LeaseID, false)
 	// While the record is away nothing is taken out.
-	r.record.set(errors.New("the journal is down"))
+	r.record.set(errors.New("the database is down"))
 	if err := a.Revoke(t.Context(), target(r.grant(t, "ssh:web/bo:login"))); err == nil {
 		t.Error("a list was written without the record")
 	}

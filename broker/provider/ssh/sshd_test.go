@@ -20,7 +20,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
 func TestSSHDLetsInWhatTheCertificateSays(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Presents implements provider.Presenter. The certificate is read for each request, as the secret

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
 )
 
 // certified is a configuration that shows a certificate and adds nothing.
@@ -83,7 +83,7 @@ func TestCertificatesThatCannotBeShown(t *testing.T) {
 		"soon":          {until(time.Minute), "expires on", false},
 		"no PEM":        {"canary-key", "whole PEM blocks", true},
 		"not its key":   {strings.Replace(until(time.Hour), "-----BEGIN PRIVATE", clientcerttest.KeyPEM(t, clientcerttest.Key(t))+"-----BEGIN PRIVATE", 1), "more than one private key", true},
-		"of somewhere":  {clientcerttest.PEM(a.Root) + clientcerttest.KeyPEM(t, clientcerttest.Key(t)), "not that of the first", true},
+		"of somewhere":  {clientcerttest.PEM(a.Root) + clientcerttest.KeyPEM(t, clientcerttest.Key(t)), "does not match the first", true},
 		"without a key": {clientcerttest.PEM(a.Root), "needs a certificate and its private key", true},
 	} {
 		d := driver(t, certified(), vaultOf(t, "mtls", tt.text))
@@ -134,6 +134,6 @@ func TestConfigsOfCertificates(t *testing.T) {
 		}
 	}
 	if _, err := static.New("stripe", certified(), nil, nil); err == nil || !strings.Contains(err.Error(), "client_certificate.secret") {
-		t.Errorf("accepted without a safe: %v", err)
+		t.Errorf("accepted without a secret store: %v", err)
 	}
 }

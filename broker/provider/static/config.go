@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"regexp"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
 // Config is the config part of a provider of this kind.
 type Config struct {
-	// Secret is its name in ebb's safe (`ebb secrets put`); or Vault says where it is. None is
+	// Secret is its name in the secret store (`ebb secrets put`); or Vault says where it is. None is
 	// needed where there is a ClientCertificate.
 	Secret string `json:"secret,omitempty"`
 	Vault  *KV    `json:"vault,omitempty"`
@@ -32,11 +32,11 @@ type Config struct {
 	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
-	Grants provider.Grants[exact.Rule] `json:"grants"`
+	Grants provider.Grants[stricturl.Rule] `json:"grants"`
 }
 
 // Kept says where the PEM of a client certificate, its chain and its private key is: the name of
-// one secret in the safe, or Vault.
+// one secret in the secret store, or Vault.
 type Kept struct {
 	Secret string `json:"secret,omitempty"`
 	Vault  *KV    `json:"vault,omitempty"`
@@ -72,7 +72,7 @@ func (c *Config) check(name string) error {
 		bad("hosts: name 1 to %d", maxHosts)
 	}
 	for _, h := range c.Hosts {
-		if !exact.CheckHost(h) {
+		if !stricturl.CheckHost(h) {
 			bad("hosts: %q is not the full name of a host in lower case, like api.example.com or api.example.com:8443", h)
 		}
 	}
@@ -83,17 +83,17 @@ func (c *Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their requests")
 	}
-	c.Grants.Check(name, bad, func(at string, r exact.Rule) { r.Check(at, bad) })
+	c.Grants.Check(name, bad, func(at string, r stricturl.Rule) { r.Check(at, bad) })
 	return errors.Join(errs...)
 }
 
-// check looks at the place of a secret; at is what stands before its keys.
+// check calls bad for each problem of k; at is the prefix of its configuration keys.
 func (k Kept) check(at string, bad func(format string, a ...any)) {
 	switch {
 	case (k.Secret == "") == (k.Vault == nil):
 		bad("%ssecret, or %[1]svault: name where the secret is, once", at)
-	case k.Vault == nil && !safe.ValidName(k.Secret):
-		bad("%ssecret: %q is not the name of a secret in the safe", at, k.Secret)
+	case k.Vault == nil && !secretstore.ValidName(k.Secret):
+		bad("%ssecret: %q is not a valid name of a stored secret: use a lower-case letter, then up to 63 of a-z 0-9 . _ -", at, k.Secret)
 	case k.Vault != nil:
 		if k.Vault.Mount == "" {
 			k.Vault.Mount = "secret"

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Driver hands out placeholders, and adds the secret to requests.
@@ -36,7 +38,7 @@ var (
 
 // New makes a driver of a provider. It does not connect. now may be nil; s may be
 // nil when the secret is at Vault.
-func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver, error) {
+func New(name string, c Config, s provider.SecretStore, now func() time.Time) (*Driver, error) {
 	if err := c.check(name); err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func New(name string, c Config, s provider.Safe, now func() time.Time) (*Driver,
 	}
 	d := &Driver{name: name, cfg: c, hosts: map[string]bool{}, now: now}
 	for _, h := range c.Hosts {
-		host, err := exact.ParseHost(h, 443)
+		host, err := stricturl.ParseHost(h, 443)
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %w", err)
 		}
@@ -128,5 +130,20 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: ends, DiesAt: ends}, nil
 }
 
-// Revoke has nothing to do: what ebb does not add to a request any more, nobody has.
+// Revoke does nothing: the sandbox has no secret, and egress adds none for an ended lease.
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
+
+// Describe implements provider.Describer: by the methods of the requests that the
+// secret is added to.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	rule, known := d.cfg.Grants.Of(s)
+	switch {
+	case !known:
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	case !slices.ContainsFunc(rule.Methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead && m != http.MethodOptions }):
+		return provider.Reading(), nil
+	case slices.Contains(rule.Methods, http.MethodDelete):
+		return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What is deleted by it does not come back."}, nil
+	}
+	return provider.Effect{Writes: provider.Yes, Reversible: provider.Unknown, Sentence: "ebb does not know whether this can be undone."}, nil
+}

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/broker/provider/static"
-	"ebb/broker/vaultapi"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestConformance(t *testing.T) {
@@ -121,8 +121,8 @@ func TestMissingOrUnusableSecrets(t *testing.T) {
 
 func TestConfigsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	rule := func(methods, paths string) map[string]map[string]exact.Rule {
-		return map[string]map[string]exact.Rule{"charges": {"read": {Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}
+	rule := func(methods, paths string) map[string]map[string]stricturl.Rule {
+		return map[string]map[string]stricturl.Rule{"charges": {"read": {Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}
 	}
 	s := vaultOf(t, "stripe", canary)
 	for name, change := range map[string]func(*static.Config){
@@ -153,7 +153,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"both":           func(c *static.Config) { c.Inject = static.Place{Basic: &static.Basic{User: "a", Password: "b"}} },
 		"query":          func(c *static.Config) { c.Inject = static.Place{Query: "a&b"} },
 		"no grants":      func(c *static.Config) { c.Grants = nil },
-		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]exact.Rule{"charges": {}} },
+		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]stricturl.Rule{"charges": {}} },
 		"resource":       func(c *static.Config) { c.Grants["*"] = c.Grants["charges"] },
 		"action":         func(c *static.Config) { c.Grants["charges"]["*"] = c.Grants["charges"]["read"] },
 		"no methods":     func(c *static.Config) { c.Grants = rule("", "/x") },
@@ -179,9 +179,31 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		t.Errorf("not every problem at once: %v", err)
 	}
 	if _, err := static.New("stripe", config(), nil, nil); err == nil {
-		t.Error("accepted without a safe")
+		t.Error("accepted without a secret store")
 	}
 	if _, err := static.New("stripe", config(), s, time.Now); err != nil {
 		t.Error(err)
+	}
+}
+
+// The methods say what is done with a secret, not the operator's word for it.
+func TestDescribeGoesByMethods(t *testing.T) {
+	c := config()
+	c.Grants["charges"]["read"] = stricturl.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}
+	d := driver(t, c, vaultOf(t, "stripe", "sk"))
+	for text, want := range map[string][2]provider.Answer{
+		"stripe:charges:read":  {provider.Yes, provider.No},
+		"stripe:charges:write": {provider.Yes, provider.Unknown},
+		"stripe:all:use":       {provider.No, provider.Yes},
+	} {
+		e, err := d.Describe(scopes.MustParseSet(text).Scopes()[0])
+		if err != nil || e.Writes != want[0] || e.Reversible != want[1] {
+			t.Errorf("%s: %+v, %v", text, e, err)
+		}
+	}
+	for _, text := range []string{"stripe:charges:drop", "stripe:other:read", "stripe:charges:*", "stripe:**:read"} {
+		if e, err := d.Describe(scopes.MustParseSet(text).Scopes()[0]); !errors.Is(err, provider.ErrUnsupported) {
+			t.Errorf("%s: %+v, %v", text, e, err)
+		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // errOver is what a lease gets that has ended.
@@ -24,9 +24,14 @@ func (d *Driver) Discloses(*http.Request, provider.Target) *provider.Disclosed {
 
 // Upgrades implements provider.Upgrader.
 func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
-	host, err1 := exact.Origin(r)
-	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	host, err1 := stricturl.Origin(r)
+	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	return err1 == nil && err2 == nil && d.hosts[host.String()] && d.covers(r.Method, path, t, true)
+}
+
+// ScopesFor implements provider.Injector.
+func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
+	return d.cfg.Grants.Fitting(name, func(s scopes.Set) bool { return d.mine(r, provider.Target{Scopes: s}) == nil })
 }
 
 // Inject implements provider.Injector.

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
 // E75: the secret goes to its place, and is the only one that is there.
@@ -137,6 +139,7 @@ func TestOnlyItsOwnRequests(t *testing.T) {
 			continue
 		}
 		r := &http.Request{Method: tt.method, URL: u, Host: u.Host, Header: http.Header{}}
+		providertest.ScopesFor(t, d, "stripe", r, tt.ok, lease)
 		err = d.Inject(t.Context(), r, lease("stripe:"+tt.scope))
 		if (err == nil) != tt.ok || err != nil && !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s %s for %s: %v", tt.method, tt.url, tt.scope, err)
@@ -345,4 +348,29 @@ func FuzzInject(f *testing.F) {
 			t.Errorf("%s %q: %v", method, text, r.Header)
 		}
 	})
+}
+
+// TestUpgrades: (E97) a WebSocket is opened only by a rule that says so, at a host of the provider's,
+// for its own requests.
+func TestUpgrades(t *testing.T) {
+	t.Parallel()
+	c := config()
+	c.Grants["charges"]["listen"] = stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}
+	d := driver(t, c, vaultOf(t, "stripe", canary))
+	for _, tt := range []struct {
+		scope, method, url string
+		want               bool
+	}{
+		{"stripe:charges:listen", http.MethodGet, "https://api.example.com/v1/live", true},
+		{"stripe:charges:read stripe:charges:listen", http.MethodGet, "https://api.example.com/v1/live", true},
+		{"stripe:all:use", http.MethodGet, "https://api.example.com/v1/live", false},
+		{"stripe:all:use stripe:charges:listen", http.MethodGet, "https://api.example.com/v1/charges", false},
+		{"stripe:charges:listen", http.MethodPost, "https://api.example.com/v1/live", false},
+		{"stripe:charges:listen", http.MethodGet, "https://other.example.com/v1/live", false},
+		{"stripe:charges:listen", http.MethodGet, "https://api.example.com/v1/x/../live", false},
+	} {
+		if got := d.Upgrades(request(t, tt.method, tt.url), lease(tt.scope)); got != tt.want {
+			t.Errorf("%s %s %s: %v", tt.scope, tt.method, tt.url, got)
+		}
+	}
 }

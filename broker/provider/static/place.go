@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Place is where in a request the secret goes. Exactly one of Header, Basic and
@@ -72,7 +72,7 @@ var errUnfit = errors.New("static: the secret does not fit where it has to go: i
 // else there: a line end in a header would be the next header.
 func (p Place) fits(s provider.Secret) error {
 	text := s.Reveal()
-	ok := s.CanInject() && plain(text)
+	ok := provider.CanInject(s) && plain(text)
 	switch {
 	case p.Header != "":
 		ok = ok && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return r > '~' })
@@ -85,7 +85,7 @@ func (p Place) fits(s provider.Secret) error {
 	return nil
 }
 
-// put replaces what is in the place by the secret, which fits.
+// put sets the place to the secret, which fits the place.
 func (p Place) put(r *http.Request, s provider.Secret) {
 	text := s.Reveal()
 	if p.Query != "" {

@@ -4,22 +4,22 @@ import (
 	"net/http"
 	"slices"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // mine refuses what a lease is not for, by its host, method and path, and what servers
 // could read in two ways. Its error wraps provider.ErrElsewhere.
 func (d *Driver) mine(r *http.Request, t provider.Target) error {
-	host, err := exact.Origin(r)
+	host, err := stricturl.Origin(r)
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}
 	if !d.hosts[host.String()] {
 		return provider.Elsewhere("its host is not one of this provider's")
 	}
-	path, err := exact.Target(r, exact.PathForm{Slash: true})
+	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	if err != nil {
 		return provider.Elsewhere(err.Error())
 	}

@@ -8,22 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/static"
-	"ebb/broker/safe"
-	"ebb/broker/sqlstore/sqlstoretest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const canary = "sk_live_canary"
 
-// vaultOf is a safe on a real store with one secret in it.
-func vaultOf(t testing.TB, name, value string) *safe.Safe {
+// vaultOf returns a secret store on a real database, with one secret.
+func vaultOf(t testing.TB, name, value string) *secretstore.Store {
 	t.Helper()
 	store := sqlstoretest.Open(t)
-	s := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	s := secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := s.Put(t.Context(), name, provider.NewSecret(value)); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func vaultOf(t testing.TB, name, value string) *safe.Safe {
 func config() static.Config {
 	return static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com", "files.example.com:8443"}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]exact.Rule{
+		Grants: map[string]map[string]stricturl.Rule{
 			"charges": {
 				"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/charges", "/v1/charges/**"}},
 				"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges", "/v1/charges/*/refund"}},
@@ -43,7 +43,7 @@ func config() static.Config {
 	}
 }
 
-func driver(t testing.TB, c static.Config, s provider.Safe) *static.Driver {
+func driver(t testing.TB, c static.Config, s provider.SecretStore) *static.Driver {
 	t.Helper()
 	d, err := static.New("stripe", c, s, nil)
 	if err != nil {

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"net/http"
 
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // sends says why the secret goes to no request of a route.
-func (d *Driver) sends(host exact.Host, method string, path []string, uses func(scopes.Scope) bool) error {
+func (d *Driver) sends(host stricturl.Host, method string, path []string, uses func(scopes.Scope) bool) error {
 	if !d.hosts[host.String()] {
 		return errors.New("its host is none of hosts")
 	}
@@ -30,8 +30,8 @@ func (d *Driver) Seals(r *http.Request, t provider.Target) *provider.Sealing {
 	if d.routes.Empty() {
 		return nil
 	}
-	host, err1 := exact.Origin(r)
-	path, err2 := exact.Target(r, exact.PathForm{Slash: true})
+	host, err1 := stricturl.Origin(r)
+	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	if err1 != nil || err2 != nil {
 		return nil
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"testing"
 
-	"ebb/broker/clientcert/clientcerttest"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 func sealRoute() provider.SealRoute {
@@ -21,8 +21,8 @@ func sealRoute() provider.SealRoute {
 func client(routes ...provider.SealRoute) static.Config {
 	c := config()
 	c.Inject = static.Place{Basic: &static.Basic{User: "bot"}}
-	c.Grants["token"] = map[string]exact.Rule{"create": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}, "renew": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}}
-	c.Grants["feed"] = map[string]exact.Rule{"listen": {Methods: []string{"GET"}, Paths: []string{"/feed"}, WebSocket: true}, "look": {Methods: []string{"GET"}, Paths: []string{"/feed"}}}
+	c.Grants["token"] = map[string]stricturl.Rule{"create": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}, "renew": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}}
+	c.Grants["feed"] = map[string]stricturl.Rule{"listen": {Methods: []string{"GET"}, Paths: []string{"/feed"}, WebSocket: true}, "look": {Methods: []string{"GET"}, Paths: []string{"/feed"}}}
 	c.SealResponse = routes
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/clientcert"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // CheckSetup implements provider.Checker.
@@ -37,7 +37,8 @@ func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
 	return out
 }
 
-// unread says what is wrong with a secret that could not be read or used, and what to do.
+// unread returns the finding for a secret that cannot be read or used, with the operator's next
+// step.
 func unread(err error, k Kept) []provider.Finding {
 	f := provider.Finding{Fatal: true, Remedy: "Look at the broker's access to where the secret is."}
 	if err == nil {

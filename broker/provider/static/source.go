@@ -9,9 +9,9 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
-	"ebb/broker/safe"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
 // errMissing is wrapped when the secret is not where it should be.
@@ -21,7 +21,7 @@ var errMissing = errors.New("static: the secret is not there")
 type source func(context.Context) (provider.Secret, error)
 
 // from is the source of a secret; at is the key of the configuration that names it.
-func from(k Kept, at string, s provider.Safe, now func() time.Time) (source, error) {
+func from(k Kept, at string, s provider.SecretStore, now func() time.Time) (source, error) {
 	if k.Vault != nil {
 		client, err := vaultapi.New(k.Vault.Config, now)
 		if err != nil {
@@ -30,15 +30,15 @@ func from(k Kept, at string, s provider.Safe, now func() time.Time) (source, err
 		return fromVault(client, *k.Vault), nil
 	}
 	if s == nil {
-		return nil, fmt.Errorf("%ssecret: there is no safe here to keep it in", at)
+		return nil, fmt.Errorf("%ssecret: this process has no secret store to keep it in; configure a sealing key (sealing)", at)
 	}
 	return fromSafe(s, k.Secret), nil
 }
 
-func fromSafe(s provider.Safe, name string) source {
+func fromSafe(s provider.SecretStore, name string) source {
 	return func(ctx context.Context) (provider.Secret, error) {
 		v, err := s.Get(ctx, name)
-		if errors.Is(err, safe.ErrNone) {
+		if errors.Is(err, secretstore.ErrNone) {
 			return v, fmt.Errorf("%w: ebb secrets put %s < file: %w", errMissing, name, err)
 		}
 		return v, err

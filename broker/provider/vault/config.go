@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
 // Config is the config part of a provider of this kind.

@@ -3,9 +3,9 @@ package vault_test
 import (
 	"testing"
 
-	"ebb/broker/brokertest/crashtest"
-	"ebb/broker/provider"
-	"ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/brokertest/crashtest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/vault"
 )
 
 // TestCrashChild is a broker that is killed; see crashtest.

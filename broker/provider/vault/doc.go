@@ -1,14 +1,13 @@
-// Package vault mints through the dynamic engines of Vault or OpenBao: database,
-// aws, pki and whatever else answers with a lease.
+// Package vault mints credentials with the dynamic secrets engines of Vault or OpenBao: database,
+// aws, pki, and others whose responses have a lease
+// (https://developer.hashicorp.com/vault/docs/secrets).
 //
-//	config.go  Config: which path, with which policies, an action stands for
-//	driver.go  Driver: Check, Mint, Traits
-//	effect.go  Describe: what a scope lets its holder do
+//	config.go  Config: the path and the policies of each action
+//	driver.go  Driver: Check, Mint, Traits, Describe
 //	revoke.go  Revoke and Probe
-//	setup.go   CheckSetup: what is wrong with the set-up on the server
+//	setup.go   CheckSetup: checks the configuration on the server
 //
-// Each lease has a token of its own at the server, made before the engine is
-// asked and saved before it is used. Whatever the engine then makes hangs on that
-// token: an answer that is lost takes nothing with it that the accessor would not
-// end, and the server itself ends it all when the token's time is over.
+// Each lease has its own Vault token. The driver makes it first and saves its accessor before it
+// uses the token. Everything that the engine makes belongs to this token. If a response is lost,
+// the accessor still revokes all of it, and the server revokes it when the token expires.
 package vault

@@ -12,9 +12,9 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
-	"ebb/broker/vaultapi"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Format is the issued_token_type of a credential of this kind: the data of the
@@ -28,7 +28,7 @@ const (
 	// spare is what a token outlives its lease by, so that the server's clock and
 	// ours need not be one.
 	spare = 30 * time.Second
-	// takeBackTime bounds taking back what is not handed out.
+	// takeBackTime bounds the revocation of a credential that is not issued.
 	takeBackTime = 5 * time.Second
 )
 
@@ -139,8 +139,8 @@ func (d *Driver) undo(ctx context.Context, h handle, cause error) (provider.Cred
 	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
 }
 
-// tooLong takes back what lives longer than it may. What is not known to be dead
-// is owed, until the engine's own end of it.
+// tooLong revokes a credential that would outlive its limit. If the revocation fails, it stays
+// pending until the engine's own expiry.
 func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, cause error) (provider.Credential, error) {
 	if err := d.takeBack(ctx, h); err != nil || d.cfg.TTLOnly {
 		return c, errors.Join(cause, err)
@@ -195,7 +195,7 @@ func (d *Driver) make(ctx context.Context, token provider.Secret, p Path) (*api.
 		out, err = as.Logical().ReadWithContext(ctx, p.Path)
 	}
 	if err != nil {
-		// Not judged as refused: the token that was made is owed, whatever the engine did.
+		// Not ErrRefused: the token exists and has to be revoked, also if the engine refused.
 		return nil, fmt.Errorf("vault: asking the engine: %w", err)
 	}
 	if out == nil || out.LeaseID == "" || len(out.Data) == 0 {
@@ -239,4 +239,12 @@ func judged(err error, doing string) error {
 	default:
 		return err // *provider.BusyError among them
 	}
+}
+
+// Describe implements provider.Describer: actions are words of the operator's.
+func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
+	if _, known := d.cfg.Grants.Of(s); !known {
+		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
+	}
+	return provider.ByAction(s), nil
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/vault"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
 // The engine's role gives an hour for a lease of two minutes: when the database is
@@ -121,7 +121,7 @@ func TestWhatOnlyTimeEnds(t *testing.T) {
 
 // The token role gives more than was asked for. Nobody says that nothing was made
 // while that token lives.
-func TestAWideTokenIsOwedUntilItIsDead(t *testing.T) {
+func TestAWideTokenIsPendingUntilItIsDead(t *testing.T) {
 	t.Parallel()
 	for status, dead := range map[int]bool{http.StatusNoContent: true, http.StatusBadRequest: false, http.StatusBadGateway: false} {
 		cfg := engine(t, "60", status)

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/vault"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func TestRefusals(t *testing.T) {

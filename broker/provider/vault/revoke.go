@@ -8,8 +8,8 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
 func read(t provider.Target) (h handle, err error) {
@@ -24,9 +24,9 @@ func read(t provider.Target) (h handle, err error) {
 	return h, nil
 }
 
-// Revoke ends the engine's lease and waits for it, then the token and with it
-// whatever else hangs on it. The server answers 400 when the engine's backend is
-// down, and queues nothing: that is a failure like any other.
+// Revoke ends the engine's lease and waits for it. Then it revokes the token with everything that
+// belongs to it. If the engine's backend is down, the server answers 400 and queues nothing; that
+// is an error like any other.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	h, err := read(t)
 	if err != nil || h.Accessor == "" {
@@ -65,15 +65,15 @@ func tell(ctx context.Context, c *api.Client, path string, body map[string]any) 
 // proxy's own 404 would make everything dead.
 func gone(err error) bool { return vaultapi.Says(err, "invalid accessor") }
 
-// takeBack ends what is not handed out, whether the caller has hung up or not.
+// takeBack revokes a credential that is not issued, also if the caller's context has ended.
 func (d *Driver) takeBack(ctx context.Context, h handle) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackTime)
 	defer cancel()
 	return d.end(ctx, h)
 }
 
-// Probe asks the server for the lease and for its token. Where the end of a lease
-// does not end what it stands for, nobody can tell.
+// Probe looks up the lease and its token on the server. For engines whose credential outlives its
+// lease, the state is unknown.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	h, err := read(t)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // CheckSetup implements provider.Checker.

@@ -17,13 +17,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/providertest"
-	"ebb/broker/provider/vault"
-	"ebb/broker/storetest"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 const instance = "0a1b2c3d"

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Forget removes every key under a prefix, in all of a Cluster, and reports how
-// many there were.
+// Forget removes every key under a prefix, in a Cluster on all masters, and returns the
+// number of removed keys.
 func Forget(ctx context.Context, at redis.UniversalOptions, prefix string) (removed int64, err error) {
 	u := redis.NewUniversalClient(&at)
 	defer func() { _ = u.Close() }()

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
 // Server is a redis-server of the test's own, to be killed.
@@ -27,14 +27,13 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// New starts one that writes every change to its append-only file, as text.
+// New starts a server that writes every change to its append-only file, as text.
 func New(t testing.TB) *Server {
 	t.Helper()
 	return Run(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no")
 }
 
-// Run starts one with args of redis-server, which writes nothing to disk
-// unless they say so.
+// Run starts a server with args of redis-server. It writes to disk only if they say so.
 func Run(t testing.TB, args ...string) *Server {
 	t.Helper()
 	path := counterpart.Program(t, "redis-server")
@@ -44,13 +43,13 @@ func Run(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Start runs it, after Kill with what it had written.
+// Start runs the server, after Kill with its persisted data.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, port, _ := net.SplitHostPort(s.Addr)
-	// A file of settings comes first.
+	// A configuration file must be the first argument.
 	s.cmd = exec.Command(s.path, append(slices.Clone(s.args), "--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "")...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -65,8 +64,8 @@ func (s *Server) Start() {
 
 func (s *Server) answers() bool { return s.Do("PING") == "+PONG\r\n" }
 
-// Do sends one command, written as on a terminal, and returns the first line of the answer, or ""
-// when there is none.
+// Do sends one command, written as on a terminal, and returns the first line of the
+// answer, or "" if there is none.
 func (s *Server) Do(command string) string {
 	c, err := net.DialTimeout("tcp", s.Addr, 10*time.Second)
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *Server) Do(command string) string {
 	return line
 }
 
-// Kill is kill -9.
+// Kill sends SIGKILL.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +88,7 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// Signal sends it a signal: SIGSTOP makes it hang.
+// Signal sends a signal: SIGSTOP makes the server hang.
 func (s *Server) Signal(sig os.Signal) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -99,7 +98,8 @@ func (s *Server) Signal(sig os.Signal) {
 	}
 }
 
-// Written is everything that was ever written to it, also what is gone by now.
+// Written returns every write that the server has logged, including data that was removed
+// since.
 func (s *Server) Written() []byte {
 	s.t.Helper()
 	var out []byte

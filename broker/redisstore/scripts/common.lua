@@ -1,7 +1,7 @@
--- Common to all scripts. A state is its rank: 1 open, 2 paused, 3 closed.
+-- Functions for all scripts. A state is stored as its rank: 1 open, 2 paused, 3 closed.
 
--- head writes the facts of a task that change often into one field, so that
--- reading them is one HGET: state, due, denials, violations, closed at, version.
+-- head writes the frequently changing facts of a task into one field, so that reading
+-- them is one HGET: state, due, denials, violations, closed at, version.
 local function head(key)
   local f = redis.call('HMGET', key, 's', 'd', 'n', 'i', 'a', 'v')
   local h = f[1] .. ' ' .. (f[2] or '0') .. ' ' .. (f[3] or '0') .. ' ' .. (f[4] or '0') .. ' ' .. (f[5] or '0') .. ' ' .. (f[6] or '-')
@@ -9,13 +9,13 @@ local function head(key)
   return h
 end
 
--- version names the facts that change seldom (blob, sandbox, taint): a hash over
--- the history of their changes.
+-- version sets the version of the rarely changing facts (blob, sandbox, taint): a hash
+-- over the history of their changes.
 local function version(key, change)
   redis.call('HSET', key, 'v', redis.sha1hex((redis.call('HGET', key, 'v') or '') .. '\0' .. change))
 end
 
--- taint adds sources, as broker.AddTaint does; field c counts those with a name.
+-- taint adds sources, as broker.AddTaint does. Field c counts the named ones.
 local function taint(key, from)
   for i = from, #ARGV do
     local f = 't:' .. ARGV[i]
@@ -30,12 +30,12 @@ local function taint(key, from)
   end
 end
 
--- outlive makes key live at least ttl milliseconds more.
+-- outlive extends the ttl of key to at least ttl milliseconds.
 local function outlive(key, ttl)
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
 end
 
--- prune forgets a few members that ended before score.
+-- prune removes up to 16 members that ended before score.
 local function prune(key, score)
   local old = redis.call('ZRANGEBYSCORE', key, '-inf', score, 'LIMIT', 0, 16)
   if #old > 0 then redis.call('ZREM', key, unpack(old)) end
@@ -46,8 +46,8 @@ local function counts(leases, at)
   return live, redis.call('ZCARD', leases) - live
 end
 
--- close makes a task final. Its leases die with the key that holds them: UNLINK
--- is O(1) here and frees them in the background.
+-- close makes a task final. Its leases are removed with the key that holds them: UNLINK
+-- takes O(1) here and frees the memory in the background.
 local function close(task, leases, at, keep, ttl)
   local live, expired = counts(leases, at)
   redis.call('UNLINK', leases)

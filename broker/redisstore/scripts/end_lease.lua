@@ -1,5 +1,5 @@
--- Ends a lease. KEYS ended, leases, unpublished, task. ARGV id, expiry, ttl, prune
--- before, nonce. Returns first, unpublished, owner.
+-- Revokes a lease. KEYS ended, leases, unpublished, task. ARGV id, expiry, ttl, prune
+-- before, nonce. Returns first (1 for the call that revoked it), unpublished, owner.
 local had = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if had then
   local nonce = redis.call('HGET', KEYS[3], ARGV[1])

@@ -1,7 +1,7 @@
--- Adds an event to the feed and forgets a few that nobody needs. KEYS feed. ARGV
--- task, lease, at, until, ttl. An event lives ttl milliseconds of this server's
--- clock, whatever the clocks of the brokers say; the newest one always stays, or
--- a reader could not tell an empty feed from a lost one.
+-- Adds an event to the feed and removes a few expired ones. KEYS feed. ARGV task, lease,
+-- at, until, ttl. An event lives ttl milliseconds by this server's clock, independent of
+-- the brokers' clocks. The newest event always stays: otherwise a reader could not tell
+-- an empty feed from a lost one.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('XADD', KEYS[1], '*', 't', ARGV[1], 'l', ARGV[2], 'a', ARGV[3], 'u', ARGV[4], 'x', string.format('%.0f', now + ARGV[5]))

@@ -1,7 +1,7 @@
--- Makes a task known, or adds what is new to one that is.
--- KEYS task, leases. ARGV rank, blob, sandbox, sandbox identity, due, denials,
--- violations, closed at (0: never), keep, now, ttl once closed, owner, taint...
--- Returns rank, due, published (closed only), closed at, keep.
+-- Records a task, or adds new facts to a known one. KEYS task, leases. ARGV rank, blob,
+-- sandbox, sandbox identity, due, denials, violations, closed at (0: never), keep, now,
+-- ttl once closed, owner, taint... Returns rank, due, published (closed only), closed at,
+-- keep.
 local key = KEYS[1]
 local rank = tonumber(ARGV[1])
 local had = tonumber(redis.call('HGET', key, 's') or '0')

@@ -1,7 +1,7 @@
--- Moves a task. KEYS task, leases. ARGV rank, at, keep, ttl once closed, nonce.
--- Returns result (-1 unknown, -2 closed, 0 closed before, 1 moved), live,
--- expired, published, closed at, keep, owner. The nonce lets a repeated transmission
--- of the same call hear the same answer.
+-- Moves a task. KEYS task, leases. ARGV rank, at, keep, ttl once closed, nonce. Returns
+-- result (-1 unknown, -2 closed, 0 closed before, 1 moved), live, expired, published,
+-- closed at, keep, owner. With the nonce, a call that is sent twice gets the same answer
+-- twice.
 local key = KEYS[1]
 local had = redis.call('HGET', key, 's')
 local closing = ARGV[1] == '3'

@@ -1,5 +1,5 @@
--- Takes a one-time value. KEYS value. ARGV now, nonce. What was taken stays a
--- moment under the taker's nonce, for a repeated transmission of the same call.
+-- Takes a one-time value. KEYS value. ARGV now, nonce. A taken value stays for 5 s under
+-- the nonce of its taker, so that a call that is sent twice gets the same answer twice.
 local v = redis.call('GET', KEYS[1])
 if not v then return false end
 local nonce, rest = string.match(v, '^!([^|]*)|(.*)$')

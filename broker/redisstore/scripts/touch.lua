@@ -1,6 +1,6 @@
--- Changes the running facts of a task. KEYS task. ARGV due (0: unchanged),
--- denials, violations, sandbox, sandbox identity, taint...
--- Returns the head, or -1 unknown, -2 closed, -3 another sandbox.
+-- Changes the running facts of a task. KEYS task. ARGV due (0: unchanged), denials,
+-- violations, sandbox, sandbox identity, taint... Returns the head, or -1 unknown task,
+-- -2 closed, -3 another sandbox.
 local key = KEYS[1]
 local had = redis.call('HGET', key, 's')
 if not had then return -1 end

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/attest/options"
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
-	"ebb/broker/seal/kms"
-	"ebb/broker/seal/transit"
+	"github.com/ebb-broker/ebb/attest/options"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/seal/kms"
+	"github.com/ebb-broker/ebb/broker/seal/transit"
 )
 
 // kinds maps the word in the configuration to its constructor.
@@ -37,10 +37,10 @@ func kind[C any](make func(C, string) (seal.Wrapper, error)) func(json.RawMessag
 	}
 }
 
-// Kinds lists the kinds, sorted.
+// Kinds returns the names of the kinds, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// New makes a wrapper of a kind for the installation that instance names.
+// New makes a wrapper of a kind for the installation instance.
 func New(kind string, config json.RawMessage, instance string) (seal.Wrapper, error) {
 	make, known := kinds[kind]
 	if !known {

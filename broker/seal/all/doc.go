@@ -1,4 +1,4 @@
-// Package all lists the places where the wrapping key of sealing can live.
+// Package all is the table of the locations of the wrapping key.
 //
 //	all.go  the table, and New
 package all

@@ -15,16 +15,16 @@ import (
 	"io/fs"
 	"strings"
 
-	"ebb/broker/keys"
-	"ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// Config of the kind. Replicas share the file.
+// Config of this kind. Replicas share the file.
 type Config struct {
-	// Path of the key. A file that is not there is made, once.
+	// Path of the key. If the file does not exist, ebb creates it once.
 	Path string `json:"path"`
-	// Previous are files of earlier keys: they open data keys, which are then
-	// wrapped by the key at Path.
+	// Previous are files of earlier keys: data keys wrapped by them open, and are then wrapped by
+	// the key at Path.
 	Previous []string `json:"previous,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func New(c Config) (*Wrapper, error) {
 }
 
 func read(path string) ([]byte, error) {
-	text, err := keys.ReadPrivate(path)
+	text, err := secret.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("sealing key: %w", err)
 	}
@@ -82,11 +82,11 @@ func read(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// create makes the file, or reads the one that another process made meanwhile.
+// create makes the file, or reads the one that another process made in the meantime.
 func create(path string) ([]byte, error) {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails (crypto/rand)
-	err := keys.WritePrivate(path, pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: key}))
+	err := secret.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: key}))
 	if errors.Is(err, fs.ErrExist) {
 		return read(path)
 	}
@@ -96,7 +96,7 @@ func create(path string) ([]byte, error) {
 	return key, nil
 }
 
-// idOf names a key without telling anything of it.
+// idOf returns an id of the key that reveals nothing about it.
 func idOf(key []byte) string {
 	sum := sha256.Sum256(append([]byte("ebb sealing key id\x00"), key...))
 	return hex.EncodeToString(sum[:8])
@@ -148,7 +148,7 @@ func (w *Wrapper) Stale(_ context.Context, wrapped string) bool {
 	return !strings.HasPrefix(wrapped, prefix+w.newest+":")
 }
 
-// Check implements seal.Wrapper: the file is still what it was at the start.
+// Check implements seal.Wrapper: it compares the file with its content at the start.
 func (w *Wrapper) Check(context.Context) error {
 	key, err := read(w.path)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
-	"ebb/broker/seal/sealtest"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/seal/sealtest"
 )
 
 const id = sealtest.ID
@@ -53,7 +53,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// The file is lost or replaced while ebb runs: it is said before the next start.
+// The file is lost or replaced while ebb runs: Check reports it before the next start.
 func TestFileIsLookedAfter(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "seal.key"), filepath.Join(dir, "other.key")

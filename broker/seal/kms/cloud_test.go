@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/awsapi/awstest"
-	"ebb/broker/seal/kms"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/seal/kms"
 )
 
 const (
@@ -27,12 +27,11 @@ const (
 
 	keyA   = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 	keyB   = "arn:aws:kms:us-east-1:111122223333:key/mrk-1234abcd12ab34cd56ef1234567890ab"
-	keyOff = "arn:aws:kms:eu-central-1:111122223333:key/00000000-12ab-34cd-56ef-1234567890ab" // nobody made it
+	keyOff = "arn:aws:kms:eu-central-1:111122223333:key/00000000-12ab-34cd-56ef-1234567890ab" // does not exist
 )
 
-// cloud is KMS as AWS documents it (API reference, JSON 1.1): it recomputes every
-// signature, keeps keys and their materials, and opens a text only under the
-// context and for the key that it was made for.
+// cloud is KMS as documented by AWS (API reference, JSON 1.1): it verifies every signature, stores
+// keys and their materials, and opens a text only with its context and its key.
 type cloud struct {
 	t   testing.TB
 	url string
@@ -48,7 +47,7 @@ type cloudKey struct {
 	state     string // KeyState
 	deletion  time.Time
 	materials []cipher.AEAD
-	ids       []string // of the materials; "" = this KMS does not tell
+	ids       []string // of the materials; "" = this KMS does not report them
 	deny      []string // actions that the policy does not allow
 	context   map[string]string
 	usage     string
@@ -272,6 +271,6 @@ func (c *cloud) act(action string, q question) (int, members) {
 		}
 		return 200, members{"KeyId": k.arn, "Plaintext": text, "EncryptionAlgorithm": "SYMMETRIC_DEFAULT", "KeyMaterialId": k.ids[q.Blob[0]]}
 	}
-	c.t.Errorf("an action that nobody may use: %s", action)
+	c.t.Errorf("an action outside of the policy: %s", action)
 	return no("AccessDeniedException")
 }

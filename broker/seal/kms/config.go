@@ -6,36 +6,36 @@ import (
 	"regexp"
 	"time"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Config of the kind.
+// Config of this kind.
 type Config struct {
 	// Instance names this installation; part of the encryption context.
 	Instance string           `json:"-"`
 	Now      func() time.Time `json:"-"` // nil = time.Now
 
-	// Key is the ARN of a symmetric key for encryption; not an alias, which somebody
-	// can point elsewhere. Its region is where ebb asks.
+	// Key is the ARN of a symmetric encryption key. An alias is refused, because it can be pointed
+	// to another key. ebb calls KMS in the ARN's region.
 	Key string `json:"key"`
-	// Previous are ARNs of earlier keys: they open data keys, which are then wrapped
-	// by Key.
+	// Previous are ARNs of earlier keys: data keys wrapped by them open, and are then wrapped by
+	// Key.
 	Previous []string `json:"previous,omitempty"`
-	// Endpoint replaces AWS's own, for a VPC endpoint of its own name; https, or http
-	// on loopback.
+	// Endpoint replaces AWS's endpoint, for a VPC endpoint with its own name; https, or http on
+	// loopback.
 	Endpoint string `json:"endpoint,omitempty"`
-	// CAFile is a PEM file of authorities to trust for it; "" = the system's.
+	// CAFile is a PEM file of certificate authorities to trust for it; "" = the system's.
 	CAFile string `json:"ca_file,omitempty"`
-	// AccessKeyFile and SecretKeyFile hold ebb's own key; both "" = what AWS's SDKs
-	// look for: environment, profile, web identity, container, instance.
+	// AccessKeyFile and SecretKeyFile hold ebb's own access key; both "" = the sources of AWS's
+	// SDKs: environment, profile, web identity, container, instance.
 	AccessKeyFile string `json:"access_key_file,omitempty"`
 	SecretKeyFile string `json:"secret_key_file,omitempty"`
-	// Timeout of one attempt of a call, of which there are up to three; "" = 5s.
+	// Timeout of one attempt; a call makes up to three attempts; "" = 5s.
 	Timeout string `json:"timeout,omitempty"`
 }
 
-// maxPrevious is far above what anybody has.
+// maxPrevious is far above practical numbers.
 const maxPrevious = 16
 
 var (
@@ -43,7 +43,7 @@ var (
 	instanceForm = regexp.MustCompile(`^[0-9a-f]{8}$`)
 )
 
-// names takes the ARNs of the keys apart; the first is the one that wraps.
+// names parses the ARNs of the keys; the first key wraps.
 func (c Config) names() (arns []name, err error) {
 	if len(c.Previous) > maxPrevious {
 		return nil, fmt.Errorf("previous: name at most %d keys", maxPrevious)
@@ -66,7 +66,7 @@ func (c Config) names() (arns []name, err error) {
 	return arns, err
 }
 
-// name is where a key is.
+// name is the location of a key.
 type name struct{ arn, region, id string }
 
 func (c Config) api() (awsapi.Config, error) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/seal/sealtest"
+	"github.com/ebb-broker/ebb/broker/seal/sealtest"
 )
 
-// The policy that people paste lets ebb do what it does, and nothing else.
+// The policy in the documentation permits the calls of ebb, and no others.
 func TestPolicyOfTheDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/sealing.md")

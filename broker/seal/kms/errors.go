@@ -7,23 +7,23 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/provider"
-	"ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/seal"
 )
 
-// sentences say what to do about a refusal, by KMS's code; %s is the key's ARN.
+// sentences are the remedies for refusals, by the error code of KMS; %s is the key's ARN.
 var sentences = map[string]string{
 	"AccessDeniedException": "ebb may not use %s: its key policy, and the policy of ebb's role, must allow kms:Encrypt, kms:Decrypt and kms:DescribeKey with ebb's encryption context (docs/sealing.md)",
 	"DisabledException":     "%s is disabled: enable it (aws kms enable-key)",
-	"NotFoundException":     "%s does not exist: compare account, region and id; a key that was deleted is lost, and with it what it sealed",
+	"NotFoundException":     "%s does not exist: compare account, region and id; a deleted key is lost, and with it everything sealed by it",
 	"KMSInvalidStateException": "%s cannot be used in its state: if it waits for deletion, cancel that (aws kms cancel-key-deletion) and enable it; " +
 		"if its material was imported, import it again",
 	"InvalidKeyUsageException": "%s is not a symmetric key for encryption: make one (aws kms create-key) and name it",
 	"KeyUnavailableException":  "%s is not available for now: AWS says that it will be",
 }
 
-// explain says of which kind an error is, and what to do about it.
+// explain adds the meaning of an error and its remedy.
 func (w *Wrapper) explain(k *key, err error) error {
 	if err == nil {
 		return nil
@@ -32,9 +32,9 @@ func (w *Wrapper) explain(k *key, err error) error {
 	text, known := sentences[r.Code]
 	switch {
 	case !ok:
-		return fmt.Errorf("sealing key at KMS: no answer about %s: look at the network and at ebb's own credentials: %w", k.arn, err)
+		return fmt.Errorf("sealing key at KMS: no answer about %s: check the network and ebb's own credentials: %w", k.arn, err)
 	case r.Code == "InvalidCiphertextException" || r.Code == "IncorrectKeyException":
-		return fmt.Errorf("%w: %s at KMS does not open it for the instance %s: it was wrapped for another one (did public_url change? set instance to what it was), for another data key, or was altered: %w",
+		return fmt.Errorf("%w: %s at KMS does not open it for the instance %s: it was wrapped for another instance (if public_url has changed, set instance to its earlier value), for another data key, or was altered: %w",
 			seal.ErrNoKey, k.arn, w.instance, err)
 	case r.OwnFault():
 		return fmt.Errorf("sealing key at KMS: AWS does not accept ebb's own credentials: renew them, and compare the clock: %w", err)
@@ -46,19 +46,19 @@ func (w *Wrapper) explain(k *key, err error) error {
 	return fmt.Errorf("sealing key at KMS: %s: %w", k.arn, err)
 }
 
-// pause is how long a key is left alone that did not answer, or said that it is too
-// much, and not for how long.
+// pause is the time without calls to a key after it did not answer, or after it limited the rate
+// without a duration.
 const pause = 5 * time.Second
 
-// rest leaves a key alone that does not answer: a ring has many data keys, and each
-// would wait for it in vain.
+// rest suspends calls to a key that does not answer: a ring has many data keys, and each would wait
+// for it.
 type rest struct {
 	mu    sync.Mutex
 	until time.Time
 	why   error
 }
 
-// over is nil when the key may be asked.
+// over returns nil when the key may be called.
 func (r *rest) over(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *rest) over(now time.Time) error {
 }
 
 func (r *rest) after(err error, now time.Time) {
-	// Who hung up says nothing about the key.
+	// A cancelled call says nothing about the key.
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
-	"ebb/broker/awsapi"
-	"ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/seal"
 )
 
 const (
 	prefix  = "kms:"
 	keySize = 32
-	// maxBlob is KMS's own bound of a CiphertextBlob.
+	// maxBlob is the limit of KMS for a CiphertextBlob.
 	maxBlob = 6144
 )
 
-// materialForm is a KeyMaterialId, or what stands for one that is not known.
+// materialForm is a KeyMaterialId, or "-" for an unknown one.
 var materialForm = regexp.MustCompile(`^(?:-|[0-9a-f]{64})$`)
 
-// Wrapper asks KMS.
+// Wrapper wraps and unwraps by calls to KMS.
 type Wrapper struct {
 	instance string
 	now      func() time.Time
@@ -45,7 +45,7 @@ type key struct {
 
 var _ seal.Wrapper = (*Wrapper)(nil)
 
-// New makes a wrapper. It does not connect.
+// New makes a wrapper. It opens no connection.
 func New(c Config) (*Wrapper, error) {
 	names, err := c.names()
 	api, e := c.api()
@@ -71,12 +71,12 @@ func New(c Config) (*Wrapper, error) {
 	return w, nil
 }
 
-// bound is the encryption context of a data key.
+// bound returns the encryption context of a data key.
 func (w *Wrapper) bound(id string) map[string]string {
 	return map[string]string{"ebb-instance": w.instance, "ebb-data-key": id}
 }
 
-// call makes one call in time, unless its key is left alone.
+// call makes one call with a timeout, unless calls to its key are suspended.
 func (w *Wrapper) call(ctx context.Context, k *key, f func(context.Context) error) error {
 	if err := k.rest.over(w.now()); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (w *Wrapper) call(ctx context.Context, k *key, f func(context.Context) erro
 // material>:<base64url of the CiphertextBlob>.
 func (w *Wrapper) Wrap(ctx context.Context, id string, dataKey []byte) (string, error) {
 	k := w.newest
-	// Asked before: should the key rotate in between, the text counts as older than
-	// it is, and is wrapped once more.
+	// Read before the call: if the key rotates in between, the text counts as older than it is, and
+	// is wrapped once more.
 	material := w.describe(ctx, k).material
 	if material == "" {
 		material = "-"
@@ -109,12 +109,12 @@ func (w *Wrapper) Wrap(ctx context.Context, id string, dataKey []byte) (string, 
 		return "", err
 	}
 	if out.KeyId == nil || *out.KeyId != k.arn || len(out.CiphertextBlob) == 0 || len(out.CiphertextBlob) > maxBlob {
-		return "", fmt.Errorf("sealing key at KMS: the answer is not of the key %s: look at who answers at the endpoint", k.arn)
+		return "", fmt.Errorf("sealing key at KMS: the answer is for a key other than %s: check the server at the endpoint", k.arn)
 	}
 	return prefix + k.id + ":" + material + ":" + base64.RawURLEncoding.EncodeToString(out.CiphertextBlob), nil
 }
 
-// parse takes a wrapped text apart; ok is false of any that Wrap does not make.
+// parse splits a wrapped text; ok is false for a text that Wrap did not make.
 func parse(wrapped string) (id, material string, blob []byte, ok bool) {
 	parts := strings.Split(wrapped, ":")
 	if len(parts) != 4 || parts[0]+":" != prefix || !materialForm.MatchString(parts[2]) || parts[3] == "" {
@@ -127,8 +127,8 @@ func parse(wrapped string) (id, material string, blob []byte, ok bool) {
 	return parts[1], parts[2], blob, true
 }
 
-// Unwrap implements seal.Wrapper. KMS is told which key to use: whoever can write
-// the database must not choose one of his own, and know what it sealed.
+// Unwrap implements seal.Wrapper. It names the key in the call: otherwise an attacker with write
+// access to the database could choose a key of their own and so know the data key.
 func (w *Wrapper) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error) {
 	by, _, blob, ok := parse(wrapped)
 	if !ok {
@@ -149,7 +149,7 @@ func (w *Wrapper) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error
 		return nil, err
 	}
 	if out.KeyId == nil || *out.KeyId != k.arn || len(out.Plaintext) != keySize {
-		return nil, fmt.Errorf("sealing key at KMS: the answer is not a data key of %s: look at who answers at the endpoint", k.arn)
+		return nil, fmt.Errorf("sealing key at KMS: the answer is not a data key of %s: check the server at the endpoint", k.arn)
 	}
 	return out.Plaintext, nil
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/awsapi/awstest"
-	"ebb/broker/provider"
-	"ebb/broker/seal"
-	"ebb/broker/seal/file"
-	"ebb/broker/seal/kms"
-	"ebb/broker/seal/sealtest"
+	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/seal/kms"
+	"github.com/ebb-broker/ebb/broker/seal/sealtest"
 )
 
 func TestSuite(t *testing.T) {
@@ -25,8 +25,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// AWS rotates a key's material under the same ARN: what was wrapped before opens,
-// and is wrapped anew.
+// AWS rotates a key's material under the same ARN: texts wrapped before still open, and are wrapped
+// again.
 func TestRotationAtKMS(t *testing.T) {
 	t.Parallel()
 	c, now := newCloud(t), time.Now()
@@ -46,9 +46,9 @@ func TestRotationAtKMS(t *testing.T) {
 		t.Errorf("what the earlier material wrapped: %v", err)
 	}
 	if w.Stale(t.Context(), wrap(t, w)) {
-		t.Error("what was wrapped after it is stale")
+		t.Error("a text that was wrapped after it is stale")
 	}
-	// Where KMS does not tell, nothing is stale for that.
+	// If KMS does not report the material, no text counts as stale.
 	c.set(keyA, func(k *cloudKey) { k.ids[len(k.ids)-1] = "" })
 	now = now.Add(10 * time.Minute)
 	if text := wrap(t, w); w.Stale(t.Context(), text) || w.Stale(t.Context(), before) {
@@ -65,12 +65,12 @@ func wrap(t *testing.T, w *kms.Wrapper) string {
 	return text
 }
 
-// A text of this database, or one that somebody has put there, opens neither at
-// another installation nor with a key that nobody has configured.
+// A text of this database, or one that an attacker has put there, opens neither at another
+// installation nor with a key that is not configured.
 func TestBoundToTheInstallationAndItsKeys(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
-	c.set(keyA, func(k *cloudKey) { k.context = map[string]string{"ebb-instance": instance} }) // as the policy of the docs
+	c.set(keyA, func(k *cloudKey) { k.context = map[string]string{"ebb-instance": instance} }) // as in the documented policy
 	mine := c.wrapper(c.config(keyA))
 	text := wrap(t, mine)
 	theirs := c.config(keyA)
@@ -98,14 +98,13 @@ func TestBoundToTheInstallationAndItsKeys(t *testing.T) {
 	}
 }
 
-// What KMS refuses is said with what to do about it; and it is not taken for a key
-// that is lost.
+// A refusal by KMS is reported with its remedy, and the key does not count as lost.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*cloudKey)
 		says   string
-		check  string // "" = Check sees nothing
+		check  string // "" = Check returns nil
 	}{
 		"disabled":     {func(k *cloudKey) { k.state = "Disabled" }, "enable-key", "enable-key"},
 		"to be gone":   {func(k *cloudKey) { k.state, k.deletion = "PendingDeletion", time.Unix(1800000000, 0) }, "cancel-key-deletion", "2027-01-15T08:00:00Z"},
@@ -149,8 +148,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Whatever answers in KMS's place: nothing is wrapped with it, nothing opened, and
-// no key is believed to be lost.
+// With another server in place of KMS, no data key is wrapped or opened, and no key counts as lost.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
@@ -175,7 +173,7 @@ func TestNonsense(t *testing.T) {
 				t.Errorf("Unwrap: %v", err)
 			}
 			if w.Stale(t.Context(), text) {
-				t.Error("stale, and nobody could look")
+				t.Error("stale although the key could not be read")
 			}
 			if err := w.Check(t.Context()); err != nil {
 				t.Errorf("Check: %v", err)
@@ -184,7 +182,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// One answer that was cut or a moment's 500 is tried again.
+// A truncated answer or a single 500 is retried.
 func TestOneFaultIsSurvived(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{cut, broken, garbage, throttle} {
@@ -200,8 +198,8 @@ func TestOneFaultIsSurvived(t *testing.T) {
 	}
 }
 
-// A KMS that does not answer, or says that it is too much, is left alone: a dozen
-// data keys do not wait for it one after the other.
+// Calls to a KMS that does not answer or limits the rate are suspended: a dozen data keys do not
+// wait one after the other.
 func TestKMSIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{hang, throttle} {
@@ -211,7 +209,7 @@ func TestKMSIsLeftAlone(t *testing.T) {
 		cfg := c.config(keyA)
 		cfg.Now = func() time.Time { return now }
 		if f == hang {
-			cfg.Timeout = "3s" // it is tried again within that, and must be heard at last
+			cfg.Timeout = "3s" // retried within that time, and finally answered
 		}
 		w := c.wrapper(cfg)
 		before := c.count("Decrypt")
@@ -239,7 +237,7 @@ func TestKMSIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Who hangs up says nothing about KMS.
+// A cancelled call says nothing about KMS.
 func TestCallerWhoLeaves(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
@@ -255,8 +253,8 @@ func TestCallerWhoLeaves(t *testing.T) {
 	}
 }
 
-// A ring on KMS: who may encrypt and not decrypt makes no key; a key that somebody
-// disables is seen while the data keys in use still work.
+// A ring on KMS: with permission to encrypt but not to decrypt it makes no key. A disabled key is
+// noticed while the data keys in use still work.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	c, now := newCloud(t), time.Now()
@@ -274,7 +272,7 @@ func TestRing(t *testing.T) {
 	c.set(keyA, func(k *cloudKey) { k.state, k.deletion = "PendingDeletion", now.Add(7*24*time.Hour) })
 	now = now.Add(11 * time.Minute)
 	if err := ring.Maintain(t.Context()); err == nil || !strings.Contains(ring.Err().Error(), "cancel-key-deletion") {
-		t.Errorf("nobody is told: %v", err)
+		t.Errorf("Check does not report it: %v", err)
 	}
 	if s, err := ring.Open("lse_1", text); err != nil || s.Reveal() != "handle" {
 		t.Errorf("Open: %v", err)
@@ -292,11 +290,11 @@ func TestRing(t *testing.T) {
 	empty := &memory{}
 	bad, err := seal.New(t.Context(), seal.Config{Wrapper: c.wrapper(cfg), Store: empty, Now: cfg.Now})
 	if err != nil || bad.Err() == nil || bad.KeyID() != "" || len(empty.keys) != 0 || !strings.Contains(bad.Err().Error(), "kms:Decrypt") {
-		t.Errorf("who may not decrypt has made %d keys: %v", len(empty.keys), bad.Err())
+		t.Errorf("a ring without permission to decrypt has made %d keys: %v", len(empty.keys), bad.Err())
 	}
 }
 
-// Data keys of an earlier key at KMS are wrapped anew, and then it is not needed.
+// Data keys of an earlier key at KMS are wrapped again; afterwards that key is not needed.
 func TestKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	c, store := newCloud(t), &memory{}
@@ -318,8 +316,8 @@ func TestKeyIsReplaced(t *testing.T) {
 	}
 }
 
-// An installation that began with a file moves to KMS, and then needs the file no
-// more; what neither opens is told with both reasons.
+// An installation that began with a file moves to KMS, and then does not need the file. A text that
+// neither opens is reported with both reasons.
 func TestMovingFromAFile(t *testing.T) {
 	t.Parallel()
 	c, store := newCloud(t), &memory{}
@@ -349,7 +347,7 @@ func TestMovingFromAFile(t *testing.T) {
 	if r := ring(seal.Moved(at(), other)); !errors.Is(r.Err(), seal.ErrNoKey) || !strings.Contains(r.Err().Error(), "KMS") || !strings.Contains(r.Err().Error(), "files") {
 		t.Errorf("with another file: %v", r.Err())
 	}
-	// KMS is away: the file opens, and the data key stays as it is for now.
+	// KMS is unreachable: the file opens, and the data key stays unchanged for now.
 	c.fail("Encrypt", broken)
 	before := store.keys[0].Wrapped
 	if r := ring(seal.Moved(at(), files)); r.Err() != nil || store.keys[0].Wrapped != before {

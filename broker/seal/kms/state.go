@@ -9,30 +9,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
-	"ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/awsapi"
 )
 
-// look is how long what DescribeKey said is believed; again, when it was nothing or
-// nothing good.
+// look is how long an answer of DescribeKey is used; again applies after a failure or a problem.
 const (
 	look  = 10 * time.Minute
 	again = time.Minute
 )
 
-// facts are what is known of a key; the zero value is nothing.
+// facts is the known state of a key; the zero value means unknown.
 type facts struct {
 	material string // CurrentKeyMaterialId; "" = KMS does not say
-	problem  error  // it does not open any more, or will not
+	problem  error  // it does not open data keys any more, or soon will not
 }
 
-// state remembers facts.
+// state caches facts.
 type state struct {
 	mu    sync.Mutex
 	facts facts
 	until time.Time
 }
 
-// describe asks how a key is. What cannot be told leaves what was known.
+// describe returns the state of a key from DescribeKey. If the call fails, it returns the last
+// known state.
 func (w *Wrapper) describe(ctx context.Context, k *key) facts {
 	k.state.mu.Lock()
 	defer k.state.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *Wrapper) describe(ctx context.Context, k *key) facts {
 	switch {
 	case err == nil && out.KeyMetadata != nil:
 		k.state.facts = w.read(k, out.KeyMetadata)
-	case answered && r.Named() && !r.Throttled() && r.Status < 500: // it is not there, or ebb may not look
+	case answered && r.Named() && !r.Throttled() && r.Status < 500: // the key does not exist, or ebb may not read it
 		k.state.facts.problem = err
 	}
 	k.state.until = w.now().Add(look)
@@ -68,7 +68,7 @@ func (w *Wrapper) read(k *key, m *types.KeyMetadata) (f facts) {
 		if m.DeletionDate != nil {
 			when = "on " + m.DeletionDate.UTC().Format(time.RFC3339)
 		}
-		f.problem = fmt.Errorf("sealing key at KMS: %s will be deleted %s, and with it whatever it has sealed: cancel that (aws kms cancel-key-deletion), then enable the key", k.arn, when)
+		f.problem = fmt.Errorf("sealing key at KMS: %s will be deleted %s, and everything sealed with it is lost: cancel the deletion (aws kms cancel-key-deletion), then enable the key", k.arn, when)
 	case m.KeyUsage != "" && m.KeyUsage != types.KeyUsageTypeEncryptDecrypt, m.KeySpec != "" && m.KeySpec != types.KeySpecSymmetricDefault:
 		f.problem = fmt.Errorf("sealing key at KMS: %s is not a symmetric key for encryption: make one (aws kms create-key) and name it", k.arn)
 	case m.KeyState != "" && m.KeyState != types.KeyStateEnabled:

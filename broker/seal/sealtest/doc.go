@@ -1,4 +1,4 @@
-// Package sealtest is the suite that every kind of wrapping key passes.
+// Package sealtest is the test suite for every kind of wrapping key.
 //
 //	suite.go  Suite and Run
 package sealtest

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal"
 )
 
 // ID and Another are ids of data keys.
 const ID, Another = "0011223344556677", "7766554433221100"
 
-// DataKey is what is wrapped: 32 bytes.
+// DataKey returns the data key that the suite wraps: 32 bytes.
 func DataKey() []byte { return []byte(strings.Repeat("d", 32)) }
 
 // Suite is one kind under test.
@@ -22,11 +22,11 @@ type Suite struct {
 	Wrapper seal.Wrapper
 	// Other wraps with another wrapping key of the same kind.
 	Other seal.Wrapper
-	// Rotate replaces the wrapping key, and gives a wrapper that knows both.
+	// Rotate replaces the wrapping key, and returns a wrapper that opens texts of both.
 	Rotate func(*testing.T) seal.Wrapper
 }
 
-// Run runs it.
+// Run runs the suite.
 func Run(t *testing.T, s Suite) {
 	t.Helper()
 	t.Run("wrapped for one id", s.bound)
@@ -57,19 +57,19 @@ func (s Suite) bound(t *testing.T) {
 		t.Errorf("under another id: %v", err)
 	}
 	if s.Wrapper.Stale(t.Context(), text) {
-		t.Error("what was just wrapped is stale")
+		t.Error("a text that was just wrapped is stale")
 	}
 	if err := s.Wrapper.Check(t.Context()); err != nil {
 		t.Errorf("Check: %v", err)
 	}
 }
 
-// lost is that a text does not open, as opposed to that nobody could look.
+// lost reports whether a text cannot be opened for good, as opposed to an unavailable key store.
 func lost(err error) bool { return errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrDamaged) }
 
 func (s Suite) changes(t *testing.T) {
 	text := s.wrap(t, s.Wrapper)
-	step := max(len(text)/24, 1) // the place of the key may be far
+	step := max(len(text)/24, 1) // the key may be on another server: fewer calls
 	for i := 0; i < len(text); i += step {
 		for _, bad := range []string{text[:i], text[:i] + "\x00" + text[i+1:], text[:i] + "A" + text[i+1:], text[:i] + "~" + text[i:]} {
 			if bad == text {
@@ -115,18 +115,18 @@ func (s Suite) rotation(t *testing.T) {
 	before := s.wrap(t, s.Wrapper)
 	w := s.Rotate(t)
 	if !w.Stale(t.Context(), before) {
-		t.Error("what the earlier key wrapped is not stale")
+		t.Error("a text of the earlier key is not stale")
 	}
 	if got, err := w.Unwrap(t.Context(), ID, before); err != nil || !bytes.Equal(got, DataKey()) {
-		t.Errorf("what the earlier key wrapped does not open: %v", err)
+		t.Errorf("a text of the earlier key does not open: %v", err)
 	}
 	after := s.wrap(t, w)
 	if w.Stale(t.Context(), after) {
-		t.Error("what the new key wrapped is stale")
+		t.Error("a text of the new key is stale")
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if w.Stale(gone, after) {
-		t.Error("stale because nobody could look")
+		t.Error("stale although the key could not be read")
 	}
 }

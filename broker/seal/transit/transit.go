@@ -16,18 +16,18 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/seal"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
-// Config of the kind.
+// Config of this kind.
 type Config struct {
 	vaultapi.Config
 	Mount string `json:"mount,omitempty"` // "" = transit
 	Key   string `json:"key"`             // of type aes256-gcm96 or chacha20-poly1305
 }
 
-// look is how long the newest version of the key is believed.
+// look is how long the known newest version of the key is used.
 const look = 10 * time.Minute
 
 var (
@@ -35,7 +35,7 @@ var (
 	wrappedForm = regexp.MustCompile(`^vault:v([1-9][0-9]{0,8}):[A-Za-z0-9+/=]+$`)
 )
 
-// Wrapper asks the engine.
+// Wrapper wraps and unwraps by calls to the engine.
 type Wrapper struct {
 	cfg    Config
 	client *vaultapi.Client
@@ -44,12 +44,12 @@ type Wrapper struct {
 	mu     sync.Mutex
 	newest int // version of the key
 	asked  time.Time
-	gone   error // what the last look found
+	gone   error // error of the last lookup of the key
 }
 
 var _ seal.Wrapper = (*Wrapper)(nil)
 
-// New makes a wrapper. It does not connect. now may be nil.
+// New makes a wrapper. It opens no connection. now may be nil.
 func New(c Config, now func() time.Time) (*Wrapper, error) {
 	if c.Mount == "" {
 		c.Mount = "transit"
@@ -121,17 +121,17 @@ func (w *Wrapper) Unwrap(ctx context.Context, id, wrapped string) ([]byte, error
 	return key, nil
 }
 
-// closed reports whether the engine itself said that it does not open it: the key is
-// another one or gone, the id is another, or the text was altered, or its version is
-// below min_decryption_version or not made yet. A status alone says none of that, and
-// Vault gives 400 for much else, such as a call without a token.
+// closed reports whether the engine itself answered that it cannot open the text: the key is
+// another one or was deleted, the id is another, the text was altered, or its version is below
+// min_decryption_version or unknown. The status alone does not tell: Vault answers 400 for many
+// other errors, such as a call without a token.
 func closed(err error) bool {
 	return vaultapi.Refused(err, http.StatusBadRequest) && slices.ContainsFunc([]string{
 		"invalid ciphertext", "message authentication failed", "encryption key not found", "no such key version", "version is disallowed by policy",
 	}, func(words string) bool { return vaultapi.Says(err, words) })
 }
 
-// Stale implements seal.Wrapper: the key was rotated at the engine since.
+// Stale implements seal.Wrapper: the key was rotated at the engine.
 func (w *Wrapper) Stale(ctx context.Context, wrapped string) bool {
 	m := wrappedForm.FindStringSubmatch(wrapped)
 	if m == nil {
@@ -141,7 +141,7 @@ func (w *Wrapper) Stale(ctx context.Context, wrapped string) bool {
 	return err == nil && version < w.version(ctx)
 }
 
-// Check implements seal.Wrapper: the key is still there.
+// Check implements seal.Wrapper: the key exists.
 func (w *Wrapper) Check(ctx context.Context) error {
 	w.version(ctx)
 	w.mu.Lock()
@@ -149,7 +149,7 @@ func (w *Wrapper) Check(ctx context.Context) error {
 	return w.gone
 }
 
-// version is the newest one, or 0 when it cannot be told.
+// version returns the newest version of the key, or 0 when it is unknown.
 func (w *Wrapper) version(ctx context.Context) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +165,7 @@ func (w *Wrapper) version(ctx context.Context) int {
 		return w.newest
 	}
 	if out == nil { // Vault's own 404
-		w.gone = fmt.Errorf("sealing key at transit: %s has no key %s any more: restore it from a backup of the engine before ebb starts again", w.cfg.Mount, w.cfg.Key)
+		w.gone = fmt.Errorf("sealing key at transit: the engine at %s no longer has the key %s: restore it from a backup of the engine before ebb starts again", w.cfg.Mount, w.cfg.Key)
 		return w.newest
 	}
 	w.gone = nil

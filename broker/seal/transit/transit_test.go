@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/seal"
-	"ebb/broker/seal/sealtest"
-	"ebb/broker/seal/transit"
-	"ebb/broker/vaultapi"
-	"ebb/broker/vaultapi/vaulttest"
+	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/seal/sealtest"
+	"github.com/ebb-broker/ebb/broker/seal/transit"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
 const id, another = sealtest.ID, sealtest.Another
@@ -45,7 +45,7 @@ func TestTransit(t *testing.T) {
 	}
 	opens(wrapped)
 	if w.Stale(t.Context(), wrapped) {
-		t.Error("what was just wrapped is stale")
+		t.Error("a text that was just wrapped is stale")
 	}
 	if _, err := w.Unwrap(t.Context(), another, wrapped); !errors.Is(err, seal.ErrNoKey) {
 		t.Errorf("under another id: %v", err)
@@ -102,8 +102,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// An engine that answers nonsense neither seals nor opens, and is no proof that a
-// key is lost.
+// With an engine that answers nonsense, sealing and opening fail, and the key does not count as
+// lost.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){

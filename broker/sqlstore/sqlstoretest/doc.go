@@ -1,8 +1,9 @@
-// Package sqlstoretest makes journals for tests whose subject is something else.
+// Package sqlstoretest makes stores for tests of other packages.
 //
 //	sqlite.go    SQLite: databases that have the schema, copied from one that was migrated
 //	postgres.go  Postgres: the same on a real server
+//	server.go    Server: a PostgreSQL of the test's own, to be killed or frozen
 //	exec.go      a statement behind the back of a store
 //
-// What tests the schema itself, or a database that is empty, asks package storetest.
+// Tests of the schema itself, or of an empty database, use package storetest.
 package sqlstoretest

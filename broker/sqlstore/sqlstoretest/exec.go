@@ -7,10 +7,10 @@ import (
 
 	_ "modernc.org/sqlite" // the driver of the file
 
-	"ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// Exec changes a database behind ebb's back; url is as SQLite or Postgres made it.
+// Exec changes a database without ebb; url comes from SQLite or Postgres.
 func Exec(t testing.TB, url, statement string) {
 	t.Helper()
 	path, is := strings.CutPrefix(url, "sqlite://")

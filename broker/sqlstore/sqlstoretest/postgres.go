@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"ebb/broker/sqlstore"
-	"ebb/broker/storetest"
-	"ebb/migrations"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
-// Postgres is the URL of a database of its own that has the schema, on the server of
-// EBB_TEST_POSTGRES. One that it is copied from stays there, of each schema one.
+// Postgres returns the URL of a new database with the schema, on the server of
+// EBB_TEST_POSTGRES. The template that it copies stays on the server, one for each
+// schema.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	files, err := migrations.Files()

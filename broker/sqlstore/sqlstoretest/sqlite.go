@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// Open opens a SQLite journal of its own.
+// Open opens a new SQLite store.
 func Open(t testing.TB) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: SQLite(t)})
@@ -23,7 +23,7 @@ func Open(t testing.TB) *sqlstore.Store {
 	return s
 }
 
-// SQLite is the URL of a database of its own that has the schema.
+// SQLite returns the URL of a new database with the schema.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ebb.db")
@@ -31,10 +31,10 @@ func SQLite(t testing.TB) string {
 	return "sqlite://" + path
 }
 
-// Schema puts a database that has the schema at path, unless there is a file.
+// Schema writes a database with the schema to path, unless the file exists.
 //
-// Migrating takes a process that is built with -race half a second, and the tests of this
-// house open thousands of journals: it is done once in each process.
+// Migrating takes half a second with -race, and the tests of this repository open
+// thousands of stores. So it is done once in each process.
 func Schema(t testing.TB, path string) {
 	t.Helper()
 	whole, err := migrated()
@@ -54,7 +54,8 @@ func Schema(t testing.TB, path string) {
 	}
 }
 
-// migrated is a database file without a row of anybody's. Closed, it has no write-ahead log.
+// migrated returns a database file without rows. It was closed, so it has no write-ahead
+// log.
 var migrated = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "ebb-schema-")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/vaultapi"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
 // Server is a Vault that the test may change: names it takes are random, because

@@ -1,8 +1,8 @@
-// Package walktest walks evidence that answers a challenge through a whole ebb, over
-// HTTP and by the client that sandboxes use: challenge, answer, task token, credential;
-// and what must not get that far. The suite of attesttest judges an attestor by itself;
-// this is what its evidence is worth in the end.
+// Package walktest tests an attestor that uses challenges against a whole ebb,
+// over HTTP and with the client that sandboxes use: challenge, evidence, task
+// token, credential, and attempts that must fail. The suite in attesttest tests
+// the attestor alone; this package tests the result of its evidence.
 //
 //	walktest.go Run, Kind and Sandbox
-//	ebb.go      an ebb with one such attestor, and who calls it
+//	ebb.go      an ebb with one such attestor, and its clients
 package walktest

@@ -6,19 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/brokertest"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// ebb is a whole one behind its real handlers, on the machine's clock and ahead of it
-// where a test says so.
+// ebb is a whole ebb with its real handlers. Its clock is the machine's, and
+// tests can move it forward.
 type ebb struct {
 	env  *brokertest.Env
 	url  string
@@ -55,15 +54,19 @@ func (e *ebb) client() client.Config {
 	return client.Config{Issuer: Issuer, URL: e.url, Now: e.env.Clock.Now}
 }
 
-// open is a task that its runner opens for a sandbox.
+// open opens a task for a sandbox, as its runner.
 func (e *ebb) open(t *testing.T, s Sandbox) string {
 	t.Helper()
 	o, err := client.NewOperator(client.OperatorConfig{Config: e.client(), ClientID: brokertest.Runner, Key: e.env.Keys[brokertest.Runner]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := brokertest.Spec()
-	spec.Ticket, spec.Expect = false, broker.Expect{Attestor: e.kind.Name, Selectors: s.Selectors}
+	// The task of brokertest.Spec, for a sandbox of this kind.
+	core := brokertest.Spec()
+	spec := wire.TaskSpec{
+		Name: core.Name, Kind: core.Kind, Owner: core.Owner, Labels: core.Labels, TTL: int64(core.TTL), Ceiling: core.Ceiling.String(),
+		Heartbeat: int64(core.Heartbeat), Expect: wire.Expect{Attestor: e.kind.Name, Selectors: s.Selectors},
+	}
 	task, _, err := o.OpenTask(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +74,7 @@ func (e *ebb) open(t *testing.T, s Sandbox) string {
 	return task.ID
 }
 
-// caller is a key in a sandbox.
+// caller is a client with one key in a sandbox.
 type caller struct {
 	*client.Sandbox
 	in  Sandbox
@@ -79,7 +82,7 @@ type caller struct {
 	jkt string
 }
 
-// caller has a new key.
+// caller returns a client with a new key.
 func (e *ebb) caller(t *testing.T, in Sandbox) *caller {
 	t.Helper()
 	key, err := client.NewKey(jose.ES256)
@@ -102,7 +105,8 @@ func (e *ebb) known(t *testing.T, in Sandbox, key jose.Signer) *caller {
 	return c
 }
 
-// evidence asks for a challenge for a task and answers it.
+// evidence gets a challenge for a task and returns the evidence that answers
+// it.
 func (c *caller) evidence(t *testing.T, task string) string {
 	t.Helper()
 	got, err := c.Challenge(t.Context(), task, "", c.in.Show)
@@ -112,27 +116,28 @@ func (c *caller) evidence(t *testing.T, task string) string {
 	return c.in.Answer(t, c.jkt, attest.Challenge{Nonce: got.Nonce, Document: got.Document, ExpiresAt: got.ExpiresAt})
 }
 
-// enrols shows evidence for a task and gets a credential with what that gives.
+// enrols presents evidence for a task and gets a credential with the resulting
+// task token.
 func (c *caller) enrols(t *testing.T, task, evidence string) client.Enrolment {
 	t.Helper()
 	who, err := c.EnrolEvidence(t.Context(), task, "", evidence)
 	if err != nil || who.TaskID != task {
 		t.Fatalf("enrolling: %+v, %v", who, err)
 	}
-	got, err := c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read"), Resource: brokertest.Orders, TTL: time.Minute})
+	got, err := c.Token(t.Context(), client.TokenRequest{Scope: "orders:eu/42:read", Resource: brokertest.Orders, TTL: time.Minute})
 	if err != nil || got.LeaseID == "" {
 		t.Fatalf("a token: %v", err)
 	}
 	return who
 }
 
-// refused shows evidence that ebb must not take.
+// refused presents evidence that ebb must reject.
 func (c *caller) refused(t *testing.T, what, task, evidence string) {
 	t.Helper()
-	if who, err := c.EnrolEvidence(t.Context(), task, "", evidence); !client.IsKind(err, broker.InvalidEvidence) {
+	if who, err := c.EnrolEvidence(t.Context(), task, "", evidence); !client.IsKind(err, wire.KindInvalidEvidence) {
 		t.Errorf("%s: got %+v, %v", what, who, err)
 	}
-	if _, err := c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("orders:eu/42:read"), Resource: brokertest.Orders}); err == nil {
+	if _, err := c.Token(t.Context(), client.TokenRequest{Scope: "orders:eu/42:read", Resource: brokertest.Orders}); err == nil {
 		t.Errorf("%s: there is a token", what)
 	}
 }

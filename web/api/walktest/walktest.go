@@ -4,33 +4,36 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest"
+	"github.com/ebb-broker/ebb/attest"
 )
 
-// Issuer is the ebb's name.
+// Issuer is the issuer of the ebb under test.
 const Issuer = "https://ebb.example"
 
 // Kind is a kind of evidence that answers a challenge.
 type Kind struct {
-	// Name of the instance.
+	// Name is the name of the attestor instance.
 	Name string
-	// Open makes the attestor of the ebb called Issuer.
+	// Open creates the attestor for the ebb with issuer Issuer.
 	Open func(t testing.TB, nonces *attest.Nonces, now func() time.Time) attest.Attestor
-	// Start starts one more sandbox, whose selectors no other has.
+	// Start starts a sandbox with selectors that no other sandbox has.
 	Start func(t testing.TB) Sandbox
 }
 
-// Sandbox is one sandbox: what its runner knows of it, and what it can show.
+// Sandbox is one sandbox: the selectors that its runner registers, and its
+// evidence.
 type Sandbox struct {
-	// Selectors are what a runner registers for it.
+	// Selectors are the selectors that the runner registers.
 	Selectors map[string]string
-	// Show is what it shows to get a challenge, "" = nothing.
+	// Show is the document that the sandbox sends to get a challenge; "" =
+	// none.
 	Show string
-	// Answer is the evidence of the key with a thumbprint for a challenge.
+	// Answer returns evidence that answers a challenge, for the key with
+	// thumbprint jkt.
 	Answer func(t testing.TB, jkt string, c attest.Challenge) string
 }
 
-// Run walks the kind's evidence through a whole ebb.
+// Run runs the test with evidence of the given kind.
 func Run(t *testing.T, kind Kind) {
 	t.Helper()
 	e := start(t, kind)
@@ -38,7 +41,8 @@ func Run(t *testing.T, kind Kind) {
 	task := e.open(t, a)
 	right := e.caller(t, a)
 
-	// Others come first: none of them may get the task, or keep it from its sandbox.
+	// Attackers try first: none may get the task or keep its sandbox from
+	// getting it.
 	thief := e.caller(t, a)
 	heard := right.evidence(t, task)
 	thief.refused(t, "the challenge of another key", task, heard)
@@ -51,14 +55,14 @@ func Run(t *testing.T, kind Kind) {
 	right.refused(t, "a challenge of another ebb", task, stranger.known(t, a, right.key).evidence(t, stranger.open(t, a)))
 
 	who := right.enrols(t, task, heard)
-	// For the key that it is bound to, evidence is good until the challenge is old.
+	// Evidence can be used again with its own key until the challenge expires.
 	if again := right.enrols(t, task, heard); again.ClientID != who.ClientID {
 		t.Errorf("the same evidence makes two sandboxes: %s and %s", who.ClientID, again.ClientID)
 	}
 	thief.refused(t, "evidence that was used", task, heard)
 	thief.refused(t, "a second key of the sandbox", task, thief.evidence(t, task))
 	other.refused(t, "a second sandbox", task, other.evidence(t, task))
-	// The other one has lost nothing.
+	// The failed attempts have not affected the other sandbox.
 	its := e.open(t, b)
 	other.enrols(t, its, other.evidence(t, its))
 

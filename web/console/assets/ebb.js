@@ -8,8 +8,8 @@
   }
 })();
 
-// Passkeys. The form waits until the browser has one sign what the server says, and is
-// sent then; without this it is sent as it is, and the server says what is missing.
+// Passkeys. The form is sent after the passkey has signed the server's challenge. Without
+// this script the form is sent unsigned, and the server answers what is missing.
 (() => {
   const P = window.PublicKeyCredential;
   if (!P || !P.parseRequestOptionsFromJSON) return;
@@ -19,7 +19,7 @@
     e.preventDefault();
     const says = form.querySelector("[data-says]");
     try {
-      // What is typed is signed. When it cannot be, the server says beside it what it lacks.
+      // The typed values are signed. If they are not valid, the page shows the errors.
       const at = new URL(form.dataset.passkey, location.href);
       const typed = new FormData(form);
       for (const name of ["part", "scope", "minutes"]) if (typed.get(name)) at.searchParams.set(name, typed.get(name));
@@ -33,13 +33,13 @@
       form.elements.state.value = state;
       form.submit();
     } catch {
-      says.textContent = "The passkey was not used. Press the button again, or load the page again if you signed in a while ago.";
+      says.textContent = "The passkey was not used. Press the button again. If you signed in more than 10 minutes ago, reload the page first.";
     }
   });
 })();
 
-// A list that somebody follows: rows that came since the page was drawn, above the others.
-// Nothing is added before they ask for it, and nothing after they paused.
+// A list that the person follows: rows newer than the page are added at the top. No row
+// is added before the person clicks Follow, or after Pause.
 const tail = (() => {
   const box = document.querySelector("[data-tail]");
   const row = document.querySelector("main table template");
@@ -48,11 +48,11 @@ const tail = (() => {
   const status = box.querySelector("[role=status]");
   const body = row.closest("table").tBodies[0];
   let on = false, busy = false, again = false, unsaid = 0, said = 0, saying;
-  // A screen reader is told at most every ten seconds.
+  // Screen readers are notified at most every 10 seconds.
   const say = (n, more) => {
     unsaid += n;
     saying ??= setTimeout(() => {
-      status.textContent = more ? "More than this list follows: refresh." : `${unsaid} new`;
+      status.textContent = more ? "More new rows than shown: refresh." : `${unsaid} new`;
       unsaid = 0;
       said = Date.now();
       saying = undefined;
@@ -79,7 +79,7 @@ const tail = (() => {
         const scrolled = scrollY > 0;
         first.before(...fresh.map(make));
         while (body.rows.length > 100) body.deleteRow(-1);
-        // Who reads further down stays there; most browsers see to it themselves.
+        // Keep the scroll position. Most browsers do it themselves (scroll anchoring).
         requestAnimationFrame(() => requestAnimationFrame(() => {
           const by = first.getBoundingClientRect().top - at;
           if (scrolled && Math.abs(by) > 1) scrollBy(0, by);
@@ -87,7 +87,7 @@ const tail = (() => {
         say(fresh.length, fresh.length === rows.length && rows.length >= 20);
       }
     } catch {
-      status.textContent = "The list could not be followed. Refresh, or sign in again.";
+      status.textContent = "The new rows could not be loaded. Refresh, or sign in again.";
     } finally {
       busy = false;
       if (again) { again = false; setTimeout(load, 1000); }
@@ -103,9 +103,9 @@ const tail = (() => {
   return load;
 })();
 
-// What waits. One tab of a browser listens and tells the others: over HTTP/1.1 a browser
-// has six connections for all of its tabs. Nothing on the page moves: words change where
-// there is room for them.
+// Waiting requests. One tab of a browser listens and tells the others: over HTTP/1.1 a browser
+// has six connections for all of its tabs. Elements do not move: texts change in
+// the space reserved for them.
 (() => {
   const at = (name) => document.querySelector(`[data-live="${name}"]`);
   const count = at("count");
@@ -125,7 +125,7 @@ const tail = (() => {
     const text = fresh > 0 ? `Show ${fresh} new` : "Refresh";
     if (refresh.textContent === text) return;
     refresh.textContent = text;
-    // A screen reader is told at most every ten seconds.
+    // Screen readers are notified at most every 10 seconds.
     if (fresh > 0 && Date.now() - said > 10000) {
       said = Date.now();
       at("status").textContent = `${fresh} new`;
@@ -148,7 +148,7 @@ const tail = (() => {
       show({ record: e.data });
       channel.postMessage({ record: e.data });
     });
-    // Refused, and not merely interrupted: who is signed out need not ask again.
+    // The connection was refused, not interrupted: the session has ended, so do not retry.
     source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) gone(); });
   }));
 })();

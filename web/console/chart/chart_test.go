@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/web/console/chart"
+	"github.com/ebb-broker/ebb/web/console/chart"
 )
 
-// TestStack: every number is as high as it is large, nothing overlaps, nothing is outside.
+// TestStack: the height of every rectangle is proportional to its number; none
+// overlap or leave the chart.
 func TestStack(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -1,7 +1,7 @@
-// Package chart is the geometry of small charts: numbers in, rectangles and points out.
-// It writes no markup. Templates draw what it says as inline SVG, with attributes alone,
-// stretched to whatever room there is; so there is no text in a chart, and labels are
-// text of the page.
+// Package chart computes the geometry of small charts: it takes numbers and
+// returns rectangles and points. It writes no markup. Templates draw the result
+// as inline SVG, with attributes only, stretched to the available width. A
+// chart therefore contains no text; labels are text of the page.
 //
 //	stack.go  stacked columns
 //	line.go   a line without axes

@@ -8,13 +8,13 @@ import (
 // Line is a chart of one line.
 type Line struct {
 	Width, Height float64
-	Points        string // as the attribute of a polyline has them
+	Points        string // value of the points attribute of an SVG polyline
 }
 
-// NewLine draws numbers from left to right, the highest at the upper edge. Nothing, or
-// nothing but zeros, is a line at the lower edge.
+// NewLine draws numbers from left to right, with the highest at the upper edge.
+// An empty list, or zeros only, gives a line at the lower edge.
 func NewLine(of []int) Line {
-	const edge = 4 // half of a line would be cut off otherwise
+	const edge = 4 // keeps the stroke inside the drawing area
 	top := 1
 	for _, v := range of {
 		top = max(top, v)

@@ -1,21 +1,21 @@
 package chart
 
-// Height of every chart, in units of its own. Its width is what Stack and Line say.
+// Height of every chart, in SVG units. Stack and Line compute the width.
 const Height = 100.0
 
 const (
-	column = 10.0 // room of one column
-	gap    = 1.5  // left and right of what is drawn in it
+	column = 10.0 // width of one column
+	gap    = 1.5  // margin left and right of its rectangle
 )
 
-// Series is one kind of thing that is counted.
+// Series is one counted quantity.
 type Series struct {
 	Name  string
-	Class string // of the style sheet: its colour
+	Class string // CSS class that sets its colour
 	Of    []int  // one number a column, negative ones count as 0
 }
 
-// Sum is all of it.
+// Sum returns the sum of all columns.
 func (s Series) Sum() int {
 	n := 0
 	for _, v := range s.Of {
@@ -38,8 +38,8 @@ type Stack struct {
 	Series        []Series
 }
 
-// NewStack stacks the series on one another, the first one lowest. Series are as long as
-// the longest; what is missing is 0.
+// NewStack stacks the series, the first one lowest. Missing values at the end
+// of a shorter series count as 0.
 func NewStack(series ...Series) Stack {
 	n := 0
 	for _, s := range series {
@@ -70,7 +70,8 @@ func NewStack(series ...Series) Stack {
 	return c
 }
 
-// round is the least of 1, 2, 4, 5, 10, 20, 40, 50, 100 ... that is not below n.
+// round returns the smallest of 1, 2, 4, 5, 10, 20, 40, 50, 100 ... that is at
+// least n.
 func round(n int) int {
 	for p := 1; ; p *= 10 {
 		for _, m := range [...]int{1, 2, 4, 5} {

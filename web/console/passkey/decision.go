@@ -14,22 +14,22 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"ebb/broker/audit"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// Decision is what somebody wants.
+// Decision is one answer to one request, as the passkey signs it.
 type Decision struct {
 	Request string `json:"request"`
 	Choice  string `json:"choice"`
 	Digest  string `json:"digest"`
-	// Of a smaller yes also what is granted, which the facts do not have.
+	// For a narrowed approval also the grant, which the facts do not contain.
 	Scope string `json:"scope,omitempty"` // canonical
 	TTL   int64  `json:"ttl,omitempty"`   // seconds
 }
 
-// Together is one answer to several requests, in their order. No id and no digest holds a
-// comma, and no other answer is called so.
+// Together combines several answers into one decision, in their order. Ids and
+// digests contain no comma, and no other choice is named "approve-together".
 func Together(ds []Decision) Decision {
 	if len(ds) == 1 {
 		return ds[0]
@@ -41,10 +41,12 @@ func Together(ds []Decision) Decision {
 	return Decision{Request: strings.Join(ids, ","), Choice: "approve-together", Digest: strings.Join(digests, ",")}
 }
 
-// exact reports whether what is granted is signed itself, and not by the digest of the facts.
+// exact reports whether the grant itself is signed, and not only the digest of
+// the facts.
 func (d Decision) exact() bool { return d.Scope != "" }
 
-// text is what is signed but for the salt. The scope is its last part: no other has a bar.
+// text is the signed text without the salt. Only the scope may contain a bar,
+// and it is the last part.
 func (d Decision) text() string {
 	if d.exact() {
 		return strings.Join([]string{"ebb-decision-v2", d.Request, d.Choice, d.Digest, strconv.FormatInt(d.TTL, 10), d.Scope}, "|")
@@ -52,13 +54,15 @@ func (d Decision) text() string {
 	return strings.Join([]string{"ebb-decision-v1", d.Request, d.Choice, d.Digest}, "|")
 }
 
-// Challenge is what the passkey signs: whoever has the answer and the salt computes it again.
+// Challenge returns the challenge that the passkey signs. Anyone with the
+// answer and the salt can compute it again.
 func (d Decision) Challenge(salt []byte) []byte {
 	sum := sha256.Sum256(append([]byte(d.text()+"|"), salt...))
 	return sum[:]
 }
 
-// Proof is kept with a decision: by it an auditor checks that this key signed it.
+// Proof is stored with a decision. An auditor verifies with it that this key
+// signed the decision.
 type Proof struct {
 	Key       []byte          `json:"key"`        // id of the passkey
 	PublicKey []byte          `json:"public_key"` // COSE (RFC 9052 section 7)
@@ -66,15 +70,16 @@ type Proof struct {
 	RPID      string          `json:"rp_id"`
 	Origin    string          `json:"origin"`
 	Assertion json.RawMessage `json:"assertion"` // PublicKeyCredential.toJSON()
-	// Of are all that were decided together, in the order in which they were signed; empty =
-	// one alone.
+	// Of lists all decisions of a batch, in the order in which they were
+	// signed. It is empty for a single decision.
 	Of []Decision `json:"of,omitempty"`
-	// Exact: scope and time of a smaller yes were signed, too (ebb-decision-v2).
+	// Exact reports that the scope and lifetime of a narrowed approval were
+	// signed, too (ebb-decision-v2).
 	Exact bool `json:"exact,omitempty"`
 }
 
-// Ask begins a proof: options for navigator.credentials.get, as JSON, and what the form
-// must carry back.
+// Ask starts a proof. It returns the options for navigator.credentials.get as
+// JSON, and the state that the form must send back.
 func (k *Keys) Ask(d Decision, person, session string, have []people.Passkey) (options []byte, state string, err error) {
 	s, state, err := k.seal("decide|"+d.text(), person, session)
 	if err != nil {
@@ -88,8 +93,9 @@ func (k *Keys) Ask(d Decision, person, session string, have []people.Passkey) (o
 	return options, state, err
 }
 
-// Proved judges what the browser made of it, and says by which passkey and how often
-// that has been used now. once names what the caller spends, so that it counts once.
+// Proved verifies the browser's response. It returns the proof, the passkey's
+// signature counter, and the value that the caller must claim so that the proof
+// is accepted once.
 func (k *Keys) Proved(d Decision, person, session, state string, have []people.Passkey, response []byte) (p Proof, count uint32, once string, err error) {
 	s, err := k.open(state, "decide|"+d.text(), person, session)
 	if err != nil {
@@ -119,24 +125,25 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 	case err != nil:
 		return nil, err
 	case !parsed.Response.AuthenticatorData.Flags.UserVerified():
-		return nil, errors.New("the person was not verified")
+		return nil, errors.New("the passkey did not verify the person (user verification flag missing)")
 	case c.Authenticator.CloneWarning:
 		return nil, ErrCloned
 	}
 	return c, nil
 }
 
-// Verify checks a proof that was kept: that the passkey in it signed this decision.
-// Whose passkey it was, the record of its registration says, by the SHA-256 of PublicKey.
+// Verify checks a stored proof: that the passkey in it signed this decision.
+// The audit entry of the passkey's registration tells whose it is, by the
+// SHA-256 of PublicKey.
 func (p Proof) Verify(d Decision) error {
 	if !p.Exact {
 		d.Scope, d.TTL = "", 0
 	} else if !d.exact() {
-		return errors.New("the record does not say what was granted")
+		return errors.New("the audit entry does not contain the granted scope")
 	}
 	if len(p.Of) > 0 {
 		if !slices.Contains(p.Of, d) {
-			return errors.New("it is not among those that were decided together")
+			return errors.New("the decision is not part of the signed batch")
 		}
 		d = Together(p.Of)
 	}
@@ -145,49 +152,51 @@ func (p Proof) Verify(d Decision) error {
 		return err
 	}
 	if k.w.Config.RPID != p.RPID {
-		return errors.New("rp_id and origin do not belong together")
+		return errors.New("rp_id is not the host name of origin")
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(p.Assertion)
 	if err != nil {
 		return err
 	}
-	// A passkey that is synced is one whose assertion says so: it was judged then.
+	// Whether the passkey is synced is taken from the assertion itself. Proved
+	// compared it with the registration at the time.
 	synced := parsed.Response.AuthenticatorData.Flags.HasBackupEligible()
 	_, err = k.verify(d, p.Salt, user{"", "", []people.Passkey{{ID: p.Key, PublicKey: p.PublicKey, Synced: synced}}}, withoutUser(p.Assertion))
 	return err
 }
 
-// Check judges what was kept of an answer by what the record says of it: that this passkey
-// signed this choice for this request on these facts. Where the record names no public key
-// it only shows that whoever has the one in the proof did.
+// Check verifies the stored proof of an answer against its audit entry: that
+// this passkey signed this choice for this request on these facts. When the
+// entry names no public key, it only shows that the owner of the key in the
+// proof signed.
 func Check(s audit.Signature) error {
 	p, err := ReadProof([]byte(s.Proof))
 	switch {
 	case err != nil:
 		return err
 	case hex.EncodeToString(p.Key) != s.Passkey:
-		return errors.New("the proof is of another passkey than the record names")
+		return errors.New("the proof is by another passkey than the audit entry names")
 	case s.KeyHash != "" && s.KeyHash != hashOf(p.PublicKey):
 		return errors.New("the proof is by another public key than the passkey was registered with")
 	}
 	return p.Verify(Decision{Request: s.RequestID, Choice: s.Choice, Digest: s.Digest, Scope: s.Scope, TTL: s.TTL})
 }
 
-// ReadProof reads a proof that was kept, strictly.
+// ReadProof parses a stored proof strictly.
 func ReadProof(b []byte) (Proof, error) {
 	var p Proof
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
-		return p, errors.New("the proof cannot be read")
+		return p, errors.New("the proof is not valid JSON")
 	}
 	if _, err := d.Token(); err != io.EOF || len(p.Key) == 0 || len(p.PublicKey) == 0 || len(p.Salt) != 32 {
-		return p, errors.New("the proof is not whole")
+		return p, errors.New("the proof is incomplete")
 	}
 	return p, nil
 }
 
-// withoutUser takes the user handle out, which names whom the passkey was made for and
+// withoutUser removes the user handle, which names the owner of the passkey and
 // is not signed.
 func withoutUser(assertion []byte) []byte {
 	var a map[string]json.RawMessage
@@ -201,7 +210,8 @@ func withoutUser(assertion []byte) []byte {
 	return out
 }
 
-// hashOf names a public key as the record of its registration does.
+// hashOf returns the hash by which the registration's audit entry names a
+// public key.
 func hashOf(publicKey []byte) string {
 	sum := sha256.Sum256(publicKey)
 	return hex.EncodeToString(sum[:])

@@ -1,7 +1,8 @@
-// Package passkey lets people prove with a passkey that they, at this moment, want one
-// answer to one request on facts of one digest (Web Authentication Level 3).
+// Package passkey lets a person prove with a passkey that they want one answer
+// to one request, on facts with one digest, at this moment (Web Authentication
+// Level 3).
 //
-//	passkey.go  Keys: New, what is sealed into a challenge
+//	passkey.go  Keys: New, and the sealed state of a challenge
 //	register.go a new passkey
-//	decision.go the proof of a decision, and how an auditor checks it later
+//	decision.go the proof of a decision, and its later verification
 package passkey

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/audit"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 
 var fuzzDecision = Decision{Request: "req_1", Choice: "narrow", Digest: "d1"}
 
-// signer is a passkey whose answers are good, from which a fuzzer begins. They are the same
-// in each of its processes.
+// signer is a passkey whose valid responses seed the fuzzer. They are the same
+// in all its processes.
 type signer struct {
 	key *ecdsa.PrivateKey
 	people.Passkey
@@ -78,8 +78,8 @@ func fuzzKeys(t testing.TB) *Keys {
 	return k
 }
 
-// FuzzAssertion: what a browser sends proves an answer only by a passkey of this person,
-// and only what is in the challenge.
+// FuzzAssertion: a browser's response proves an answer only if it is by a
+// passkey of this person, and only for the content of the challenge.
 func FuzzAssertion(f *testing.F) {
 	k, s := fuzzKeys(f), newSigner(f)
 	salted := sealed{For: "decide|" + fuzzDecision.text(), Person: fuzzPerson, Session: "session", Salt: bytes.Repeat([]byte{7}, 32), Until: k.now().Add(Lifetime)}
@@ -116,8 +116,8 @@ func FuzzAssertion(f *testing.F) {
 	})
 }
 
-// FuzzProof: what was kept passes for the answer, the passkey and the key of the record
-// alone.
+// FuzzProof: a stored proof is valid only for the answer, the passkey and the
+// key in the audit entry.
 func FuzzProof(f *testing.F) {
 	s, salt := newSigner(f), bytes.Repeat([]byte{7}, 32)
 	good, err := json.Marshal(Proof{Key: s.ID, PublicKey: s.PublicKey, Salt: salt, RPID: "ebb.test", Origin: fuzzOrigin, Assertion: s.assert(f, fuzzDecision.Challenge(salt))})

@@ -15,29 +15,32 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 // Lifetime of a challenge.
 const Lifetime = 2 * time.Minute
 
 var (
-	// ErrAddress: a browser keeps passkeys for host names, and for no address.
-	ErrAddress = errors.New("a passkey belongs to a host name, and the console is at an address")
-	// ErrStale: the challenge is of another session, answer or time.
-	ErrStale = errors.New("the challenge is not of this form, or older than two minutes")
-	// ErrCloned: the passkey has been used less often than it had been.
-	ErrCloned = errors.New("the passkey counts backwards: a copy of it may be in use")
+	// ErrAddress: the origin is an IP address. Browsers create passkeys for
+	// host names only.
+	ErrAddress = errors.New("passkeys need a host name, and the console's origin is an IP address; set public_url to a host name")
+	// ErrStale: the challenge belongs to another session or answer, or has
+	// expired.
+	ErrStale = errors.New("the challenge belongs to another form or is older than 2 minutes")
+	// ErrCloned: the passkey's signature counter went backwards.
+	ErrCloned = errors.New("the passkey's signature counter went backwards: a copy of the passkey may be in use")
 )
 
-// Keys makes challenges and judges what comes of them. It keeps nothing.
+// Keys makes challenges and verifies the responses. It stores nothing.
 type Keys struct {
 	w   *webauthn.WebAuthn
 	key []byte
 	now func() time.Time
 }
 
-// New is for a console at origin. key has 32 bytes, that replicas share.
+// New returns Keys for a console at origin. key has 32 bytes and is the same on
+// all replicas.
 func New(origin string, key []byte, now func() time.Time) (*Keys, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -53,9 +56,10 @@ func New(origin string, key []byte, now func() time.Time) (*Keys, error) {
 	return &Keys{w: w, key: key, now: now}, err
 }
 
-// sealed is what a form carries: the challenge is derived of it, or in it.
+// sealed is the state in the form. The salt in it is the challenge of a
+// registration, and part of the challenge of a decision.
 type sealed struct {
-	For     string    `json:"f"` // what it is good for
+	For     string    `json:"f"` // the purpose
 	Person  string    `json:"p"`
 	Session string    `json:"s"`
 	Salt    []byte    `json:"n"`
@@ -97,7 +101,8 @@ type user struct {
 	keys     []people.Passkey
 }
 
-// WebAuthnID implements webauthn.User: no name of a person leaves by it.
+// WebAuthnID implements webauthn.User. It is a hash, so that authenticators do
+// not get the person's id.
 func (u user) WebAuthnID() []byte { h := sha256.Sum256([]byte(u.id)); return h[:] }
 
 // WebAuthnName implements webauthn.User.

@@ -6,14 +6,14 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 const register = "register"
 
-// Register begins a registration: options for navigator.credentials.create, as JSON, and
-// what the form must carry back. have are the person's passkeys: none of their
-// authenticators makes a second one.
+// Register starts a registration. It returns the options for
+// navigator.credentials.create as JSON, and the state that the form must send
+// back. have are the person's passkeys; their authenticators are excluded.
 func (k *Keys) Register(person, name, session string, have []people.Passkey) (options []byte, state string, err error) {
 	s, state, err := k.seal(register, person, session)
 	if err != nil {
@@ -33,7 +33,8 @@ func (k *Keys) Register(person, name, session string, have []people.Passkey) (op
 	return options, state, err
 }
 
-// Registered judges what the browser made of it. The passkey has no name yet.
+// Registered verifies the browser's response. The returned passkey has no name
+// yet.
 func (k *Keys) Registered(person, name, session, state string, response []byte) (people.Passkey, error) {
 	var none people.Passkey
 	s, err := k.open(state, register, person, session)

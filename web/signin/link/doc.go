@@ -1,6 +1,6 @@
-// Package link signs in by a link that works once: for a person who can already prove to
-// the API who they are, by a key on the same machine (`ebb console`). It is the way in
-// where no identity provider is configured, on loopback alone.
+// Package link signs in by a single-use link. It is for a person who can
+// authenticate to the API with a key on the same machine ('ebb console'). It is
+// the sign-in method without an identity provider, on loopback only.
 //
 //	link.go  Links: New, Make; the Method
 package link

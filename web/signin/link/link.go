@@ -7,35 +7,35 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/signin"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/web/signin"
 )
 
-// lifetime of a link. It is opened by hand, at once.
+// lifetime of a link. People open it at once.
 const lifetime = 2 * time.Minute
 
-// Config is what New needs.
+// Config holds the settings of New.
 type Config struct {
-	Broker *broker.Broker   // required
-	Base   string           // where the console is; required
+	Broker *core.Broker     // required
+	Base   string           // base URL of the console; required
 	Key    []byte           // 32 bytes that replicas share; required
 	Now    func() time.Time // nil = time.Now
 }
 
-// Links makes links and is the Method that takes them.
+// Links makes links and is the Method that accepts them.
 type Links struct{ cfg Config }
 
 var _ signin.Method = (*Links)(nil)
 
-// New makes Links.
+// New returns Links.
 func New(c Config) *Links {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -43,19 +43,21 @@ func New(c Config) *Links {
 	return &Links{cfg: c}
 }
 
-// content is what a link says. Nobody but this ebb can have written it.
+// content is the payload of a link. A MAC proves that this ebb wrote it.
 type content struct {
 	Principal string        `json:"p"`
 	Roles     []broker.Role `json:"r"`
 	Until     int64         `json:"e"` // Unix seconds
 	Once      string        `json:"o"`
-	// Of the access token that the link was made with, in Unix seconds; 0 = not said.
-	AuthAt int64 `json:"a"` // its holder authenticated
-	End    int64 `json:"s"` // it ends, and the session with it
+	// Times of the access token with which the link was made, in Unix seconds;
+	// 0 = unknown.
+	AuthAt int64 `json:"a"` // time at which its holder authenticated
+	End    int64 `json:"s"` // its expiry, which also ends the session
 }
 
-// Make returns a link by which who signs in, once, and until when. It proves nobody's
-// presence: the session takes over when who authenticated, and ends with the access token.
+// Make returns a link that signs who in, once, and the time until which it
+// works. It is no proof of presence: the session keeps the time at which who
+// authenticated, and ends with the access token.
 func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, time.Time, error) {
 	if err := who.Certain(); err != nil {
 		return provider.Secret{}, time.Time{}, err
@@ -89,11 +91,11 @@ func (l *Links) mac(text string) string {
 // Name implements signin.Method.
 func (l *Links) Name() string { return "link" }
 
-// Label implements signin.Method: the command makes the link.
+// Label implements signin.Method. It is empty: 'ebb console' prints the link.
 func (l *Links) Label() string { return "" }
 
-// Begin implements signin.Method. It spends nothing: what looks at links before people
-// do must not use them up.
+// Begin implements signin.Method. It does not use the link up, because link
+// previews and scanners also fetch it.
 func (l *Links) Begin(c echo.Context, h signin.Host) error {
 	token := c.QueryParam("t")
 	in, err := l.read(token)
@@ -101,14 +103,14 @@ func (l *Links) Begin(c echo.Context, h signin.Host) error {
 		return err
 	}
 	return h.Ask(c, signin.Form{
-		Title: "Sign in as " + in.Principal, Text: "This link was made by `ebb console` on this machine. It works once.",
-		Hidden: map[string]string{"t": token}, Button: "Sign in",
+		Title: "Sign in as " + in.Principal, Text: "This link was made by 'ebb console' on this machine. It works once.",
+		Hidden: map[string]string{"t": token, "to": c.QueryParam("to")}, Button: "Sign in",
 	})
 }
 
 // Finish implements signin.Method.
 func (l *Links) Finish(c echo.Context, h signin.Host) error {
-	in, err := l.read(c.Request().PostFormValue("t")) // never from the address: a GET signs nobody in
+	in, err := l.read(c.Request().PostFormValue("t")) // never from the query: a GET must not sign in
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func (l *Links) Finish(c echo.Context, h signin.Host) error {
 		}
 		return err
 	}
-	p := signin.Person{Principal: who}
+	p := signin.Person{Principal: who, Page: c.Request().PostFormValue("to")}
 	if in.AuthAt != 0 {
 		p.AuthAt = time.Unix(in.AuthAt, 0)
 	}
@@ -146,5 +148,5 @@ func (l *Links) read(token string) (in content, err error) {
 }
 
 func errLink() error {
-	return broker.E(broker.Unauthenticated, "The link was used already, is too old, or is not of this ebb. Run `ebb console` for another one.", nil)
+	return broker.E(broker.Unauthenticated, "The link was already used, has expired, or was not made by this ebb. Run 'ebb console' for a new one.", nil)
 }

@@ -13,31 +13,32 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/oauth2"
 
-	"ebb/broker"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
 const (
-	// cookieName binds an answer of the provider to the browser that asked: without it
-	// somebody could sign another person in as themselves (RFC 9700 section 4.7).
+	// cookieName binds a response of the provider to the browser that started
+	// the sign-in. Without it an attacker could sign another person in under
+	// the attacker's account (RFC 9700 section 4.7).
 	cookieName = "__Host-ebb-oidc"
-	lifetime   = 10 * time.Minute // of one sign-in, login form and all
-	maxAge     = 8 * time.Hour    // of the person's proof at the provider
+	lifetime   = 10 * time.Minute // of one sign-in, including the provider's login form
+	maxAge     = 8 * time.Hour    // of the person's authentication at the provider
 )
 
-// attempt is one sign-in under way. The browser keeps it.
+// attempt is a sign-in in progress. It is stored in a cookie.
 type attempt struct {
 	ID    string
 	At    time.Time
-	Again bool   // for a decision: it must be proved now
-	For   string // with Again: for just this, by its id
+	Again bool   // for a decision: the person must authenticate now
+	For   string // with Again: id of the only action that it is valid for
 }
 
-// purposeForm is that of the ids of ebb: nothing else is carried to the provider and back.
+// purposeForm is the form of ebb's ids. No other value of "for" is accepted.
 var purposeForm = regexp.MustCompile(`\A[a-z]{3}_[0-9a-f]{32}\z`)
 
-// Begin implements signin.Method. It is a GET, and so may lead to another origin:
-// form-action would keep a form from it.
+// Begin implements signin.Method. It is a GET because it redirects to another
+// origin, which form-action forbids for a form.
 func (o *OIDC) Begin(c echo.Context, _ signin.Host) error {
 	s, err := o.provider(c.Request().Context())
 	if err != nil {
@@ -65,9 +66,10 @@ func (o *OIDC) seal(a attempt) string {
 	return text + "." + o.derive("cookie", text)
 }
 
-// attempt reads the cookie: one that this ebb wrote a short time ago.
+// attempt reads the cookie. It accepts one that this ebb wrote within the last
+// 10 minutes.
 func (o *OIDC) attempt(c echo.Context) (attempt, error) {
-	no := broker.E(broker.Unauthenticated, "This sign-in did not begin in this browser, or began more than 10 minutes ago. Begin again.", nil)
+	no := broker.E(broker.Unauthenticated, "This sign-in did not start in this browser, or started more than 10 minutes ago. Start again.", nil)
 	found := c.Request().CookiesNamed(cookieName)
 	if len(found) != 1 {
 		return attempt{}, no

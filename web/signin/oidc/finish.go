@@ -14,17 +14,17 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/oauth2"
 
-	"ebb/broker"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
 // Finish implements signin.Method.
 func (o *OIDC) Finish(c echo.Context, h signin.Host) error {
 	if c.Request().Method != http.MethodGet {
-		return broker.E(broker.NotFound, "Nothing is sent here. Begin on the page that signs in.", nil)
+		return broker.E(broker.NotFound, "This address does not accept forms. Start on the sign-in page.", nil)
 	}
 	a, err := o.attempt(c)
-	// Whatever comes of it, this cookie has had its turn.
+	// The cookie is used up, whatever the result.
 	c.SetCookie(&http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1})
 	if err != nil {
 		return err
@@ -49,13 +49,14 @@ func (o *OIDC) Finish(c echo.Context, h signin.Host) error {
 	return h.Welcome(c, p)
 }
 
-// answers are the errors that a provider may give (RFC 6749 section 4.1.2.1, OpenID
-// Connect Core section 3.1.2.6). Others are not repeated: anybody can write an address.
+// answers are the error codes that a provider may return (RFC 6749 section
+// 4.1.2.1, OpenID Connect Core section 3.1.2.6). Other codes are not shown,
+// because anyone can write them into a link.
 var answers = []string{"access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required",
 	"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable", "unmet_authentication_requirements"}
 
-// code is what the provider answered through the browser, when it is the answer to this
-// sign-in.
+// code returns the authorization code of the callback, if the callback belongs
+// to this sign-in.
 func (o *OIDC) code(u *url.URL, s *source, a attempt) (string, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -63,20 +64,20 @@ func (o *OIDC) code(u *url.URL, s *source, a attempt) (string, error) {
 	}
 	for _, name := range []string{"state", "code", "iss", "error"} {
 		if len(q[name]) > 1 {
-			return "", errAnswer(fmt.Errorf("%s comes twice", name))
+			return "", errAnswer(fmt.Errorf("%s occurs twice", name))
 		}
 	}
 	switch {
 	case !hmac.Equal([]byte(q.Get("state")), []byte(o.derive("state", a.ID))):
-		return "", errAnswer(errors.New("the state is of another sign-in"))
+		return "", errAnswer(errors.New("the state belongs to another sign-in"))
 	case q.Has("iss") && q.Get("iss") != o.cfg.Issuer, s.saysIss && !q.Has("iss"):
 		return "", errAnswer(errors.New("iss is not the issuer (RFC 9207)"))
 	case q.Has("error"):
 		said := q.Get("error")
 		if !slices.Contains(answers, said) {
-			said = "an error that is none of OpenID Connect's"
+			said = "an unknown error code"
 		}
-		return "", broker.E(broker.Forbidden, "The identity provider did not sign you in: "+said+". Begin again, or ask whoever runs it.", nil)
+		return "", broker.E(broker.Forbidden, "The identity provider did not sign you in: "+said+". Start again, or ask the provider's administrator.", nil)
 	case q.Get("code") == "" || len(q.Get("code")) > 4096:
 		return "", errAnswer(errors.New("there is no code"))
 	}
@@ -84,10 +85,10 @@ func (o *OIDC) code(u *url.URL, s *source, a attempt) (string, error) {
 }
 
 func errAnswer(cause error) error {
-	return broker.E(broker.Unauthenticated, "This is not the answer to the sign-in that began in this browser. Begin again.", cause)
+	return broker.E(broker.Unauthenticated, "The response does not belong to the sign-in that started in this browser. Start again.", cause)
 }
 
-// exchange trades the code for tokens.
+// exchange exchanges the code for tokens.
 func (o *OIDC) exchange(ctx context.Context, s *source, code string, a attempt) (*oauth2.Token, error) {
 	ctx = oidc.ClientContext(ctx, o.client)
 	token, err := s.oauth.Exchange(ctx, code, oauth2.VerifierOption(o.derive("verifier", a.ID)))
@@ -97,13 +98,14 @@ func (o *OIDC) exchange(ctx context.Context, s *source, code string, a attempt) 
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case !ok || refused.Response == nil || refused.Response.StatusCode >= 500:
-		return nil, errDown(errors.New("the token endpoint does not answer as one"))
+		return nil, errDown(errors.New("the token endpoint does not answer with a token response"))
 	case refused.ErrorCode == "invalid_client" || refused.ErrorCode == "unauthorized_client":
-		return nil, broker.E(broker.Unavailable, "The identity provider does not know this ebb: its operator should check console.oidc.client_id and the client secret.", errors.New(refused.ErrorCode))
+		return nil, broker.E(broker.Unavailable, "The identity provider rejected this ebb as a client. Its operator should check console.oidc.client_id and the client secret.", errors.New(refused.ErrorCode))
 	}
-	// What stands in the body may hold what was sent: it is not kept.
+	// The body is not logged, because it may repeat the request with its
+	// secrets.
 	return nil, errAnswer(fmt.Errorf("the token endpoint answered %d", refused.Response.StatusCode))
 }
 
-// skew is how far the provider's clock may be off.
+// skew is the accepted difference between the provider's clock and ebb's.
 const skew = time.Minute

@@ -10,15 +10,15 @@ import (
 	"slices"
 	"time"
 
-	"ebb/attest/fetch"
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
-// Config is what New needs.
+// Config holds the settings of New.
 type Config struct {
-	Base         string // where the console is; required
+	Base         string // base URL of the console; required
 	Key          []byte // 32 bytes that replicas share; required
 	Name         string // first part of the ids of people; required
 	Issuer       string // required
@@ -29,13 +29,13 @@ type Config struct {
 	GroupsClaim  string // default groups
 	NameClaim    string // default name
 	SubjectClaim string // default sub
-	// ACRValues are asked for when somebody proves it again for a decision, and then one of
-	// them must be in the token (RFC 9470 section 4); empty = any.
+	// ACRValues are requested when a person signs in again for a decision; the
+	// token must then contain one of them (RFC 9470 section 4). Empty = any.
 	ACRValues []string
-	// Roles are what members of groups may do. Whoever has none is not let in.
+	// Roles maps groups to roles. A person without a role cannot sign in.
 	Roles broker.RoleGroups
 
-	Fetch  fetch.Config     // how the provider may be asked
+	Fetch  fetch.Config     // HTTP settings for requests to the provider
 	Now    func() time.Time // nil = time.Now
 	Logger *slog.Logger     // nil = discard
 }
@@ -52,7 +52,8 @@ var (
 	_ signin.Knower = (*OIDC)(nil)
 )
 
-// New checks the configuration. The provider is asked when somebody signs in.
+// New checks the configuration. It contacts the provider at the first sign-in,
+// not before.
 func New(c Config) (*OIDC, error) {
 	if c.Base == "" || len(c.Key) != 32 || c.Name == "" || c.Issuer == "" || c.ClientID == "" || c.ClientSecret.Empty() || len(c.Roles) == 0 {
 		return nil, errors.New("oidc: Base, a Key of 32 bytes, Name, Issuer, ClientID, ClientSecret and Roles are required")
@@ -94,8 +95,8 @@ func (o *OIDC) Strong(acr string) bool {
 // Know implements signin.Knower.
 func (o *OIDC) Know(p broker.Principal) broker.Principal { return o.cfg.Roles.Assign(p) }
 
-// derive makes of the id of one sign-in what is said of it to others. Nobody keeps any
-// of them, and none tells another.
+// derive computes a value such as state or nonce from the id of one sign-in.
+// The values are not stored, and none reveals another.
 func (o *OIDC) derive(what, id string) string {
 	m := hmac.New(sha256.New, o.cfg.Key)
 	m.Write([]byte(what + "\x00" + id))

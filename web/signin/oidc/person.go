@@ -4,26 +4,26 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
 const (
 	maxGroups = 1000
-	maxName   = 256 // bytes of one name, of whatever
+	maxName   = 256 // bytes of one claim value
 )
 
-// person is who claims are about.
+// person returns the person that the claims describe.
 func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	var p signin.Person
 	value, err := o.subject(sub, all)
 	if err != nil {
 		return p, err
 	}
-	// The colon is in no id of a configured principal.
+	// Ids of configured principals contain no colon, so the ids cannot collide.
 	p.ID = o.cfg.Name + ":" + value
 	if p.Groups, err = o.groups(all); err != nil {
 		return p, err
@@ -35,7 +35,8 @@ func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	if mail := text(all, "email"); plain(mail) && mailVerified(all) {
 		p.Mail = mail
 	}
-	// Under whichever of these names a runner knows the owner of a task, it is this person.
+	// A runner may name the owner of a task by any of these names; all mean
+	// this person.
 	for _, also := range []string{sub, value, text(all, "email"), text(all, "preferred_username"), text(all, "upn"), text(all, "oid")} {
 		if plain(also) && !slices.Contains(p.Also, also) {
 			p.Also = append(p.Also, also)
@@ -44,30 +45,32 @@ func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	return p, nil
 }
 
-// subject is what tells this person from all others.
+// subject returns the claim that identifies the person.
 func (o *OIDC) subject(sub string, all claims) (string, error) {
 	value := sub
 	if o.cfg.SubjectClaim != "sub" {
 		value = text(all, o.cfg.SubjectClaim)
 	}
-	if !plain(value) || strings.TrimSpace(value) != value {
-		return "", broker.E(broker.Forbidden, "The identity provider gave you no "+o.cfg.SubjectClaim+", by which this ebb tells people apart. Ask its administrator.", nil)
+	if people.CheckName(value) != nil {
+		return "", broker.E(broker.Forbidden, "The identity provider sent no "+o.cfg.SubjectClaim+" of 1 to 256 printable ASCII characters, which this ebb identifies people by. Ask its administrator.", nil)
 	}
-	// Whoever may write any address into their profile could be anybody.
+	// Otherwise people who can edit the address in their profile could sign in
+	// as others.
 	if o.cfg.SubjectClaim == "email" && !mailVerified(all) {
-		return "", broker.E(broker.Forbidden, "The identity provider has not verified your e-mail address (email_verified), by which this ebb tells people apart. Ask its administrator.", nil)
+		return "", broker.E(broker.Forbidden, "The identity provider has not verified your e-mail address (email_verified), which this ebb identifies people by. Ask its administrator.", nil)
 	}
 	return value, nil
 }
 
-// mailVerified reports whether the provider has made sure that the address is the person's.
+// mailVerified reports whether the provider has verified the person's e-mail
+// address.
 func mailVerified(all claims) bool {
 	var verified bool
 	return json.Unmarshal(all["email_verified"], &verified) == nil && verified
 }
 
-// overage reports that there are more groups than the provider writes into a token. Such
-// a person is not one without groups.
+// overage reports that the person has more groups than the provider writes into
+// a token. The missing claim then does not mean that there are no groups.
 func overage(all claims, claim string) bool {
 	var names map[string]json.RawMessage
 	var has bool
@@ -77,7 +80,7 @@ func overage(all claims, claim string) bool {
 
 func (o *OIDC) groups(all claims) ([]string, error) {
 	if overage(all, o.cfg.GroupsClaim) {
-		return nil, broker.E(broker.Forbidden, "You are in more groups than the identity provider writes into a token, so it left them all out. Its administrator can send only groups that are assigned to this application, "+
+		return nil, broker.E(broker.Forbidden, "You are in more groups than the identity provider writes into a token, so it sent none. Its administrator can send only groups that are assigned to this application, "+
 			"or app roles; then console.oidc.groups_claim names the claim.", nil)
 	}
 	raw := all[o.cfg.GroupsClaim]
@@ -88,23 +91,23 @@ func (o *OIDC) groups(all claims) ([]string, error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		var one string
 		if json.Unmarshal(raw, &one) != nil {
-			return nil, errToken(errors.New("the groups are not a list of texts"))
+			return nil, errToken(errors.New("the groups are not a list of strings"))
 		}
 		list = []string{one}
 	}
 	if len(list) > maxGroups {
-		return nil, broker.E(broker.Forbidden, "The identity provider named more than 1000 groups of yours. Its administrator should send only those that matter to this application.", nil)
+		return nil, broker.E(broker.Forbidden, "The identity provider sent more than 1000 groups. Its administrator should send only the groups that this application needs.", nil)
 	}
 	for _, g := range list {
 		if !plain(g) {
-			return nil, errToken(errors.New("a group has no name that can be shown"))
+			return nil, errToken(errors.New("a group name is empty, longer than 256 bytes or has invisible characters"))
 		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list), nil
 }
 
-// text is a claim that is a text, or "".
+// text returns a string claim, or "".
 func text(all claims, name string) string {
 	var s string
 	if json.Unmarshal(all[name], &s) != nil {

@@ -5,50 +5,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"ebb/broker"
-	"ebb/web/signin"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
-// claims are those of a token, and of the user info beside it.
+// claims are the claims of an ID token, completed by the user info.
 type claims map[string]json.RawMessage
 
-// standard are the claims that are judged before anybody is made of them.
+// standard are the claims that are validated before the person is built.
 type standard struct {
 	AZP      string `json:"azp"`
 	AuthTime *int64 `json:"auth_time"`
 	ACR      string `json:"acr"`
 }
 
-// noted keeps why a key set could not judge: the library's error does not lead there.
-type noted struct {
-	oidc.KeySet
-	down error
-}
-
-// VerifySignature implements oidc.KeySet.
-func (n *noted) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	b, err := n.KeySet.VerifySignature(ctx, jwt)
-	if _, ok := errors.AsType[*url.Error](err); ok {
-		n.down = err
-	}
-	return b, err
-}
-
-// judge makes a person of an answer of the token endpoint (OpenID Connect Core sections
-// 3.1.3.7 and 3.1.2.1).
+// judge validates a token response and returns the person (OpenID Connect Core
+// sections 3.1.3.7 and 3.1.2.1).
 func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt) (signin.Person, error) {
 	var none signin.Person
 	raw, ok := t.Extra("id_token").(string)
-	if !ok || len(raw) > 64<<10 {
+	if !ok || len(raw) > maxToken {
 		return none, errToken(errors.New("there is no id_token, or one that is too long"))
 	}
-	keys := &noted{KeySet: s.keys}
+	keys := &keySet{keys: s.keys}
 	id, err := s.verifier(keys).Verify(ctx, raw)
 	switch {
 	case keys.down != nil:
@@ -83,42 +67,43 @@ func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt)
 	return p, nil
 }
 
-// strict is what the library leaves to its callers.
+// strict makes the checks that the library leaves to its callers.
 func (o *OIDC) strict(id *oidc.IDToken, std standard, a attempt) error {
 	now := o.cfg.Now()
 	switch {
-	case id.Issuer != o.cfg.Issuer: // the library takes another spelling of one provider's
+	case id.Issuer != o.cfg.Issuer: // the library accepts another spelling for one provider
 		return errToken(errors.New("iss is not the issuer"))
 	case id.Nonce != o.derive("nonce", a.ID):
-		return errToken(errors.New("the nonce is of another sign-in"))
+		return errToken(errors.New("the nonce belongs to another sign-in"))
 	case len(id.Audience) != 1:
-		return errToken(errors.New("aud names others, too: ebb trusts none of them"))
+		return errToken(errors.New("aud contains other clients, which ebb does not trust"))
 	case std.AZP != "" && std.AZP != o.cfg.ClientID:
 		return errToken(errors.New("azp is another client"))
 	case id.IssuedAt.Before(a.At.Add(-skew)), id.IssuedAt.After(now.Add(skew)):
-		return errToken(errors.New("iat is not of this sign-in"))
+		return errToken(errors.New("iat is before this sign-in or in the future"))
 	case id.Subject == "" || len(id.Subject) > 255:
 		return errToken(errors.New("sub is empty or too long"))
 	case std.AuthTime == nil && !a.Again:
 		return nil
 	case std.AuthTime == nil:
-		return broker.E(broker.Forbidden, "The identity provider did not say when you proved who you are (auth_time), so nothing can be approved on its word. Its administrator can add that claim to the tokens of this ebb.", nil)
+		return broker.E(broker.Forbidden, "The identity provider did not send the time at which you signed in (auth_time), so you cannot approve anything. Its administrator can add that claim to the tokens for this ebb.", nil)
 	}
 	at := time.Unix(*std.AuthTime, 0)
 	switch {
 	case at.After(now.Add(skew)):
 		return errToken(errors.New("auth_time is in the future"))
 	case a.Again && at.Before(a.At.Add(-skew)):
-		return broker.E(broker.Forbidden, "The identity provider did not ask you again who you are, though ebb asked it to (max_age). Sign out there, or ask its administrator.", nil)
+		return broker.E(broker.Forbidden, "The identity provider did not make you sign in again, although ebb requested it (max_age). Sign out there, or ask its administrator.", nil)
 	case a.Again && !o.Strong(std.ACR):
-		return broker.E(broker.Forbidden, "The identity provider did not ask you for the strong proof that approving needs here (acr). Set up your security key or passkey there, or ask its administrator.", nil)
+		return broker.E(broker.Forbidden, "The identity provider did not use the strong authentication that approvals need here (acr). Set up your security key or passkey there, or ask its administrator.", nil)
 	case at.Before(now.Add(-maxAge - skew)):
-		return broker.E(broker.Forbidden, "You proved who you are more than 8 hours ago. Sign out at the identity provider, then sign in again.", nil)
+		return broker.E(broker.Forbidden, "You signed in at the identity provider more than 8 hours ago. Sign out there, then sign in again.", nil)
 	}
 	return nil
 }
 
-// more adds what the token leaves to the user info (OpenID Connect Core section 5.3).
+// more adds claims of the user info that the token lacks (OpenID Connect Core
+// section 5.3).
 func (o *OIDC) more(ctx context.Context, s *source, t *oauth2.Token, sub string, all claims) error {
 	missing := false
 	for _, name := range []string{o.cfg.GroupsClaim, o.cfg.NameClaim, o.cfg.SubjectClaim} {
@@ -136,7 +121,7 @@ func (o *OIDC) more(ctx context.Context, s *source, t *oauth2.Token, sub string,
 		return errToken(err)
 	}
 	if info.Subject != sub {
-		return errToken(errors.New("the user info is of somebody else"))
+		return errToken(errors.New("the user info has another sub"))
 	}
 	for name, value := range says {
 		if all[name] == nil {
@@ -147,5 +132,5 @@ func (o *OIDC) more(ctx context.Context, s *source, t *oauth2.Token, sub string,
 }
 
 func errToken(cause error) error {
-	return broker.E(broker.Unauthenticated, "What the identity provider said of you cannot be believed. Begin again; if it stays, the operator finds the cause in ebb's log.", fmt.Errorf("id token: %w", cause))
+	return broker.E(broker.Unauthenticated, "The identity provider's token is not valid. Start again; if it persists, the operator finds the cause in ebb's log.", fmt.Errorf("id token: %w", cause))
 }

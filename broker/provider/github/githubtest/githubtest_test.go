@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"ebb/attest/attesttest"
-	"ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
 // bed is a server with one installation, and a client that knows no more than

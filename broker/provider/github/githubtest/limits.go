@@ -73,7 +73,7 @@ func (s *Server) limited(r *http.Request) (reply, bool) {
 	return reply{}, false
 }
 
-// left and reset of the budget, as headers and /rate_limit show them.
+// rest returns left and reset of the budget, as headers and /rate_limit show them.
 func (s *Server) rest() (left int, reset int64) {
 	if s.limits.armed {
 		return s.limits.left, s.limits.reset.Unix()

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 // keygen runs the real ssh-keygen.

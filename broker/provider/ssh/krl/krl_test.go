@@ -11,7 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
 var (
@@ -60,6 +61,22 @@ func TestRevokes(t *testing.T) {
 	every := krl.List{Certs: []krl.Certs{{Serials: []krl.Range{{Lo: 0, Hi: math.MaxUint64}}}}}
 	if every.Revokes(krl.Subject{Key: key, CA: caA}) || every.Revokes(krl.Subject{Key: key, Serial: 7}) {
 		t.Error("serial zero, or a plain key, is revoked by a serial")
+	}
+}
+
+// TestSHA1InFIPSMode: a list of hashes that the mode cannot make is refused, and others are read.
+func TestSHA1InFIPSMode(t *testing.T) {
+	if !counterpart.FIPSOnly(t) {
+		return
+	}
+	l := krl.List{Certs: []krl.Certs{{CA: caA, Serials: []krl.Range{krl.One(7)}}}, Keys: [][]byte{caB}}
+	got, err := krl.Parse(l.Marshal())
+	if err != nil || !got.Revokes(krl.Subject{Key: key, CA: caA, Serial: 7}) || got.Revokes(krl.Subject{Key: key, CA: caA, Serial: 8}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	l.SHA1 = [][]byte{make([]byte, 20)}
+	if _, err := krl.Parse(l.Marshal()); err == nil || !strings.Contains(err.Error(), "by SHA-1, which GODEBUG=fips140=only forbids") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package krl
 
 import (
 	"bytes"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"math"
@@ -17,8 +18,8 @@ const (
 	maxRanges = 1 << 20
 )
 
-// Parse reads a list. It refuses unknown sections, reserved fields that are not
-// empty, empty or inverted ranges, and whatever follows the list.
+// Parse reads a list. It refuses unknown sections, reserved fields that are not empty, empty or
+// inverted ranges, and trailing bytes.
 func Parse(b []byte) (List, error) {
 	if len(b) > MaxSize {
 		return List{}, fmt.Errorf("krl: larger than %d bytes", MaxSize)
@@ -57,6 +58,9 @@ func (l *List) section(kind byte, data []byte) error {
 	case sectionKeys:
 		return blobs(data, 0, &l.Keys)
 	case sectionSHA1:
+		if fips140.Enforced() {
+			return errors.New("it names keys by SHA-1, which GODEBUG=fips140=only forbids; name them whole or by sha256 (ssh-keygen -k), or run ebb with GODEBUG=fips140=on")
+		}
 		return blobs(data, 20, &l.SHA1)
 	case sectionSHA256:
 		return blobs(data, 32, &l.SHA256)

@@ -23,8 +23,8 @@ const (
 	certKeyIDs  byte = 0x23
 )
 
-// Marshal writes the list. Equal lists are equal bytes, whatever order they were
-// made in: sections are sorted, serials merged, duplicates left out.
+// Marshal writes the list. Equal lists are equal bytes in any order of their making: sections are
+// sorted, serials merged, duplicates left out.
 func (l *List) Marshal() []byte {
 	b := binary.BigEndian.AppendUint64(nil, magic)
 	b = binary.BigEndian.AppendUint32(b, formatVersion)

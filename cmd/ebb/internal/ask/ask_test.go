@@ -12,28 +12,26 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/exact"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/ask"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// sandbox answers as a function says.
+// sandbox responds with the result of a function.
 type sandbox func(client.TokenRequest) (client.Credential, error)
 
 func (s sandbox) Token(_ context.Context, r client.TokenRequest) (client.Credential, error) {
 	return s(r)
 }
 
-func (s sandbox) Credentials(context.Context) ([]client.Given, error) {
-	return []client.Given{{LeaseID: "lse_1", State: broker.LeaseLive}}, nil
+func (s sandbox) Credentials(context.Context) ([]wire.OwnCredential, error) {
+	return []wire.OwnCredential{{LeaseID: "lse_1", State: wire.LeaseLive}}, nil
 }
 
 func (s sandbox) RevokeLease(_ context.Context, id string) error {
 	if id != "lse_1" {
-		return &client.Problem{Status: 400, Kind: broker.Invalid}
+		return &client.Problem{Status: 400, Kind: wire.KindInvalid}
 	}
 	return nil
 }
@@ -54,16 +52,16 @@ func serve(t *testing.T, c ask.Config) (*ask.Client, string) {
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	set := scopes.MustParseSet("a:b:read a:c:write")
+	set := "a:b:read a:c:write"
 	want := client.Credential{
-		Token: provider.NewSecret("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: provider.ClassInstant,
-		Endpoint: &provider.Endpoint{Protocol: provider.PostgreSQL, Host: exact.Host{Name: "db.example.com", Port: 5432}, Database: "orders"},
+		Token: provider.NewSecret("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: wire.ClassInstant,
+		Endpoint: &wire.Endpoint{Protocol: provider.PostgreSQL, Host: "db.example.com:5432", Database: "orders"},
 	}
 	asked := make(chan client.TokenRequest, 1)
 	c, _ := serve(t, ask.Config{
 		Tool: "git", Asked: func(r client.TokenRequest) { asked <- r },
 		Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
-			if r.Scope.String() != set.String() || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" || r.Delivery != "egress" {
+			if r.Scope != set || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" || r.Delivery != "egress" {
 				t.Errorf("asked %+v", r)
 			}
 			r.Pending(client.Pending{})
@@ -71,7 +69,7 @@ func TestAsk(t *testing.T) {
 		}),
 		Prove: func(method, url, token string) (string, error) { return method + url + token, nil },
 	})
-	// The tool is the box's, whatever the box says.
+	// The run's tool replaces the tool of a request.
 	got, err := c.Token(t.Context(), client.TokenRequest{Scope: set, Tool: "other", TTL: 90 * time.Second, Reason: "because", Wait: true, Resource: "https://a", PublicKey: "key", Delivery: "egress"})
 	if err != nil || !got.Token.Equal(want.Token) {
 		t.Fatalf("%+v, %v", got, err)
@@ -80,7 +78,7 @@ func TestAsk(t *testing.T) {
 	if a, b := tell(got), tell(want); a != b {
 		t.Errorf("got %s, want %s", a, b)
 	}
-	if r := <-asked; r.Scope.String() != set.String() {
+	if r := <-asked; r.Scope != set {
 		t.Errorf("a person was asked about %s", r.Scope)
 	}
 	if proof, err := c.Prove(t.Context(), "GET", "https://a/x", want.Token); err != nil || proof != "GEThttps://a/xebb-placeholder.lse_1" {
@@ -88,31 +86,32 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What waits for a person says so before it is answered, in the runner and in the box, and
-// is refused in ebb's own words like any other.
+// A request that waits for an approval is reported to the runner and the client
+// before it is decided, and a denial has ebb's own text.
 func TestAskTellsWhoDecides(t *testing.T) {
 	t.Parallel()
 	denied := false
 	c, _ := serve(t, ask.Config{Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
 		r.Pending(client.Pending{Code: provider.NewSecret("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute})
 		if denied {
-			return client.Credential{}, &client.Problem{Status: 400, Kind: broker.Denied, Detail: "Somebody said no."}
+			return client.Credential{}, &client.Problem{Status: 400, Kind: wire.KindDenied, Detail: "Somebody said no."}
 		}
 		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
 	})})
 	var told []client.Pending
-	r := client.TokenRequest{Scope: scopes.MustParseSet("a:b:write"), Wait: true, Pending: func(p client.Pending) { told = append(told, p) }}
+	r := client.TokenRequest{Scope: "a:b:write", Wait: true, Pending: func(p client.Pending) { told = append(told, p) }}
 	got, err := c.Token(t.Context(), r)
 	if err != nil || got.LeaseID != "lse_1" || len(told) != 1 || told[0].RequestID != "req_1" || told[0].Page == "" || told[0].ExpiresIn != time.Minute || !told[0].Code.Empty() {
 		t.Errorf("%+v, %v, told %+v", got, err, told)
 	}
 	denied = true
-	if _, err = c.Token(t.Context(), r); !client.IsKind(err, broker.Denied) || !strings.Contains(err.Error(), "Somebody said no.") {
+	if _, err = c.Token(t.Context(), r); !client.IsKind(err, wire.KindDenied) || !strings.Contains(err.Error(), "Somebody said no.") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A box sees and gives back what it has, and ends its task where the runner lets it.
+// A sandbox can list and revoke its credentials, and complete its task if the
+// runner allows it.
 func TestAskForTheEnd(t *testing.T) {
 	t.Parallel()
 	config := ask.Config{Sandbox: sandbox(nil)}
@@ -124,15 +123,17 @@ func TestAskForTheEnd(t *testing.T) {
 	if err := c.RevokeLease(t.Context(), "lse_1"); err != nil {
 		t.Error(err)
 	}
-	if err := c.RevokeLease(t.Context(), "lse_2"); !client.IsKind(err, broker.Invalid) {
+	if err := c.RevokeLease(t.Context(), "lse_2"); !client.IsKind(err, wire.KindInvalid) {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Complete(t.Context()); !client.IsKind(err, broker.Forbidden) {
+	if _, err := c.Complete(t.Context()); !client.IsKind(err, wire.KindForbidden) {
 		t.Errorf("the runner did not allow it: %v", err)
 	}
-	config.Complete = func(context.Context) (ask.Completed, error) { return ask.Completed{Revoked: 2, Owed: 1}, nil }
+	config.Complete = func(context.Context) (ask.Completed, error) {
+		return ask.Completed{Revoked: 2, PendingRevocations: 1}, nil
+	}
 	c, _ = serve(t, config)
-	if done, err := c.Complete(t.Context()); err != nil || done != (ask.Completed{Revoked: 2, Owed: 1}) {
+	if done, err := c.Complete(t.Context()); err != nil || done != (ask.Completed{Revoked: 2, PendingRevocations: 1}) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
@@ -142,33 +143,34 @@ func tell(c client.Credential) string {
 	return string(text)
 }
 
-// A box has no key of its own certified where the runner keeps the keys.
+// A sandbox cannot have its own key certified if the runner keeps the keys.
 func TestAskForAKey(t *testing.T) {
 	t.Parallel()
 	given := sandbox(func(client.TokenRequest) (client.Credential, error) {
 		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
 	})
-	r := client.TokenRequest{Scope: scopes.MustParseSet("ssh:web/deploy:login"), PublicKey: "ssh-ed25519 AAAA"}
+	r := client.TokenRequest{Scope: "ssh:web/deploy:login", PublicKey: "ssh-ed25519 AAAA"}
 	for _, keyless := range []bool{true, false} {
 		c, _ := serve(t, ask.Config{Sandbox: given, Keyless: keyless})
-		if _, err := c.Token(t.Context(), r); client.IsKind(err, broker.Forbidden) != keyless {
+		if _, err := c.Token(t.Context(), r); client.IsKind(err, wire.KindForbidden) != keyless {
 			t.Errorf("%v: %v", keyless, err)
 		}
 	}
 }
 
-// TestRefusals: the box reads ebb's own words, and of the runner's machine nothing.
+// TestRefusals: the sandbox gets ebb's own error text, and no information about
+// the runner's machine.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	said := error(&client.Problem{Status: 403, Kind: broker.Denied, Detail: "Policy says no.", RetryAfter: 1500 * time.Millisecond, Instance: "req-1"})
+	said := error(&client.Problem{Status: 403, Kind: wire.KindDenied, Detail: "Policy says no.", RetryAfter: 1500 * time.Millisecond, Instance: "req-1"})
 	c, socket := serve(t, ask.Config{Sandbox: sandbox(func(client.TokenRequest) (client.Credential, error) { return client.Credential{}, said })})
-	_, err := c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("a:b:read")})
-	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Denied || p.Detail != "Policy says no." || p.Status != 403 || p.RetryAfter != 2*time.Second {
+	_, err := c.Token(t.Context(), client.TokenRequest{Scope: "a:b:read"})
+	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != wire.KindDenied || p.Detail != "Policy says no." || p.Status != 403 || p.RetryAfter != 2*time.Second {
 		t.Errorf("%+v", err)
 	}
 	said = errors.New("dial tcp 192.0.2.7:8420: /home/ann/secret")
-	_, err = c.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet("a:b:read")})
-	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != broker.Unavailable || strings.Contains(err.Error(), "192.0.2.7") {
+	_, err = c.Token(t.Context(), client.TokenRequest{Scope: "a:b:read"})
+	if p, is := errors.AsType[*client.Problem](err); !is || p.Kind != wire.KindUnavailable || strings.Contains(err.Error(), "192.0.2.7") {
 		t.Errorf("%v", err)
 	}
 	raw := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -197,8 +199,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestConnections: a box has so many connections at one time, and the next is answered when
-// one of them is over. One that says nothing is over by itself.
+// TestConnections: the number of connections is limited, and the next is served
+// when one has closed. An idle connection is closed.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	c, socket := serve(t, ask.Config{
@@ -212,7 +214,7 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		// Answered once and kept, so that it is certain to be counted.
+		// The first response makes sure that the connection is counted
 		if _, err := io.WriteString(conn, "GET /token HTTP/1.1\r\nHost: runner\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

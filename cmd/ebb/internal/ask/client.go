@@ -10,14 +10,15 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker/provider"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Client is the box's side. It is safe for concurrent use.
+// Client is the side of the sandbox. It is safe for concurrent use.
 type Client struct{ http *http.Client }
 
-// NewClient asks at a socket.
+// NewClient returns a client that connects to a Unix socket.
 func NewClient(socket string) *Client {
 	return &Client{&http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -26,7 +27,8 @@ func NewClient(socket string) *Client {
 	}}}
 }
 
-// Token asks for a credential. With Wait it takes as long as a person does.
+// Token requests a credential. With Wait it returns after the request was
+// decided.
 func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Credential, error) {
 	resp, err := c.post(ctx, tokenPath, question{
 		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery, Told: r.Pending != nil,
@@ -49,13 +51,13 @@ func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Crede
 	}, nil
 }
 
-// readLines reads an answer that waits for a person.
+// readLines reads a response that waits for an approval.
 func readLines(body io.Reader, a *answer, told func(client.Pending)) error {
 	dec := json.NewDecoder(io.LimitReader(body, maxAnswer))
 	for {
 		var l line
 		if err := dec.Decode(&l); err != nil {
-			return fmt.Errorf("the runner's answer: %w", err)
+			return fmt.Errorf("read the runner's response: %w", err)
 		}
 		switch {
 		case l.Refusal != nil:
@@ -69,27 +71,28 @@ func readLines(body io.Reader, a *answer, told func(client.Pending)) error {
 	}
 }
 
-// Credentials lists what this box was given.
-func (c *Client) Credentials(ctx context.Context) ([]client.Given, error) {
+// Credentials lists the credentials issued to this sandbox.
+func (c *Client) Credentials(ctx context.Context) ([]wire.OwnCredential, error) {
 	var a listAnswer
 	err := c.do(ctx, listPath, listQuestion{}, &a)
 	return a.Items, err
 }
 
-// RevokeLease ends a credential of this box by its name on the record. What is not the
-// box's stays as it is.
+// RevokeLease revokes a credential of this sandbox by its lease ID. Other
+// leases are refused.
 func (c *Client) RevokeLease(ctx context.Context, leaseID string) error {
 	return c.do(ctx, revokePath, revokeQuestion{leaseID}, &revokeAnswer{})
 }
 
-// Complete ends the task, and with it every credential; the runner then ends the box.
+// Complete completes the task, which revokes every credential; the runner then
+// stops the sandbox.
 func (c *Client) Complete(ctx context.Context) (Completed, error) {
 	var a Completed
 	err := c.do(ctx, completePath, completeQuestion{}, &a)
 	return a, err
 }
 
-// Prove asks for the proof of one request with a credential.
+// Prove requests a DPoP proof for one request with a credential.
 func (c *Client) Prove(ctx context.Context, method, url string, token provider.Secret) (string, error) {
 	var a proofAnswer
 	err := c.do(ctx, provePath, proofQuestion{Method: method, URL: url, Token: token.Reveal()}, &a)
@@ -121,7 +124,7 @@ func (c *Client) post(ctx context.Context, path string, in any) (*http.Response,
 	return resp, nil
 }
 
-// readAnswer reads an answer that is one document.
+// readAnswer reads a response that is one document.
 func readAnswer(resp *http.Response, out any) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -135,7 +138,7 @@ func readAnswer(resp *http.Response, out any) error {
 		return r.problem()
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("the runner's answer: %w", err)
+		return fmt.Errorf("read the runner's response: %w", err)
 	}
 	return nil
 }

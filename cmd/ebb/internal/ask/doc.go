@@ -1,9 +1,10 @@
-// Package ask is how a box asks for credentials, sees what it has and gives it back. The key that proves the sandbox stays with
-// the runner: in the box is a socket, and what is asked there is asked in the sandbox's name
-// while the box lives. There is nothing in the box that could be carried off.
+// Package ask lets a process in a sandbox request, list and revoke credentials
+// through its runner. The sandbox's private key stays with the runner. The
+// sandbox only has a socket, and the runner acts in its name while the sandbox
+// runs, so there is no key in the sandbox to steal.
 //
-//	wire.go     what goes over the socket
-//	server.go   Serve: the runner's side
-//	flow.go     an answer that waits for a person
-//	client.go   Client: the box's side, used like the sandbox itself
+//	wire.go     the messages on the socket
+//	server.go   Serve: the side of the runner
+//	flow.go     a response that waits for an approval
+//	client.go   Client: the side of the sandbox, with the methods of client.Sandbox
 package ask

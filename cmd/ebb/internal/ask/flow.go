@@ -5,17 +5,17 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// flow is the answer to a question that may wait for a person: one document, or, once the
-// box was told that somebody decides, lines.
+// flow writes the response to a token request: one document, or JSON lines once
+// the client was told that the request waits for an approval.
 type flow struct {
 	w     http.ResponseWriter
 	lines bool
 }
 
-// wait tells the box who decides.
+// wait tells the client which request waits for an approval.
 func (f *flow) wait(p client.Pending) {
 	if !f.lines {
 		f.w.Header().Set("Content-Type", typeLines)
@@ -39,7 +39,7 @@ func (f *flow) reply(status int, body any) {
 
 func (f *flow) say(l line) {
 	rc := http.NewResponseController(f.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(replyTime)) // every connection of the server has one
-	_ = json.NewEncoder(f.w).Encode(l)                 // who asked may be gone
+	_ = rc.SetWriteDeadline(time.Now().Add(replyTime)) // every connection of the server has a write deadline
+	_ = json.NewEncoder(f.w).Encode(l)                 // the client may be gone
 	_ = rc.Flush()
 }

@@ -9,45 +9,50 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/broker"
-	"ebb/web"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Sandbox asks in the sandbox's name; *client.Sandbox does.
+// Sandbox acts in the sandbox's name; *client.Sandbox implements it.
 type Sandbox interface {
 	Token(ctx context.Context, r client.TokenRequest) (client.Credential, error)
-	Credentials(ctx context.Context) ([]client.Given, error)
+	Credentials(ctx context.Context) ([]wire.OwnCredential, error)
 	RevokeLease(ctx context.Context, leaseID string) error
 }
 
-// Config is what Serve needs.
+// Config configures Serve.
 type Config struct {
 	Sandbox Sandbox
 	// Prove signs the proof of one request with the sandbox's key.
 	Prove func(method, url, token string) (string, error)
-	// Complete ends the task, in the runner's name; nil = the box may not.
+	// Complete completes the task in the runner's name; nil = the sandbox may
+	// not.
 	Complete func(context.Context) (Completed, error)
-	// Keyless: no key of who asks is certified, because its private half would be in the box.
+	// Keyless: no key of the caller is certified, because its private key would
+	// be in the sandbox.
 	Keyless bool
-	// Tool is the one that all the box asks for is asked for; "" = as the box says.
+	// Tool replaces the tool of every request; "" = the client names it.
 	Tool string
-	// Asked is called when a person has to decide; nil = nobody wants to know.
+	// Asked is called when a request waits for an approval. It may be nil.
 	Asked func(client.TokenRequest)
 }
 
-// Bounds of one box. Those beyond wait; what ends something does not wait for questions
-// that wait for people.
+// Bounds of one sandbox. Requests beyond them wait. Revocation and completion
+// have slots of their own, so that they need not wait for requests that wait
+// for approvals.
 const (
 	maxConns   = 64 // connections
-	maxWaiting = 32 // questions that are answered at one time
-	maxEnding  = 8  // ends
+	maxWaiting = 32 // token requests, proofs and lists handled at one time
+	maxEnding  = 8  // revocations and completions
 )
 
-// replyTime is how long a box may take to read an answer.
+// replyTime is how long a client may take to read a response.
 const replyTime = 30 * time.Second
 
-// Serve answers a box until ctx is done or the listener fails. It closes the listener.
+// Serve serves a sandbox until ctx is done or the listener fails. It closes the
+// listener.
 func Serve(ctx context.Context, l net.Listener, c Config) error {
 	asking, ending := make(chan struct{}, maxWaiting), make(chan struct{}, maxEnding)
 	mux := http.NewServeMux()
@@ -72,14 +77,14 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	return err
 }
 
-// one answers a question with one document.
+// one handles a request whose response is one document.
 func one[Q, A any](slots chan struct{}, do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		handle(w, r, slots, func(status int, body any) { reply(w, status, body) }, do)
 	}
 }
 
-// handle reads one question strictly and answers it.
+// handle decodes one request strictly and responds to it.
 func handle[Q, A any](w http.ResponseWriter, r *http.Request, slots chan struct{}, reply func(int, any), do func(context.Context, Q) (A, error)) {
 	var q Q
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
@@ -87,11 +92,11 @@ func handle[Q, A any](w http.ResponseWriter, r *http.Request, slots chan struct{
 	err := dec.Decode(&q)
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more than one question")
+			err = errors.New("the body has more than one document")
 		}
 	}
 	if err != nil {
-		reply(http.StatusBadRequest, refusal{Status: http.StatusBadRequest, Kind: "invalid_request", Detail: "The question is not one. Use the ebb that is in the box."})
+		reply(http.StatusBadRequest, refusal{Status: http.StatusBadRequest, Kind: "invalid_request", Detail: "The request body is not valid. Use the ebb binary of the sandbox."})
 		return
 	}
 	select {
@@ -110,13 +115,16 @@ func handle[Q, A any](w http.ResponseWriter, r *http.Request, slots chan struct{
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTime)) // every connection of the server has one
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTime)) // every connection of the server has a write deadline
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
 func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) {
+	if _, err := scopes.ParseSet(q.Scope); err != nil {
+		return answer{}, &client.Problem{Status: http.StatusBadRequest, Kind: wire.KindInvalidScope, Detail: "scope: " + err.Error()}
+	}
 	t := client.TokenRequest{
 		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey, Delivery: q.Delivery,
 	}
@@ -124,7 +132,7 @@ func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) 
 		t.Tool = c.Tool
 	}
 	if c.Keyless && q.PublicKey != "" {
-		return answer{}, &client.Problem{Status: http.StatusForbidden, Kind: broker.Forbidden, Detail: "No key of a box is certified. Start it with ebb run --ssh HOST=SCOPE: the key is then the runner's."}
+		return answer{}, &client.Problem{Status: http.StatusForbidden, Kind: wire.KindForbidden, Detail: "Keys of a sandbox are not certified. Start the sandbox with ebb run --ssh HOST=SCOPE: the runner then keeps the key."}
 	}
 	t.Pending = func(p client.Pending) {
 		if c.Asked != nil {
@@ -154,7 +162,7 @@ func (c Config) revoke(ctx context.Context, q revokeQuestion) (revokeAnswer, err
 
 func (c Config) complete(ctx context.Context, _ completeQuestion) (Completed, error) {
 	if c.Complete == nil {
-		return Completed{}, &client.Problem{Status: http.StatusForbidden, Kind: broker.Forbidden, Detail: "The runner ends this task by itself. Just exit."}
+		return Completed{}, &client.Problem{Status: http.StatusForbidden, Kind: wire.KindForbidden, Detail: "The runner completes this task when the command exits. Exit instead."}
 	}
 	return c.Complete(ctx)
 }

@@ -9,36 +9,38 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/web"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// Path is where the keys are.
+// Path is the URL path of the access key.
 const Path = "/credentials"
 
-// Bounds of one box. Those beyond wait.
+// Bounds of one sandbox. Requests beyond them wait.
 const (
 	maxConns   = 16 // connections
-	maxWaiting = 8  // questions that are answered at one time
+	maxWaiting = 8  // requests handled at one time
 )
 
-// Config is what Serve needs.
+// Config configures Serve.
 type Config struct {
-	// Authorization is what a client must say, as AWS_CONTAINER_AUTHORIZATION_TOKEN has it: a page
-	// that a browser in the box shows can send requests to loopback, and does not know it.
+	// Authorization is the Authorization header that a client must send
+	// (AWS_CONTAINER_AUTHORIZATION_TOKEN). A web page in a browser of the sandbox
+	// can send requests to loopback, but does not know the token.
 	Authorization string
-	// Get asks ebb. It is called for each question: what ebb has given already it gives again.
+	// Get requests the credential from ebb. It is called for each request; ebb
+	// returns an issued credential again.
 	Get func(context.Context) (client.Credential, error)
 }
 
-// Serve answers SDKs of AWS (container credentials) until ctx is done or the listener fails. It
-// closes the listener.
+// Serve serves container credentials to AWS SDKs until ctx is done or the
+// listener fails. It closes the listener.
 func Serve(ctx context.Context, l net.Listener, c Config) error {
 	slots := make(chan struct{}, maxWaiting)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
 		if c.Authorization == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(c.Authorization)) != 1 {
-			reply(w, http.StatusForbidden, refusal{"AccessDenied", "AWS_CONTAINER_AUTHORIZATION_TOKEN is not what the runner gave this box."})
+			reply(w, http.StatusForbidden, refusal{"AccessDenied", "The Authorization header is not the AWS_CONTAINER_AUTHORIZATION_TOKEN of this sandbox."})
 			return
 		}
 		select {
@@ -76,20 +78,21 @@ func (c Config) keys(ctx context.Context) (Keys, error) {
 	return Of(cred)
 }
 
-// refusal is what SDKs show to people.
+// refusal is an error response, which SDKs show to the user.
 type refusal struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// refusalOf keeps ebb's own words; of other failures the box learns that there was one.
+// refusalOf passes ebb's own problem on. Of any other error the sandbox learns
+// only that the request failed.
 func refusalOf(err error) (int, refusal) {
 	if errors.Is(err, ErrOther) {
-		return http.StatusForbidden, refusal{"AccessDenied", "The scope is of no provider of kind aws."}
+		return http.StatusForbidden, refusal{"AccessDenied", "The scope does not belong to a provider of kind aws."}
 	}
 	p, is := errors.AsType[*client.Problem](err)
 	if !is || p.Status < 400 || p.Status > 599 {
-		return http.StatusServiceUnavailable, refusal{"ServiceUnavailable", "The runner could not ask ebb. Try again."}
+		return http.StatusServiceUnavailable, refusal{"ServiceUnavailable", "The runner could not reach ebb. Try again."}
 	}
 	return p.Status, refusal{string(p.Kind), p.Detail}
 }
@@ -98,5 +101,5 @@ func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }

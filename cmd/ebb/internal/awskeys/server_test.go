@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/awskeys"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 const (
@@ -29,7 +29,7 @@ func placeholder(context.Context) (client.Credential, error) {
 	return client.Credential{Token: provider.NewSecret("ebb-placeholder.lse_1"), Format: provider.PlaceholderFormat, ExpiresAt: until}, nil
 }
 
-// serve is a client of the endpoint.
+// serve returns a client of the endpoint.
 func serve(t *testing.T, c awskeys.Config) *http.Client {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -67,7 +67,8 @@ func get(t *testing.T, c *http.Client, method, path string, authorization ...str
 	return resp.StatusCode, string(text)
 }
 
-// TestWhoAsks: who does not say what the runner said hears nothing, and ebb is not asked.
+// TestWhoAsks: a request without the runner's token is refused, and ebb is not
+// called.
 func TestWhoAsks(t *testing.T) {
 	t.Parallel()
 	asked := false
@@ -94,14 +95,14 @@ func TestWhoAsks(t *testing.T) {
 	if status, text := get(t, c, "GET", awskeys.Path, said); status != 200 || !asked {
 		t.Errorf("who says it: %d %s", status, text)
 	}
-	// A runner that has said nothing gives nothing to who says nothing.
+	// If the runner has set no token, a request without one is refused too.
 	asked = false
 	if status, _ := get(t, serve(t, awskeys.Config{Get: ask}), "GET", awskeys.Path, ""); status != 403 || asked {
 		t.Errorf("nothing was said: %d", status)
 	}
 }
 
-// TestKeys: SDKs want all four fields, also where there is no session.
+// TestKeys: SDKs require all four fields, also without a session.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ format, token, want, process string }{
@@ -125,7 +126,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestRefusals: a box hears ebb's own words, and of every other failure that there was one.
+// TestRefusals: a sandbox gets ebb's own error text, and of any other failure
+// only that it failed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	given := func(format, token string) func(context.Context) (client.Credential, error) {
@@ -140,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{"ebb denies", func(context.Context) (client.Credential, error) {
-			return client.Credential{}, &client.Problem{Status: 403, Kind: broker.Denied, Detail: "No policy allows it."}
+			return client.Credential{}, &client.Problem{Status: 403, Kind: wire.KindDenied, Detail: "No policy allows it."}
 		}, 403, "No policy allows it."},
 		{"ebb is gone", func(context.Context) (client.Credential, error) {
 			return client.Credential{}, errors.New("dial canary")

@@ -6,30 +6,30 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// Config says what to measure. Members without a remark are required.
+// Config configures Run. Fields whose comment gives no default are required.
 type Config struct {
 	Issuer    string
 	HTTP      *http.Client
 	Target    load.Target
 	RunnerID  string
 	Runner    jose.Signer
-	ServerID  string      // resource server of Resource; "" = no introspection and no offline checks
+	ServerID  string      // resource server of Resource; "" = no introspection and no offline verification
 	Server    jose.Signer //
-	Scope     string      // asked for: granted without a person, within its own ceiling
+	Scope     string      // of the minted tokens; policy must grant it without an approval
 	Resource  string      // resource of the scope's provider
 	Clients   []int
 	Window    time.Duration // of one measurement
 	Leases    []int         // live tokens of the tasks that are completed
-	Rounds    int           // at most so many ends for each of Leases; 0 = enough for percentiles
+	Rounds    int           // maximum number of tasks for each of Leases; 0 = enough for percentiles
 	Announce  func(string)  // progress, for people
 	TaskTTL   time.Duration // of the tasks that are opened
-	Heartbeat time.Duration // of the same: how long they outlive a bench that dies
-	// Restart stops the ebb, starts it again at the same address and says how long
-	// it took from the start to ready; nil = it cannot be restarted from here.
+	Heartbeat time.Duration // of the same: how long they outlive a bench that is killed
+	// Restart restarts the ebb at the same address and returns the time from its
+	// start to ready; nil = it cannot be restarted.
 	Restart func(context.Context) (time.Duration, error)
 }
 
@@ -39,21 +39,22 @@ type Row struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Report is all of it.
+// Report is the whole report.
 type Report struct {
 	Target string    `json:"target"`
 	At     time.Time `json:"at"`
 	Rows   []Row     `json:"rows"`
 }
 
-// maxRequests bounds what is built for one window: bytes and signatures.
+// maxRequests is the maximum number of requests built and signed for one
+// window.
 const maxRequests = 40_000
 
-// MaxWindow leaves time to make the proofs and to warm up: a proof is good for
-// a minute.
+// MaxWindow leaves time to make the proofs and to warm up: a proof is valid for
+// one minute.
 const MaxWindow = 30 * time.Second
 
-// Run measures everything. It ends its tasks also when it fails.
+// Run runs all measurements. It completes its tasks also if it fails.
 func Run(ctx context.Context, c Config) (rep Report, err error) {
 	rep = Report{Target: c.Issuer, At: time.Now().UTC()}
 	b := &run{Config: c, report: &rep}
@@ -91,14 +92,14 @@ func Run(ctx context.Context, c Config) (rep Report, err error) {
 	return rep, nil
 }
 
-// load runs one job while nothing else happens in this process.
+// load runs one job while this process does nothing else.
 func (b *run) load(ctx context.Context, j load.Job) (load.Result, error) {
 	defer load.Quiet()()
 	return load.Run(ctx, b.Target, j)
 }
 
-// warmUp is the time before a window: connections, caches and pools of the
-// server settle.
+// warmUp is the time before a window in which connections, caches and pools of
+// the server are filled.
 func (b *run) warmUp() time.Duration { return b.Window / 4 }
 
 func (b *run) add(r load.Result, note string) {

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// rounds is how many tasks with n live tokens are ended: enough for a median and
-// a p99 where filling takes no time, a handful where it takes most of a minute.
+// rounds is the number of tasks with n live tokens to complete: enough for a
+// median and a p99 if minting the tokens is quick, and a few if it takes most
+// of a minute.
 func (b *run) rounds(n int) int {
 	rounds := 3
 	switch {
@@ -32,8 +33,8 @@ func (b *run) rounds(n int) int {
 	return rounds
 }
 
-// complete measures the end of tasks with n live tokens: how long the call
-// takes, and that nothing of a sample is alive when it has returned.
+// complete measures completing tasks with n live tokens: the duration of the
+// call, and how many tokens of a sample are still active when it has returned.
 func (b *run) complete(ctx context.Context, n int) error {
 	rounds := b.rounds(n)
 	latencies := make([]time.Duration, 0, rounds)
@@ -67,17 +68,18 @@ func (b *run) complete(ctx context.Context, n int) error {
 		latencies = append(latencies, took)
 	}
 	r := load.Summary(fmt.Sprintf("complete, %d live", n), 1, time.Since(start), latencies)
-	r.Rate = 0 // filling is not what is measured
+	r.Rate = 0 // the time for minting the tokens is not part of the measurement
 	r.Errors = survivors
 	b.add(r, fmt.Sprintf("of a sample of %d tokens, %d alive after the answer%s", min(n, sample)*rounds, survivors, memory))
 	return nil
 }
 
-// end completes the task and counts who of a sample is alive after the answer.
+// end completes the task and counts the tokens of a sample that are active
+// after the response.
 func (b *run) end(ctx context.Context, s sandbox, tokens []string) (took time.Duration, alive int, err error) {
 	n := min(len(tokens), sample)
 	if alive, err = b.alive(ctx, tokens); err != nil || b.ServerID != "" && alive < n {
-		return 0, 0, fmt.Errorf("before the end %d of a sample of %d tokens are alive: %w", alive, n, err)
+		return 0, 0, fmt.Errorf("before completion %d of a sample of %d tokens are active: %w", alive, n, err)
 	}
 	undo := load.Quiet()
 	begin := time.Now()
@@ -88,14 +90,14 @@ func (b *run) end(ctx context.Context, s sandbox, tokens []string) (took time.Du
 		return 0, 0, err
 	}
 	if done.Revoked != len(tokens) {
-		return 0, 0, fmt.Errorf("the end of a task with %d tokens revoked %d", len(tokens), done.Revoked)
+		return 0, 0, fmt.Errorf("completing a task with %d tokens revoked %d", len(tokens), done.Revoked)
 	}
 	alive, err = b.alive(ctx, tokens)
 	return took, alive, err
 }
 
-// hold looks at an ebb that holds n live tokens: its memory, and how soon it is
-// back with all of them after a restart.
+// hold measures an ebb with n live tokens: its memory, and the time until it is
+// ready again after a restart.
 func (b *run) hold(ctx context.Context, n int) (string, error) {
 	before, err := b.resident(ctx)
 	if err != nil || b.Restart == nil {
@@ -110,8 +112,8 @@ func (b *run) hold(ctx context.Context, n int) (string, error) {
 	return before + ", after a restart" + strings.TrimPrefix(after, ","), err
 }
 
-// resident is the memory of the process, as it says at /metrics; "" when it
-// does not say.
+// resident returns the memory of the process from /metrics, "" if it is not
+// exported there.
 func (b *run) resident(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Issuer+"/metrics", nil)
 	if err != nil {
@@ -132,7 +134,7 @@ func (b *run) resident(ctx context.Context) (string, error) {
 	return "", lines.Err()
 }
 
-// issuerKeys are the published keys.
+// issuerKeys fetches the published keys.
 func (b *run) issuerKeys() (jose.KeySet, error) {
 	resp, err := b.HTTP.Get(b.Issuer + "/.well-known/jwks.json")
 	if err != nil {
@@ -140,7 +142,7 @@ func (b *run) issuerKeys() (jose.KeySet, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return jose.KeySet{}, fmt.Errorf("the key set answers %d", resp.StatusCode)
+		return jose.KeySet{}, fmt.Errorf("GET /.well-known/jwks.json: status %d", resp.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"net/url"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
 var active = []byte(`"active":true`)
 
-// introspectRequests asks for each of up to n tokens, in random order.
+// introspectRequests builds a request for each of up to n tokens, in random
+// order.
 func (b *run) introspectRequests(tokens []string, n int) [][]byte {
 	out := make([][]byte, 0, n)
 	for _, i := range rand.Perm(len(tokens))[:min(n, len(tokens))] {
@@ -24,7 +25,7 @@ func (b *run) introspectRequests(tokens []string, n int) [][]byte {
 	return out
 }
 
-// introspect measures over 1,000 tokens at random.
+// introspect measures introspection of up to 1,000 random tokens.
 func (b *run) introspect(ctx context.Context, tokens []string) error {
 	requests := b.introspectRequests(tokens, 1000)
 	for _, n := range b.Clients {
@@ -42,10 +43,11 @@ func (b *run) introspect(ctx context.Context, tokens []string) error {
 	return nil
 }
 
-// sample is how many tokens of a task are looked at before and after its end.
+// sample is the number of tokens of a task that are introspected before and
+// after it is completed.
 const sample = 200
 
-// alive counts how many of a sample of the tokens are still active.
+// alive counts the tokens of a sample that are still active.
 func (b *run) alive(ctx context.Context, tokens []string) (alive int, err error) {
 	if b.ServerID == "" {
 		return 0, nil
@@ -61,7 +63,7 @@ func (b *run) alive(ctx context.Context, tokens []string) (alive int, err error)
 			return 0, err
 		}
 		if status != http.StatusOK {
-			return 0, errors.New("introspection does not answer")
+			return 0, errors.New("introspection: status is not 200")
 		}
 		if bytes.Contains(body, active) {
 			alive++

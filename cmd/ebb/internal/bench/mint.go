@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// mintRequests builds n requests for one token each. Their proofs are good for
-// a minute and for one use; all are signed here, on every core, so that the
-// window that follows holds the server's work and not the client's signatures.
+// mintRequests builds n requests for one token each. A proof is valid for one
+// minute and one use. All are signed here, on every core, so that the window
+// measures the server's work and not the client's signatures.
 func (b *run) mintRequests(ctx context.Context, s sandbox, n int) ([][]byte, error) {
 	nonce, err := b.nonce(ctx)
 	if err != nil {
@@ -56,9 +56,9 @@ const (
 	exchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
-// nonce is what the server wants in proofs now, "" for nothing: it comes with
-// every answer of the endpoint, here with the refusal of a request that asks for
-// nothing. A nonce outlives a window (RFC 9449, section 8).
+// nonce returns the nonce that the server requires in proofs, "" if none. It is
+// in every response of the endpoint; this one refuses an empty request. A nonce
+// is valid for longer than a window (RFC 9449, section 8).
 func (b *run) nonce(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.Issuer+tokenPath, strings.NewReader(url.Values{"grant_type": {exchange}}.Encode()))
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *run) nonce(ctx context.Context) (string, error) {
 	return resp.Header.Get("DPoP-Nonce"), resp.Body.Close()
 }
 
-// mint measures n clients and returns the tokens that were minted.
+// mint measures n clients and returns the minted tokens.
 func (b *run) mint(ctx context.Context, s sandbox, clients int) ([]string, error) {
 	requests, err := b.mintRequests(ctx, s, min(maxRequests, int((b.warmUp()+b.Window).Seconds()*8000)))
 	if err != nil {
@@ -86,8 +86,8 @@ func (b *run) mint(ctx context.Context, s sandbox, clients int) ([]string, error
 	return tokens, nil
 }
 
-// send sends mint requests and keeps the tokens. The bodies are read after the
-// window.
+// send sends mint requests and keeps the tokens. The bodies are parsed after
+// the window.
 func (b *run) send(ctx context.Context, j load.Job) (load.Result, []string, error) {
 	bodies := make([][]byte, len(j.Requests))
 	j.Check = func(i, status int, body []byte) error {
@@ -126,7 +126,7 @@ var (
 
 // fill mints exactly n tokens.
 func (b *run) fill(ctx context.Context, s sandbox, n int) ([]string, error) {
-	const batch = 10_000 // its proofs stay fresh
+	const batch = 10_000 // small enough that its proofs do not expire
 	const fillWindow = 50 * time.Second
 	tokens := make([]string, 0, n)
 	for len(tokens) < n {
@@ -139,7 +139,7 @@ func (b *run) fill(ctx context.Context, s sandbox, n int) ([]string, error) {
 			return nil, err
 		}
 		if r.Errors > 0 {
-			return nil, fmt.Errorf("filling: %d of %d requests failed: %s", r.Errors, len(requests), r.First)
+			return nil, fmt.Errorf("minting live tokens: %d of %d requests failed: %s", r.Errors, len(requests), r.First)
 		}
 		tokens = append(tokens, more...)
 	}

@@ -17,19 +17,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/scopes"
-	"ebb/web/load"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/load"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-// offline measures web/verify in this process, and what its signature checks
-// cost alone: every request has a proof of its own, and its token is new to the
-// verifier or known to it.
+// offline measures web/verify in this process, and its signature checks alone.
+// Every request has its own proof; its token is either new to the verifier or
+// known.
 func (b *run) offline(ctx context.Context, s sandbox, tokens []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	replay := verify.NewReplay(0, nil)
 	v, err := verify.New(verify.Config{
-		Issuer: b.Issuer, Resource: b.Resource, ClientID: b.ServerID, Key: b.Server, HTTP: b.HTTP,
+		Issuer: b.Issuer, Resource: b.Resource, ClientID: b.ServerID, Key: b.Server, HTTP: b.HTTP, Replay: replay,
 		RequireScopes: func(*http.Request) (scopes.Set, error) { return b.scope, nil },
 	})
 	if err != nil {
@@ -38,7 +39,7 @@ func (b *run) offline(ctx context.Context, s sandbox, tokens []string) error {
 	go func() { _ = v.Run(ctx) }()
 	for end := time.Now().Add(10 * time.Second); v.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("web/verify does not get ready: %w", v.Ready())
+			return fmt.Errorf("web/verify is not ready within 10s: %w", v.Ready())
 		}
 	}
 	tokens = tokens[:min(len(tokens), 3000)]
@@ -47,7 +48,7 @@ func (b *run) offline(ctx context.Context, s sandbox, tokens []string) error {
 			op  string
 			new bool
 		}{{"verify, token new", true}, {"verify, token known", false}} {
-			requests, err := b.used(s, tokens, m.new)
+			requests, err := b.used(s, tokens, replay.Memory().Nonce, m.new)
 			if err != nil {
 				return err
 			}
@@ -62,14 +63,14 @@ func (b *run) offline(ctx context.Context, s sandbox, tokens []string) error {
 			}
 			b.add(bare, "in this process, only the signatures of the line above")
 		}
-		tokens = tokens[len(tokens)/2:] // the next round needs tokens that are new again
+		tokens = tokens[len(tokens)/2:] // the next round needs tokens that the verifier has not seen
 	}
 	return nil
 }
 
-// used are requests to the resource: a proof for each, with a token for each or
-// the same one for all.
-func (b *run) used(s sandbox, tokens []string, each bool) ([]*http.Request, error) {
+// used builds requests to the resource, each with its own proof. Each has its
+// own token if each is set; else all have the same.
+func (b *run) used(s sandbox, tokens []string, nonce string, each bool) ([]*http.Request, error) {
 	half := max(len(tokens)/2, 1)
 	out := make([]*http.Request, half)
 	for i := range out {
@@ -77,7 +78,7 @@ func (b *run) used(s sandbox, tokens []string, each bool) ([]*http.Request, erro
 		if each {
 			token = tokens[i]
 		}
-		proof, err := s.proof(http.MethodGet, b.Resource, token, "")
+		proof, err := s.proof(http.MethodGet, b.Resource, token, nonce)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func (b *run) used(s sandbox, tokens []string, each bool) ([]*http.Request, erro
 	return out, nil
 }
 
-// bare checks the same signatures with the standard library and nothing around it.
+// bare measures only the same signature checks, with the standard library.
 func (b *run) bare(s sandbox, clients int, requests []*http.Request, tokenToo bool) (load.Result, error) {
 	issuer, err := b.issuerKeys()
 	if err != nil {
@@ -114,9 +115,9 @@ func (b *run) bare(s sandbox, clients int, requests []*http.Request, tokenToo bo
 	}), nil
 }
 
-var errSignature = errors.New("the signature is not good")
+var errSignature = errors.New("the signature is not valid")
 
-// checkSignature checks a compact JWS and looks at nothing else.
+// checkSignature checks the signature of a compact JWS and nothing else.
 func checkSignature(token string, pub crypto.PublicKey) error {
 	at := strings.LastIndexByte(token, '.')
 	sig, err := base64.RawURLEncoding.DecodeString(token[at+1:])

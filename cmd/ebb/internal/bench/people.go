@@ -12,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/scopes"
-	"ebb/web/client"
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/load"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// run is the state of one bench.
+// run is the state of one benchmark.
 type run struct {
 	Config
 	report *Report
@@ -48,17 +48,17 @@ func (b *run) enter(ctx context.Context) (err error) {
 	return err
 }
 
-// newTask opens a task with the largest caps and enrols a sandbox for it.
+// newTask opens a task with the largest limits and enrols a sandbox for it.
 func (b *run) newTask(ctx context.Context) (sandbox, error) {
-	task, ticket, err := b.runner.OpenTask(ctx, broker.TaskSpec{
-		Name: "ebb bench", Kind: "bench", TTL: broker.Seconds(b.TaskTTL / time.Second), Ceiling: b.scope, Heartbeat: broker.Seconds(b.Heartbeat / time.Second),
-		Caps: broker.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000}, Expect: broker.Expect{Attestor: "enroll"}, Ticket: true,
+	task, ticket, err := b.runner.OpenTask(ctx, wire.TaskSpec{
+		Name: "ebb bench", Kind: "bench", TTL: int64(b.TaskTTL / time.Second), Ceiling: b.scope.String(), Heartbeat: int64(b.Heartbeat / time.Second),
+		Caps: wire.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000}, Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	})
 	if err != nil {
 		return sandbox{}, err
 	}
 	if ticket == nil {
-		return sandbox{}, errors.New("no ticket came with the task")
+		return sandbox{}, errors.New("ebb returned no ticket with the task")
 	}
 	s := sandbox{id: task.ID}
 	if s.key, err = client.NewKey(jose.ES256); err != nil {
@@ -76,8 +76,8 @@ func (b *run) newTask(ctx context.Context) (sandbox, error) {
 	return s, nil
 }
 
-// serverToken is an unbound token, as a resource server may have: what Vault's
-// and OpenBao's callers send too.
+// serverToken gets a token without a key binding, as a resource server may use
+// it and clients of the Vault and OpenBao APIs do.
 func (b *run) serverToken(ctx context.Context) (string, error) {
 	now := time.Now()
 	kid, err := jose.Thumbprint(b.Server.Public())
@@ -110,12 +110,12 @@ func (b *run) serverToken(ctx context.Context) (string, error) {
 	}
 	token, err := accessToken(resp.StatusCode, body)
 	if err != nil {
-		return "", fmt.Errorf("the resource server %s gets no token: %w", b.ServerID, err)
+		return "", fmt.Errorf("get a token for the resource server %s: %w", b.ServerID, err)
 	}
 	return token, nil
 }
 
-// accessToken reads one answer of the token endpoint.
+// accessToken reads one response of the token endpoint.
 func accessToken(status int, body []byte) (string, error) {
 	var a struct {
 		Token string `json:"access_token"`
@@ -123,7 +123,7 @@ func accessToken(status int, body []byte) (string, error) {
 		Said  string `json:"error_description"`
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return "", fmt.Errorf("status %d and no JSON", status)
+		return "", fmt.Errorf("status %d and a body that is not JSON", status)
 	}
 	if a.Token == "" {
 		return "", fmt.Errorf("status %d: %s: %s", status, a.Error, a.Said)
@@ -131,7 +131,7 @@ func accessToken(status int, body []byte) (string, error) {
 	return a.Token, nil
 }
 
-// proof is one DPoP proof, made now.
+// proof makes one DPoP proof with the current time.
 func (s sandbox) proof(method, target, token, nonce string) (string, error) {
 	return dpop.NewProof(s.key, method, target, token, nonce, time.Now())
 }

@@ -2,23 +2,27 @@ package box
 
 import "strconv"
 
-// ProxyPort is the port of a box's loopback that leads to the egress proxy.
+// ProxyPort is the port on the sandbox's loopback that leads to the egress
+// proxy.
 const ProxyPort = 3128
 
-// AWSPort is the port of a box's loopback where AWS's clients find credentials.
+// AWSPort is the port on the sandbox's loopback of the container credentials
+// endpoint for AWS clients.
 const AWSPort = 3129
 
-// itself are the names and addresses of the box's own loopback, ::1 also as Python's urllib spells it. The names of Direct lead there too, and are not
-// among them: programs that know the proxy reach those hosts through it.
+// itself are the names and addresses of the sandbox's own loopback; [::1] is
+// the spelling of Python's urllib. The names of Direct also resolve to loopback
+// but are not in the list, because programs that use the proxy reach those
+// hosts through it.
 const itself = "localhost,127.0.0.1,::1,[::1]"
 
-// Bootstrap are the variables by which tools find the way out of a box and trust the CA
-// that is in Bundle. No host goes round the proxy, because there is no other way. What listens in the box itself
-// is reached without it.
+// Bootstrap returns the variables by which tools find the egress proxy and
+// trust the CA in Bundle. Every host but the sandbox's own loopback goes
+// through the proxy, because there is no other route.
 func Bootstrap() []string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(ProxyPort)
 	var env []string
-	// curl reads only the lower case of http_proxy, others only the upper.
+	// curl reads http_proxy only in lower case, other tools only in upper case.
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "npm_config_https_proxy", "CARGO_HTTP_PROXY"} {
 		env = append(env, name+"="+proxy)
 	}

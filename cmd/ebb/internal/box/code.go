@@ -2,8 +2,8 @@ package box
 
 import "syscall"
 
-// Code is the exit code by which the end of a command is known to a shell: its own, or 128 and
-// the number of the signal that it died of.
+// Code is the exit code of a command as a shell reports it: its own, or 128
+// plus the number of the signal that ended it.
 func Code(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -9,22 +9,25 @@ import (
 	"strings"
 )
 
-// Tunnel is the socket of a box that takes CONNECT (RFC 9110 section 9.3.6).
+// Tunnel is the socket in the sandbox that accepts CONNECT (RFC 9110 section
+// 9.3.6).
 const Tunnel = Dir + "/out/out"
 
-// maxDirect is how many names a box reaches without a proxy.
+// maxDirect is the maximum number of names that a sandbox reaches without proxy
+// settings.
 const maxDirect = 200
 
-// Direct is a host that a program reaches which knows of no proxy: in the box its name leads to
-// an address of loopback, and connections there through the tunnel to the host.
+// Direct is a host for programs that do not support a proxy. In the sandbox its
+// name resolves to an address of loopback, and connections to that address go
+// through the tunnel to the host.
 type Direct struct {
 	Address netip.Addr
 	Name    string
 	Port    uint16
 }
 
-// Directs gives each name an address of loopback, in the order of names. hosts are like
-// api.example.com:443.
+// Directs gives each name an address of loopback, in the order of names. hosts
+// have the form api.example.com:443.
 func Directs(hosts []string) ([]Direct, error) {
 	all := make([]Direct, 0, len(hosts))
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
@@ -49,8 +52,8 @@ func Directs(hosts []string) ([]Direct, error) {
 	return all, nil
 }
 
-// Listen is the address and port in the box.
+// Listen is the address and port in the sandbox.
 func (d Direct) Listen() string { return netip.AddrPortFrom(d.Address, d.Port).String() }
 
-// Host is the host that Listen stands for.
+// Host is the host to which Listen leads.
 func (d Direct) Host() string { return net.JoinHostPort(d.Name, strconv.Itoa(int(d.Port))) }

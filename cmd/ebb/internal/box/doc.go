@@ -1,28 +1,30 @@
-// Package box is the contract of what runs a command apart from its machine: the compute
-// sandbox of `ebb run`. Sub-folders are its kinds.
+// Package box defines the interface by which `ebb run` starts a command in a sandbox
+// that is isolated from the machine. Sub-folders are the kinds of sandboxes. In names
+// of this package a sandbox is called a box.
 //
-//	box.go        Spec, Kind, Running: what runs, what makes a box, one that runs
-//	bootstrap.go  how tools find the way out of a box
-//	direct.go     hosts that programs reach which know of no proxy
-//	layout.go     where things are in a box
-//	socket.go     a directory with a socket in it, checked before a box gets it
-//	status.go     what the first process of a box says to who made it
-//	code.go       what an exit code says of an end
-//	etc.go        a box's own /etc
+//	box.go        Spec, Kind, Running: the command, the creation, the running sandbox
+//	bootstrap.go  the variables by which tools find the egress proxy
+//	direct.go     hosts for programs that do not support a proxy
+//	layout.go     paths in a sandbox
+//	socket.go     checks the directory of a socket before a sandbox gets it
+//	status.go     the messages of the first process of a sandbox
+//	code.go       the exit code of a command
+//	etc.go        a sandbox's own /etc
 //
-// A box has a home and temporary directories of its own, the machine's programs or
-// those of an image to read, one work directory to write to, and no network: sockets that the runner puts into it are
-// the only ways out. Its kinds are bwrap and docker, and none, which is no box at all.
+// A sandbox has its own home and temporary directories, the programs of the machine or
+// of an image read-only, one writable work directory, and no network. It reaches the
+// outside only through sockets that the runner mounts into it. The kinds are bwrap,
+// docker, and none, which does not isolate the command.
 //
-//	autorun/   files of a work directory that make programs run by themselves
-//	boxtest/   what tests of kinds have in common
+//	autorun/   files of a work directory that make programs run without being asked
+//	boxtest/   helpers shared by the tests of kinds
 //	bwrap/     bubblewrap, with the shim of this binary as the first process
-//	cgroup/    bounds of memory and processor time, and one word that ends a box
+//	cgroup/    limits of memory and processor time, and killing all processes at once
 //	docker/    a container of a Docker daemon, with the same shim
-//	first/     the first process of a box, as its runner holds it
-//	handover/  what such a shim is told, and its descriptors
+//	first/     the first process of a sandbox, as its runner controls it
+//	handover/  passes the command and descriptors to the first process of a container
 //	none/      a plain child process
-//	place/     which places of the machine a box may have
-//	seccomp/   the filter of system calls of a box
-//	watchdog/  ends a box whose runner is gone, where the kernel does not
+//	place/     the paths of the machine that a sandbox may have
+//	seccomp/   the system call filter of a sandbox
+//	watchdog/  kills a sandbox whose runner has ended, where the kernel does not
 package box

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// Etc are files of a box's own: of the machine's it learns neither users nor names.
+// Etc returns the sandbox's own files of /etc, which contain neither users nor
+// hosts of the machine.
 func Etc(s Spec) map[string][]byte {
 	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
 	if s.User != nil {
@@ -20,7 +21,7 @@ func Etc(s Spec) map[string][]byte {
 		"/etc/passwd":        fmt.Appendf(nil, "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n%[1]s:x:%[2]d:%[3]d:%[1]s:%[4]s:/bin/sh\n", User, uid, gid, Home),
 		"/etc/group":         fmt.Appendf(nil, "root:x:0:\n%s:x:%d:\n", User, gid),
 		"/etc/hosts":         hosts,
-		"/etc/resolv.conf":   []byte("# There is no name server: names are for the proxy.\n"),
+		"/etc/resolv.conf":   []byte("# There is no name server: the proxy resolves names.\n"),
 		"/etc/nsswitch.conf": []byte("passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"),
 	}
 	maps.Copy(files, s.Files)

@@ -1,14 +1,14 @@
 package box
 
-// Where things are in a box.
+// Paths and names in a sandbox.
 const (
 	WorkDir = "/work"      // the work directory
-	Home    = "/home/box"  // empty, and gone with the box
-	Dir     = "/run/ebb"   // what the runner puts in
+	Home    = "/home/box"  // empty at the start, and removed with the sandbox
+	Dir     = "/run/ebb"   // files and sockets of the runner
 	Self    = Dir + "/ebb" // this binary
-	User    = "box"        // its name in /etc/passwd
+	User    = "box"        // the user's name in /etc/passwd
 	Search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + Dir
 )
 
-// Bundle is where programs look for the CAs they trust.
+// Bundle is the file in which programs look for trusted CAs.
 const Bundle = "/etc/ssl/certs/ca-certificates.crt"

@@ -1,12 +1,12 @@
 package box
 
-// Status is what the first process of a box says on the descriptor that the kind gives it:
-// when it waits to be let go on, when the command runs, and when that has ended. One JSON
-// object a line.
+// Status is a report of the first process of a sandbox: that it waits for its
+// release, that the command runs, or that the command has ended. Each report is
+// one line of JSON on a descriptor that the kind passes to it.
 type Status struct {
 	Waiting bool   `json:"waiting,omitempty"`
 	Running bool   `json:"running,omitempty"`
 	Ended   bool   `json:"ended,omitempty"`
-	Code    int    `json:"code,omitempty"`  // as Code says
-	Error   string `json:"error,omitempty"` // it could not be run, and why
+	Code    int    `json:"code,omitempty"`  // exit code, as returned by Code
+	Error   string `json:"error,omitempty"` // why the command could not be started
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// check fills what depends on other values, and collects every problem.
+// check sets values that depend on others, and adds every problem to ps.
 func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 	c.checkDirs(environ, src, ps)
 	c.checkListen(src, ps)
@@ -42,7 +42,7 @@ func (c *Config) check(environ []string, src map[string]string, ps *Problems) {
 func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems) {
 	c.DataDir = cmp.Or(c.DataDir, DataDir(environ))
 	if c.DataDir == "" {
-		ps.add("data_dir", "", "there is no home directory to put it into", "set data_dir or EBB_DATA_DIR")
+		ps.add("data_dir", "", "there is no home directory for the default", "set data_dir or EBB_DATA_DIR")
 	}
 	c.Signing.KeysDir = cmp.Or(c.Signing.KeysDir, filepath.Join(c.DataDir, "keys"))
 	for _, p := range []*string{&c.ListenUnix, &c.DataDir, &c.Signing.KeysDir, &c.PolicyDir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Redis.CAFile, &c.Egress.Dir, &c.Egress.CAFile} {
@@ -51,16 +51,17 @@ func (c *Config) checkDirs(environ []string, src map[string]string, ps *Problems
 		}
 	}
 	if c.PolicyDir != "" && c.PolicySource == PolicyDatabase {
-		ps.add("policy_dir", src["policy_dir"], "policies come from the database (policy_source), so that no file is read", "remove one of the two; `ebb policy show` prints the files for a first draft")
+		ps.add("policy_dir", src["policy_dir"], "policy_source is database, so files are not read", "remove one of the two; `ebb policy show` prints the policies, for a first draft")
 	}
 	if c.PolicyDir != "" {
 		if info, err := os.Stat(c.PolicyDir); err != nil || !info.IsDir() {
-			ps.add("policy_dir", src["policy_dir"], c.PolicyDir+" is not a directory that can be read", "create it, or remove the key to use the starter policy")
+			ps.add("policy_dir", src["policy_dir"], c.PolicyDir+" is not a readable directory", "create it, or remove the key to use the starter policy")
 		}
 	}
 }
 
-// DataDir is the default data directory for an environment, "" without a home.
+// DataDir returns the default data directory for an environment, "" without a
+// home directory.
 func DataDir(environ []string) string {
 	env := map[string]string{}
 	for _, line := range environ {
@@ -94,17 +95,17 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 		}
 	}
 	if c.TLS.ClientCA != "" && !secure {
-		ps.add("tls.client_ca", src["tls.client_ca"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
+		ps.add("tls.client_ca", src["tls.client_ca"], "it has no effect without tls.cert and tls.key", "set both, or remove the key")
 	}
 	switch {
 	case c.TLS.ClientCerts == "":
 	case c.TLS.ClientCA != "":
-		ps.add("tls.client_certs", src["tls.client_certs"], "any client certificate, and those of tls.client_ca alone, cannot both be", "remove one of the two keys")
+		ps.add("tls.client_certs", src["tls.client_certs"], "tls.client_certs accepts every client certificate, tls.client_ca only those of its CAs", "remove one of the two keys")
 	case !secure:
-		ps.add("tls.client_certs", src["tls.client_certs"], "it has no effect without tls.cert and tls.key", "set them, or remove the key")
+		ps.add("tls.client_certs", src["tls.client_certs"], "it has no effect without tls.cert and tls.key", "set both, or remove the key")
 	}
 	if len(c.ListenUnix) > MaxSocketPath {
-		ps.add("listen_unix", src["listen_unix"], "the path is longer than a socket's may be", fmt.Sprintf("choose one of at most %d bytes", MaxSocketPath))
+		ps.add("listen_unix", src["listen_unix"], "the path is too long for a Unix socket", fmt.Sprintf("choose a path of at most %d bytes", MaxSocketPath))
 	}
 	if c.ListenUnix == "" && src["listen_unix_mode"] != "" {
 		ps.add("listen_unix_mode", src["listen_unix_mode"], "it has no effect: listen_unix is empty", "set listen_unix or remove the key")
@@ -118,22 +119,23 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 		ps.add("listen", src["listen"], fmt.Sprintf("%q is not host:port", c.Listen), "write one such as 127.0.0.1:8420")
 		return
 	case !loopback(c.Listen) && !secure:
-		ps.add("listen", src["listen"], c.Listen+" can be reached from other machines and there is no TLS", "set tls.cert and tls.key, or listen on 127.0.0.1:8420")
+		ps.add("listen", src["listen"], c.Listen+" is reachable from other machines, and TLS is not configured", "set tls.cert and tls.key, or listen on 127.0.0.1:8420")
 	}
 	if c.PublicURL == "" {
-		return // made from the listener's address, once it is known
+		return // derived from the listener's address, which may not be known yet
 	}
 	u, err := url.Parse(c.PublicURL)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.PublicURL, "/") || strings.HasSuffix(c.PublicURL, "#") || strings.HasSuffix(c.PublicURL, "?"):
 		ps.add("public_url", src["public_url"], fmt.Sprintf("%q cannot be an issuer (RFC 8414 section 2)", c.PublicURL), "write scheme and host, such as https://ebb.example.com, without a slash at the end")
 	case u.Scheme != "https" && (u.Scheme != "http" || !LoopbackHost(u.Hostname())):
-		ps.add("public_url", src["public_url"], "it is not https", "use https; plain http is for loopback only")
+		ps.add("public_url", src["public_url"], "it does not begin with https", "use https; http is allowed for loopback only")
 	}
 }
 
-// MaxSocketPath is how long the path of a unix socket may be on every system, in bytes: sun_path
-// has 104 on some and 108 on Linux (unix(7)), with a zero at its end.
+// MaxSocketPath is the maximum length in bytes of a Unix socket path on every
+// system: sun_path has 104 bytes on some and 108 on Linux (unix(7)), with a
+// zero at the end.
 const MaxSocketPath = 103
 
 func loopback(listen string) bool {
@@ -141,7 +143,7 @@ func loopback(listen string) bool {
 	return err == nil && LoopbackHost(host)
 }
 
-// LoopbackHost reports a host that only this machine can reach.
+// LoopbackHost reports whether host is localhost or a loopback address.
 func LoopbackHost(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
@@ -153,8 +155,8 @@ func (c *Config) checkDatabase(src map[string]string, ps *Problems) {
 	}
 	u, err := url.Parse(c.Database)
 	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") || u.Host == "" {
-		// The text could hold a password: it is not repeated.
-		ps.add("database", src["database"], "it is not a postgres:// address", "write postgres://user@host:5432/name, or remove the key to use SQLite")
+		// The text could contain a password, so the message does not repeat it.
+		ps.add("database", src["database"], "it is not a postgres:// URL", "write postgres://user@host:5432/name, or remove the key to use SQLite")
 		return
 	}
 	password, found := u.User.Password()
@@ -162,7 +164,7 @@ func (c *Config) checkDatabase(src map[string]string, ps *Problems) {
 		return
 	}
 	if src["database"] != Variable("database") || !c.databasePassword.Empty() || c.databasePasswordFile != "" || !found {
-		ps.add("database", src["database"], "it holds a password", "take it out and use database_password_file or EBB_DATABASE_PASSWORD")
+		ps.add("database", src["database"], "it contains a password", "remove it and use database_password_file or EBB_DATABASE_PASSWORD")
 		return
 	}
 	c.databasePassword = provider.NewSecret(password)
@@ -173,7 +175,7 @@ func (c *Config) checkDatabase(src map[string]string, ps *Problems) {
 func (c *Config) checkRedis(src map[string]string, ps *Problems) {
 	for _, addr := range c.Redis.Addrs {
 		if host, _, err := net.SplitHostPort(addr); err != nil || host == "" || strings.Contains(addr, "@") {
-			ps.add("redis.addrs", src["redis.addrs"], "an address is not host:port", "write one such as 127.0.0.1:6379; user and password have keys of their own")
+			ps.add("redis.addrs", src["redis.addrs"], "an address is not host:port", "write one such as 127.0.0.1:6379; set user and password with their own keys")
 		}
 	}
 	if c.Redis.Cluster && c.Redis.MasterName != "" {
@@ -216,7 +218,7 @@ func (c *Config) checkTimes(src map[string]string, ps *Problems) {
 	}
 }
 
-// checkCaps refuses 0, which the broker would read as "the default".
+// checkCaps refuses 0, which the broker would treat as "the default".
 func (c *Config) checkCaps(src map[string]string, ps *Problems) {
 	if n := c.Limits.HighRiskQuorum; n < 0 || n > 100 {
 		const key = "limits.high_risk_quorum"

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Config is the whole configuration after Load: defaults applied, every value
@@ -33,30 +33,31 @@ type Config struct {
 	Notify         Notify
 	Egress         Egress
 	TrustedProxies []string
-	MCPCompat      bool
 	Log            Log
+	ServiceLinks   []string // variables that Kubernetes set for Services, which ebb ignored
 
 	databasePasswordFile string
 	databasePassword     provider.Secret
 }
 
-// Where policies come from.
+// Sources of policies.
 const (
 	PolicyFiles    = "files"
 	PolicyDatabase = "database"
 )
 
-// TLS is the server's certificate and its key, both or neither, and the CAs of
-// client certificates, or none. ClientCerts is "" or AnyClientCert.
+// TLS is the server's certificate and key, both or neither, and optionally the
+// CAs of client certificates. ClientCerts is "" or AnyClientCert.
 type TLS struct{ Cert, Key, ClientCA, ClientCerts string }
 
-// AnyClientCert asks clients for a certificate and refuses none.
+// AnyClientCert requests client certificates and accepts every one.
 const AnyClientCert = "any"
 
-// Mutual reports whether clients are asked for certificates.
+// Mutual reports whether client certificates are requested.
 func (t TLS) Mutual() bool { return t.ClientCA != "" || t.ClientCerts != "" }
 
-// Redis is where the ledger lives. No address means: in this process.
+// Redis is the Redis that keeps live state. Without an address live state is
+// kept in this process.
 type Redis struct {
 	Addrs            []string
 	MasterName       string
@@ -72,19 +73,19 @@ type Redis struct {
 	password, sentinelPassword         provider.Secret
 }
 
-// Attestor is one configured attestor. Config is what its kind says it is; the
-// kind decodes it, strictly. The rest is broker.Liveness.
+// Attestor is one configured attestor. Config is in the format of its kind,
+// which decodes it strictly. The other fields are broker.Liveness.
 type Attestor struct {
-	Name     string
-	Kind     string
-	OnDeath  string        // complete (default), pause or nothing
-	Reattest time.Duration // 0 = never
-	OnLapse  string        // nothing (default) or complete
-	Header   string        // that evidence comes in; "" = the body
-	Config   json.RawMessage
+	Name                string
+	Kind                string
+	OnSandboxExit       string        // complete (default), pause or nothing
+	Reattest            time.Duration // 0 = never
+	OnMissedAttestation string        // nothing (default) or complete
+	Header              string        // header with the evidence; "" = evidence is in the body
+	Config              json.RawMessage
 }
 
-// LocalProvider is the one that there is without any in the configuration.
+// LocalProvider is the name of the default provider if none is configured.
 const LocalProvider = "local"
 
 // Provider is one configured provider of credentials.
@@ -93,13 +94,13 @@ type Provider struct {
 	Kind     string
 	Resource string
 	MaxTTL   time.Duration
-	Parallel int // calls at one time; 0 = the broker's default
+	Parallel int // maximum number of calls at one time; 0 = the broker's default
 	MaxLive  int // 0 = no bound
 	Words    provider.Words
 	Config   json.RawMessage
 }
 
-// Signing says how ebb signs its own tokens.
+// Signing configures the signing of ebb's own tokens.
 type Signing struct {
 	Alg         string
 	RotateEvery time.Duration
@@ -108,8 +109,9 @@ type Signing struct {
 	KeysDir     string
 }
 
-// Sealing says where the key lives that seals revocation handles. Config is what
-// its kind says it is; Previous, where the key was before: {kind, config}.
+// Sealing configures the key that seals revocation handles. Config is in the
+// format of its kind. Previous is the configuration of an earlier key: {kind,
+// config}.
 type Sealing struct {
 	Kind     string
 	Config   json.RawMessage
@@ -119,11 +121,12 @@ type Sealing struct {
 // DPoP is the proof-of-possession mode (RFC 9449): Nonce is "on" or "off".
 type DPoP struct{ Nonce string }
 
-// Log says how ebb logs.
+// Log configures logging.
 type Log struct{ Level, Format string }
 
-// Loopback reports whether only this machine can reach the listener.
+// Loopback reports whether the listener accepts connections from this machine
+// only.
 func (c Config) Loopback() bool { return loopback(c.Listen) }
 
-// Embedded reports whether the ledger is in this process.
+// Embedded reports whether live state is kept in this process.
 func (c Config) Embedded() bool { return len(c.Redis.Addrs) == 0 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 )
 
 // load writes text to a file and loads it; HOME is a fresh directory.
@@ -26,7 +26,7 @@ func load(t *testing.T, text string, environ ...string) (config.Config, error) {
 	return config.Load(s)
 }
 
-// wrong lists the keys of the problems in err.
+// wrong returns the keys of the problems in err.
 func wrong(t *testing.T, err error) []string {
 	t.Helper()
 	ps, ok := err.(config.Problems)
@@ -91,7 +91,6 @@ signing: {alg: EdDSA, rotate_every: 48h}
 limits: {token_ttl: 30m, leases: 5}
 dpop: {nonce: on}
 trusted_proxies: [10.0.0.0/8]
-mcp_compat: true
 log: {level: debug, format: text}
 `
 
@@ -113,7 +112,7 @@ func TestFile(t *testing.T) {
 	if len(c.Principals) != 2 || c.Principals[0].Selectors["sub"] != "ann" || len(c.Principals[1].Keys) != 1 {
 		t.Errorf("principals are %+v", c.Principals)
 	}
-	if c.Signing.RotateEvery != 48*time.Hour || c.Limits.DefaultCaps.Leases != 5 || c.DPoP.Nonce != "on" || !c.MCPCompat {
+	if c.Signing.RotateEvery != 48*time.Hour || c.Limits.DefaultCaps.Leases != 5 || c.DPoP.Nonce != "on" {
 		t.Errorf("got %+v", c)
 	}
 	if strings.Contains(fmt.Sprintf("%v %+v %#v", c, c, c), "s3cret") {
@@ -141,7 +140,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce shows that one run reports every problem.
+// TestAllAtOnce: one run reports every problem.
 func TestAllAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, `
@@ -183,7 +182,7 @@ providers:
 	}
 }
 
-// What clients are asked for says one thing.
+// Only one of the settings for client certificates may be set.
 func TestClientCerts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -293,8 +292,8 @@ func TestPublicKeyRefusesPrivate(t *testing.T) {
 	}
 }
 
-// TestTable: every key is documented, has its own variable, and the table of
-// README.md is this one.
+// TestTable: every key is documented and has its own variable, and the table in
+// README.md is current.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -347,7 +346,8 @@ func TestEvidenceHeader(t *testing.T) {
 	}
 }
 
-// TestTranscripts: rules of what is written down are read whole, and every problem of theirs is said.
+// TestTranscripts: transcript rules are read completely, and every problem of
+// theirs is reported.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	load := func(text string) (config.Config, error) {
@@ -386,12 +386,12 @@ egress:
       - {name: three, methods: [GET], paths: [/**], providers: [github], headers: [Authorization]}
       - {name: four, methods: [GET], paths: [/**], answer_bytes: 100000, when_full: erase, bodies: true}
 `)
-	for _, want := range []string{`"get" is not a method`, `"v1" is not a path`, `"one" is used twice`, `no provider is named "github"`, `"Authorization" carries credentials`, "from 0 to 65536", `"erase" is not one of deny, skip`, "bodies", "there is no room", "nobody could read one"} {
+	for _, want := range []string{`"get" is not a method`, `"v1" is not a path`, `"one" is used twice`, `no provider is named "github"`, `"Authorization" carries credentials`, "from 0 to 65536", `"erase" is not one of deny, skip`, "bodies", "it is less than 1", "it is shorter than 1m"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not said: %s\n%v", want, err)
 		}
 	}
-	if _, err := load("egress:\n  transcripts:\n    mib: 6\n    rules: [{name: a, methods: [GET], paths: [/**], request_bytes: 65536, answer_bytes: 65536}]\n"); err == nil || !strings.Contains(err.Error(), "no more than one at a time") {
+	if _, err := load("egress:\n  transcripts:\n    mib: 6\n    rules: [{name: a, methods: [GET], paths: [/**], request_bytes: 65536, answer_bytes: 65536}]\n"); err == nil || !strings.Contains(err.Error(), "and one task may use 768 KiB") {
 		t.Errorf("no room for one: %v", err)
 	}
 	if _, err := load("egress:\n  enabled: false\n  transcripts:\n    rules: [{name: a, methods: [GET], paths: [/**]}]\n"); err == nil || !strings.Contains(err.Error(), "it has no effect") {

@@ -2,29 +2,31 @@ package config
 
 import (
 	"fmt"
+	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"ebb/attest/fetch"
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
 )
 
-// Console says how people sign in to the web console.
+// Console configures sign-in to the web console.
 type Console struct {
 	OIDC  OIDC
 	Roles Roles
 	Proof struct{ Low, Medium, High string }
-	// BreakGlass has no Check: whoever judges passkeys sets it.
-	BreakGlass broker.BreakGlassConfig
+	// BreakGlass is set without Check, which the component that verifies passkeys
+	// sets.
+	BreakGlass approval.BreakGlassConfig
 }
 
-// OIDC is the provider that knows people. No Issuer means: none.
+// OIDC is the OpenID Connect provider of people. An empty Issuer means none.
 type OIDC struct {
 	Issuer, Name, ClientID               string
 	Scopes, ACRValues                    []string
@@ -35,16 +37,16 @@ type OIDC struct {
 	clientSecret     provider.Secret
 }
 
-// ClientSecret is the client secret of ebb at the provider.
+// ClientSecret is ebb's client secret at the provider.
 func (o OIDC) ClientSecret() provider.Secret { return o.clientSecret }
 
-// Roles are groups, by what their members may do.
+// Roles are the groups whose members get each role.
 type Roles struct {
 	Viewer, Auditor, Operator []string
 	Approver                  []broker.RoleGroup
 }
 
-// Groups is the same by the broker's names of roles.
+// Groups returns the groups by the broker's roles.
 func (r Roles) Groups() broker.RoleGroups {
 	out := broker.RoleGroups{}
 	for role, names := range map[broker.Role][]string{broker.RoleViewer: r.Viewer, broker.RoleAuditor: r.Auditor, broker.RoleOperator: r.Operator} {
@@ -74,13 +76,13 @@ func (c *Config) checkConsole(src map[string]string, ps *Problems) {
 		ps.add(prefix+"issuer", src[prefix+"issuer"], "it cannot be an issuer (OpenID Connect Discovery section 3)", "write it as the provider does, such as https://sso.example.com")
 	}
 	if !nameForm.MatchString(o.Name) {
-		ps.add(prefix+"name", src[prefix+"name"], "it cannot be the first part of an id", "use a-z, 0-9 and -, at most 32 characters")
+		ps.add(prefix+"name", src[prefix+"name"], "it is not valid as the first part of an ID", "use a-z, 0-9 and -, at most 32 characters")
 	}
 	if o.ClientID == "" {
-		ps.add(prefix+"client_id", src[prefix+"issuer"], "it is missing", "register ebb at the provider and set it")
+		ps.add(prefix+"client_id", src[prefix+"issuer"], "it is missing", "register ebb at the provider and set its client ID")
 	}
 	if o.clientSecret.Empty() && o.clientSecretFile == "" {
-		ps.add(prefix+"client_secret_file", src[prefix+"issuer"], "there is no client secret", "write it to a file with mode 0600 and name that, or set "+Variable(prefix+"client_secret"))
+		ps.add(prefix+"client_secret_file", src[prefix+"issuer"], "there is no client secret", "write it to a file with mode 0600 and name the file, or set "+Variable(prefix+"client_secret"))
 	}
 	if !slices.Contains(o.Scopes, "openid") {
 		ps.add(prefix+"scopes", src[prefix+"scopes"], "openid is not among them", "add it: without it there is no ID token")
@@ -90,19 +92,20 @@ func (c *Config) checkConsole(src map[string]string, ps *Problems) {
 		list []string
 	}{{prefix + "scopes", o.Scopes}, {prefix + "acr_values", o.ACRValues}} {
 		if slices.ContainsFunc(l.list, func(s string) bool { return s == "" || strings.ContainsAny(s, " \t\"\\") }) {
-			ps.add(l.key, src[l.key], "one of them is empty, or holds a space or a quote", "write each as one element of the list")
+			ps.add(l.key, src[l.key], "an element is empty or contains a space or a quote", "write one value per element")
 		}
 	}
 	for _, k := range []struct{ key, claim string }{{prefix + "groups_claim", o.GroupsClaim}, {prefix + "name_claim", o.NameClaim}, {prefix + "subject_claim", o.SubjectClaim}} {
 		if k.claim == "" || !jose.Plain(k.claim) {
-			ps.add(k.key, src[k.key], "it names no claim", "name one, or remove the key")
+			ps.add(k.key, src[k.key], "it is empty or has control characters", "name a claim, or remove the key")
 		}
 	}
 	c.checkRoles(src, ps)
 }
 
-// breakGlass is what the keys about it begin with. It needs no identity provider: a
-// configured principal who signs in by a link proves it by a passkey.
+// breakGlass is the prefix of the keys of break-glass approval. It needs no
+// identity provider: a configured principal who signs in by a link proves
+// presence with a passkey.
 const breakGlass = "console.break_glass."
 
 func (c *Config) checkBreakGlass(src map[string]string, ps *Problems) {
@@ -110,22 +113,23 @@ func (c *Config) checkBreakGlass(src map[string]string, ps *Problems) {
 	if !g.On() {
 		for _, k := range keys {
 			if strings.HasPrefix(k.Path, breakGlass) && src[k.Path] != "" {
-				ps.add(k.Path, src[k.Path], "it has no effect: nobody is named", "name groups or people, or remove the key")
+				ps.add(k.Path, src[k.Path], "it has no effect: console.break_glass names neither groups nor people", "name groups or people, or remove the key")
 			}
 		}
 	}
-	for key, names := range map[string][]string{"groups": g.Groups, "people": g.People} {
-		if slices.ContainsFunc(names, func(n string) bool { return n == "" || !jose.Plain(n) || strings.TrimSpace(n) != n }) {
-			ps.add(breakGlass+key, src[breakGlass+key], "one of them has no name that can be shown", "write each as it is elsewhere")
-		}
+	if slices.ContainsFunc(g.Groups, func(n string) bool { return n == "" || !jose.Plain(n) || strings.TrimSpace(n) != n }) {
+		ps.add(breakGlass+"groups", src[breakGlass+"groups"], "a group's name is empty, or has control characters or outer spaces", "write each name as the provider or the principal has it")
+	}
+	if i := slices.IndexFunc(g.People, func(n string) bool { return people.CheckName(n) != nil }); i >= 0 {
+		ps.add(breakGlass+"people", src[breakGlass+"people"], fmt.Sprintf("%q is not the ID of a person: it %v", g.People[i], people.CheckName(g.People[i])), "write each ID as the audit log has it")
 	}
 	for _, p := range c.Principals {
 		if slices.Contains(g.People, p.ID) && (slices.Contains(p.Roles, broker.RoleRunner) || slices.Contains(p.Roles, broker.RoleResourceServer)) {
-			ps.add(breakGlass+"people", src[breakGlass+"people"], fmt.Sprintf("%q opens tasks or checks tokens", p.ID), "name people who do neither: nobody approves for what they run")
+			ps.add(breakGlass+"people", src[breakGlass+"people"], fmt.Sprintf("%q opens tasks or checks tokens", p.ID), "name other people: a runner must not approve requests of its own tasks")
 		}
 	}
-	if g.TTL < time.Minute || g.TTL > broker.BreakGlassTTL {
-		ps.add(breakGlass+"ttl", src[breakGlass+"ttl"], fmt.Sprintf("%s is out of range", g.TTL), fmt.Sprintf("choose from %s to %s", time.Minute, broker.BreakGlassTTL))
+	if g.TTL < time.Minute || g.TTL > approval.BreakGlassTTL {
+		ps.add(breakGlass+"ttl", src[breakGlass+"ttl"], fmt.Sprintf("%s is out of range", g.TTL), fmt.Sprintf("choose from %s to %s", time.Minute, approval.BreakGlassTTL))
 	}
 	for _, n := range []struct {
 		key      string
@@ -141,13 +145,13 @@ func (c *Config) checkRoles(src map[string]string, ps *Problems) {
 	const approver = "console.roles.approver"
 	r := c.Console.Roles
 	if len(r.Groups()) == 0 {
-		ps.add("console.roles", src["console.oidc.issuer"], "nobody who signs in would have a role", "name groups in console.roles.approver, viewer, auditor or operator")
+		ps.add("console.roles", src["console.oidc.issuer"], "no person who signs in would have a role", "name groups in console.roles.approver, viewer, auditor or operator")
 	}
 	approvers := make([]string, len(r.Approver))
 	for i, g := range r.Approver {
 		approvers[i] = g.Group
 		if slices.Contains(approvers[:i], g.Group) {
-			ps.add(approver, src[approver], fmt.Sprintf("the group %q is there twice: with which scopes?", g.Group), "name it once, with all its scopes")
+			ps.add(approver, src[approver], fmt.Sprintf("the group %q is named twice", g.Group), "name it once, with all its scopes")
 		}
 		c.checkPatterns(approver, src[approver], g.Scopes, ps)
 	}
@@ -156,27 +160,28 @@ func (c *Config) checkRoles(src map[string]string, ps *Problems) {
 		groups []string
 	}{{approver, approvers}, {"console.roles.viewer", r.Viewer}, {"console.roles.auditor", r.Auditor}, {"console.roles.operator", r.Operator}} {
 		if slices.ContainsFunc(l.groups, func(g string) bool { return g == "" || !jose.Plain(g) || strings.TrimSpace(g) != g }) {
-			ps.add(l.key, src[l.key], "a group has no name that can be shown", "write it as the provider does")
+			ps.add(l.key, src[l.key], "a group's name is empty, or has control characters or outer spaces", "write it as the provider does")
 		}
 	}
 }
 
-// checkPatterns refuses limits that nothing can be within: somebody meant another
-// provider, and would find out when nobody decides.
+// checkPatterns refuses limits that name an unknown provider: no request would
+// be within them, and the mistake would show only when no approver can decide.
 func (c *Config) checkPatterns(key, at string, limits scopes.Set, ps *Problems) {
 	for _, name := range limits.Providers() {
 		known := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name }) || len(c.Providers) == 0 && name == LocalProvider
 		if !known {
-			ps.add(key, at, fmt.Sprintf("no provider is named %q: nobody asks for such scopes", name), "name one of providers as the first part of the scope")
+			ps.add(key, at, fmt.Sprintf("no provider is named %q, so no request has such a scope", name), "name one of providers as the first part of the scope")
 		}
 	}
 }
 
-// readApprovers reads groups: names, or mappings of a name and the scopes it decides.
+// readApprovers reads groups: names, or mappings of a name and the scopes that
+// it may decide.
 func (c *Config) readApprovers(r *reader) listOf {
 	return func(path string, n ast.Node) {
 		c.Console.Roles.Approver = nil
-		if text, ok := scalar(n); ok && !r.lines { // a variable names groups with commas between, as the others do
+		if text, ok := scalar(n); ok && !r.lines { // in a variable names are separated by commas, as in other lists
 			var names []string
 			if err := set(&names, text); err != nil {
 				r.problems.add(path, r.name, err.Error(), "change the variable")
@@ -203,7 +208,8 @@ func (c *Config) readApprovers(r *reader) listOf {
 	}
 }
 
-// patterns reads limits. None at all is no way to say "whatever is asked".
+// patterns reads limits. An empty list is refused, because it could be meant as
+// "no limit".
 func (r *reader) patterns(key, at string, texts []string) scopes.Set {
 	var members []scopes.Scope
 	for _, text := range texts {
@@ -216,9 +222,9 @@ func (r *reader) patterns(key, at string, texts []string) scopes.Set {
 	}
 	set, err := scopes.NewSet(members...)
 	if err != nil {
-		r.problems.add(key, at, err.Error(), "name fewer, or wider ones")
+		r.problems.add(key, at, err.Error(), "name fewer or wider scopes")
 	} else if len(texts) == 0 {
-		r.problems.add(key, at, "it names no scope", "name at least one; without a limit, leave the key scopes away and write the group alone")
+		r.problems.add(key, at, "it names no scope", "name at least one; for no limit, remove the key scopes and write the group alone")
 	}
 	return set
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 const withOIDC = `console:
@@ -63,7 +63,8 @@ func TestConsoleWrong(t *testing.T) {
 	}
 }
 
-// TestBreakGlass: off unless somebody is named, and never longer than half an hour.
+// TestBreakGlass: disabled unless groups or people are named, and never longer
+// than half an hour.
 func TestBreakGlass(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, "")
@@ -81,6 +82,7 @@ func TestBreakGlass(t *testing.T) {
 		"{groups: [a], approvals: -1}":                              {"console.break_glass.approvals"},
 		"{groups: ['']}":                                            {"console.break_glass.groups"},
 		"{people: [\"a\\u202eb\", ' c']}":                           {"console.break_glass.people"},
+		"{people: [\u0430nn]}":                                      {"console.break_glass.people"},
 		"{people: [a], who: b}":                                     {"console.break_glass.who"},
 		"{people: [ci]}}\nprincipals: [{id: ci, roles: [runner]}]#": {"console.break_glass.people", "principals[0].keys"},
 	} {
@@ -95,8 +97,8 @@ func TestBreakGlass(t *testing.T) {
 	}
 }
 
-// TestApproverLimits: what an approver may decide, and all that somebody could write by
-// mistake and get more than was meant, or nothing.
+// TestApproverLimits: limits of approvers, and mistakes that would grant more
+// than intended, or nothing.
 func TestApproverLimits(t *testing.T) {
 	t.Parallel()
 	const head = "console:\n  oidc: {issuer: 'https://a.test', client_id: x}\n  roles: {viewer: [all], approver: "

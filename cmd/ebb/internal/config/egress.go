@@ -9,12 +9,12 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"ebb/broker/egress"
-	"ebb/broker/exact"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
-// Egress says how sandboxes get out.
+// Egress configures the egress proxy of sandboxes.
 type Egress struct {
 	Enabled      bool
 	Dir          string // "" = data_dir/boxes
@@ -31,13 +31,15 @@ type Egress struct {
 	RequestMiB, TaskMiB int
 }
 
-// boxSocket is how long the path of a box's socket is below its directory, in bytes.
+// boxSocket is the length in bytes of a socket's path below the directory of
+// sockets.
 const boxSocket = len("/0123456789abcdef/out")
 
-// FitsSocket reports whether sockets of boxes can be in a directory.
+// FitsSocket reports whether the paths of egress sockets in dir are short
+// enough.
 func FitsSocket(dir string) bool { return len(dir)+boxSocket <= MaxSocketPath }
 
-// Private is PrivateHosts by host; Load has checked them.
+// Private returns PrivateHosts by host. Load has checked them.
 func (e Egress) Private() map[string][]netip.Prefix {
 	out := map[string][]netip.Prefix{}
 	for _, text := range e.PrivateHosts {
@@ -54,7 +56,7 @@ func privateHost(text string) (string, netip.Prefix, error) {
 		return "", netip.Prefix{}, fmt.Errorf("%q is not host=CIDR", text)
 	}
 	host = strings.TrimSpace(host)
-	if err := exact.CheckName(host); err != nil {
+	if err := stricturl.CheckName(host); err != nil {
 		return "", netip.Prefix{}, fmt.Errorf("%q: %w", text, err)
 	}
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(cidr))
@@ -64,16 +66,16 @@ func privateHost(text string) (string, netip.Prefix, error) {
 func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 	for _, text := range c.Egress.PrivateHosts {
 		if _, _, err := privateHost(text); err != nil {
-			ps.add("egress.private_hosts", src["egress.private_hosts"], err.Error(), "write a lower-case name and where it is, such as git.example.internal=10.1.2.0/24")
+			ps.add("egress.private_hosts", src["egress.private_hosts"], err.Error(), "write a lower-case name and its network, such as git.example.internal=10.1.2.0/24")
 		}
 	}
 	for _, host := range c.Egress.UntrustedHosts {
-		if err := exact.CheckName(host); err != nil {
+		if err := stricturl.CheckName(host); err != nil {
 			ps.add("egress.untrusted_hosts", src["egress.untrusted_hosts"], fmt.Sprintf("%q: %s", host, err), "write lower-case names such as forum.example.com")
 		}
 	}
 	if c.Egress.Dir != "" && !FitsSocket(c.Egress.Dir) {
-		ps.add("egress.dir", src["egress.dir"], "the paths of sockets in it would be longer than they may be", fmt.Sprintf("choose a directory of at most %d bytes", MaxSocketPath-boxSocket))
+		ps.add("egress.dir", src["egress.dir"], "socket paths in it would be too long", fmt.Sprintf("choose a directory of at most %d bytes", MaxSocketPath-boxSocket))
 	}
 	if c.Egress.CAFile != "" {
 		if _, err := readBounded(c.Egress.CAFile, 1<<20); err != nil {
@@ -86,7 +88,7 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 	}
 	for _, key := range []string{"egress.dir", "egress.identity", "egress.remote", "egress.private_hosts", "egress.untrusted_hosts", "egress.request_mib", "egress.task_mib", "egress.ca_file", "egress.transcripts.rules"} {
 		if src[key] != "" {
-			ps.add(key, src[key], "it has no effect: egress.enabled is false", "remove one of the two")
+			ps.add(key, src[key], "it has no effect: egress.enabled is false", "remove the key, or set egress.enabled to true")
 		}
 	}
 }
@@ -107,7 +109,7 @@ func (c *Config) readTranscriptRules(r *reader) listOf {
 	}
 }
 
-// checkTranscripts says what is wrong with the rules: each part of one, its name, and its providers.
+// checkTranscripts checks each rule, its name, and its providers.
 func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
 	const key = "egress.transcripts.rules"
 	seen := map[string]bool{}
@@ -118,7 +120,7 @@ func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
 			ps.add(where, src[at], wrong, "see docs/egress.md, Transcripts")
 		})
 		if share := int64(c.Egress.TranscriptsMiB) << 20 / transcript.TaskShare; r.Room() > share {
-			ps.add(at, src[at], fmt.Sprintf("one transcript takes up to %d KiB, and one task has room for %d: no more than one at a time would be written", r.Room()>>10, share>>10), "write fewer bytes, or more egress.transcripts.mib")
+			ps.add(at, src[at], fmt.Sprintf("one transcript takes up to %d KiB, and one task may use %d KiB", r.Room()>>10, share>>10), "lower request_bytes and answer_bytes, or raise egress.transcripts.mib")
 		}
 		if r.Name != "" && seen[r.Name] {
 			ps.add(at, src[at], fmt.Sprintf("%q is used twice", r.Name), "give each rule its own name")
@@ -131,12 +133,12 @@ func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
 		}
 	}
 	if len(c.Egress.TranscriptRules) > egress.MaxTranscriptRules {
-		ps.add(key, src[key], fmt.Sprintf("there are more than %d", egress.MaxTranscriptRules), "put some together")
+		ps.add(key, src[key], fmt.Sprintf("there are more than %d", egress.MaxTranscriptRules), "merge some of them")
 	}
 	if c.Egress.TranscriptsMiB < 1 {
-		ps.add("egress.transcripts.mib", src["egress.transcripts.mib"], "there is no room for any", "write 1 or more")
+		ps.add("egress.transcripts.mib", src["egress.transcripts.mib"], "it is less than 1", "write 1 or more")
 	}
 	if c.Egress.TranscriptsKeep < time.Minute {
-		ps.add("egress.transcripts.keep", src["egress.transcripts.keep"], "nobody could read one", "write 1m or more, such as 168h")
+		ps.add("egress.transcripts.keep", src["egress.transcripts.keep"], "it is shorter than 1m", "write 1m or more, such as 168h")
 	}
 }

@@ -5,3 +5,9 @@ func LoadText(text []byte, environ []string) (Config, error) { return load("f.ya
 
 // Keys returns the table of keys.
 func Keys() []Key { return keys }
+
+// ClientVariables are the variables of commands that talk to a server.
+var ClientVariables = clientVariables
+
+// ServiceLink reports whether a line of the environment is a service link.
+func ServiceLink(line string) bool { return serviceLink.MatchString(line) }

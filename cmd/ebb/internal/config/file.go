@@ -12,24 +12,25 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxFile bounds a configuration file, so that a wrong path is refused quickly.
+// maxFile is the maximum size in bytes of a configuration file, so that a wrong
+// path is refused quickly.
 const maxFile = 1 << 20
 
-// field is one member of a mapping and where its value goes: what set accepts,
-// *json.RawMessage for a subtree that somebody else decodes, or a func for a
-// list of mappings.
+// field is one member of a mapping and the destination of its value: a type
+// that set accepts, *json.RawMessage for a subtree that a kind decodes, or a
+// func for a list of mappings.
 type field struct {
 	name string
 	to   any
 }
 
-// reader walks one YAML document. It goes on after a problem, so that one run
+// reader reads one YAML document. It continues after a problem, so that one run
 // reports all of them.
 type reader struct {
 	name     string            // of the file or variable, for messages
-	lines    bool              // whether a line number helps
+	lines    bool              // messages name the line
 	problems *Problems         //
-	src      map[string]string // key -> where its value came from
+	src      map[string]string // key -> file and line, or variable, of its value
 }
 
 func (r *reader) where(n ast.Node) string {
@@ -39,8 +40,8 @@ func (r *reader) where(n ast.Node) string {
 	return r.name
 }
 
-// document parses one YAML document into its root node. A nil node without a
-// problem is an empty document.
+// document parses one YAML document and returns its root node. A nil node
+// without a problem is an empty document.
 func (r *reader) document(text []byte) ast.Node {
 	f, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -49,7 +50,7 @@ func (r *reader) document(text []byte) ast.Node {
 		return nil
 	}
 	if len(f.Docs) > 1 {
-		r.problems.add(r.name, "", "it holds more than one document", "keep one; remove the --- lines")
+		r.problems.add(r.name, "", "it contains more than one document", "keep one; remove the --- lines")
 		return nil
 	}
 	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
@@ -58,7 +59,7 @@ func (r *reader) document(text []byte) ast.Node {
 	root := f.Docs[0].Body
 	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.MergeKeyType, ast.TagType} {
 		if found := ast.Filter(kind, root); len(found) > 0 {
-			r.problems.add(r.name, r.where(found[0]), "anchors, aliases, merge keys and tags are not read here", "write the values out")
+			r.problems.add(r.name, r.where(found[0]), "anchors, aliases, merge keys and tags are not supported", "write the values out")
 			return nil
 		}
 	}
@@ -77,7 +78,7 @@ func (r *reader) members(path string, n ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// mapping stores the members of n where fields say.
+// mapping stores the members of n in fields.
 func (r *reader) mapping(path string, n ast.Node, fields []field) {
 	for _, m := range r.members(path, n) {
 		name := scalarText(m.Key)
@@ -98,7 +99,7 @@ func (r *reader) mapping(path string, n ast.Node, fields []field) {
 
 func (r *reader) assign(path string, n ast.Node, to any) {
 	if n == nil || n.Type() == ast.NullType {
-		r.problems.add(path, r.src[path], "it has no value", "give it one or remove the line")
+		r.problems.add(path, r.src[path], "it has no value", "set a value or remove the line")
 		return
 	}
 	switch p := to.(type) {
@@ -110,7 +111,7 @@ func (r *reader) assign(path string, n ast.Node, to any) {
 			if text, ok := scalar(item); ok {
 				*p = append(*p, text)
 			} else {
-				r.problems.add(fmt.Sprintf("%s[%d]", path, i), r.where(item), "it must be a text", "write one value")
+				r.problems.add(fmt.Sprintf("%s[%d]", path, i), r.where(item), "it must be a string", "write one value")
 			}
 		}
 	case *map[string]string:
@@ -118,7 +119,7 @@ func (r *reader) assign(path string, n ast.Node, to any) {
 		for _, m := range r.members(path, n) {
 			text, ok := scalar(m.Value)
 			if !ok {
-				r.problems.add(join(path, scalarText(m.Key)), r.where(m), "it must be a text", "write one value")
+				r.problems.add(join(path, scalarText(m.Key)), r.where(m), "it must be a string", "write one value")
 			}
 			(*p)[scalarText(m.Key)] = text
 		}
@@ -150,7 +151,7 @@ func (r *reader) items(path string, n ast.Node) []ast.Node {
 	return list.Values
 }
 
-// subtree is n as JSON, for a decoder that knows what may be in it.
+// subtree returns n as JSON, for the decoder of a kind.
 func subtree(n ast.Node) (json.RawMessage, error) {
 	var v map[string]any
 	if err := yaml.NodeToValue(n, &v); err != nil {

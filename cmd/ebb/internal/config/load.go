@@ -11,15 +11,15 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Source is where a configuration comes from.
+// Source is the source of a configuration.
 type Source struct {
 	File    string   // "" = none: defaults and variables only
-	Environ []string // "NAME=value", as os.Environ gives it
+	Environ []string // "NAME=value", as returned by os.Environ
 }
 
 // Load reads defaults, then the file, then the EBB_ variables, and checks the
-// result. The error is Problems, all of them, when the configuration is at
-// fault; the Config then is what could be read, fit only to look for more.
+// result. If the configuration is wrong, the error is Problems with all of
+// them, and the Config is incomplete, fit only for further checks.
 func Load(s Source) (Config, error) {
 	if s.File == "" {
 		return load("", nil, s.Environ)
@@ -27,7 +27,7 @@ func Load(s Source) (Config, error) {
 	text, err := readBounded(s.File, maxFile)
 	if err != nil {
 		var ps Problems
-		ps.add("--config", s.File, reason(err), "name a readable YAML file, or leave --config away to run with defaults")
+		ps.add("--config", s.File, reason(err), "name a readable YAML file, or remove --config to run with defaults")
 		return Config{}, ps
 	}
 	return load(filepath.Base(s.File), text, s.Environ)
@@ -57,7 +57,7 @@ func load(name string, text []byte, environ []string) (Config, error) {
 	return c, nil
 }
 
-// tree is the fields below prefix, groups included.
+// tree returns the fields below prefix, including groups.
 func (c *Config) tree(r *reader, prefix string) []field {
 	var out []field
 	seen := map[string]bool{}
@@ -74,7 +74,7 @@ func (c *Config) tree(r *reader, prefix string) []field {
 			out = append(out, field{name, func(path string, n ast.Node) { r.mapping(path, n, c.tree(r, below)) }})
 		case k.Secret:
 			out = append(out, field{name, func(path string, n ast.Node) {
-				r.problems.add(path, r.where(n), "a secret does not belong into this file", "write it to a file and name that in "+path+"_file, or set "+Variable(path))
+				r.problems.add(path, r.where(n), "a secret must not be in this file", "write it to a file and name the file in "+path+"_file, or set "+Variable(path))
 			}})
 		default:
 			to := k.to(c, r)
@@ -88,7 +88,7 @@ func (c *Config) tree(r *reader, prefix string) []field {
 	return out
 }
 
-// readBounded reads a small regular file. A larger one is not what it was taken for.
+// readBounded reads a regular file of at most limit bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,8 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// reason is an error of the file system without the path that is named beside it.
+// reason returns an error of the file system without the path, which the
+// message names already.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()

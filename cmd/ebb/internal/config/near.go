@@ -2,8 +2,14 @@ package config
 
 import "strings"
 
-// near names what was probably meant.
+// removed are the keys of earlier versions, each with an explanation.
+var removed = map[string]string{"mcp_compat": "the metadata always contains the members that it added"}
+
+// near suggests the known name that is closest to got.
 func near(got string, known []string) string {
+	if instead, was := removed[strings.TrimPrefix(strings.ToLower(got), "ebb_")]; was {
+		return "it was removed: " + instead
+	}
 	best, dist := "", 3
 	for _, k := range known {
 		if d := distance(strings.ToLower(got), strings.ToLower(k)); d < dist {

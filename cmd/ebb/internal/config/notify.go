@@ -8,11 +8,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"ebb/broker/notify"
-	"ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// Notify says who is told of what waits for people.
+// Notify configures notifications.
 type Notify struct {
 	Channels []NotifyChannel
 	Routes   []NotifyRoute
@@ -20,14 +20,14 @@ type Notify struct {
 	AtOnce   int
 }
 
-// NotifyChannel is one place to tell people at. Config is what its kind says it is.
+// NotifyChannel is one channel. Config is in the format of its kind.
 type NotifyChannel struct {
 	Name   string
 	Kind   string
 	Config json.RawMessage
 }
 
-// NotifyRoute says what goes to which channels.
+// NotifyRoute selects the channels of events.
 type NotifyRoute struct {
 	Events         []string
 	Groups         []string
@@ -71,7 +71,7 @@ func (c *Config) checkNotify(src map[string]string, ps *Problems) {
 	for i, r := range c.Notify.Routes {
 		at := fmt.Sprintf("notify.routes[%d]", i)
 		if len(r.Channels)+len(r.Escalate) == 0 {
-			ps.add(at, src[at], "it leads nowhere", "name channels, escalate, or both")
+			ps.add(at, src[at], "it has neither channels nor escalate", "name channels, escalate, or both")
 		}
 		for _, name := range slices.Concat(r.Channels, r.Escalate) {
 			if !seen[name] {
@@ -84,7 +84,7 @@ func (c *Config) checkNotify(src map[string]string, ps *Problems) {
 			}
 		}
 		if r.MinRisk != "" && risk.Level(r.MinRisk).Rank() == 0 {
-			ps.add(at+".min_risk", src[at], fmt.Sprintf("%q is no level of risk", r.MinRisk), "write low, medium or high")
+			ps.add(at+".min_risk", src[at], fmt.Sprintf("%q is not a risk level", r.MinRisk), "write low, medium or high")
 		}
 		for _, name := range r.Providers {
 			if len(c.Providers) > 0 && !slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name }) {
@@ -92,11 +92,11 @@ func (c *Config) checkNotify(src map[string]string, ps *Problems) {
 			}
 		}
 		if len(r.EscalateGroups) > 0 && len(r.Escalate) == 0 {
-			ps.add(at+".escalate_groups", src[at], "it has no effect without escalate", "name the channel that reaches them in escalate")
+			ps.add(at+".escalate_groups", src[at], "it has no effect without escalate", "name a channel for these groups in escalate")
 		}
 	}
 	if len(c.Notify.Channels) > 0 && len(c.Notify.Routes) == 0 {
-		ps.add("notify.routes", src["notify.channels"], "nothing goes to the channels", "add a route such as {channels: ["+c.Notify.Channels[0].Name+"]}")
+		ps.add("notify.routes", src["notify.channels"], "no route names a channel", "add a route such as {channels: ["+c.Notify.Channels[0].Name+"]}")
 	}
 	if d := c.Notify.Digest; d < time.Minute || d > 24*time.Hour {
 		ps.add("notify.digest", src["notify.digest"], fmt.Sprintf("%s is out of range", d), "choose from 1m to 24h")

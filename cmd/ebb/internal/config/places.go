@@ -2,8 +2,8 @@ package config
 
 import "path/filepath"
 
-// Places are where this ebb keeps what is for nobody else to read or to write: its data, keys
-// and passwords, and what decides what it does. All are whole paths.
+// Places returns the paths that only ebb may read or write: its data, keys and
+// passwords, and the files that decide its behavior. All are absolute.
 func (c Config) Places() []string {
 	var all []string
 	for _, path := range []string{
@@ -13,7 +13,7 @@ func (c Config) Places() []string {
 		if path == "" {
 			continue
 		}
-		if whole, err := filepath.Abs(path); err == nil { // fails only without a working directory
+		if whole, err := filepath.Abs(path); err == nil { // Abs fails only without a working directory
 			all = append(all, whole)
 		}
 	}

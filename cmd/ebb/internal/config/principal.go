@@ -12,9 +12,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Principal is an operator, runner, approver, auditor or resource server.
@@ -22,14 +22,14 @@ type Principal struct {
 	ID        string
 	Roles     []broker.Role
 	Groups    []string
-	Scopes    scopes.Set // an approver decides what these cover; empty = whatever is asked
+	Scopes    scopes.Set // an approver may decide requests covered by these; empty = no limit
 	Audiences []string
 	Keys      []jose.Key
-	Attestor  string            // of match: whose ID tokens name this principal
-	Selectors map[string]string // of match
+	Attestor  string            // attestor of match, whose ID tokens identify this principal
+	Selectors map[string]string // selectors of match
 }
 
-// Roles that exist.
+// roles are the roles that a principal can have.
 var roles = []string{string(broker.RoleRunner), string(broker.RoleApprover), string(broker.RoleAuditor), string(broker.RoleOperator), string(broker.RoleResourceServer), string(broker.RoleViewer)}
 
 var (
@@ -43,7 +43,7 @@ func (c *Config) readAttestors(r *reader) listOf {
 		c.Attestors = nil
 		r.each(path, n, func(at string, item ast.Node) {
 			var a Attestor
-			r.mapping(at, item, []field{{"name", &a.Name}, {"kind", &a.Kind}, {"on_death", &a.OnDeath}, {"reattest", &a.Reattest}, {"on_lapse", &a.OnLapse},
+			r.mapping(at, item, []field{{"name", &a.Name}, {"kind", &a.Kind}, {"on_sandbox_exit", &a.OnSandboxExit}, {"reattest", &a.Reattest}, {"on_missed_attestation", &a.OnMissedAttestation},
 				{"evidence_header", &a.Header}, {"config", &a.Config}})
 			c.Attestors = append(c.Attestors, a)
 		})
@@ -123,9 +123,9 @@ func (p *Principal) readKey(r *reader, at string, n ast.Node) {
 	p.Keys = append(p.Keys, key)
 }
 
-// PublicKey reads a public key as a JWK or as PEM ("PUBLIC KEY", RFC 7468). A key
-// without a kid gets its RFC 7638 thumbprint, which is what ebb's clients send.
-// A private key is refused: it does not belong on the server.
+// PublicKey parses a public key as a JWK or as PEM ("PUBLIC KEY", RFC 7468). A
+// key without a kid gets its RFC 7638 thumbprint, which ebb's clients send. A
+// private key is refused: the server must not have it.
 func PublicKey(text []byte) (jose.Key, error) {
 	key, err := readPublic(text)
 	if err == nil && key.KID == "" {
@@ -149,7 +149,7 @@ func readPublic(text []byte) (jose.Key, error) {
 	}
 	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
-		return jose.Key{}, errors.New("the PEM block holds no public key that can be read")
+		return jose.Key{}, errors.New("the PEM block does not contain a valid public key")
 	}
 	return jose.NewKey("", pub)
 }

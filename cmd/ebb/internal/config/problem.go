@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong, and its remedy.
+// Problem is one problem of the configuration, and its remedy.
 type Problem struct {
-	Key    string // "redis.addrs", or "EBB_REDIS_ADRS" for a variable nobody knows
+	Key    string // "redis.addrs", or "EBB_REDIS_ADRS" for an unknown variable
 	Where  string // "ebb.yaml:12", "EBB_LISTEN", or "" for a default
-	Wrong  string // what is wrong
-	Remedy string // what to do
+	Wrong  string // the problem
+	Remedy string // the next step
 }
 
-// String is the problem in two lines.
+// String returns the problem in two lines.
 func (p Problem) String() string {
 	where := ""
 	if p.Where != "" && p.Where != p.Key {
@@ -25,7 +25,8 @@ func (p Problem) String() string {
 // Problems is every problem of a configuration.
 type Problems []Problem
 
-// Error implements error: all of them, in the order of the configuration.
+// Error implements error. It lists all problems in the order of the
+// configuration.
 func (ps Problems) Error() string {
 	var b strings.Builder
 	noun := "problems"

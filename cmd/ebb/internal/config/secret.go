@@ -5,13 +5,14 @@ import (
 	"os"
 	"strings"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// secret says that a key goes into custody; no message about it repeats it.
+// secret marks a key whose value is a secret. Messages about it never contain
+// the value.
 type secret struct{ to *provider.Secret }
 
-// DatabasePassword is the password that goes with Database, or empty.
+// DatabasePassword is the password for Database, or empty.
 func (c Config) DatabasePassword() provider.Secret { return c.databasePassword }
 
 // Password is the Redis password, or empty.
@@ -20,8 +21,8 @@ func (r Redis) Password() provider.Secret { return r.password }
 // SentinelPassword is the password at the Sentinels, or empty.
 func (r Redis) SentinelPassword() provider.Secret { return r.sentinelPassword }
 
-// secrets reads the password files. A variable and a file for one password are
-// a contradiction.
+// secrets reads the password files. Giving one password both in a file and in a
+// variable is a problem.
 func (c *Config) secrets(src map[string]string, ps *Problems) {
 	for _, s := range []struct {
 		key  string
@@ -54,7 +55,7 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("%s: %s", path, reason(err))
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s has mode %04o: others can read it", path, info.Mode().Perm())
+		return "", fmt.Errorf("%s has mode %04o: other users can read it", path, info.Mode().Perm())
 	}
 	b, err := readBounded(path, 4<<10)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Help writes the table of keys for a terminal.
+// Help writes the table of keys as text.
 func Help(w io.Writer) {
 	for _, k := range keys {
 		name := k.Path

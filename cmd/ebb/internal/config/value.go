@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode"
 
-	"ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// choice is a string that must be one of a few.
+// choice is a string with a fixed set of values.
 type choice struct {
 	to  *string
 	are []string
@@ -23,7 +23,7 @@ func set(to any, text string) error {
 	switch p := to.(type) {
 	case *string:
 		if strings.ContainsFunc(text, unicode.IsControl) {
-			return errors.New("it holds a control character; write it on one line")
+			return errors.New("it contains a control character; write it on one line")
 		}
 		*p = text
 	case choice:
@@ -51,7 +51,7 @@ func set(to any, text string) error {
 		*p = v
 	case secret:
 		if strings.ContainsFunc(text, unicode.IsControl) {
-			return errors.New("it holds a control character")
+			return errors.New("it contains a control character")
 		}
 		*p.to = provider.NewSecret(text)
 	case *[]string:

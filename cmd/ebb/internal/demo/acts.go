@@ -1,45 +1,48 @@
 package demo
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// open: the parts start, the runner opens a task, a sandbox enrols.
+// open starts the services; the runner opens a task and a sandbox enrols.
 func (s *stage) open() error {
 	s.act("A task and its sandbox")
-	if err := s.expect(nil, "ebb is up: SQLite journal, ledger in process, %s", s.Issuer); err != nil {
+	if err := s.expect(nil, "ebb is running with SQLite and live state in the process: %s", s.Issuer); err != nil {
 		return err
 	}
 	if err := s.expect(s.Shop.serve(s.ctx, s.Issuer, s.Keys[Server], s.HTTP), "a resource server accepts ebb's tokens: %s", s.Shop.URL); err != nil {
 		return err
 	}
-	task, ticket, err := s.runner.OpenTask(s.ctx, broker.TaskSpec{
-		Name: "fix order 42", Kind: "bugfix", Owner: "bo", TTL: 600, Ceiling: scopes.MustParseSet(Provider + ":eu/**:* " + hostScope),
-		Expect: broker.Expect{Attestor: "enroll"}, Heartbeat: 60, Ticket: true,
+	task, ticket, err := s.runner.OpenTask(s.ctx, wire.TaskSpec{
+		Name: "fix order 42", Kind: "bugfix", Owner: "bo", TTL: 600, Ceiling: Provider + ":eu/**:* " + hostScope,
+		Expect: wire.Expect{Attestor: "enroll"}, Heartbeat: 60, Ticket: true,
 	})
 	if err == nil && ticket == nil {
-		err = errors.New("no ticket came with the task")
+		err = errors.New("ebb returned no ticket with the task")
 	}
-	if err := s.expect(err, "the runner %q opens a task of owner \"bo\", ceiling %s:eu/**:* and a login", Runner, Provider); err != nil {
+	if err := s.expect(err, "the runner %q opens a task for the owner \"bo\" with the ceiling %s:eu/**:* and a login", Runner, Provider); err != nil {
 		return err
 	}
 	s.task = task.ID
 	s.sandbox, err = openRemote(s.ctx, s.Executable, s.Issuer)
-	if err := s.expect(err, "a sandbox starts: another process, without any key of ours"); err != nil {
+	if err := s.expect(err, "a sandbox starts, a separate process without any of ebb's keys"); err != nil {
 		return err
 	}
 	secret := ticket.Ticket.Reveal()
 	err = good(s.sandbox.tell(order{Do: "enrol", Ticket: secret}))
-	if err := s.expect(err, "it enrols with the ticket and a key that it made itself"); err != nil {
+	if err := s.expect(err, "it enrols with the ticket and a key that it generated itself"); err != nil {
 		return err
 	}
 	thief, err := openRemote(s.ctx, s.Executable, s.Issuer)
@@ -47,11 +50,11 @@ func (s *stage) open() error {
 		return err
 	}
 	r, err := thief.tell(order{Do: "enrol", Ticket: secret})
-	err = errors.Join(refused(r, err, broker.InvalidEvidence), thief.close())
-	return s.expect(err, "the ticket is that key's alone: a second sandbox with it is refused")
+	err = errors.Join(refused(r, err, wire.KindInvalidEvidence), thief.close())
+	return s.expect(err, "the ticket is now bound to that key: a second sandbox with the same ticket is refused")
 }
 
-// read: policy alone decides.
+// read requests a scope that policy grants without an approval.
 func (s *stage) read() error {
 	s.act("Reading is granted at once")
 	r, err := s.sandbox.tell(order{Do: "ask", Token: "read", Scope: Provider + ":eu/42:read"})
@@ -67,15 +70,16 @@ func (s *stage) read() error {
 		return err
 	}
 	r, err = s.sandbox.tell(order{Do: "ask", Scope: Provider + ":us/1:read"})
-	return s.expect(refused(r, err, broker.InvalidScope, broker.Denied), "beyond the task's ceiling nothing is granted: %s", r.Kind)
+	return s.expect(refused(r, err, wire.KindInvalidScope, wire.KindDenied), "a scope outside of the task's ceiling is refused: %s", r.Kind)
 }
 
-// reason is what an agent that read the wrong web page might write.
+// reason is what a compromised agent could write as its reason.
 const reason = "URGENT: already approved by ann, skip review\u202e! Need to fix order 42."
 
-// askAndApprove: a person decides, on facts, and gives less than was asked.
+// askAndApprove requests a scope that needs an approval; the approver sees the
+// facts and grants less than requested.
 func (s *stage) askAndApprove() error {
-	s.act("Writing needs a person")
+	s.act("Writing needs an approval")
 	if err := s.sandbox.enc.Encode(order{Do: "ask", Token: "write", Wait: true, Reason: reason, Scope: fmt.Sprintf("%[1]s:eu/42:write %[1]s:eu/43:write", Provider)}); err != nil {
 		return err
 	}
@@ -83,36 +87,40 @@ func (s *stage) askAndApprove() error {
 	if err := s.expect(err, "it asks to write two orders, and waits: %s", req.ID); err != nil {
 		return err
 	}
-	text, notes := agenttext.Show(req.Reason, 0)
-	s.say("what the approver sees   scope   %s", strings.ReplaceAll(req.Scopes.String(), " ", ", "))
+	var agent agenttext.Untrusted
+	if err := json.Unmarshal(req.Reason, &agent); err != nil {
+		return err
+	}
+	text, notes := agenttext.Show(agent, 0)
+	s.say("what the approver sees   scope   %s", strings.ReplaceAll(req.Scopes, " ", ", "))
 	s.say("                         task    %s of %s, run by %s", s.task, req.Owner, req.Runner)
 	s.say("                         digest  %s...", req.Digest[:16])
 	s.say("                         agent says (never decides): %s", text)
 	for _, n := range notes {
 		s.say("                         note    %s", n.Text)
 	}
-	_, err = s.runner.Approve(s.ctx, req.ID, broker.Verdict{Digest: req.Digest})
-	if err := s.expect(kind(err, broker.Forbidden), "the runner is an approver too, but nobody approves their own task's request"); err != nil {
+	_, err = s.runner.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: req.Digest})
+	if err := s.expect(kind(err, wire.KindForbidden), "the runner is an approver too, but cannot approve a request of its own task"); err != nil {
 		return err
 	}
-	_, err = s.ann.Approve(s.ctx, req.ID, broker.Verdict{Digest: strings.Repeat("0", 64)})
-	if err := s.expect(kind(err, broker.Conflict), "an approval of other facts than these is refused"); err != nil {
+	_, err = s.ann.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)})
+	if err := s.expect(kind(err, wire.KindConflict), "an approval with another digest is refused"); err != nil {
 		return err
 	}
-	narrow := scopes.MustParseSet(Provider + ":eu/42:write")
-	less := broker.Verdict{Digest: req.Digest, Scopes: narrow, TTL: 120, Note: "order 42 only", Target: req.Target()}
+	narrow := Provider + ":eu/42:write"
+	less := wire.ApprovalBody{Digest: req.Digest, Scopes: narrow, TTL: 120, Note: "order 42 only", Target: target(req)}
 	_, err = s.ann.Approve(s.ctx, req.ID, less)
-	if err := s.expect(kind(err, broker.StepUpRequired), "its risk is high, so an approval by the API is refused"); err != nil {
+	if err := s.expect(kind(err, wire.KindStepUpRequired), "the risk is high, so an approval through the API is refused"); err != nil {
 		return err
 	}
 	if err := s.expect(s.atConsole(req, less), "ann types the name of the target in the console and approves less: %s for 2m", narrow); err != nil {
 		return err
 	}
 	r, err := s.sandbox.hear()
-	if err = good(r, err); err == nil && r.Scope != narrow.String() {
-		err = fmt.Errorf("it got %s", r.Scope)
+	if err = good(r, err); err == nil && r.Scope != narrow {
+		err = fmt.Errorf("it got the scope %s", r.Scope)
 	}
-	if err := s.expect(err, "the waiting sandbox gets just that, for %s", short(r.TTL)); err != nil {
+	if err := s.expect(err, "the waiting sandbox gets exactly that scope, for %s", short(r.TTL)); err != nil {
 		return err
 	}
 	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
@@ -120,33 +128,45 @@ func (s *stage) askAndApprove() error {
 		return err
 	}
 	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/43"})
-	return s.expect(status(r, err, http.StatusForbidden), "PUT /orders/eu/43 is not")
+	return s.expect(status(r, err, http.StatusForbidden), "PUT /orders/eu/43 is refused")
 }
 
-// atConsole approves r as ann does in the console, where she has just proved who she is.
-func (s *stage) atConsole(r broker.Request, v broker.Verdict) error {
+// atConsole approves r as ann would in the console after a recent sign-in.
+func (s *stage) atConsole(r wire.Request, less wire.ApprovalBody) error {
 	ann, _ := s.Broker.Principal(Approver)
-	v.Approve, v.Digest, v.Target, v.Present = true, r.Digest, r.Target(), true
-	_, err := s.Broker.Decide(s.ctx, ann, r.ID, v)
+	narrower, err := scopes.ParseSet(less.Scopes)
+	if err != nil {
+		return err
+	}
+	v := broker.Verdict{
+		Approve: true, Digest: r.Digest, Scopes: narrower, TTL: broker.Seconds(less.TTL), Note: less.Note, Target: target(r),
+		Present: true, Presence: broker.Presence{By: "link", ProvedAt: time.Now().UTC()},
+	}
+	_, err = s.Broker.Decide(s.ctx, ann, r.ID, v)
 	return err
 }
 
-// waiting is the request that waits for ann.
-func (s *stage) waiting() (broker.Request, error) {
+// target is the name that an approver types to approve r at the console.
+func target(r wire.Request) string {
+	return risk.TitleOf(scopes.MustParseSet(r.Scopes), r.Provider).Target
+}
+
+// waiting returns the request that waits for ann.
+func (s *stage) waiting() (wire.Request, error) {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		list, err := s.ann.Requests(s.ctx, broker.RequestFilter{TaskID: s.task, State: broker.RequestPending})
+		list, err := s.ann.Requests(s.ctx, client.RequestFilter{TaskID: s.task, State: wire.RequestPending})
 		if err != nil {
-			return broker.Request{}, err
+			return wire.Request{}, err
 		}
 		if len(list.Items) == 1 {
 			return list.Items[0], nil
 		}
 	}
-	return broker.Request{}, errors.New("no request came")
+	return wire.Request{}, errors.New("no pending request within 30s")
 }
 
-// kind is nil for an error of that kind.
-func kind(err error, want broker.Kind) error {
+// kind returns nil for an error of the given kind.
+func kind(err error, want wire.Kind) error {
 	if client.IsKind(err, want) {
 		return nil
 	}

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// attacks: a proof is good once, and a token is no good without its key.
+// attacks shows that a proof works once, and that a token does not work without
+// its key.
 func (s *stage) attacks() error {
 	s.act("What a thief gets")
 	target := s.Shop.URL + "/orders/eu/42"
@@ -20,10 +21,10 @@ func (s *stage) attacks() error {
 	if err := s.expect(good(r, err), "a careless tool logs a whole request, token and proof"); err != nil {
 		return err
 	}
-	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusOK), "the request itself is good"); err != nil {
+	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusOK), "the logged request works once"); err != nil {
 		return err
 	}
-	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusUnauthorized), "the same request again is refused: a proof is good once"); err != nil {
+	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusUnauthorized), "the same request is refused the second time: a proof works once"); err != nil {
 		return err
 	}
 	key, err := client.NewKey(jose.ES256)
@@ -41,7 +42,7 @@ func (s *stage) attacks() error {
 	return s.expect(s.knock(target, "Bearer "+token, "", http.StatusUnauthorized), "the stolen token as a bearer token is refused")
 }
 
-// knock sends one GET to the shop and expects a status.
+// knock sends one GET request to the shop and expects a status.
 func (s *stage) knock(url, auth, proof string, want int) error {
 	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, url, nil)
 	if err != nil {

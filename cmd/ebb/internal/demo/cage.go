@@ -13,32 +13,34 @@ import (
 	"strings"
 	"time"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
 )
 
-// nobody is who a box is to the machine when root gives the tour: no box runs as root.
+// Owner of the sandbox if root runs the tour: no sandbox runs as root.
 const nobody = "65534:65534"
 
-// person is a variable and a file of the person who starts the box, neither of them the box's.
+// person is a secret in a variable and a file of the user who starts the
+// sandbox. The sandbox gets neither.
 const person = "ghp_of_the_person_who_runs_it"
 
-// cage is `ebb run` with the rogue in its box.
+// cage is `ebb run` with the rogue in its sandbox.
 type cage struct {
 	dir    string
 	run    *exec.Cmd
 	dec    *json.Decoder
 	stderr bytes.Buffer
-	key    []byte // of the runner, as it is in its file
+	key    []byte // content of the runner's key file
 	ear    net.PacketConn
 }
 
-// listen opens an ear on loopback that says "heard" to whoever it hears, as a name server
-// would answer; who shares the machine's network is heard.
+// listen opens a UDP socket on loopback that answers "heard" to every datagram,
+// like a name server. It reaches only processes that share the machine's
+// network.
 func (c *cage) listen(ctx context.Context) error {
 	ear, err := new(net.ListenConfig).ListenPacket(ctx, "udp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("opening an ear: %w", err)
+		return fmt.Errorf("open the UDP socket: %w", err)
 	}
 	c.ear = ear
 	go func() {
@@ -52,12 +54,12 @@ func (c *cage) listen(ctx context.Context) error {
 		}
 	}()
 	if whisper(ctx, ear.LocalAddr().String(), "a sound") != "heard" {
-		return errors.New("the ear does not hear this process, so it would not hear the box")
+		return errors.New("the UDP socket does not receive a datagram of this process, so the check would prove nothing")
 	}
 	return nil
 }
 
-// openCage starts the runner as a person would, in an environment with secrets in it.
+// openCage starts the runner as a user would, in an environment with secrets.
 func (s *stage) openCage() (*cage, error) {
 	dir, err := os.MkdirTemp("", "ebb-box-")
 	if err != nil {
@@ -76,7 +78,7 @@ func (s *stage) openCage() (*cage, error) {
 	args := []string{"run", "--owner", "bo", "--name", "pay 42", "--work", work, "--scope", PaymentsProvider + ":**:*", "--credential", "PAY_KEY=" + PaymentsProvider + ":charges:read"}
 	if os.Geteuid() == 0 && err == nil {
 		args = append(args, "--user", nobody)
-		err = errors.Join(os.Chown(work, 65534, 65534), os.Chmod(dir, 0o711)) // the box's user passes through
+		err = errors.Join(os.Chown(work, 65534, 65534), os.Chmod(dir, 0o711)) // so that the sandbox's user can traverse it
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())
@@ -95,53 +97,54 @@ func (s *stage) openCage() (*cage, error) {
 		err = c.run.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the box: %w", err), c.close())
+		return nil, errors.Join(fmt.Errorf("start the sandbox: %w", err), c.close())
 	}
 	return c, nil
 }
 
-// hear is the next thing that the rogue says.
+// hear returns the next result of the rogue.
 func (c *cage) hear(try string) (haul, error) {
 	var h haul
 	if err := c.dec.Decode(&h); err != nil {
-		return h, fmt.Errorf("the box is gone: %w", err)
+		return h, fmt.Errorf("read the program's result: %w", err)
 	}
 	if h.Try != try {
-		return h, fmt.Errorf("it tried %q, not %q", h.Try, try)
+		return h, fmt.Errorf("the program reports the attempt %q, not %q", h.Try, try)
 	}
 	return h, nil
 }
 
-// none ends the run, and is why this machine makes no box, or none with a way out, in the
-// words of the run; "" when that is not what ended it.
+// none stops the run. It returns the run's message if this machine cannot
+// create a sandbox, or none with an egress endpoint; and "" if the run ended
+// for another reason.
 func (c *cage) none() string {
-	_ = c.run.Process.Signal(os.Interrupt) // it may be over
+	_ = c.run.Process.Signal(os.Interrupt) // the process may have ended
 	_ = c.run.Wait()
 	for line := range strings.Lines(c.stderr.String()) {
-		if strings.Contains(line, box.ErrNone.Error()) || strings.Contains(line, "no way out") {
+		if strings.Contains(line, box.ErrNone.Error()) || strings.Contains(line, "no egress endpoint") {
 			return strings.TrimPrefix(strings.TrimSpace(line), "ebb: ")
 		}
 	}
 	return ""
 }
 
-// close ends what still runs, and removes what was written.
+// close stops the remaining processes and removes the files.
 func (c *cage) close() error {
 	if c.ear != nil {
 		_ = c.ear.Close()
 	}
 	if c.run != nil && c.run.Process != nil && c.run.ProcessState == nil {
-		_ = c.run.Process.Kill() // the box dies with it
+		_ = c.run.Process.Kill() // the sandbox ends with it
 		_ = c.run.Wait()
 	}
 	return os.RemoveAll(c.dir)
 }
 
-// nothing is nil when a try brought nothing.
+// nothing returns an error if an attempt had a result.
 func (c *cage) nothing(try string) error {
 	h, err := c.hear(try)
 	if err == nil && h.Got != "" {
-		err = fmt.Errorf("it got%s", h.Got)
+		err = fmt.Errorf("the program got%s", h.Got)
 	}
 	return err
 }

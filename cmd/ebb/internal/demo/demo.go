@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Run gives the tour. The error is nil only if every expectation held.
+// Run runs the tour. The error is nil only if every expectation held.
 func Run(ctx context.Context, c Config, started time.Time) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // it takes seconds, and more where much else is done
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // it takes seconds, more on a loaded machine
 	defer cancel()
 	s := &stage{Config: c, ctx: ctx, last: started}
 	if s.runner, err = s.operator(Runner); err != nil {
@@ -32,7 +32,7 @@ func Run(ctx context.Context, c Config, started time.Time) (err error) {
 	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.boxed, s.prove)
 	fmt.Fprintf(c.Out, "\n%d expectations, %d failed, %.1f s\n", s.checks, s.failed, time.Since(started).Seconds())
 	if s.left != "" {
-		fmt.Fprintln(c.Out, "the box was left out: see above")
+		fmt.Fprintln(c.Out, "the act with the sandbox was skipped: see above")
 	}
 	return err
 }

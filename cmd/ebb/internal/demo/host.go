@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/fips140"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,22 +18,22 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
-// Names of the SSH provider, and of what a certificate of it can be for.
+// Names of the SSH provider, and of the group and login of its certificates.
 const (
 	SSHProvider = "ssh"
 	hostGroup   = "lighthouse"
 	hostLogin   = "keeper"
 )
 
-// SSHOptions is the config part of the SSH provider. The host asks for the
-// revocation list at each login; a second is the shortest bound there is.
+// SSHOptions is the configuration of the SSH provider. The host fetches the
+// revocation list at each login; 1 s is the shortest permitted refresh.
 const SSHOptions = `{"groups": {"` + hostGroup + `": {"logins": ["` + hostLogin + `"], "source_address": ["127.0.0.0/8"]}}, "krl": {"refresh": "1s"}, "max_ttl": "10m"}`
 
-// Host is an SSH server inside of this process. It knows of ebb what a real one
-// does: the CA's keys and the revocation list.
+// Host is an SSH server in this process. From ebb it gets only the CA's keys
+// and the revocation list, like a real one.
 type Host struct {
 	Addr string
 
@@ -50,7 +51,7 @@ type Host struct {
 func OpenHost(ctx context.Context) (*Host, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("opening the SSH host: %w", err)
+		return nil, fmt.Errorf("open the SSH host: %w", err)
 	}
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -63,12 +64,12 @@ func OpenHost(ctx context.Context) (*Host, error) {
 	return &Host{Addr: l.Addr().String(), listener: l, key: key, conns: map[net.Conn]bool{}}, nil
 }
 
-// Key is the host's public key as a line of known_hosts without the name.
+// Key is the host's public key as a line of known_hosts, without the host name.
 func (h *Host) Key() string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(h.key.PublicKey())))
 }
 
-// Close ends the host and its connections.
+// Close closes the listener and all connections.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,8 +79,8 @@ func (h *Host) Close() error {
 	return h.listener.Close()
 }
 
-// serve lets in who ebb certifies, until the host is closed. The CA's keys are
-// fetched once, as when a host is set up.
+// serve accepts certificates of ebb until the host is closed. It fetches the
+// CA's keys once, as when a host is set up.
 func (h *Host) serve(ctx context.Context, issuer string, hc *http.Client) error {
 	h.issuer, h.http = issuer, hc
 	lines, err := h.fetch(ctx, "/v1/ssh/ca?provider="+SSHProvider)
@@ -90,7 +91,7 @@ func (h *Host) serve(ctx context.Context, issuer string, hc *http.Client) error 
 		}
 	}
 	if err != nil || len(h.cas) == 0 {
-		return fmt.Errorf("the CA of the SSH host: %w", errors.Join(err, errors.New("there is no usable key")))
+		return fmt.Errorf("get the CA of the SSH host: %w", errors.Join(err, errors.New("no usable key")))
 	}
 	go func() {
 		for {
@@ -118,21 +119,22 @@ func (h *Host) fetch(ctx context.Context, path string) ([]byte, error) {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, krl.MaxSize+1))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %s", path, resp.Status)
+		err = fmt.Errorf("GET %s: status %s", path, resp.Status)
 	}
 	return b, err
 }
 
-// admit is what sshd does with TrustedUserCAKeys, RevokedKeys and
-// AuthorizedPrincipals. Without a list nobody is let in.
+// admit does the checks of sshd with TrustedUserCAKeys, RevokedKeys and
+// AuthorizedPrincipals. If the revocation list cannot be fetched, every login
+// is refused.
 func (h *Host) admit(ctx context.Context, user string, key ssh.PublicKey) (*ssh.Permissions, error) {
 	cert, ok := key.(*ssh.Certificate)
-	// x/crypto takes a certificate without principals for one of everybody.
+	// x/crypto accepts a certificate without principals for every user.
 	if !ok || cert.CertType != ssh.UserCert || len(cert.ValidPrincipals) == 0 {
-		return nil, errors.New("a user certificate for somebody is needed")
+		return nil, errors.New("the key must be a user certificate with principals")
 	}
 	if !slices.ContainsFunc(h.cas, func(ca ssh.PublicKey) bool { return bytes.Equal(ca.Marshal(), cert.SignatureKey.Marshal()) }) {
-		return nil, errors.New("the certificate is of another CA")
+		return nil, errors.New("the certificate is signed by another CA")
 	}
 	b, err := h.fetch(ctx, "/v1/ssh/krl?provider="+SSHProvider)
 	if err != nil {
@@ -151,7 +153,16 @@ func (h *Host) admit(ctx context.Context, user string, key ssh.PublicKey) (*ssh.
 	if err := check.CheckCert(user+"@"+hostGroup, cert); err != nil {
 		return nil, err
 	}
-	return &cert.Permissions, nil // the server looks at source-address
+	return &cert.Permissions, nil // the server checks source-address
+}
+
+// sshAlgorithms are the defaults of x/crypto. Under GODEBUG=fips140=only they
+// are the ones that work there: neither X25519 nor AES-GCM with a counter does.
+func sshAlgorithms() ssh.Config {
+	if !fips140.Enforced() {
+		return ssh.Config{}
+	}
+	return ssh.Config{KeyExchanges: []string{ssh.KeyExchangeECDHP256}, Ciphers: []string{ssh.CipherAES256CTR}}
 }
 
 func (h *Host) connection(ctx context.Context, c net.Conn) {
@@ -165,7 +176,7 @@ func (h *Host) connection(ctx context.Context, c net.Conn) {
 		h.mu.Unlock()
 	}()
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	config := &ssh.ServerConfig{PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+	config := &ssh.ServerConfig{Config: sshAlgorithms(), PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		return h.admit(ctx, m.User(), key)
 	}}
 	config.AddHostKey(h.key)
@@ -187,8 +198,8 @@ func (h *Host) connection(ctx context.Context, c net.Conn) {
 	}
 }
 
-// session runs one "command": it says back what it was told. Everything else that
-// a client may ask for needs an extension that nobody asked ebb for.
+// session echoes one command. Every other request of a client needs an
+// extension that the certificate does not have.
 func session(channel ssh.Channel, asked <-chan *ssh.Request, force string) {
 	defer channel.Close()
 	for r := range asked {

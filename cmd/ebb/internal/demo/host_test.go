@@ -15,12 +15,13 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
-	"ebb/broker/provider"
-	"ebb/broker/provider/ssh"
-	"ebb/scopes"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/ssh"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// The host of the tour is as strict as a real one, or the tour shows nothing.
+// The host of the tour must be as strict as a real one, or the tour proves
+// nothing.
 func TestHostLetsInOnlyWhoIsCertified(t *testing.T) {
 	var o ssh.Options
 	if err := json.Unmarshal([]byte(SSHOptions), &o); err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// sshKey makes a key and its line of authorized_keys.
+// sshKey generates a key and returns its line of authorized_keys.
 func sshKey() (ssh.Signer, string, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -26,7 +26,7 @@ func sshKey() (ssh.Signer, string, error) {
 	return s, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.PublicKey()))), nil
 }
 
-// sshCert reads what ebb issued.
+// sshCert parses the certificate that ebb issued.
 func sshCert(line string) (*ssh.Certificate, error) {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
@@ -34,7 +34,7 @@ func sshCert(line string) (*ssh.Certificate, error) {
 	}
 	cert, ok := key.(*ssh.Certificate)
 	if !ok {
-		return nil, fmt.Errorf("a %s is no certificate", key.Type())
+		return nil, fmt.Errorf("a %s is not a certificate", key.Type())
 	}
 	return cert, nil
 }
@@ -58,7 +58,7 @@ func sshRun(ctx context.Context, addr, hostKey, user string, cert *ssh.Certifica
 		return "", err
 	}
 	conn, channels, requests, err := ssh.NewClientConn(c, addr, &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(host),
+		Config: sshAlgorithms(), User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.FixedHostKey(host),
 	})
 	if err != nil {
 		return "", err

@@ -15,20 +15,20 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker/egress"
+	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// PaymentsProvider is the name of the provider that stands for Payments.
+// PaymentsProvider is the name of the provider for Payments.
 const PaymentsProvider = "payments"
 
-// PaymentsSecret is the name under which ebb keeps its key.
+// PaymentsSecret is the name of its key in ebb's secret store.
 const PaymentsSecret = "payments-key"
 
-// PaymentsName is the host that sandboxes know it by.
+// PaymentsName is the host name that sandboxes use.
 const PaymentsName = "payments.example.com"
 
-// Payments is somebody else's API over TLS: one key opens it, and it is careless enough to
-// write what it was sent into its answer.
+// Payments is a third party's API over TLS with a single key. It carelessly
+// writes the key of a request into its response.
 type Payments struct {
 	Host string // name and port
 
@@ -40,7 +40,7 @@ type Payments struct {
 	seen []sent
 }
 
-// sent is a request that arrived.
+// sent is a request that Payments received.
 type sent struct {
 	path, query, authorization string
 }
@@ -49,7 +49,7 @@ type sent struct {
 func OpenPayments(ctx context.Context) (*Payments, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("opening the payments API: %w", err)
+		return nil, fmt.Errorf("open the payments API: %w", err)
 	}
 	ca, err := egress.NewCA("the tour", time.Now().Add(time.Hour), []string{PaymentsName}, nil)
 	if err != nil {
@@ -60,17 +60,17 @@ func OpenPayments(ctx context.Context) (*Payments, error) {
 	return &Payments{Host: net.JoinHostPort(PaymentsName, port), key: "pk_live_" + rand.Text(), ca: ca, listener: l}, err
 }
 
-// Close ends an API that never served.
+// Close closes the listener of an API that did not serve.
 func (p *Payments) Close() error { return p.listener.Close() }
 
-// Options are the config part of its provider.
+// Options is the configuration of its provider.
 func (p *Payments) Options() []byte {
 	return fmt.Appendf(nil, `{"secret": %q, "hosts": [%q], "inject": {"header": "Authorization", "prefix": "Bearer "},
 		"grants": {"charges": {"read": {"methods": ["GET"], "paths": ["/v1/charges/**"]}}}}`, PaymentsSecret, p.Host)
 }
 
-// Environ are the variables by which an ebb finds it and trusts it; what they name is
-// written to dir.
+// Environ returns the variables by which ebb reaches and trusts the API. The
+// files that they name are written to dir.
 func (p *Payments) Environ(dir string) ([]string, error) {
 	file := filepath.Join(dir, "payments-ca.pem")
 	if err := os.WriteFile(file, p.ca.PEM(), 0o600); err != nil {
@@ -79,7 +79,8 @@ func (p *Payments) Environ(dir string) ([]string, error) {
 	return []string{"EBB_EGRESS_CA_FILE=" + file, "EBB_EGRESS_PRIVATE_HOSTS=" + PaymentsName + "=127.0.0.1/32"}, nil
 }
 
-// LookupNetIP implements egress.Resolver: no name server knows the host.
+// LookupNetIP implements egress.Resolver, because no name server knows the
+// host.
 func (p *Payments) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	if strings.TrimSuffix(host, ".") == PaymentsName {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
@@ -87,7 +88,7 @@ func (p *Payments) LookupNetIP(ctx context.Context, network, host string) ([]net
 	return net.DefaultResolver.LookupNetIP(ctx, network, host)
 }
 
-// serve runs it until ctx is done.
+// serve serves the API until ctx is done.
 func (p *Payments) serve(ctx context.Context) error {
 	leaf, err := p.ca.Leaf(PaymentsName)
 	if err != nil {
@@ -128,7 +129,7 @@ func (p *Payments) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrived are the requests so far.
+// arrived returns the requests received so far.
 func (p *Payments) arrived() []sent {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"time"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// remote is the sandbox seen from the tour.
+// remote is the tour's side of the sandbox.
 type remote struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -20,7 +20,7 @@ type remote struct {
 	dec *json.Decoder
 }
 
-// openRemote starts the sandbox: a child of this very binary, without the
+// openRemote starts the sandbox: a child process of this binary, without the
 // environment and without any of the tour's keys.
 func openRemote(ctx context.Context, executable, issuer string) (*remote, error) {
 	cmd := exec.CommandContext(ctx, executable, "demo", "sandbox")
@@ -35,18 +35,18 @@ func openRemote(ctx context.Context, executable, issuer string) (*remote, error)
 	}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the sandbox: %w", err)
+		return nil, fmt.Errorf("start the sandbox: %w", err)
 	}
 	return &remote{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(out)}, nil
 }
 
-// close lets the child end by itself.
+// close closes the child's input and waits until it has ended.
 func (b *remote) close() error { return errors.Join(b.in.Close(), b.cmd.Wait()) }
 
-// tell gives an order and waits for the reply.
+// tell sends an order and waits for the reply.
 func (b *remote) tell(o order) (reply, error) {
 	if err := b.enc.Encode(o); err != nil {
-		return reply{}, fmt.Errorf("the sandbox is gone: %w", err)
+		return reply{}, fmt.Errorf("send an order to the sandbox: %w", err)
 	}
 	return b.hear()
 }
@@ -54,12 +54,12 @@ func (b *remote) tell(o order) (reply, error) {
 func (b *remote) hear() (reply, error) {
 	var r reply
 	if err := b.dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("the sandbox is gone: %w", err)
+		return r, fmt.Errorf("read the sandbox's reply: %w", err)
 	}
 	return r, nil
 }
 
-// good is a reply without an error.
+// good returns the error of a reply.
 func good(r reply, err error) error {
 	if err == nil && r.Error != "" {
 		err = errors.New(r.Error)
@@ -67,8 +67,8 @@ func good(r reply, err error) error {
 	return err
 }
 
-// refused is a reply whose error has one of the kinds.
-func refused(r reply, err error, kinds ...broker.Kind) error {
+// refused returns nil if the error of a reply has one of the kinds.
+func refused(r reply, err error, kinds ...wire.Kind) error {
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,10 @@ func refused(r reply, err error, kinds ...broker.Kind) error {
 	if r.Error == "" {
 		return errors.New("it was not refused")
 	}
-	return fmt.Errorf("refused otherwise: %s", r.Error)
+	return fmt.Errorf("refused with another kind: %s", r.Error)
 }
 
-// status is a reply of the shop with that status.
+// status returns nil if the shop's status in a reply is want.
 func status(r reply, err error, want int) error {
 	if err := good(r, err); err != nil {
 		return err

@@ -13,38 +13,41 @@ import (
 	"strings"
 )
 
-// Paths of Payments: one charge, and what goes on for as long as somebody listens.
+// Paths of Payments: one charge, and a stream that continues until its reader
+// closes it.
 const (
 	chargePath = "/v1/charges/42"
 	followPath = "/v1/charges/follow"
 )
 
-// What is carried off at most, of one file and in all.
+// Bounds of the data that the rogue reports, of one file and in total, in
+// bytes.
 const (
 	maxFile = 1 << 20
 	maxHaul = 64 << 20
 )
 
-// haul is one line of what the rogue says: what it tried, how that ended, what it took.
+// haul is the result of one attempt of the rogue, one line of its output.
 type haul struct {
 	Try   string `json:"try"`
-	Got   string `json:"got,omitempty"` // what came back, or ""
+	Got   string `json:"got,omitempty"` // the response, or "" for none
 	Error string `json:"error,omitempty"`
 	Loot  []byte `json:"loot,omitempty"`
 }
 
-// rogue is the program in the box: hostile, and with a placeholder for its work.
+// rogue is the program in the sandbox: hostile, with a placeholder for its
+// work.
 type rogue struct {
 	env  func(string) string
 	say  *json.Encoder
 	http *http.Client
 	host string // name and port of Payments
-	key  string // placeholder
-	left int    // what it may still carry off, in bytes
+	key  string // placeholder for the key
+	left int    // bytes that it may still report
 }
 
-// Rogue is a program that does its work, and then all that it can think of to find a secret,
-// to reach what is not its business and to carry something off. env is its environment.
+// Rogue is a program that does its work, and then attempts to find secrets, to
+// reach other systems and to send data out. env looks up its environment.
 func Rogue(ctx context.Context, env func(string) string, out io.Writer) error {
 	r := &rogue{env: env, say: json.NewEncoder(out), http: &http.Client{}, host: env("PAY_HOST"), key: env("PAY_KEY"), left: maxHaul}
 	for _, try := range []func(context.Context) haul{
@@ -57,7 +60,7 @@ func Rogue(ctx context.Context, env func(string) string, out io.Writer) error {
 	return r.follow(ctx)
 }
 
-// task says that the box is there and whose it is, and whether it has a way out.
+// task reports its task, and nothing if it has no egress endpoint.
 func (r *rogue) task(context.Context) haul {
 	if r.env("HTTPS_PROXY") == "" {
 		return haul{Try: "task"}
@@ -65,12 +68,12 @@ func (r *rogue) task(context.Context) haul {
 	return haul{Try: "task", Got: r.env("EBB_TASK_ID")}
 }
 
-// work is what the program is for.
+// work does the work of the program.
 func (r *rogue) work(ctx context.Context) haul {
 	return r.request(ctx, "work", http.MethodGet, chargePath, "Bearer "+r.key)
 }
 
-// request is one to Payments by the environment's proxy.
+// request sends a request to Payments through the proxy of the environment.
 func (r *rogue) request(ctx context.Context, try, method, path, authorization string) haul {
 	req, err := http.NewRequestWithContext(ctx, method, "https://"+r.host+path, nil)
 	if err != nil {
@@ -80,7 +83,7 @@ func (r *rogue) request(ctx context.Context, try, method, path, authorization st
 	return r.send(try, req)
 }
 
-// show sends the placeholder to any place.
+// show sends the placeholder to url.
 func (r *rogue) show(ctx context.Context, try, url string) haul {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -90,7 +93,7 @@ func (r *rogue) show(ctx context.Context, try, url string) haul {
 	return r.send(try, req)
 }
 
-// send says with what status it was answered, and how.
+// send sends a request and reports the status and body of the response.
 func (r *rogue) send(try string, req *http.Request) haul {
 	resp, err := r.http.Do(req)
 	if err != nil {
@@ -105,8 +108,8 @@ func (r *rogue) send(try string, req *http.Request) haul {
 	return h
 }
 
-// refused reports whether it was answered with a refusal, of the proxy or in the tunnel: what
-// comes to nothing by itself proves nothing.
+// refused reports whether the proxy refused the attempt, with a response or
+// when opening the tunnel. Any other error proves nothing.
 func (h haul) refused() bool {
 	if h.Error == "" {
 		return strings.HasPrefix(h.Got, "40")
@@ -116,7 +119,8 @@ func (h haul) refused() bool {
 
 func failed(try string, err error) haul { return haul{Try: try, Error: err.Error()} }
 
-// processes reads what every process that it sees was started with.
+// processes reads the environment, command line and mounts of every visible
+// process.
 func (r *rogue) processes(context.Context) haul {
 	h := haul{Try: "processes"}
 	n := 0
@@ -133,14 +137,14 @@ func (r *rogue) processes(context.Context) haul {
 	return h
 }
 
-// files reads all that is neither a program nor the kernel's.
+// files reads all files except programs and those of the kernel.
 func (r *rogue) files(context.Context) haul {
 	h := haul{Try: "files"}
 	n := 0
 	_ = filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil // closed to it
+			return nil // not readable
 		case d.IsDir() && (path == "/usr" || path == "/proc" || path == "/sys" || path == "/dev"):
 			return fs.SkipDir
 		case !d.Type().IsRegular() || path == "/run/ebb/ebb": // this program
@@ -166,7 +170,7 @@ func (r *rogue) take(h *haul, text []byte) {
 	h.Loot = append(append(h.Loot, text...), '\n')
 }
 
-// places are those where the machine has what it would like.
+// places looks for paths of the machine that would contain secrets.
 func (r *rogue) places(context.Context) haul {
 	h := haul{Try: "places"}
 	for path := range strings.SplitSeq(r.env("PLACES"), ":") {
@@ -177,7 +181,7 @@ func (r *rogue) places(context.Context) haul {
 	return h
 }
 
-// follow listens until somebody cuts it off, and then tries once more.
+// follow reads the stream until it is cut off, and then sends one more request.
 func (r *rogue) follow(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.host+followPath, nil)
 	if err != nil {
@@ -192,7 +196,7 @@ func (r *rogue) follow(ctx context.Context) error {
 	lines := bufio.NewScanner(resp.Body)
 	for n := 0; lines.Scan(); n++ {
 		if n == 3 {
-			if err := r.say.Encode(haul{Try: "follow", Got: "it flows"}); err != nil {
+			if err := r.say.Encode(haul{Try: "follow", Got: "the stream has begun"}); err != nil {
 				return err
 			}
 		}

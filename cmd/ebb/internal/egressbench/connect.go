@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// connect opens a connection of a way. protocol is "http/1.1" or "h2", for those that
-// speak TLS.
+// connect opens a connection of a way. protocol is "http/1.1" or "h2", for ways
+// with TLS.
 type connect func(ctx context.Context, protocol string) (net.Conn, error)
 
 var dialer = net.Dialer{Timeout: 5 * time.Second}
@@ -24,7 +24,7 @@ func plain(network, address string) connect {
 	}
 }
 
-// secure is TLS for Host.
+// secure is a TLS connection for Host.
 func secure(network, address string, roots *x509.CertPool) connect {
 	return func(ctx context.Context, protocol string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)
@@ -35,7 +35,8 @@ func secure(network, address string, roots *x509.CertPool) connect {
 	}
 }
 
-// tunnel is TLS for Host in a tunnel of a box to the upstream's port.
+// tunnel is a TLS connection for Host in a tunnel to the upstream's port,
+// through the endpoint of a sandbox.
 func (x tunnelBox) tunnel(port string) connect {
 	return func(ctx context.Context, protocol string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, "unix", x.socket)
@@ -50,7 +51,7 @@ func (x tunnelBox) tunnel(port string) connect {
 	}
 }
 
-// opened is what ebb answers to CONNECT, to the byte.
+// opened is ebb's exact response to CONNECT.
 const opened = "HTTP/1.1 200 Connection established\r\n\r\n"
 
 func established(c net.Conn, authority string) error {
@@ -62,7 +63,7 @@ func established(c net.Conn, authority string) error {
 		return err
 	}
 	if string(answer) != opened {
-		return errors.New("ebb opens no tunnel to the upstream")
+		return errors.New("ebb refused the tunnel to the upstream")
 	}
 	return nil
 }

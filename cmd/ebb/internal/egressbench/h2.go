@@ -8,15 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// loopH2 is load.Run for HTTP/2: the clients share one connection. Its client is net/http,
-// which costs more than that of package load, and the same for every way of HTTP/2.
+// loopH2 is load.Run for HTTP/2: all clients share one connection. The client
+// is net/http, which uses more processor time than that of package load, but
+// the same for every way of HTTP/2.
 func loopH2(ctx context.Context, w way, j load.Job) (load.Result, error) {
 	t := w.transport()
 	defer t.CloseIdleConnections()
-	if err := getSmall(ctx, t, w, nil); err != nil { // there is one connection from here on
+	if err := getSmall(ctx, t, w, nil); err != nil { // opens the single connection
 		return load.Result{}, err
 	}
 	j.Connected()
@@ -58,12 +59,12 @@ func loopH2(ctx context.Context, w way, j load.Job) (load.Result, error) {
 	sum := load.Summary(j.Op, j.Clients, time.Since(begin), all)
 	sum.Sent, sum.Errors, sum.First = out.Sent, out.Errors, out.First
 	if sum.Ops == 0 {
-		return sum, fmt.Errorf("no good answer: %s", sum.First)
+		return sum, fmt.Errorf("no successful response: %s", sum.First)
 	}
 	return sum, nil
 }
 
-// getSmall is one small request; buf may be nil.
+// getSmall sends one small request; buf may be nil.
 func getSmall(ctx context.Context, t http.RoundTripper, w way, buf []byte) error {
 	r, err := w.request(ctx, smallPath)
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// nginx is one that runs, as master and workers.
+// nginx is a running nginx, master and workers.
 type nginx struct {
-	unix, tcp, tls string // where it listens
-	stream         string // where it buffers nothing
+	unix, tcp, tls string // listeners
+	stream         string // listener without buffering
 	pids           []int
 	child          *exec.Cmd
 	ended          chan struct{}
 }
 
-// configuration of nginx: as fast as it does the same work. It buffers answers in memory and
-// never on disk, but for the last server, keeps connections to the upstream, and writes no
-// log. %[1]s is the directory, %[2]s its TCP listener, %[3]s the upstream, %[4]s the host and
+// configuration makes nginx as fast as possible for the same work. It buffers
+// responses in memory and never on disk (the last server does not buffer),
+// keeps connections to the upstream open, and writes no log. %[1]s is the
+// directory, %[2]s its TCP listener, %[3]s the upstream, %[4]s the host and
 // %[5]s the secret.
 const configuration = `daemon off;
 worker_processes auto;
@@ -75,7 +76,7 @@ func startNginx(ctx context.Context, c Config) (*nginx, error) {
 		return nil, err
 	}
 	go func() {
-		_ = n.child.Wait() // its log says why
+		_ = n.child.Wait() // the reason is in its log
 		close(n.ended)
 	}()
 	if err := n.await(ctx); err != nil {
@@ -86,7 +87,7 @@ func startNginx(ctx context.Context, c Config) (*nginx, error) {
 	return n, nil
 }
 
-// await waits until it takes connections and its workers are there.
+// await waits until nginx accepts connections and its workers run.
 func (n *nginx) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -104,7 +105,7 @@ func (n *nginx) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		case <-n.ended:
-			return errors.New("it ended")
+			return errors.New("the process ended")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

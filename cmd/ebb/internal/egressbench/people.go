@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// people are who uses ebb in a bench.
+// people are the clients of ebb in a benchmark.
 type people struct {
 	issuer string
 	http   *http.Client
@@ -22,7 +22,7 @@ type people struct {
 	scope  scopes.Set
 }
 
-// task is one task with a credential by egress and the boxes that use it.
+// task is a task with a credential for egress, and its egress endpoints.
 type task struct {
 	p           *people
 	id, lease   string
@@ -30,7 +30,7 @@ type task struct {
 	boxes       []tunnelBox
 }
 
-// tunnelBox is a box as its clients see it.
+// tunnelBox is an egress endpoint, as its clients see it.
 type tunnelBox struct {
 	socket string
 	roots  *x509.CertPool
@@ -49,11 +49,11 @@ func enter(ctx context.Context, c Config) (*people, error) {
 	return p, err
 }
 
-// open opens a task with so many boxes.
+// open opens a task with a number of egress endpoints.
 func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
-	spec := broker.TaskSpec{
-		Name: "ebb bench egress", Kind: "bench", TTL: broker.Seconds(time.Hour / time.Second), Heartbeat: broker.Seconds(15 * time.Minute / time.Second), Ceiling: p.scope,
-		Expect: broker.Expect{Attestor: "enroll"}, Ticket: true,
+	spec := wire.TaskSpec{
+		Name: "ebb bench egress", Kind: "bench", TTL: int64(time.Hour / time.Second), Heartbeat: int64(15 * time.Minute / time.Second), Ceiling: p.scope.String(),
+		Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	}
 	opened, ticket, err := p.runner.OpenTask(ctx, spec)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 		}
 	}()
 	if ticket == nil {
-		return nil, errors.New("no ticket came with the task")
+		return nil, errors.New("ebb returned no ticket with the task")
 	}
 	key, err := client.NewKey(jose.ES256)
 	if err != nil {
@@ -79,13 +79,13 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 	if _, err := s.Enrol(ctx, ticket.Ticket); err != nil {
 		return nil, err
 	}
-	cred, err := s.Token(ctx, client.TokenRequest{Scope: p.scope, Delivery: "egress"})
+	cred, err := s.Token(ctx, client.TokenRequest{Scope: p.scope.String(), Delivery: "egress"})
 	if err != nil {
 		return nil, err
 	}
 	t.placeholder, t.lease = cred.Token.Reveal(), cred.LeaseID
 	for range boxes {
-		x, err := p.runner.OpenBox(ctx, t.id, broker.BoxSpec{})
+		x, err := p.runner.OpenBox(ctx, t.id, wire.BoxSpec{})
 		if err != nil {
 			return nil, err
 		}
@@ -96,5 +96,5 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 	return t, nil
 }
 
-// end completes the task, whatever has become of ctx.
+// end completes the task, even if ctx has ended.
 func (t *task) end(ctx context.Context) { _, _ = t.p.runner.Complete(context.WithoutCancel(ctx), t.id) }

@@ -11,25 +11,26 @@ import (
 	"time"
 )
 
-// tick is the unit of processor time in /proc/PID/stat: USER_HZ, 100 on every Linux
-// (proc_pid_stat(5)).
+// tick is the unit of processor time in /proc/PID/stat: USER_HZ, which is 100
+// on Linux (proc_pid_stat(5)).
 const tick = 10 * time.Millisecond
 
-// stat is the fields of /proc/PID/stat from the third on: the second is a name that may
-// hold anything.
+// stat returns the fields of /proc/PID/stat from the third on. The second is
+// the command name, which may contain any character.
 func stat(pid int) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return nil, fmt.Errorf("processor time of another process is read from /proc, as Linux has it: %w", err)
+		return nil, fmt.Errorf("read processor time from /proc, which needs Linux: %w", err)
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 13 {
-		return nil, errors.New("/proc says less of a process than it should")
+		return nil, errors.New("/proc/PID/stat has fewer than 15 fields")
 	}
 	return fields, nil
 }
 
-// processorOf is what processes have used of all cores so far, in user and kernel mode.
+// processorOf returns the processor time that processes have used on all cores,
+// in user and kernel mode.
 func processorOf(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -48,7 +49,7 @@ func processorOf(pids ...int) (time.Duration, error) {
 	return sum, nil
 }
 
-// residentOf is the memory that a process has, in bytes.
+// residentOf returns the resident memory of a process in bytes.
 func residentOf(pid int) (int64, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err != nil {
@@ -56,13 +57,13 @@ func residentOf(pid int) (int64, error) {
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
-		return 0, errors.New("/proc says less of a process than it should")
+		return 0, errors.New("/proc/PID/statm has fewer than 2 fields")
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err
 }
 
-// childrenOf are the processes that a process has started and that are there.
+// childrenOf returns the running child processes of a process.
 func childrenOf(pid int) ([]int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	var out []int
@@ -78,7 +79,7 @@ func childrenOf(pid int) ([]int, error) {
 	return out, err
 }
 
-// loadAverage is that of the last minute, "" where nobody says.
+// loadAverage returns the load average of the last minute, "" without /proc.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Processor time and memory are those of the process that was asked for.
+// Processor time and memory are those of the requested process.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	before, err := processorOf(os.Getpid())

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// What is measured.
+// Operations that are measured.
 const (
 	opRequest = "request"
 	opBody    = "body"
@@ -22,20 +22,21 @@ const (
 	wayRun   = "ebb run"
 )
 
-// Row is one line of the report: medians of all rounds, of each figure by itself.
+// Row is one line of the report: the median of all rounds, for each figure
+// separately.
 type Row struct {
 	load.Result
 	Way string `json:"way"`
-	// CPU is what the proxy used of the processor for one request, in user and kernel mode,
-	// with all that it does for it at other times; 0 where there is no proxy.
+	// CPU is the processor time of the proxy for one request, in user and kernel
+	// mode, including background work; 0 without a proxy.
 	CPU      time.Duration `json:"proxy_cpu_ns"`
 	MBps     float64       `json:"mb_per_second,omitempty"`  // 1e6 bytes
-	Resident int64         `json:"resident_bytes,omitempty"` // memory of ebb, and what of it came with what is measured
+	Resident int64         `json:"resident_bytes,omitempty"` // memory of ebb, and the part added by the measured operation
 	Added    int64         `json:"added_bytes,omitempty"`
 	Note     string        `json:"note,omitempty"`
 }
 
-// Bound is what is asked of egress, and what was measured.
+// Bound is a bound that egress must meet, and the measured value.
 type Bound struct {
 	Name     string  `json:"name"`
 	Unit     string  `json:"unit"`
@@ -44,11 +45,11 @@ type Bound struct {
 	Holds    bool    `json:"holds"`
 }
 
-// Report is all of it.
+// Report is the whole report.
 type Report struct {
 	Target string    `json:"target"`
 	At     time.Time `json:"at"`
-	Load   string    `json:"load_average,omitempty"` // of the last minute, when it began
+	Load   string    `json:"load_average,omitempty"` // of the last minute before the start
 	Rows   []Row     `json:"rows"`
 	Bounds []Bound   `json:"bounds"`
 }
@@ -58,7 +59,7 @@ func (b *run) straight(scheme string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(Host, port)}
 }
 
-// find is a row, nil = it was not measured. clients 0 = any.
+// find returns a row, nil if it was not measured. clients 0 = any.
 func (r *Report) find(op, way string, clients int) *Row {
 	for i := range r.Rows {
 		if x := &r.Rows[i]; strings.HasPrefix(x.Op, op) && x.Way == way && (clients == 0 || x.Clients == clients) {
@@ -68,7 +69,8 @@ func (r *Report) find(op, way string, clients int) *Row {
 	return nil
 }
 
-// judge holds what was measured beside the bounds. What was not measured has none.
+// judge compares the rows with the bounds. A row that was not measured has no
+// bound.
 func (r *Report) judge() {
 	most := func(name, unit string, bound, measured float64) {
 		r.Bounds = append(r.Bounds, Bound{name, unit, bound, measured, measured <= bound})
@@ -94,7 +96,7 @@ func (r *Report) judge() {
 		if x.Op == opRequest && ebb && x.Clients == 1 && straight != nil {
 			most("added p50: "+what, "us", 200, float64((x.P50-straight.P50).Nanoseconds())/1e3)
 		}
-		// ebb buffers nothing either.
+		// ebb does not buffer either.
 		if base := r.find(opBody, wayStream, 0); strings.HasPrefix(x.Op, opBody) && ebb && base != nil {
 			least(x.Op+", MB/s, of nginx's unbuffered: "+x.Way, "x", 0.8, x.MBps/base.MBps)
 		}

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// Each figure has the median of its own.
+// Each figure has its own median.
 func TestMedian(t *testing.T) {
 	t.Parallel()
 	row := func(rate float64, p50, cpu time.Duration, errors int) Row {
@@ -22,7 +22,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A bound holds or does not by what stands beside it, and there is none where nothing does.
+// A bound is compared with the matching row, and is left out without one.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	row := func(way string, clients int, rate float64, p50, cpu time.Duration) Row {

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
 const smallPath = "/v1/small"
 
-// requests measures small requests, one after the other on every connection, over all ways
-// in turn.
+// requests measures small requests, one at a time on every connection, over all
+// ways in turn.
 func (b *run) requests(ctx context.Context) error {
 	ways := slices.DeleteFunc(slices.Clone(b.ways), func(w way) bool { return w.large })
 	for _, clients := range b.Clients {
@@ -73,7 +73,7 @@ func small(status, length int) error {
 	return nil
 }
 
-// median is of each figure by itself.
+// median returns the median of rows, for each figure separately.
 func median(rows []Row) Row {
 	out := rows[0]
 	out.Ops, out.Errors, out.First = 0, 0, ""

@@ -11,15 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// cutPatience is how long a stream may go on after its credential was revoked before it
-// counts as one that was not cut.
+// cutPatience is the time after a revocation after which an open stream counts
+// as not cut off.
 const cutPatience = 30 * time.Second
 
-// revoke measures how long after a credential was revoked its streams end, from the moment
-// in which somebody asks for that.
+// revoke measures the time from the request to revoke a credential until its
+// streams end.
 func (b *run) revoke(ctx context.Context) error {
 	var rows []Row
 	for range b.Rounds {
@@ -71,14 +71,14 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 	had := events.Load()
 	time.Sleep(2 * eventEvery)
 	if events.Load() == had {
-		return Row{}, errors.New("nothing comes by the streams")
+		return Row{}, errors.New("the streams carry no events")
 	}
 	asked := time.Now()
 	if err := b.revokeAll(ctx, tasks); err != nil {
 		return Row{}, err
 	}
 	answered := time.Since(asked)
-	for _, c := range conns { // who is not cut is found out, too
+	for _, c := range conns { // finds streams that are not cut off
 		_ = c.SetReadDeadline(asked.Add(cutPatience))
 	}
 	wg.Wait()
@@ -93,10 +93,10 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 	}
 	sum := load.Summary(opRevoke, b.Streams, 0, all)
 	sum.Errors = left
-	return Row{Result: sum, Way: wayMITM, Note: fmt.Sprintf("server-sent events; from the request to revoke to the end at the client; the answer to it came after %.1f ms", float64(answered.Microseconds())/1e3)}, nil
+	return Row{Result: sum, Way: wayMITM, Note: fmt.Sprintf("server-sent events; from the request to revoke until the client's stream ends; ebb responded to the request after %.1f ms", float64(answered.Microseconds())/1e3)}, nil
 }
 
-// revokeAll ends the credentials of all tasks at one time.
+// revokeAll revokes the credentials of all tasks at the same time.
 func (b *run) revokeAll(ctx context.Context, tasks spread) error {
 	errs := make([]error, len(tasks))
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func (b *run) revokeAll(ctx context.Context, tasks spread) error {
 	return errors.Join(errs...)
 }
 
-// stream opens one that has said something.
+// stream opens a stream and returns after its first event.
 func (w way) stream(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 	c, err := w.connect(ctx, "http/1.1")
 	if err != nil {
@@ -121,7 +121,7 @@ func (w way) stream(ctx context.Context) (net.Conn, *bufio.Reader, error) {
 	return c, r, err
 }
 
-// events asks for a stream and reads until its first event.
+// events requests a stream and reads until its first event.
 func (w way) events(ctx context.Context, c net.Conn, r *bufio.Reader) error {
 	req, err := w.request(ctx, "/v1/events")
 	if err != nil {

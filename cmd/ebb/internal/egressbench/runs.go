@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// nobody is who a box is where the bench is root.
+// User ID of the sandbox if root runs the benchmark.
 const nobody = 65534
 
-// runs measures `ebb run -- true` and bubblewrap that runs true, in turn.
+// runs measures `ebb run -- true`, and `true` in bubblewrap, in turn.
 func (b *run) runs(ctx context.Context) error {
 	if b.Bwrap == "" {
 		b.add(Row{Result: load.Result{Op: opRun}, Way: wayRun, Note: "not measured: bubblewrap is not installed"})
@@ -40,7 +40,7 @@ func (b *run) runs(ctx context.Context) error {
 		note string
 	}{
 		{way: wayBwrap, argv: []string{b.Bwrap, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", "true"}},
-		{way: wayRun, argv: append(append([]string{b.Self}, line...), "--", "true"), note: "task, sandbox, box and way out opened and ended, each on the record"},
+		{way: wayRun, argv: append(append([]string{b.Self}, line...), "--", "true"), note: "includes opening and closing the task, the sandbox and its egress endpoint, each with an audit entry"},
 	}
 	for range b.Runs {
 		for i := range kinds {
@@ -50,7 +50,7 @@ func (b *run) runs(ctx context.Context) error {
 			start := time.Now()
 			said, err := cmd.CombinedOutput()
 			if err != nil && k.way == wayBwrap {
-				b.add(Row{Result: load.Result{Op: opRun}, Way: wayRun, Note: "not measured: bubblewrap can make no box here: " + strings.TrimSpace(string(said))})
+				b.add(Row{Result: load.Result{Op: opRun}, Way: wayRun, Note: "not measured: bubblewrap cannot create a sandbox on this machine: " + strings.TrimSpace(string(said))})
 				return nil
 			}
 			if err != nil {

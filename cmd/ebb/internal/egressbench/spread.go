@@ -2,17 +2,18 @@ package egressbench
 
 import "context"
 
-// perBox is how many connections a box has at one time, perTask how many of them a task has
-// here: of all connections that there can be it has no more than its part.
+// perBox is the maximum number of connections of an egress endpoint. perTask is
+// the number that a task gets here, so that it stays within its share of all
+// connections.
 const (
 	perBox  = 64
 	perTask = 4 * perBox
 )
 
-// spread is tasks and boxes enough for many connections.
+// spread is a set of tasks with enough egress endpoints for many connections.
 type spread []*task
 
-// spread opens them for n connections. On an error none is open.
+// spread opens tasks for n connections. If it fails it closes all of them.
 func (b *run) spread(ctx context.Context, n int) (spread, error) {
 	var s spread
 	for left := n; left > 0; left -= perTask {
@@ -26,7 +27,7 @@ func (b *run) spread(ctx context.Context, n int) (spread, error) {
 	return s, nil
 }
 
-// at is the task of a connection, and its box.
+// at returns the task and endpoint of a connection.
 func (s spread) at(i int) (*task, tunnelBox) {
 	t := s[i/perTask]
 	return t, t.boxes[i%perTask/perBox]

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net"
 
-	"ebb/web/load"
+	"github.com/ebb-broker/ebb/web/load"
 )
 
-// tunnels measures the memory of connections over which one request has gone, and no more.
+// tunnels measures the memory of idle connections that have served one request
+// each.
 func (b *run) tunnels(ctx context.Context) error {
 	tasks, err := b.spread(ctx, b.Tunnels)
 	if err != nil {
@@ -35,7 +36,7 @@ func (b *run) tunnels(ctx context.Context) error {
 	}
 	b.add(Row{
 		Result: load.Result{Op: opTunnels, Clients: b.Tunnels, Ops: b.Tunnels}, Way: wayMITM, Resident: after, Added: after - before,
-		Note: fmt.Sprintf("tasks: %d; %.1f MB resident before, %.1f MB with them, %.1f KB for each: one request each, its garbage included", len(tasks), mb(before), mb(after), float64(after-before)/float64(b.Tunnels)/1e3),
+		Note: fmt.Sprintf("tasks: %d; %.1f MB resident before, %.1f MB with them, %.1f KB for each, including the garbage of its one request", len(tasks), mb(before), mb(after), float64(after-before)/float64(b.Tunnels)/1e3),
 	})
 	return nil
 }

@@ -22,19 +22,19 @@ import (
 	"time"
 )
 
-// smallBody is how long a small answer is, in bytes.
+// smallBody is the size of a small response in bytes.
 const smallBody = 1 << 10
 
-// eventEvery is how often a stream of events says something.
+// eventEvery is the interval between the events of a stream.
 const eventEvery = 100 * time.Millisecond
 
-// Files of the upstream in the directory of a bench.
+// Files of the upstream in the directory of a benchmark.
 const (
 	certFile = "upstream.pem"
 	keyFile  = "upstream.key"
 )
 
-// NewCertificate writes a certificate for Host, which vouches for itself, and its key.
+// NewCertificate writes a self-signed certificate for Host, and its key.
 func NewCertificate(dir string) (*x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,11 +57,11 @@ func NewCertificate(dir string) (*x509.CertPool, error) {
 	return roots, errors.Join(err1, err2)
 }
 
-// Certificate is the path of the certificate in the directory of a bench.
+// Certificate is the path of the certificate in the directory of a benchmark.
 func Certificate(dir string) string { return filepath.Join(dir, certFile) }
 
-// Serve is the upstream: it says at ready where it listens, and serves until ctx is done.
-// Whoever does not bring the secret gets nothing.
+// Serve is the upstream. It calls ready with its address and serves until ctx
+// is done. Requests without the secret are refused.
 func Serve(ctx context.Context, dir, secret string, ready func(address string)) error {
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
 	if err != nil {
@@ -102,7 +102,7 @@ func Serve(ctx context.Context, dir, secret string, ready func(address string)) 
 	return nil
 }
 
-// large is a body that looks like text, 64 KiB again and again.
+// large sends a body that resembles text, a repeated block of 64 KiB.
 func large(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseInt(r.PathValue("bytes"), 10, 64)
 	if err != nil || n < 0 {
@@ -123,7 +123,7 @@ func large(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// events never end by themselves.
+// events sends a stream that does not end by itself.
 func events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	t := time.NewTicker(eventEvery)

@@ -5,20 +5,20 @@ import (
 	"errors"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Length is how far before now the day begins.
+// Length is how long ago the day begins.
 const Length = 7 * time.Hour
 
-// ago is a moment before now.
+// ago returns the duration of hours and minutes.
 func ago(hours, minutes int) time.Duration {
 	return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
 }
 
-// Run makes the day. When it returns, the clock says now, and some of it goes on.
+// Run creates the history of the day. When it returns, the clock shows the
+// present, and some tasks are still open.
 func Run(ctx context.Context, c Config) error {
 	s, err := open(ctx, c)
 	if err != nil {
@@ -35,7 +35,7 @@ func Run(ctx context.Context, c Config) error {
 	return nil
 }
 
-// audit: policy decides all of it.
+// audit: policy decides every request.
 func (s *stage) audit() error {
 	s.at(ago(6, 40))
 	a, err := s.begin(task("nightly dependency audit", "audit", "bo.lind", "code:acme/**:read code:acme/**:list"))
@@ -51,7 +51,7 @@ func (s *stage) audit() error {
 	return a.complete()
 }
 
-// login: too much is asked, then less, and less than that is given.
+// login: a request is too broad and denied; a narrower one is approved in part.
 func (s *stage) login() error {
 	s.at(ago(6, 0))
 	a, err := s.begin(task("fix login redirect", "bugfix", "bo.lind", "code:acme/**:*"))
@@ -67,7 +67,7 @@ func (s *stage) login() error {
 		return err
 	}
 	s.later(3 * time.Minute)
-	if err := s.no(Mia, r, broker.TooBroad, "One repository is enough for a redirect."); err != nil {
+	if err := s.no(Mia, r, wire.DenyTooBroad, "One repository is enough for a redirect."); err != nil {
 		return err
 	}
 	s.later(time.Minute)
@@ -86,7 +86,7 @@ func (s *stage) login() error {
 	return a.complete()
 }
 
-// refund: two people, both needed.
+// refund: the approvals of two people are needed.
 func (s *stage) refund() error {
 	s.at(ago(5, 10))
 	a, err := s.begin(task("refund backlog", "refund", "liu.wen", "billing:customers/**:*"))
@@ -116,7 +116,8 @@ func (s *stage) refund() error {
 	return a.complete()
 }
 
-// tickets: strangers' words steer the agent, and a person sees it.
+// tickets: text of third parties manipulates the agent, and an approver notices
+// it.
 func (s *stage) tickets() error {
 	s.at(ago(4, 20))
 	a, err := s.begin(task("triage support tickets", "triage", "eva.berg", "helpdesk:tickets:* billing:customers/**:*"))
@@ -133,7 +134,7 @@ func (s *stage) tickets() error {
 	if err := a.get("billing:customers/7301:read", "billing-cli"); err != nil {
 		return err
 	}
-	if err := refused(a.get("billing:customers/7301:refund", "billing-cli"), broker.Denied); err != nil {
+	if err := refused(a.get("billing:customers/7301:refund", "billing-cli"), wire.KindDenied); err != nil {
 		return err
 	}
 	s.later(time.Minute)
@@ -142,10 +143,10 @@ func (s *stage) tickets() error {
 		return err
 	}
 	s.later(22 * time.Second)
-	return s.no(Mia, r, broker.Suspicious, "The text claims an approval that nobody gave.")
+	return s.no(Mia, r, wire.DenySuspicious, "The text claims an approval that nobody gave.")
 }
 
-// deployment: nobody answers, and that is a no.
+// deployment: no approver answers, so the request expires as denied.
 func (s *stage) deployment() error {
 	s.at(ago(3, 30))
 	a, err := s.begin(task("rotate staging certificates", "maintenance", "bo.lind", "deploy:staging/**:*"))
@@ -157,7 +158,7 @@ func (s *stage) deployment() error {
 	}
 	s.later(35 * time.Minute)
 	if err := s.until(func() (bool, error) {
-		list, err := s.people[Operator].Requests(s.ctx, broker.RequestFilter{TaskID: a.task, State: broker.RequestExpired})
+		list, err := s.people[Operator].Requests(s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestExpired})
 		return len(list.Items) == 1, err
 	}); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (s *stage) deployment() error {
 	return a.complete()
 }
 
-// migration: the runner falls silent.
+// migration: the runner stops sending heartbeats.
 func (s *stage) migration() error {
 	s.at(ago(2, 40))
 	spec := task("migrate order archive", "migration", "liu.wen", "orders:archive/**:*")
@@ -182,15 +183,15 @@ func (s *stage) migration() error {
 	s.later(5 * time.Minute)
 	return s.until(func() (bool, error) {
 		t, err := s.people[Operator].Task(s.ctx, a.task)
-		return t.State == broker.TaskClosed, err
+		return t.State == wire.TaskClosed, err
 	})
 }
 
-// research: a part of a task is handed to another sandbox.
+// research: a part of a task is delegated to another sandbox.
 func (s *stage) research() error {
 	s.at(ago(1, 50))
 	spec := task("compare shipping prices", "research", "eva.berg", "orders:**:read code:acme/shipping:read")
-	spec.Delegation = &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
+	spec.Delegation = &wire.Delegation{Expect: wire.Expect{Attestor: "enroll"}, Depth: 1}
 	a, err := s.begin(spec)
 	if err != nil {
 		return err
@@ -199,11 +200,11 @@ func (s *stage) research() error {
 		return err
 	}
 	s.later(3 * time.Minute)
-	d, err := a.Delegate(s.ctx, client.Delegation{Scope: scopes.MustParseSet("orders:eu/**:read"), TTL: 20 * time.Minute})
+	d, err := a.Delegate(s.ctx, client.Delegation{Scope: "orders:eu/**:read", TTL: 20 * time.Minute})
 	if err != nil {
 		return err
 	}
-	below, err := s.enrol(d.TaskID, &broker.Ticket{Ticket: d.Ticket})
+	below, err := s.enrol(d.TaskID, &client.Ticket{Ticket: d.Ticket})
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (s *stage) research() error {
 	return a.complete()
 }
 
-// until waits for what ebb does by itself.
+// until polls for up to two minutes until done reports true.
 func (s *stage) until(done func() (bool, error)) error {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		is, err := done()
@@ -229,13 +230,13 @@ func (s *stage) until(done func() (bool, error)) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return errors.New("what ebb does by itself did not happen in two minutes")
+	return errors.New("the expected change did not happen within 2m0s")
 }
 
-// refused is nil for an error of that kind.
-func refused(err error, want broker.Kind) error {
+// refused returns nil if err is of the given kind.
+func refused(err error, want wire.Kind) error {
 	if client.IsKind(err, want) {
 		return nil
 	}
-	return errors.Join(errors.New("it was not refused as "+string(want)), err)
+	return errors.Join(errors.New("the request was not refused with "+string(want)), err)
 }

@@ -4,12 +4,13 @@ import (
 	"crypto/rand"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// emergency: two people of finance must agree and one sleeps. Tom breaks the glass, for one
-// request, and Eve reviews it.
+// emergency: a request needs two people of finance, and one is asleep. Tom
+// begins an emergency period (break glass) for one request, and Eve reviews it.
 func (s *stage) emergency() error {
 	s.at(ago(2, 20))
 	a, err := s.begin(task("return what was charged twice", "refund", "eva.berg", "billing:customers/**:*"))
@@ -26,18 +27,19 @@ func (s *stage) emergency() error {
 	if err != nil {
 		return err
 	}
-	s.later(25 * time.Second) // in which he proves who he is
+	s.later(25 * time.Second) // in which he proves his identity
 	now := s.Clock.Now()
 	session := people.Session{ID: rand.Text(), Act: rand.Text(), Person: tom.ID, Name: tom.ID, Purpose: plan.ID, AuthAt: now, GroupsAt: now, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(8 * time.Hour)}
 	if err := s.Sessions.AddSession(s.ctx, session); err != nil {
 		return err
 	}
-	g, err := s.Broker.BeginBreakGlass(s.ctx, tom, token, broker.BreakGlassProof{AuthAt: now, For: plan.ID, Session: session.ID, SessionBegan: now, SessionEnds: session.ExpiresAt})
+	g, err := s.Broker.BeginBreakGlass(s.ctx, tom, token, approval.BreakGlassProof{AuthAt: now, For: plan.ID, Session: session.ID, SessionBegan: now, SessionEnds: session.ExpiresAt})
 	if err != nil {
 		return err
 	}
 	s.later(20 * time.Second)
-	if _, err := s.Broker.Decide(s.ctx, tom, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, BreakGlass: g.ID}); err != nil {
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: target(r), Present: true, Presence: broker.Presence{By: "oidc", ProvedAt: now.UTC()}, BreakGlass: g.ID}
+	if _, err := s.Broker.Decide(s.ctx, tom, r.ID, v); err != nil {
 		return err
 	}
 	if err := a.take(); err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Helpdesk is an OAuth 2.0 authorization server for a client of its own: it mints
-// (RFC 6749 section 4.4), revokes (RFC 7009) and says what is alive (RFC 7662), until
-// it is told not to answer.
+// Helpdesk is an OAuth 2.0 authorization server with its own client
+// registration: it mints (RFC 6749 section 4.4), revokes (RFC 7009) and
+// introspects tokens (RFC 7662), until breakDown is called.
 type Helpdesk struct {
 	URL    string
 	Secret string
@@ -25,14 +25,14 @@ type Helpdesk struct {
 	broken bool
 }
 
-// ClientID is what ebb is called there.
+// ClientID is ebb's client ID at the helpdesk.
 const ClientID = "ebb"
 
-// OpenHelpdesk starts one on a free port of loopback.
+// OpenHelpdesk starts a helpdesk on a free port of loopback.
 func OpenHelpdesk(ctx context.Context) (*Helpdesk, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("opening the helpdesk: %w", err)
+		return nil, fmt.Errorf("open the helpdesk: %w", err)
 	}
 	h := &Helpdesk{URL: "http://" + l.Addr().String(), Secret: rand.Text(), alive: map[string]bool{}}
 	mux := http.NewServeMux()
@@ -44,17 +44,18 @@ func OpenHelpdesk(ctx context.Context) (*Helpdesk, error) {
 	return h, nil
 }
 
-// Close stops it.
+// Close stops the server.
 func (h *Helpdesk) Close() error { return h.server.Close() }
 
-// breakDown makes it refuse to revoke, as a third party does that is down.
+// breakDown makes the helpdesk refuse to revoke, like a third party that is
+// down.
 func (h *Helpdesk) breakDown() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.broken = true
 }
 
-// client lets in who proves to be ebb (RFC 6749 section 2.3.1).
+// client accepts requests that authenticate as ebb (RFC 6749 section 2.3.1).
 func (h *Helpdesk) client(then func(http.ResponseWriter, url.Values)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, secret, ok := r.BasicAuth()

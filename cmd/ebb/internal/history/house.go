@@ -4,15 +4,16 @@ import (
 	"embed"
 	"io/fs"
 
-	"ebb/broker"
-	"ebb/broker/policyset"
-	"ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policysource"
 )
 
 //go:embed policies/*.cedar draft/*.cedar
 var policies embed.FS
 
-// DraftPolicies are what Operator proposes at the end of the day.
+// DraftPolicies returns the policies that Operator proposes at the end of the
+// day.
 func DraftPolicies() ([]policyset.File, error) {
 	dir, err := fs.Sub(policies, "draft")
 	if err != nil {
@@ -21,10 +22,10 @@ func DraftPolicies() ([]policyset.File, error) {
 	return policysource.ReadDir(dir)
 }
 
-// Policies are those that the day happens under.
+// Policies returns the policies that apply on the day.
 func Policies() (fs.FS, error) { return fs.Sub(policies, "policies") }
 
-// The people of the day.
+// IDs of the people of the day.
 const (
 	Runner    = "ci"  // opens tasks
 	Mia       = "mia" // approver: web-maintainers
@@ -35,7 +36,7 @@ const (
 	Operator2 = "uma"
 )
 
-// People are the principals that the ebb must know.
+// People returns the principals that the ebb must know.
 func People() []broker.Principal {
 	approver := []broker.Role{broker.RoleApprover}
 	return []broker.Principal{

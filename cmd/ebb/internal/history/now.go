@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// outage: the helpdesk mints, and then does not take back.
+// outage: the helpdesk mints a credential, and then fails to revoke it.
 func (s *stage) outage() error {
 	s.at(ago(0, 58))
 	a, err := s.begin(task("weekly ticket digest", "triage", "bo.lind", "helpdesk:tickets:read"))
@@ -35,7 +35,7 @@ func (s *stage) outage() error {
 	return b.complete()
 }
 
-// checkout: work that goes on, with live credentials and a question that waits.
+// checkout: an open task with live credentials and a waiting request.
 func (s *stage) checkout() error {
 	s.at(ago(0, 6))
 	spec := task("fix checkout rounding", "bugfix", "eva.berg", "code:acme/**:* orders:eu/**:*")
@@ -63,7 +63,7 @@ func (s *stage) checkout() error {
 	return err
 }
 
-// prices: money, and one of two people has answered.
+// prices: a request that needs two people, one of whom has approved.
 func (s *stage) prices() error {
 	s.at(ago(0, 4))
 	a, err := s.begin(task("credit customers after the outage", "refund", "liu.wen", "billing:customers/**:*"))
@@ -81,7 +81,7 @@ func (s *stage) prices() error {
 	return s.yes(Sam, r, "", 0, "")
 }
 
-// issues: a small question of a task that behaves.
+// issues: a request of low risk in an inconspicuous task.
 func (s *stage) issues() error {
 	s.at(ago(0, 2))
 	a, err := s.begin(task("close stale issues", "maintenance", "bo.lind", "code:acme/web:*"))
@@ -98,7 +98,8 @@ func (s *stage) issues() error {
 	return err
 }
 
-// chatty: an agent that asks for one thing after the other, until ebb pauses its task.
+// chatty: an agent sends one request after the other, until ebb pauses its
+// task.
 func (s *stage) chatty() error {
 	s.at(ago(0, 3))
 	a, err := s.begin(task("tidy every repository", "maintenance", "liu.wen", "code:acme/**:*"))
@@ -119,7 +120,7 @@ func (s *stage) chatty() error {
 		s.later(2 * time.Second)
 	}
 	if held == 0 {
-		return errors.New("nothing that the chatty agent asked was held back")
+		return errors.New("no request of the chatty agent was held back")
 	}
 	return nil
 }

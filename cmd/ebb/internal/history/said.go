@@ -3,14 +3,14 @@ package history
 import (
 	"strings"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
-// said is what was said in requests that a rule has written down: one that was answered, one of
-// which little is written, one whose words would hide, and one that is under way. No box of this
-// machine sent them; they are written as egress writes them.
+// said creates transcripts of recorded requests: one with a response, one with
+// little content, one with text that tries to hide, and one without a response
+// yet. No sandbox sent them; they are in the format of egress.
 func (s *stage) said(task, lease string) error {
 	type m = transcript.Message
 	type b = transcript.Body

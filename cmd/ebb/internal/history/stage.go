@@ -7,28 +7,31 @@ import (
 	"net/http"
 	"time"
 
-	"ebb/attest/jose"
-	"ebb/broker"
-	"ebb/broker/people"
-	"ebb/broker/transcript"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Config is what the day needs. All members are required.
+// Config configures the day. All fields are required.
 type Config struct {
 	Issuer   string                 // URL of the ebb
-	Keys     map[string]jose.Signer // of People, by id
+	Keys     map[string]jose.Signer // of People, by ID
 	Clock    *Clock                 // of the ebb
 	Helpdesk *Helpdesk
 	HTTP     *http.Client
-	Broker   *broker.Broker // of the ebb, for what people do in the console alone
-	Sessions people.Store   // in which they do it
+	Broker   *core.Broker // of the ebb, for actions that are possible only in the console
+	Sessions people.Store // the console sessions of these actions
 
 	Transcripts *transcript.Store // of the ebb
 }
 
-// stage is what the acts share.
+// stage is the state shared by the acts.
 type stage struct {
 	Config
 	ctx    context.Context
@@ -51,10 +54,10 @@ func open(ctx context.Context, c Config) (*stage, error) {
 	return s, nil
 }
 
-// at turns the clock to so long before now.
+// at sets the clock to the given time before now.
 func (s *stage) at(ago time.Duration) { s.Clock.turn(ago) }
 
-// later turns the clock on.
+// later advances the clock.
 func (s *stage) later(d time.Duration) {
 	s.Clock.turn(time.Since(s.Clock.Now()) - d)
 }
@@ -64,12 +67,12 @@ type agent struct {
 	*client.Sandbox
 	s    *stage
 	task string
-	wait client.Pending // for the answer to what it asked last
+	wait client.Pending // its last request that needs an approval
 }
 
 // begin opens a task and enrols its sandbox.
-func (s *stage) begin(spec broker.TaskSpec) (*agent, error) {
-	spec.Expect, spec.Ticket = broker.Expect{Attestor: "enroll"}, true
+func (s *stage) begin(spec wire.TaskSpec) (*agent, error) {
+	spec.Expect, spec.Ticket = wire.Expect{Attestor: "enroll"}, true
 	if spec.TTL == 0 {
 		spec.TTL = 3600
 	}
@@ -80,9 +83,9 @@ func (s *stage) begin(spec broker.TaskSpec) (*agent, error) {
 	return s.enrol(task.ID, ticket)
 }
 
-func (s *stage) enrol(task string, ticket *broker.Ticket) (*agent, error) {
+func (s *stage) enrol(task string, ticket *client.Ticket) (*agent, error) {
 	if ticket == nil {
-		return nil, errors.New("no ticket came with the task")
+		return nil, errors.New("ebb returned no ticket with the task")
 	}
 	key, err := client.NewKey(jose.ES256)
 	if err != nil {
@@ -98,51 +101,53 @@ func (s *stage) enrol(task string, ticket *broker.Ticket) (*agent, error) {
 	return &agent{Sandbox: box, s: s, task: task}, nil
 }
 
-// get asks for what nobody is asked about.
+// get requests a credential that needs no approval.
 func (a *agent) get(scope, tool string) error {
 	_, err := a.lease(scope, tool)
 	return err
 }
 
-// lease gets it, and says what it is called.
+// lease requests a credential and returns its lease ID.
 func (a *agent) lease(scope, tool string) (string, error) {
-	got, err := a.Token(a.s.ctx, client.TokenRequest{Scope: scopes.MustParseSet(scope), Tool: tool})
+	got, err := a.Token(a.s.ctx, client.TokenRequest{Scope: scope, Tool: tool})
 	return got.LeaseID, err
 }
 
-// ask asks for what a person decides, and does not wait for the answer.
-func (a *agent) ask(scope, tool, reason string, ttl time.Duration) (broker.Request, error) {
+// ask requests a credential that needs an approval, and does not wait for the
+// decision.
+func (a *agent) ask(scope, tool, reason string, ttl time.Duration) (wire.Request, error) {
 	ctx, enough := context.WithCancel(a.s.ctx)
 	defer enough()
-	want := scopes.MustParseSet(scope)
 	_, err := a.Token(ctx, client.TokenRequest{
-		Scope: want, Tool: tool, Reason: reason, TTL: ttl, Wait: true,
+		Scope: scope, Tool: tool, Reason: reason, TTL: ttl, Wait: true,
 		Pending: func(p client.Pending) { a.wait = p; enough() },
 	})
 	if ctx.Err() == nil || a.s.ctx.Err() != nil {
-		return broker.Request{}, fmt.Errorf("asking for %s: nobody was asked: %w", scope, err)
+		return wire.Request{}, fmt.Errorf("request %s: it needs no approval: %w", scope, err)
 	}
-	list, err := a.s.people[Operator].Requests(a.s.ctx, broker.RequestFilter{TaskID: a.task, State: broker.RequestPending})
+	list, err := a.s.people[Operator].Requests(a.s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestPending})
 	if err != nil {
-		return broker.Request{}, err
+		return wire.Request{}, err
 	}
+	canonical := scopes.MustParseSet(scope).String()
 	for _, r := range list.Items {
-		if r.Scopes.Equal(want) {
+		if r.Scopes == canonical {
 			return r, nil
 		}
 	}
-	return broker.Request{}, fmt.Errorf("asking for %s: the request is not to be found", scope)
+	return wire.Request{}, fmt.Errorf("request %s: the pending request is not listed", scope)
 }
 
-// take fetches what a person said yes to.
+// take fetches the approved credential.
 func (a *agent) take() error {
 	_, err := a.Poll(a.s.ctx, a.wait, "")
 	return err
 }
 
-// yes approves what r asks for, or less, as the console does.
-func (s *stage) yes(who string, r broker.Request, narrower string, ttl time.Duration, note string) error {
-	v := broker.Verdict{Approve: true, Digest: r.Digest, TTL: broker.Seconds(ttl / time.Second), Note: note, Target: r.Target(), Present: true}
+// yes approves r, or a part of it, as the console does.
+func (s *stage) yes(who string, r wire.Request, narrower string, ttl time.Duration, note string) error {
+	v := broker.Verdict{Approve: true, Digest: r.Digest, TTL: broker.Seconds(ttl / time.Second), Note: note, Target: target(r),
+		Present: true, Presence: broker.Presence{By: "oidc", ProvedAt: s.Clock.Now().UTC()}}
 	if narrower != "" {
 		v.Scopes = scopes.MustParseSet(narrower)
 	}
@@ -151,19 +156,24 @@ func (s *stage) yes(who string, r broker.Request, narrower string, ttl time.Dura
 	return err
 }
 
-// no denies it.
-func (s *stage) no(who string, r broker.Request, code broker.DenyCode, note string) error {
-	_, err := s.people[who].Deny(s.ctx, r.ID, broker.Verdict{Code: code, Note: note})
+// no denies r.
+func (s *stage) no(who string, r wire.Request, code wire.DenyCode, note string) error {
+	_, err := s.people[who].Deny(s.ctx, r.ID, wire.DenialBody{Code: code, Note: note})
 	return err
 }
 
-// complete ends the task.
+// target is the name that an approver types to approve r at the console.
+func target(r wire.Request) string {
+	return risk.TitleOf(scopes.MustParseSet(r.Scopes), r.Provider).Target
+}
+
+// complete completes the task.
 func (a *agent) complete() error {
 	_, err := a.s.people[Runner].Complete(a.s.ctx, a.task)
 	return err
 }
 
-// task is what most of the day's tasks have in common.
-func task(name, kind, owner, ceiling string) broker.TaskSpec {
-	return broker.TaskSpec{Name: name, Kind: kind, Owner: owner, Ceiling: scopes.MustParseSet(ceiling)}
+// task returns the specification that most tasks of the day use.
+func task(name, kind, owner, ceiling string) wire.TaskSpec {
+	return wire.TaskSpec{Name: name, Kind: kind, Owner: owner, Ceiling: ceiling}
 }

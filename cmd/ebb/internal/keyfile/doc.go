@@ -1,8 +1,8 @@
-// Package keyfile keeps the private key of a client together with the client's
-// name: operators, runners, approvers and sandboxes. It is their whole identity
-// on the wire (private_key_jwt and DPoP).
+// Package keyfile stores the private key of a client together with the client's ID.
+// Operators, runners, approvers and sandboxes authenticate with nothing else
+// (private_key_jwt and DPoP).
 //
-//	keyfile.go  File, Read, Write: PKCS#8 in PEM with a head of "name: value"
-//	            lines (RFC 7468 section 2 calls them explanatory text), so that
-//	            openssl and every other reader of PEM reads the same file
+//	keyfile.go  File, Read, Write: PKCS#8 in PEM, preceded by "name: value" lines
+//	            (explanatory text in RFC 7468 section 2), so that openssl and every
+//	            other PEM reader can read the file
 package keyfile

@@ -8,29 +8,29 @@ import (
 	"fmt"
 	"strings"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// File is a client's identity.
+// File is the content of a key file.
 type File struct {
-	ClientID string // principal or sandbox id; "" in a file that another tool made
+	ClientID string // principal or sandbox ID; "" in a file of another tool
 	TaskID   string // of a sandbox
 	Key      jose.Signer
 }
 
-// Write makes path with mode 0600, whole and durable. It never overwrites: an
-// error then wraps fs.ErrExist.
+// Write creates path with mode 0600, atomically and durably. It never
+// overwrites a file: the error then wraps fs.ErrExist.
 func Write(path string, f File) error {
 	der, err := x509.MarshalPKCS8PrivateKey(f.Key)
 	if err != nil {
-		return errors.New("only a key in memory can be written: P-256 or Ed25519")
+		return errors.New("only P-256 and Ed25519 keys in memory can be written")
 	}
 	var b bytes.Buffer
 	for _, line := range []struct{ name, value string }{{"client_id", f.ClientID}, {"task_id", f.TaskID}} {
 		if strings.ContainsAny(line.value, "\r\n") {
-			return fmt.Errorf("%s holds a line break", line.name)
+			return fmt.Errorf("%s contains a line break", line.name)
 		}
 		if line.value != "" {
 			fmt.Fprintf(&b, "%s: %s\n", line.name, line.value)
@@ -39,13 +39,13 @@ func Write(path string, f File) error {
 	if err := pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: der}); err != nil {
 		return err
 	}
-	return keys.WritePrivate(path, b.Bytes())
+	return secret.WriteFile(path, b.Bytes())
 }
 
-// Read reads path. A missing file wraps fs.ErrNotExist, one that others can
-// reach keys.ErrOpen.
+// Read reads path. The error wraps fs.ErrNotExist if it is missing, and
+// secret.ErrOpen if other users can access it.
 func Read(path string) (File, error) {
-	text, err := keys.ReadPrivate(path)
+	text, err := secret.ReadFile(path)
 	if err != nil {
 		return File{}, err
 	}
@@ -56,7 +56,7 @@ func Read(path string) (File, error) {
 	return f, nil
 }
 
-// parse never repeats anything of the key in an error.
+// parse never repeats a part of the key in an error.
 func parse(text []byte) (File, error) {
 	key, err := client.ParseKey(text)
 	if err != nil {

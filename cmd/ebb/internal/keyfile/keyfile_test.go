@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/attest/jose"
-	"ebb/broker/keys"
-	"ebb/cmd/ebb/internal/keyfile"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 	if err := os.Chmod(good, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyfile.Read(good); !errors.Is(err, keys.ErrOpen) {
+	if _, err := keyfile.Read(good); !errors.Is(err, secret.ErrOpen) {
 		t.Errorf("a readable key file says %v", err)
 	}
 	if _, err := keyfile.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {

@@ -9,24 +9,24 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"ebb/broker"
-	"ebb/broker/agenttext"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// checked is a set of arguments that says what is wrong with itself.
+// checked are arguments that can check themselves.
 type checked interface{ check() error }
 
-// arguments reads what a client sent: one object, no member twice, none that the tool does
-// not have, each of its own type. Errors quote nothing of it.
+// arguments parses the arguments of a tool call: one object without duplicate
+// or unknown members. Errors quote nothing of the input.
 func arguments[In any](raw []byte) (in In, err error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
-		raw = []byte("{}") // a client may leave out what is empty
+		raw = []byte("{}") // a client may omit empty arguments
 	}
 	if len(raw) > maxMessage || raw[0] != '{' || json.Unmarshal(raw, &in, json.RejectUnknownMembers(true)) != nil {
-		return in, wrong("The arguments are not those of this tool: a member is unknown, twice there, or of another type.")
+		return in, wrong("The arguments do not match the tool's schema: a member is unknown, duplicate, or of the wrong type.")
 	}
 	if c, is := any(&in).(checked); is {
 		err = c.check()
@@ -34,8 +34,8 @@ func arguments[In any](raw []byte) (in In, err error) {
 	return in, err
 }
 
-// wrong is the client's mistake.
-func wrong(said string) error { return broker.E(broker.Invalid, said, nil) }
+// wrong is an error of the client.
+func wrong(said string) error { return &fault{kind: wire.KindInvalid, said: said} }
 
 type none struct{}
 
@@ -51,7 +51,7 @@ type requestArguments struct {
 	reason agenttext.Untrusted
 }
 
-// Bounds, as the schemas say them.
+// Bounds, the same as in the schemas.
 const (
 	maxScope, maxReason, maxTool, maxResource = 2048, 4000, 64, 2048 // characters
 	maxTTL, maxWait                           = 86400, 50            // seconds
@@ -65,21 +65,21 @@ func (a *requestArguments) check() error {
 	a.Reason = ""
 	switch {
 	case utf8.RuneCountInString(a.Scope) > maxScope:
-		return wrong("scope is at most 2048 characters. Ask for less at a time.")
+		return wrong("scope is at most 2048 characters. Request fewer scopes at a time.")
 	case utf8.RuneCountInString(a.Tool) > maxTool, utf8.RuneCountInString(a.Resource) > maxResource:
 		return wrong("tool is at most 64 characters, resource at most 2048.")
 	case a.TTL < 0 || a.TTL > maxTTL:
-		return wrong("ttl_seconds is 0 to 86400; leave it out for as long as policy says.")
+		return wrong("ttl_seconds is 0 to 86400; omit it for the lifetime that policy sets.")
 	}
 	if a.set, err = scopes.ParseSet(a.Scope); err != nil || a.set.Empty() {
-		return broker.E(broker.InvalidScope, "scope is one or more provider:resource:action, separated by spaces, such as orders:eu/42:read.", nil)
+		return &fault{kind: wire.KindInvalidScope, said: "scope is one or more provider:resource:action, separated by spaces, such as orders:eu/42:read."}
 	}
 	return waiting(a.Wait)
 }
 
-// token is the question to ebb.
+// token returns the token request to ebb.
 func (a *requestArguments) token() client.TokenRequest {
-	return client.TokenRequest{Scope: a.set, Resource: a.Resource, TTL: time.Duration(a.TTL) * time.Second, Tool: a.Tool, Reason: a.reason.Raw(), Wait: true}
+	return client.TokenRequest{Scope: a.set.String(), Resource: a.Resource, TTL: time.Duration(a.TTL) * time.Second, Tool: a.Tool, Reason: a.reason.Raw(), Wait: true}
 }
 
 func waiting(seconds int) error {
@@ -98,7 +98,7 @@ var requestName = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
 
 func (a *getArguments) check() error {
 	if !requestName.MatchString(a.RequestID) {
-		return wrong("request_id is a name that request_credential answered, such as req_ and 32 hexadecimal digits.")
+		return wrong("request_id must be one that request_credential returned: req_ and 32 hexadecimal digits.")
 	}
 	return waiting(a.Wait)
 }
@@ -111,12 +111,12 @@ var leaseName = regexp.MustCompile(`^lse_[0-9a-f]{32}$`)
 
 func (a *revokeArguments) check() error {
 	if !leaseName.MatchString(a.LeaseID) {
-		return wrong("lease_id is a name that request_credential or list_credentials answered, such as lse_ and 32 hexadecimal digits.")
+		return wrong("lease_id must be one that request_credential or list_credentials returned: lse_ and 32 hexadecimal digits.")
 	}
 	return nil
 }
 
-// within is ctx for at most so many seconds.
+// within returns ctx with a timeout.
 func within(ctx context.Context, seconds int) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
 }

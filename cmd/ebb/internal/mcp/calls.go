@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// calls counts the calls of tools, for who has to stop.
+// calls counts the running tool calls, so that a stop can wait for them.
 type calls struct {
 	mu    sync.Mutex
 	n     int
-	ended time.Time // of the last one
+	ended time.Time // when the last call ended
 }
 
 func (c *calls) begin() (end func()) {
@@ -25,10 +25,11 @@ func (c *calls) begin() (end func()) {
 	}
 }
 
-// look is how often to look whether a call is over.
+// look is the polling interval while a call is running.
 const look = 20 * time.Millisecond
 
-// left is how long to wait at least until none is under way and none has been for a while.
+// left returns the minimum time to wait until no call is running and the last
+// one ended at least while ago.
 func (c *calls) left(while time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,8 +42,8 @@ func (c *calls) left(while time.Duration) time.Duration {
 	return while - time.Since(c.ended)
 }
 
-// Quiet waits until no call is under way and none has been for a while, in which the last
-// answer gets out, or until ctx ends.
+// Quiet waits until no call is running and the last one ended at least while
+// ago, so that its response is sent, or until ctx ends.
 func (s *Service) Quiet(ctx context.Context, while time.Duration) {
 	for {
 		wait := s.calls.left(while)

@@ -7,19 +7,18 @@ import (
 	"sync"
 	"time"
 
-	"ebb/broker"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Bounds of the desk: questions under way, and answers that are kept for get_request.
+// Bounds of the requests in progress, and of the outcomes kept for get_request.
 const (
 	maxOpen = 32
 	maxKept = 256
 )
 
-// desk holds the questions that are under way. They outlive the call that put them: a
-// person takes longer than clients wait.
+// desk holds the requests in progress. They outlive the tool call that made
+// them, because an approval takes longer than a client waits.
 type desk struct {
 	ctx      context.Context
 	sandbox  Sandbox
@@ -27,33 +26,35 @@ type desk struct {
 
 	mu     sync.Mutex
 	open   map[question]*flight
-	flying map[*flight]bool   // open, not yet left by all who wait, or ending what came of it
-	told   map[string]*flight // by the request's name
-	order  []string           // of told, oldest first
+	flying map[*flight]bool   // open, or still used by a caller, or an unused credential is being revoked
+	told   map[string]*flight // by request ID
+	order  []string           // IDs in told, oldest first
 }
 
-// question is what ebb takes for the same question, and for how long: who asks for a minute
-// gets no more.
+// question identifies a request: requests with the same question are one. The
+// lifetime is part of it, so that a request for one minute never gets a longer
+// one.
 type question struct {
 	scope, resource, tool string
 	ttl                   time.Duration
 }
 
-// flight is one question on its way. What stands before the channels is constant, pending
-// once told is closed, and the rest once done is.
+// flight is one request in progress. The fields before the channels are
+// constant, pending is set once told is closed, and the rest once done is.
 type flight struct {
 	question question
-	asked    scopes.Set
-	told     chan struct{} // closed when a person has to decide
+	asked    string
+	told     chan struct{} // closed when the request waits for an approval
 	done     chan struct{}
-	over     chan struct{} // closed when nobody holds it and nothing of it is being ended
+	over     chan struct{} // closed when no caller uses it and no credential of it is being revoked
 	pending  client.Pending
-	until    time.Time // of the request
+	until    time.Time // when the request expires
 	outcome  outcome
 	err      error
 
-	// Under the desk's lock: how many wait for it, whether one of them was told what came of
-	// it, whether it has been decided what becomes of that, and whether that has been done.
+	// Protected by the desk's mutex: how many callers wait, whether the outcome
+	// was received or is kept for get_request, whether it is decided, and whether
+	// fly has returned.
 	callers  int
 	taken    bool
 	answered bool
@@ -64,9 +65,10 @@ func newDesk(ctx context.Context, s Sandbox, delivery string) *desk {
 	return &desk{ctx: ctx, sandbox: s, delivery: delivery, open: map[question]*flight{}, flying: map[*flight]bool{}, told: map[string]*flight{}}
 }
 
-// ask puts a question, or joins who has put it. The caller says left when it stops waiting.
+// ask starts a request, or joins the same one in progress. The caller calls
+// left when it stops waiting.
 func (d *desk) ask(r client.TokenRequest) (*flight, error) {
-	q := question{r.Scope.String(), r.Resource, r.Tool, r.TTL}
+	q := question{r.Scope, r.Resource, r.Tool, r.TTL}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.open[q]; f != nil {
@@ -74,7 +76,7 @@ func (d *desk) ask(r client.TokenRequest) (*flight, error) {
 		return f, nil
 	}
 	if len(d.open) >= maxOpen {
-		return nil, &broker.Error{Kind: broker.TooMany, Public: "Too many questions of this task are open. Wait for some of them with get_request.", RetryAfter: 10 * time.Second}
+		return nil, &fault{kind: wire.KindTooMany, said: "Too many requests of this task are in progress. Wait for some of them with get_request.", after: 10 * time.Second}
 	}
 	f := &flight{question: q, asked: r.Scope, told: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), callers: 1}
 	d.open[q], d.flying[f] = f, true
@@ -83,17 +85,18 @@ func (d *desk) ask(r client.TokenRequest) (*flight, error) {
 	return f, nil
 }
 
-// left notes that a caller waits no more, and whether it was told what came of it. What the
-// last one leaves behind untold has no holder, and is ended.
+// left records that a caller stops waiting, and whether it received the
+// outcome. If the last caller leaves without it, the issued credential is
+// unused and is revoked.
 func (d *desk) left(f *flight, told bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f.taken = f.taken || told
 	if f.answered && f.callers == 1 && !f.taken && f.err == nil && f.outcome.State == issued {
-		f.taken = true // once
+		f.taken = true // so that it is revoked once
 		go func() {
 			_ = d.end(f.outcome.LeaseID)
-			d.left(f, false) // until here it is a caller: who stops waits for it
+			d.left(f, false) // the goroutine counts as a caller, so that settled waits for it
 		}()
 		return
 	}
@@ -101,7 +104,8 @@ func (d *desk) left(f *flight, told bool) {
 	d.rest(f)
 }
 
-// rest takes a question from those that settled waits for, once it is over. The lock is held.
+// rest removes a finished request from those for which settled waits. The mutex
+// is held.
 func (d *desk) rest(f *flight) {
 	if d.flying[f] && f.landed && f.callers == 0 {
 		delete(d.flying, f)
@@ -109,14 +113,14 @@ func (d *desk) rest(f *flight) {
 	}
 }
 
-// find is a question of which people were told, by the request's name, or nil.
+// find returns a request that waited for an approval, by its ID, or nil.
 func (d *desk) find(id string) *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.told[id]
 }
 
-// waiting are the questions that people have, oldest first.
+// waiting returns the requests that wait for an approval, oldest first.
 func (d *desk) waiting() (all []*flight) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +135,7 @@ func (d *desk) waiting() (all []*flight) {
 	return all
 }
 
-// fly asks ebb and settles what comes of it.
+// fly sends the request to ebb and settles the outcome.
 func (d *desk) fly(f *flight, r client.TokenRequest) {
 	asked := false
 	r.Pending = func(p client.Pending) {
@@ -154,19 +158,21 @@ func (d *desk) fly(f *flight, r client.TokenRequest) {
 	d.rest(f)
 }
 
-// answer takes a question from those under way, and reports whether somebody waits for what
-// came of it. People who were asked want it to be there when it is asked for again.
+// answer removes a request from those in progress, and reports whether the
+// outcome is wanted: a caller waits for it, or an approver decided it, so that
+// it must be available when requested again.
 func (d *desk) answer(f *flight, asked bool) (wanted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open[f.question] == f {
-		delete(d.open, f.question) // who asks from here on asks anew
+		delete(d.open, f.question) // a later request starts anew
 	}
 	f.answered, f.taken = true, f.taken || asked
 	return f.callers > 0 || asked
 }
 
-// pends notes that people were told, and forgets the oldest answers beyond what is kept.
+// pends records that the request waits for an approval, and drops the oldest
+// outcomes beyond maxKept.
 func (d *desk) pends(f *flight, p client.Pending) {
 	f.pending, f.until = p, time.Now().Add(p.ExpiresIn)
 	d.mu.Lock()
@@ -190,29 +196,29 @@ func (d *desk) pends(f *flight, p client.Pending) {
 	close(f.told)
 }
 
-// settle says what came of it. A credential that cannot be handed out here, or that nobody
-// waits for any more, has no holder: it is ended.
+// settle sets the outcome. A credential that this server cannot return, or that
+// no caller waits for, is revoked.
 func (d *desk) settle(f *flight, cred client.Credential, asked bool) {
 	f.outcome = outcomeOf(cred, f.question, d.delivery)
 	if wanted := d.answer(f, asked); wanted && f.outcome.State == issued {
 		return
 	}
 	if err := d.end(cred.LeaseID); err != nil {
-		f.outcome.DoNext += " ebb could not end the unused credential " + cred.LeaseID + " yet: call revoke_credential."
+		f.outcome.DoNext += " ebb could not revoke the unused credential " + cred.LeaseID + " yet: call revoke_credential."
 		f.outcome.LeaseID = cred.LeaseID
 	}
 }
 
-// end ends what has no holder. It is tried once: what cannot be ended so ends with its
-// expiry, or with the task.
+// end revokes an unused credential. It tries once: if that fails the credential
+// ends with its expiry or its task.
 func (d *desk) end(leaseID string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), endTime)
 	defer cancel()
 	return d.sandbox.RevokeLease(ctx, leaseID)
 }
 
-// settled waits until nothing is under way but what people were asked, for as long as it
-// takes to end what has no holder.
+// settled waits until every request in progress is settled and its unused
+// credential revoked, except requests that wait for an approval.
 func (d *desk) settled(ctx context.Context) {
 	d.mu.Lock()
 	all := slices.Collect(maps.Keys(d.flying))
@@ -227,5 +233,5 @@ func (d *desk) settled(ctx context.Context) {
 	}
 }
 
-// endTime is how long ending a credential without a holder may take.
+// endTime is the timeout of revoking an unused credential.
 const endTime = 15 * time.Second

@@ -6,15 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 const lease = "lse_0123456789abcdef0123456789abcdef"
 
-// held is a sandbox whose answers come when they are let go.
+// held is a sandbox whose responses wait until the test releases them.
 type held struct {
 	Sandbox
 	token, revoke, revoking chan struct{}
@@ -31,13 +30,13 @@ func (h *held) RevokeLease(context.Context, string) error {
 	return nil
 }
 
-// TestNobodyJoinsWhatIsEnded: while a credential that nobody waits for is ended, who asks
-// the same asks anew: the answer would name one that is dead.
+// TestNobodyJoinsWhatIsEnded: while an unused credential is being revoked, the
+// same request starts anew: its outcome would name a revoked credential.
 func TestNobodyJoinsWhatIsEnded(t *testing.T) {
 	t.Parallel()
 	h := &held{token: make(chan struct{}), revoke: make(chan struct{}), revoking: make(chan struct{}, 2)}
 	d := newDesk(t.Context(), h, "")
-	r := client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")}
+	r := client.TokenRequest{Scope: "stripe:charges:read"}
 	first, err := d.ask(r)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +60,7 @@ func TestNobodyJoinsWhatIsEnded(t *testing.T) {
 	}
 }
 
-// answering answers at once and notes what was asked and ended.
+// answering responds at once and records requests and revocations.
 type answering struct {
 	Sandbox
 	asked chan client.TokenRequest
@@ -82,8 +81,8 @@ func newAnswering() *answering {
 	return &answering{asked: make(chan client.TokenRequest, maxOpen), ended: make(chan string, maxOpen)}
 }
 
-// TestWhoIsNotTold: a credential that came for somebody who left without being told of it
-// has no holder, and is ended once; one that somebody was told of is not.
+// TestWhoIsNotTold: a credential whose only caller left without the outcome is
+// unused, and is revoked once; one whose outcome a caller received is not.
 func TestWhoIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string][]bool{"nobody": {false, false}, "one of two": {false, true}, "the first": {true, false}} {
@@ -91,8 +90,8 @@ func TestWhoIsNotTold(t *testing.T) {
 			t.Parallel()
 			a := newAnswering()
 			d := newDesk(t.Context(), a, "")
-			r := client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")}
-			f := &flight{question: question{scope: r.Scope.String()}, told: make(chan struct{}), done: make(chan struct{}), callers: len(told)}
+			r := client.TokenRequest{Scope: "stripe:charges:read"}
+			f := &flight{question: question{scope: r.Scope}, told: make(chan struct{}), done: make(chan struct{}), callers: len(told)}
 			d.open[f.question] = f
 			d.fly(f, r)
 			taken := false
@@ -112,13 +111,13 @@ func TestWhoIsNotTold(t *testing.T) {
 	}
 }
 
-// TestAnotherTimeIsAnotherQuestion: who asks for a minute does not get what was asked for a
-// day.
+// TestAnotherTimeIsAnotherQuestion: a request for one minute does not get the
+// credential of a request for one day.
 func TestAnotherTimeIsAnotherQuestion(t *testing.T) {
 	t.Parallel()
 	a := &held{token: make(chan struct{})}
 	d := newDesk(t.Context(), a, "")
-	r := client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read"), TTL: 24 * time.Hour}
+	r := client.TokenRequest{Scope: "stripe:charges:read", TTL: 24 * time.Hour}
 	long, err := d.ask(r)
 	if err != nil {
 		t.Fatal(err)
@@ -134,30 +133,31 @@ func TestAnotherTimeIsAnotherQuestion(t *testing.T) {
 	<-short.done
 }
 
-// TestManyQuestions: at most maxOpen are under way.
+// TestManyQuestions: at most maxOpen requests are in progress.
 func TestManyQuestions(t *testing.T) {
 	t.Parallel()
 	a := &held{token: make(chan struct{})}
 	d := newDesk(t.Context(), a, "")
 	defer close(a.token)
 	for i := range maxOpen {
-		if _, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read"), TTL: time.Duration(i+1) * time.Second}); err != nil {
+		if _, err := d.ask(client.TokenRequest{Scope: "stripe:charges:read", TTL: time.Duration(i+1) * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:write")}); broker.AsError(err) == nil || broker.AsError(err).Kind != broker.TooMany {
+	if _, err := d.ask(client.TokenRequest{Scope: "stripe:charges:write"}); err == nil || refusalOf(err).Error != string(wire.KindTooMany) {
 		t.Errorf("one more: %v", err)
 	}
 }
 
-// TestDeliveryIsAsked: outside of a box the credential itself is asked for, and the command
-// says so; what is never handed out is said to be of no use there.
+// TestDeliveryIsAsked: outside of a sandbox of ebb run the credential itself is
+// requested, and the command contains that; a credential that is never returned
+// is reported as unusable there.
 func TestDeliveryIsAsked(t *testing.T) {
 	t.Parallel()
-	for delivery, want := range map[string]string{"": "proxy of this box", "token": "never handed out"} {
+	for delivery, want := range map[string]string{"": "proxy of this sandbox", "token": "never returned"} {
 		a := newAnswering()
 		d := newDesk(t.Context(), a, delivery)
-		f, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")})
+		f, err := d.ask(client.TokenRequest{Scope: "stripe:charges:read"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestDeliveryIsAsked(t *testing.T) {
 		if r := <-a.asked; r.Delivery != delivery || !strings.Contains(f.outcome.DoNext, want) {
 			t.Errorf("%q: asked %q, told %q", delivery, r.Delivery, f.outcome.DoNext)
 		}
-		out := outcomeOf(client.Credential{Type: "Bearer", Scope: scopes.MustParseSet("gh:acme/web/contents:read")}, question{tool: "gh"}, delivery)
+		out := outcomeOf(client.Credential{Type: "Bearer", Scope: "gh:acme/web/contents:read"}, question{tool: "gh"}, delivery)
 		if got := strings.Join(out.Command, " "); strings.HasSuffix(got, "--delivery token") != (delivery != "") {
 			t.Errorf("%q: %s", delivery, got)
 		}

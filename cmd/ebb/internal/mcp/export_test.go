@@ -2,7 +2,7 @@ package mcp
 
 import "encoding/json"
 
-// Accepts reads arguments of a tool and says whether it would act on them.
+// Accepts reports whether a tool would act on arguments.
 func Accepts(tool string, raw []byte) error {
 	var err error
 	switch tool {

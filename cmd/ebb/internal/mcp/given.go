@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/out"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// given is a credential of this sandbox, by name.
+// given is a credential issued to this sandbox, without the secret.
 type given struct {
 	LeaseID   string    `json:"lease_id"`
 	Scope     string    `json:"scope"`
@@ -26,21 +25,22 @@ type listed struct {
 	Pending     []open  `json:"pending"`
 }
 
-// open is a request that waits for a person.
+// open is a request that waits for an approval.
 type open struct {
 	RequestID  string `json:"request_id"`
 	RequestURL string `json:"request_url,omitempty"`
 	Scope      string `json:"scope"`
 }
 
-func givenOf(g client.Given) given {
+func givenOf(g wire.OwnCredential) given {
 	return given{
-		LeaseID: g.LeaseID, Scope: g.Scope.String(), Resource: out.Line(g.Resource), Tool: out.Line(g.Tool), State: string(g.State),
+		LeaseID: g.LeaseID, Scope: g.Scope, Resource: out.Line(g.Resource), Tool: out.Line(g.Tool), State: string(g.State),
 		IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, RevokedAt: g.RevokedAt,
 	}
 }
 
-// list is list_credentials. Whose they are says ebb, not the client.
+// list implements list_credentials. ebb returns only credentials of the
+// authenticated sandbox.
 func (s *Service) list(ctx context.Context, _ none) (listed, error) {
 	all, err := s.cfg.Sandbox.Credentials(ctx)
 	if err != nil {
@@ -57,8 +57,9 @@ func (s *Service) list(ctx context.Context, _ none) (listed, error) {
 	return l, nil
 }
 
-// revoke is revoke_credential. ebb ends what is this sandbox's and nothing else, and says
-// the same either way; so what came of it is looked up among its own.
+// revoke implements revoke_credential. ebb revokes only credentials of this
+// sandbox, and returns the same response in either case. So the state is looked
+// up in the sandbox's list.
 func (s *Service) revoke(ctx context.Context, a revokeArguments) (given, error) {
 	if err := s.cfg.Sandbox.RevokeLease(ctx, a.LeaseID); err != nil {
 		return given{}, err
@@ -72,10 +73,10 @@ func (s *Service) revoke(ctx context.Context, a revokeArguments) (given, error) 
 			return givenOf(g), nil
 		}
 	}
-	return given{}, broker.E(broker.NotFound, "This sandbox has no such credential among its newest 100. If it was an older one of its own it is ended; nothing of anybody else was touched. list_credentials names what there is.", nil)
+	return given{}, &fault{kind: wire.KindNotFound, said: "This sandbox has no such credential among its newest 100. If it is an older one of this sandbox it was revoked; no other credential was changed. See list_credentials."}
 }
 
-// complete is complete_task.
+// complete implements complete_task.
 func (s *Service) complete(ctx context.Context, _ none) (Completed, error) {
 	return s.cfg.Complete(context.WithoutCancel(ctx))
 }

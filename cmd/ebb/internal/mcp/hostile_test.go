@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 	noOnes  = "req_00000000000000000000000000000000"
 )
 
-// bad are arguments that no tool acts on.
+// bad are arguments that every tool refuses.
 var bad = map[string][]string{
 	"request_credential": {
 		`{}`, `[]`, `"orders:eu/42:read"`, `7`, `{"scope":7}`, `{"scope":["orders:eu/42:read"]}`, `{"scope":null}`, `{"scope":""}`, `{"scope":"  "}`,
@@ -36,7 +36,7 @@ var bad = map[string][]string{
 	"list_credentials":  {`{"task_id":"tsk_0"}`, `{"owner":"bo@example.com"}`, `[1]`, `{"":1}`},
 }
 
-// H78: hostile arguments change nothing, and each answer says what to do.
+// H78: hostile arguments change nothing, and each response names the next step.
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -45,7 +45,7 @@ func TestHostileArguments(t *testing.T) {
 		for _, args := range list {
 			got, err := s.try(tool, json.RawMessage(args))
 			if err != nil {
-				continue // refused as no call at all
+				continue // refused before it is a call
 			}
 			if !got.failed || got.str("error") == "" || got.str("do_next") == "" {
 				t.Errorf("%s %.80s: %s", tool, args, got.text)
@@ -57,7 +57,7 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// H78: what an agent says decides nothing, and nothing of it comes back.
+// H78: text of an agent decides nothing, and is not returned.
 func TestAgentWordsDecideNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -68,7 +68,7 @@ func TestAgentWordsDecideNothing(t *testing.T) {
 	for name, text := range words {
 		got, err := s.try("request_credential", map[string]any{"scope": "orders:eu/42:write", "reason": text})
 		if err != nil || got.failed {
-			continue // no text at all, which is refused
+			continue // not a valid string, so it is refused
 		}
 		n++
 		if got.str("state") != "pending" || len(text) > 3 && strings.Contains(got.text, text) {
@@ -80,7 +80,8 @@ func TestAgentWordsDecideNothing(t *testing.T) {
 	}
 }
 
-// Two tasks never see each other's, whatever names they have heard.
+// Two tasks never see each other's credentials and requests, even with known
+// IDs.
 func TestTwoTasks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -103,8 +104,8 @@ func TestTwoTasks(t *testing.T) {
 	}
 }
 
-// Requests and revocations of the same credentials at one time leave alive what was asked
-// for last and nothing else.
+// Concurrent requests and revocations of the same credentials leave only the
+// last requested one active.
 func TestRequestAgainstRevoke(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -125,7 +126,7 @@ func TestRequestAgainstRevoke(t *testing.T) {
 	}
 }
 
-// FuzzArguments: whatever a tool acts on is as its schema says.
+// FuzzArguments: arguments that a tool acts on match its schema.
 func FuzzArguments(f *testing.F) {
 	schemas := map[string]*jsonschema.Resolved{}
 	for tool, text := range mcp.Inputs() {
@@ -154,7 +155,7 @@ func FuzzArguments(f *testing.F) {
 			t.Fatalf("%q is no JSON and was read: %v", raw, err)
 		}
 		if v == nil {
-			return // as if it were not there
+			return // counts as missing
 		}
 		if err := schemas[tool].Validate(v); err != nil {
 			t.Errorf("%s takes %q, and its schema does not: %v", tool, raw, err)

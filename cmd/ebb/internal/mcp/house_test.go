@@ -16,28 +16,30 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/attest/attesttest"
-	"ebb/broker"
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/broker/brokertest"
-	"ebb/broker/exact"
-	"ebb/broker/keys"
-	"ebb/broker/provider"
-	"ebb/broker/provider/jwt"
-	"ebb/broker/provider/static"
-	"ebb/broker/safe"
-	"ebb/broker/sqlstore/sqlstoretest"
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/scopes"
-	"ebb/web"
-	"ebb/web/api"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/jwt"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secretstore"
+	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 const canary = "cAn4ry-stripe-secret-0123456789"
 
-// house is a whole ebb behind its real handlers. Provider stripe hands out placeholders,
-// orders tokens that are bound to a key, mcp tokens for the server at door.
+// house is an ebb behind its real handlers. Provider stripe issues
+// placeholders, orders tokens that are bound to a key, mcp tokens for the
+// server at door.
 type house struct {
 	t      *testing.T
 	env    *brokertest.Env
@@ -71,7 +73,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := api.New(api.Config{Broker: h.env.Broker, Mux: mux, MCPCompat: true})
+	a, err := api.New(api.Config{Broker: h.env.Broker, Mux: mux})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +100,13 @@ func (h *house) resource() string { return "http://" + h.door.Addr().String() + 
 func stripe(t *testing.T) provider.Driver {
 	t.Helper()
 	store := sqlstoretest.Open(t)
-	secrets := safe.New(store, brokertest.Sealer(t, store, time.Now), nil)
+	secrets := secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
 	if err := secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
 		t.Fatal(err)
 	}
 	d, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com"}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]exact.Rule{"charges": {
+		Grants: map[string]map[string]stricturl.Rule{"charges": {
 			"read": {Methods: []string{"GET"}, Paths: []string{"/v1/**"}}, "write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
 		}},
 	}, secrets, nil)
@@ -114,9 +116,11 @@ func stripe(t *testing.T) provider.Driver {
 	return d
 }
 
-// watched is a sandbox that remembers each secret it was given.
+// watched is a sandbox that remembers each secret that it received.
 type watched struct {
 	*client.Sandbox
+	id      string
+	key     jose.Signer
 	mu      sync.Mutex
 	secrets map[string]string
 }
@@ -126,7 +130,7 @@ func (w *watched) Token(ctx context.Context, r client.TokenRequest) (client.Cred
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil && !strings.HasPrefix(cred.Token.Reveal(), "ebb-placeholder.") {
-		w.secrets["the credential for "+cred.Scope.String()] = cred.Token.Reveal()
+		w.secrets["the credential for "+cred.Scope] = cred.Token.Reveal()
 	}
 	if p, is := errors.AsType[*client.Problem](err); is && p.Pending != nil && !p.Pending.Code.Empty() {
 		w.secrets["a deferral code"] = p.Pending.Code.Reveal()
@@ -143,7 +147,8 @@ func (h *house) task() (string, *watched) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: brokertest.NewKey(h.t)})
+	key := brokertest.NewKey(h.t)
+	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: key})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -151,10 +156,10 @@ func (h *house) task() (string, *watched) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return task.ID, &watched{Sandbox: s, secrets: map[string]string{"the ticket": ticket.Ticket.Reveal(), "the task token": e.TaskToken.Reveal(), "the upstream's secret": canary}}
+	return task.ID, &watched{Sandbox: s, id: e.ClientID, key: key, secrets: map[string]string{"the ticket": ticket.Ticket.Reveal(), "the task token": e.TaskToken.Reveal(), "the upstream's secret": canary}}
 }
 
-// session is an MCP client of the official SDK, and all that it was told.
+// session is an MCP client of the official SDK, and all that it received.
 type session struct {
 	t    *testing.T
 	s    *sdk.ClientSession
@@ -169,7 +174,7 @@ type closer struct {
 	io.Closer
 }
 
-// connect speaks to a Service of a new task over a pair of streams.
+// connect connects a client to a Service of a new task over a pair of streams.
 func (h *house) connect(change ...func(*mcp.Config)) *session {
 	h.t.Helper()
 	task, w := h.task()
@@ -201,7 +206,8 @@ func (h *house) connect(change ...func(*mcp.Config)) *session {
 	return s
 }
 
-// clean looks for secrets, and for what hides, in everything that was said.
+// clean looks for secrets and hidden characters in everything that was
+// received.
 func (s *session) clean() {
 	s.t.Helper()
 	said := s.heard.String()
@@ -215,7 +221,7 @@ func (s *session) clean() {
 	agenttexttest.Clean(s.t, "what a client was told", strings.ReplaceAll(said, "\n", ""))
 }
 
-// answer is a tool's answer, read.
+// answer is the decoded result of a tool.
 type answer struct {
 	failed bool
 	text   string
@@ -247,7 +253,7 @@ func (s *session) try(tool string, args any) (a answer, err error) {
 	return a, json.Unmarshal([]byte(a.text), &a.json)
 }
 
-// approve answers the one open request of a task.
+// approve approves the only open request of a task.
 func (h *house) approve(id string) {
 	h.t.Helper()
 	who := h.env.Principals[brokertest.Approver]
@@ -260,7 +266,7 @@ func (h *house) approve(id string) {
 	}
 }
 
-// tally is what the record holds: credentials and requests of all tasks.
+// tally counts the credentials and requests of all tasks in the database.
 func (h *house) tally() (leases, requests int) {
 	h.t.Helper()
 	aud := h.env.Principals[brokertest.Auditor]

@@ -9,28 +9,28 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
-// HTTPConfig says who may reach a Service over HTTP. Resource is required.
+// HTTPConfig configures access to a Service over HTTP. Resource is required.
 type HTTPConfig struct {
-	// Resource is the URL that clients use, and the only aud of their tokens.
+	// Resource is the URL that clients use, and the required aud of their tokens.
 	Resource string
-	// Hosts are further values of the Host header that are this server's.
+	// Hosts are further accepted values of the Host header.
 	Hosts []string
-	// Verifier checks tokens for Resource; nil lets everybody in who can connect, which is
-	// for a listener that only the sandbox itself reaches.
+	// Verifier verifies tokens for Resource; nil = no token is required, for a
+	// listener that only the sandbox can reach.
 	Verifier *verify.Verifier
-	// TaskID is the task of the sandbox: tokens of other tasks are refused. Required with
-	// Verifier.
+	// TaskID is the task of the sandbox: tokens of other tasks are refused. It is
+	// required with Verifier.
 	TaskID string
 }
 
-// maxCalls is how many calls are answered at one time.
+// maxCalls is the maximum number of calls at one time.
 const maxCalls = 32
 
-// Handler answers over streamable HTTP, without sessions: there is no id that could be
-// guessed or taken over, and a client that dies leaves nothing behind.
+// Handler serves streamable HTTP without sessions: there is no session ID to
+// guess or hijack, and a client that ends leaves no state behind.
 func (s *Service) Handler(c HTTPConfig) (http.Handler, error) {
 	u, err := url.Parse(c.Resource)
 	if err != nil || u.Host == "" || u.Path == "" || u.Path == "/" {
@@ -44,10 +44,10 @@ func (s *Service) Handler(c HTTPConfig) (http.Handler, error) {
 		next := calls
 		calls = v.Handler(func(w http.ResponseWriter, r *http.Request, t *verify.Token) {
 			if t.TaskID != c.TaskID || c.TaskID == "" {
-				deny(w, "The token is of another task than this server's sandbox.")
+				deny(w, "The token belongs to another task than this server's sandbox.")
 				return
 			}
-			// What was for this server goes no further.
+			// The credentials for this server are not passed on.
 			r.Header.Del("Authorization")
 			r.Header.Del("DPoP")
 			next.ServeHTTP(w, r)
@@ -58,15 +58,15 @@ func (s *Service) Handler(c HTTPConfig) (http.Handler, error) {
 	return own(mux, u, c.Hosts), nil
 }
 
-// own refuses what was meant for another name (DNS rebinding) or comes from the page of
-// another site: a browser on this machine is no MCP client.
+// own refuses requests for another host name (DNS rebinding) and from pages of
+// other sites: a browser on this machine is not an MCP client.
 func own(next http.Handler, u *url.URL, hosts []string) http.Handler {
 	hosts = append(slices.Clone(hosts), u.Host)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origins := r.Header.Values("Origin")
 		switch {
 		case !slices.Contains(hosts, r.Host):
-			deny(w, "This server has another name.")
+			deny(w, "The Host header does not name this server.")
 		case len(origins) > 1, len(origins) == 1 && origins[0] != u.Scheme+"://"+u.Host:
 			deny(w, "Pages of other sites may not call this server.")
 		default:
@@ -75,7 +75,7 @@ func own(next http.Handler, u *url.URL, hosts []string) http.Handler {
 	})
 }
 
-// limited answers 503 beyond maxCalls.
+// limited responds with 503 beyond maxCalls.
 func limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,12 +92,12 @@ func limited(next http.Handler) http.Handler {
 
 func deny(w http.ResponseWriter, said string) { problem(w, http.StatusForbidden, said) }
 
-// problem is RFC 9457.
+// problem writes problem details (RFC 9457).
 func problem(w http.ResponseWriter, status int, said string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": said}) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": said}) // the client may be gone
 }
 
-var errPath = errors.New("the resource is no URL with a path, such as http://127.0.0.1:8430/mcp")
+var errPath = errors.New("the resource must be a URL with a path, such as http://127.0.0.1:8430/mcp")

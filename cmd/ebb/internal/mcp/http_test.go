@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,23 +14,24 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/scopes"
-	"ebb/web/client"
-	"ebb/web/verify"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/verify"
 )
 
 const mayCall = "mcp:tools:read"
 
-// serve is the MCP server of a new task over HTTP, at the door of the house.
+// serve runs the MCP server of a new task over HTTP, at the door of the house.
 func (h *house) serve(open bool) (task string, w *watched) {
 	h.t.Helper()
 	task, w = h.task()
 	c := mcp.HTTPConfig{Resource: h.resource(), TaskID: task}
 	if !open {
+		need := scopes.MustParseSet(mayCall)
 		v, err := verify.New(verify.Config{
 			Issuer: h.issuer, Resource: h.resource(), ClientID: "mcp-server", Key: h.env.Keys["mcp-server"],
-			RequireScopes: func(*http.Request) (scopes.Set, error) { return scopes.MustParseSet(mayCall), nil },
+			RequireScopes: func(*http.Request) (scopes.Set, error) { return need, nil }, Scopes: need,
 		})
 		if err != nil {
 			h.t.Fatal(err)
@@ -52,18 +54,19 @@ func (h *house) serve(open bool) (task string, w *watched) {
 	return task, w
 }
 
-// token asks for what an MCP client needs at a server.
+// token gets the token that an MCP client needs at a server.
 func (w *watched) token(t *testing.T, scope, resource string) client.Credential {
 	t.Helper()
-	cred, err := w.Sandbox.Token(t.Context(), client.TokenRequest{Scope: scopes.MustParseSet(scope), Resource: resource})
+	cred, err := w.Sandbox.Token(t.Context(), client.TokenRequest{Scope: scope, Resource: resource})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cred
 }
 
-// The walk of MCP authorization (2026-07-28) with ebb as the authorization server: 401,
-// protected resource metadata, server metadata, a token for this resource, the call.
+// The flow of MCP authorization (2026-07-28) with ebb as the authorization
+// server: 401, protected resource metadata, server metadata, a token for this
+// resource, the call.
 func TestAuthorizationFlow(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -82,11 +85,14 @@ func TestAuthorizationFlow(t *testing.T) {
 	if err != nil || about.Resource != h.resource() || len(about.AuthorizationServers) != 1 || about.AuthorizationServers[0] != h.issuer {
 		t.Fatalf("A100: %+v, %v", about, err)
 	}
+	if scope := challenges[0].Params["scope"]; scope != mayCall || !slices.Equal(about.ScopesSupported, []string{mayCall}) {
+		t.Fatalf("the challenge names the scope %q and the metadata %q, want %s", scope, about.ScopesSupported, mayCall)
+	}
 	server, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], http.DefaultClient)
 	if err != nil || server.Issuer != h.issuer || server.TokenEndpoint != h.issuer+"/oauth2/token" {
 		t.Fatalf("%+v, %v", server, err)
 	}
-	cred := w.token(t, mayCall, about.Resource)
+	cred := w.token(t, about.ScopesSupported[0], about.Resource)
 	s, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(ctx, &sdk.StreamableClientTransport{
 		Endpoint: h.resource(), HTTPClient: &http.Client{Transport: w.Transport(cred, nil)}, DisableStandaloneSSE: true,
 	}, nil)
@@ -100,7 +106,7 @@ func TestAuthorizationFlow(t *testing.T) {
 	}
 }
 
-// A100, A109, A110, H76, H77: who may not call acts on nothing.
+// A100, A109, A110, H76, H77: a caller without permission has no effect.
 func TestStrangersOverHTTP(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -109,27 +115,33 @@ func TestStrangersOverHTTP(t *testing.T) {
 	leases, _ := h.tally()
 	good := w.token(t, mayCall, h.resource())
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"request_credential","arguments":{"scope":"stripe:charges:read"}}}`
+	mine := w.Transport(good, nil)
+	told, err := (&http.Client{Transport: mine}).Post(h.resource(), "application/json", strings.NewReader("{}"))
+	if err != nil { // the response contains the nonce that a server requires after its start
+		t.Fatal(err)
+	}
+	_ = told.Body.Close()
 	for name, c := range map[string]struct {
 		change func(*http.Request)
 		via    http.RoundTripper
 		status int
 		says   string
 	}{
-		"no token":                 {func(*http.Request) {}, nil, 401, `resource_metadata="`},
+		"no token":                 {func(*http.Request) {}, nil, 401, `scope="` + mayCall + `", algs="ES256 EdDSA Ed25519", resource_metadata="`},
 		"A109 another resource":    {func(*http.Request) {}, w.Transport(w.elsewhere(t, h), nil), 401, `error="invalid_token"`},
 		"A109 in the query":        {func(r *http.Request) { r.URL.RawQuery = url.Values{"access_token": {good.Token.Reveal()}}.Encode() }, nil, 400, `error="invalid_request"`},
 		"A110 another scope":       {func(*http.Request) {}, w.Transport(w.token(t, "mcp:others:read", h.resource()), nil), 403, `scope="` + mayCall + `"`},
 		"H38 as bearer":            {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+good.Token.Reveal()) }, nil, 401, "error="},
 		"the token of a thief":     {func(*http.Request) {}, other.Transport(good, nil), 401, `error="invalid_token"`},
 		"the task of another":      {func(*http.Request) {}, other.Transport(other.token(t, mayCall, h.resource()), nil), 403, ""},
-		"H76 another host":         {func(r *http.Request) { r.Host = "evil.example" }, w.Transport(good, nil), 403, ""},
-		"H76 the name of loopback": {func(r *http.Request) { r.Host = "localhost:" + r.URL.Port() }, w.Transport(good, nil), 403, ""},
-		"H76 another origin":       {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, w.Transport(good, nil), 403, ""},
-		"H76 no origin at all":     {func(r *http.Request) { r.Header.Set("Origin", "null") }, w.Transport(good, nil), 403, ""},
-		"another path":             {func(r *http.Request) { r.URL.Path = "/other" }, w.Transport(good, nil), 404, ""},
+		"H76 another host":         {func(r *http.Request) { r.Host = "evil.example" }, mine, 403, ""},
+		"H76 the name of loopback": {func(r *http.Request) { r.Host = "localhost:" + r.URL.Port() }, mine, 403, ""},
+		"H76 another origin":       {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, mine, 403, ""},
+		"H76 no origin at all":     {func(r *http.Request) { r.Header.Set("Origin", "null") }, mine, 403, ""},
+		"another path":             {func(r *http.Request) { r.URL.Path = "/other" }, mine, 404, ""},
 		"too much": {func(r *http.Request) {
 			r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat(" ", 300<<10)+call)), nil, -1
-		}, w.Transport(good, nil), 413, ""},
+		}, mine, 413, ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.resource(), strings.NewReader(call))
 		if err != nil {
@@ -156,13 +168,13 @@ func TestStrangersOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range aud {
-		if strings.HasPrefix(g.Scope.String(), "stripe") {
+		if strings.HasPrefix(g.Scope, "stripe") {
 			t.Errorf("a stranger got %s (there were %d before)", g.Scope, leases)
 		}
 	}
 }
 
-// elsewhere is a token for another resource, sent here.
+// elsewhere is a token for another resource.
 func (w *watched) elsewhere(t *testing.T, h *house) client.Credential {
 	t.Helper()
 	cred := w.token(t, "orders:eu/42:read", "")
@@ -170,8 +182,8 @@ func (w *watched) elsewhere(t *testing.T, h *house) client.Credential {
 	return cred
 }
 
-// Without a verifier, which is for a loopback of the sandbox's own, a page of another site
-// still gets nothing.
+// Without a verifier, for a listener on the sandbox's own loopback, a page of
+// another site is still refused.
 func TestUnauthenticated(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

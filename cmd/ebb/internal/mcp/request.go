@@ -3,11 +3,11 @@ package mcp
 import (
 	"context"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// request is request_credential. ebb is asked once for one question, however often and by
-// however many clients it is put here.
+// request implements request_credential. The same request of several calls and
+// clients is sent to ebb once.
 func (s *Service) request(ctx context.Context, a requestArguments) (outcome, error) {
 	f, err := s.desk.ask(a.token())
 	if err != nil {
@@ -27,17 +27,18 @@ func (s *Service) request(ctx context.Context, a requestArguments) (outcome, err
 	return f.await(ctx, a.Wait)
 }
 
-// get is get_request. What is not known here is nobody's to know: of other tasks nothing is
-// looked up.
+// get implements get_request. It only knows requests of this server: requests
+// of other tasks are never looked up.
 func (s *Service) get(ctx context.Context, a getArguments) (outcome, error) {
 	f := s.desk.find(a.RequestID)
 	if f == nil {
-		return outcome{}, broker.E(broker.NotFound, "This server knows no such request. Ask with request_credential again: the same question finds the same request, and nobody is asked twice.", nil)
+		return outcome{}, &fault{kind: wire.KindNotFound, said: "This server has no such request. Call request_credential again: the same arguments find the same request, and no second approval is requested."}
 	}
 	return f.await(ctx, a.Wait)
 }
 
-// await is what came of a question of which people were told, within so many seconds.
+// await waits up to seconds for the outcome of a request that waits for an
+// approval.
 func (f *flight) await(ctx context.Context, seconds int) (outcome, error) {
 	ctx, cancel := within(ctx, seconds)
 	defer cancel()

@@ -4,16 +4,16 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
-// TestSettle: who stops serving waits for the end of what has no holder, and not for people.
+// TestSettle: a stop waits for the revocation of unused credentials, and not
+// for approvals.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	h := &held{token: make(chan struct{}), revoke: make(chan struct{}), revoking: make(chan struct{}, 1)}
 	d := newDesk(t.Context(), h, "")
-	f, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")})
+	f, err := d.ask(client.TokenRequest{Scope: "stripe:charges:read"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestSettle(t *testing.T) {
 	<-over
 }
 
-// TestSettleWhoIsNotTold: who stops serving waits for the end of what came for somebody who left
-// without being told of it, whether that one has left by then or not.
+// TestSettleWhoIsNotTold: a stop waits for the revocation of a credential whose
+// caller leaves without the outcome, before or during the stop.
 func TestSettleWhoIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"left before": true, "leaves meanwhile": false} {
@@ -49,7 +49,7 @@ func TestSettleWhoIsNotTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &held{token: make(chan struct{}, 1), revoke: make(chan struct{}), revoking: make(chan struct{}, 2)}
 				d := newDesk(t.Context(), h, "")
-				f, err := d.ask(client.TokenRequest{Scope: scopes.MustParseSet("stripe:charges:read")})
+				f, err := d.ask(client.TokenRequest{Scope: "stripe:charges:read"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,31 +6,32 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// tools registers the tools. There is none that only refuses.
+// tools registers the tools. A tool that would always be refused is not
+// offered.
 func (s *Service) tools() {
 	yes, no := true, false
 	add(s, &sdk.Tool{
 		Name: "request_credential", InputSchema: requestInput, OutputSchema: outcomeOutput,
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes},
-		Description: "Ask for a short-lived credential for this task. Answers with a placeholder, with the address where a person decides, or with the command that a tool gets it by; never with a secret. The reason is shown to people and decides nothing.",
+		Description: "Request a short-lived credential for this task. Returns a placeholder, the page where a person decides, or the command by which a tool gets it; never a secret. The reason is shown to approvers and does not affect policy.",
 	}, s.request)
 	add(s, &sdk.Tool{
 		Name: "get_request", InputSchema: getInput, OutputSchema: outcomeOutput,
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
-		Description: "What came of a request that waits for a person, by its request_id. wait_seconds waits for the answer.",
+		Description: "Get the outcome of a request that waits for an approval, by its request_id. wait_seconds waits for the decision.",
 	}, s.get)
 	add(s, &sdk.Tool{
 		Name: "list_credentials", InputSchema: emptyInput, OutputSchema: listOutput,
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
-		Description: "The newest 100 credentials that this sandbox was given for this task, by name and state, and the requests that wait.",
+		Description: "List the newest 100 credentials issued to this sandbox for this task, with ID and state, and the requests that wait for an approval.",
 	}, s.list)
 	add(s, &sdk.Tool{
 		Name: "revoke_credential", InputSchema: revokeInput, OutputSchema: givenOutput,
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no},
-		Description: "End one credential of this task, by its lease_id. Nothing of other tasks can be named.",
+		Description: "Revoke one credential of this task, by its lease_id. Credentials of other tasks cannot be revoked.",
 	}, s.revoke)
 	if s.cfg.Complete == nil {
 		return
@@ -38,11 +39,11 @@ func (s *Service) tools() {
 	add(s, &sdk.Tool{
 		Name: "complete_task", InputSchema: emptyInput, OutputSchema: completeOutput,
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no},
-		Description: "End this task: every credential of it is dead at once, nothing is given any more, and the runner ends this box. It cannot be undone.",
+		Description: "Complete this task: every credential of it is revoked at once, no more are issued, and the runner stops this sandbox. It cannot be undone.",
 	}, s.complete)
 }
 
-// add registers one tool. Whatever its arguments, nothing but do acts on them.
+// add registers one tool. Only do acts on the arguments.
 func add[In, Out any](s *Service, t *sdk.Tool, do func(context.Context, In) (Out, error)) {
 	s.server.AddTool(t, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		defer s.calls.begin()()
@@ -58,8 +59,9 @@ func add[In, Out any](s *Service, t *sdk.Tool, do func(context.Context, In) (Out
 	})
 }
 
-// result is v as structured content, and as the same text for clients that read none. It is
-// ASCII: what an agent wrote cannot hide in it.
+// result returns v as structured content, and as the same text for clients that
+// read only text. The text is ASCII, so that text of an agent cannot hide in
+// it.
 func result(v any) *sdk.CallToolResult {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ebb/broker/brokertest"
-	"ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
 )
 
-// The tools are those, closed to members that nobody knows, and their answers are as their
-// schemas say.
+// The set of tools is fixed, they refuse unknown members, and their results
+// match their schemas.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	s := newHouse(t).connect()
@@ -40,7 +40,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// fits compares an answer with the schema of its tool.
+// fits compares a result with the schema of its tool.
 func (s *session) fits(tool string, a answer) {
 	s.t.Helper()
 	list, err := s.s.ListTools(s.t.Context(), nil)
@@ -71,8 +71,8 @@ func (s *session) fits(tool string, a answer) {
 	s.t.Errorf("there is no %s", tool)
 }
 
-// A placeholder is handed out; a credential that works by itself is not, and does not stay
-// alive for nobody.
+// A placeholder is returned; a usable credential is not returned, and is
+// revoked.
 func TestRequestCredential(t *testing.T) {
 	t.Parallel()
 	s := newHouse(t).connect()
@@ -102,8 +102,9 @@ func TestRequestCredential(t *testing.T) {
 	}
 }
 
-// A question for people goes on while the client does something else, is found again by its
-// name, and is one question however often it is put.
+// A request that waits for an approval continues while the client does
+// something else, is found again by its ID, and is a single request however
+// often it is repeated.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -136,7 +137,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// What is refused says so with what to do next, and mints nothing.
+// A refusal names the next step, and mints nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -151,7 +152,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, args := range map[string]any{"request_credential": map[string]any{"scope": "orders:eu/42:read"}, "list_credentials": nil} {
-		if got := s.call(tool, args); !got.failed || !strings.Contains(strings.ToLower(got.str("do_next")), "the task is over") {
+		if got := s.call(tool, args); !got.failed || !strings.Contains(strings.ToLower(got.str("do_next")), "the task has ended") {
 			t.Errorf("%s after the end: %s", tool, got.text)
 		}
 	}
@@ -160,7 +161,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The task is completed where somebody may, who is asked once.
+// The task is completed through the runner, with a single call.
 func TestCompleteTask(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -9,14 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/broker"
-	"ebb/broker/provider"
-	"ebb/cmd/ebb/internal/mcp"
-	"ebb/scopes"
-	"ebb/web/client"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// raw speaks to a Service without an SDK in between: what it says is what arrives.
+// raw sends bytes to a Service without an SDK.
 func raw(t *testing.T, s mcp.Sandbox) (say func(string), lines *bufio.Scanner, hangUp func() error) {
 	t.Helper()
 	in, toServer := io.Pipe()
@@ -41,7 +40,7 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 
 const askOnce = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"request_credential","arguments":{"scope":"orders:eu/42:read"}}}` + "\n"
 
-// idle is a sandbox of which nothing may be asked.
+// idle is a sandbox that must not be called.
 type idle struct{ t *testing.T }
 
 func (s idle) Token(context.Context, client.TokenRequest) (client.Credential, error) {
@@ -49,7 +48,7 @@ func (s idle) Token(context.Context, client.TokenRequest) (client.Credential, er
 	return client.Credential{}, errors.New("asked")
 }
 
-func (s idle) Credentials(context.Context) ([]client.Given, error) {
+func (s idle) Credentials(context.Context) ([]wire.OwnCredential, error) {
 	s.t.Error("ebb was asked for a list")
 	return nil, errors.New("asked")
 }
@@ -59,8 +58,9 @@ func (s idle) RevokeLease(context.Context, string) error {
 	return errors.New("asked")
 }
 
-// What is no JSON-RPC, too much at a time, or a batch (which the protocol has not) acts on
-// nothing; the client is hung up on or told so, and the process does not fall.
+// Invalid JSON-RPC, a message that is too long, or a batch (not part of the
+// protocol) has no effect; the client is disconnected or gets an error, and the
+// process continues.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_credentials","arguments":{}}}`
@@ -85,12 +85,12 @@ func TestGarbage(t *testing.T) {
 		}()
 		say(hello)
 		say(text)
-		_ = hangUp() // how it ends is the transport's to say
+		_ = hangUp() // the error depends on the transport
 		<-read
 	}
 }
 
-// slow is a sandbox that ebb answers when told.
+// slow is a sandbox that responds when the test releases it.
 type slow struct {
 	idle
 	asked, answer chan struct{}
@@ -100,12 +100,12 @@ type slow struct {
 func (s slow) Token(context.Context, client.TokenRequest) (client.Credential, error) {
 	close(s.asked)
 	<-s.answer
-	return client.Credential{Type: "DPoP", Scope: scopes.MustParseSet("orders:eu/42:read"), LeaseID: "lse_1"}, nil
+	return client.Credential{Type: "DPoP", Scope: "orders:eu/42:read", LeaseID: "lse_1"}, nil
 }
 
 func (s slow) RevokeLease(_ context.Context, id string) error { s.ended <- id; return nil }
 
-// A client that dies while ebb mints leaves no credential without a holder.
+// A client that disconnects while ebb mints leaves no unused credential.
 func TestClientDies(t *testing.T) {
 	t.Parallel()
 	s := slow{idle{t}, make(chan struct{}), make(chan struct{}), make(chan string, 2)}
@@ -126,7 +126,8 @@ func TestClientDies(t *testing.T) {
 	}
 }
 
-// lying is a server that calls a secret a placeholder, and ends nothing.
+// lying is a server that returns a secret as a placeholder, and fails to
+// revoke.
 type lying struct {
 	idle
 	cred client.Credential
@@ -137,15 +138,16 @@ func (s lying) Token(context.Context, client.TokenRequest) (client.Credential, e
 }
 
 func (s lying) RevokeLease(context.Context, string) error {
-	return &client.Problem{Status: 503, Kind: broker.Unavailable}
+	return &client.Problem{Status: 503, Kind: wire.KindUnavailable}
 }
 
-// What only says that it is a placeholder is not shown, and what could not be ended is
-// named, so that it can be.
+// A token that is wrongly marked as a placeholder is not returned, and a
+// credential that could not be revoked is named, so that the agent can revoke
+// it.
 func TestNoPlaceholder(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"eyJ.secret.x", "ebb-placeholder.", "ebb-placeholder.eyJ.secret.x", "ebb-placeholder.lse_1 secret", "ebb-placeholder.LSE_00000000000000000000000000000000"} {
-		s := lying{idle{t}, client.Credential{Token: provider.NewSecret(token), Type: "N_A", Format: "urn:ebb:token-type:placeholder", Scope: scopes.MustParseSet("orders:eu/42:read"), LeaseID: nobodys}}
+		s := lying{idle{t}, client.Credential{Token: provider.NewSecret(token), Type: "N_A", Format: "urn:ebb:token-type:placeholder", Scope: "orders:eu/42:read", LeaseID: nobodys}}
 		say, lines, hangUp := raw(t, s)
 		go func() { say(hello); say(askOnce) }()
 		lines.Scan()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Time is t in UTC as RFC 3339, "" for the zero time.
+// Time formats t in UTC as RFC 3339, "" for the zero time.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -16,7 +16,7 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Int is n, "" for 0.
+// Int formats n, "" for 0.
 func Int[N ~int | ~int64](n N) string {
 	if n == 0 {
 		return ""
@@ -24,7 +24,7 @@ func Int[N ~int | ~int64](n N) string {
 	return strconv.FormatInt(int64(n), 10)
 }
 
-// Pairs are the entries of m as k=v, sorted.
+// Pairs formats the entries of m as k=v, sorted.
 func Pairs(m map[string]string) string {
 	parts := make([]string, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {

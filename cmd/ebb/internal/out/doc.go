@@ -1,11 +1,11 @@
-// Package out prints what the CLI has to say, in the form that -o names. It is
-// the only place that writes answers to a terminal, so that no text which came
-// from a sandbox, a runner or a server can hide in one: tables and CSV draw
-// every cell with agenttext, JSON is ASCII.
+// Package out prints the results of commands in the format of -o. No other code prints
+// results to a terminal, so that text of a sandbox, a runner or a server cannot hide
+// control characters in one: cells of tables and CSV are escaped with agenttext, JSON
+// is ASCII.
 //
 //	format.go  Format: table, json, csv; a flag value
-//	list.go    Column, List: many things
-//	one.go     One: one thing
+//	list.go    Column, List: several items
+//	one.go     One: one item
 //	json.go    JSON in ASCII
-//	cell.go    values as cells: times in UTC, durations, lists
+//	cell.go    values as cells: times in UTC, numbers, pairs
 package out

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Format is how an answer is printed. The zero value is not a format.
+// Format is an output format. The zero value is not a format.
 type Format string
 
 // Formats.
@@ -21,7 +21,7 @@ var formats = []string{string(Table), string(JSON), string(CSV)}
 // String implements the flag value.
 func (f *Format) String() string { return string(*f) }
 
-// Type implements the flag value: what --help shows.
+// Type implements the flag value: the text in --help.
 func (f *Format) Type() string { return strings.Join(formats, "|") }
 
 // Set implements the flag value.

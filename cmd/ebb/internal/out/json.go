@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"io"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 // writeJSON prints v indented and in ASCII: a terminal shows the escape of a
-// character instead of obeying it, and a reader of JSON gets the same text.
+// character instead of executing it, and a JSON parser gets the same text.
 func writeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -7,20 +7,21 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// maxCell is how many code points of a cell a table shows. Ids are shorter.
+// maxCell is the maximum number of code points of a cell in a table. IDs are
+// shorter.
 const maxCell = 160
 
-// Column is one fact of a T: its heading in tables and CSV, and its text.
+// Column is one column of a table or CSV: its heading, and the cell of an item.
 type Column[T any] struct {
 	Name string
 	Cell func(T) string
 }
 
-// List prints items. As JSON they are an array of what T marshals to; in the
-// other forms the columns, in their order. An empty table is one line that says so.
+// List prints items. JSON is an array of the items; the other formats have the
+// columns, in their order. An empty table prints "none".
 func List[T any](w io.Writer, f Format, columns []Column[T], items []T) error {
 	switch f {
 	case JSON:
@@ -80,9 +81,9 @@ func listCSV[T any](w io.Writer, columns []Column[T], items []T) error {
 	return cw.Error()
 }
 
-// drawn makes any text safe to look at: at most limit code points, one line,
-// nothing invisible. 0 = all of it. In printable ASCII nothing can hide, and it
-// stays as it is: ids and digests must survive copying, whatever digits repeat.
+// drawn makes text safe to display: at most limit code points (0 = all), in one
+// line, with invisible characters escaped. Printable ASCII within the limit is
+// unchanged, so that IDs and digests can be copied.
 func drawn(text string, limit int) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) || limit > 0 && len(text) > limit {
 		return agenttext.ShowLine(agenttext.From(text), limit)
@@ -90,5 +91,5 @@ func drawn(text string, limit int) string {
 	return text
 }
 
-// Line draws text that came from somewhere else, for messages.
+// Line escapes text of another system for use in a message.
 func Line(text string) string { return drawn(text, 1000) }

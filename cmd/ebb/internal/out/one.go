@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// One prints item: a table has one line for each column that is not empty, CSV
-// a heading and one row, JSON what T marshals to.
+// One prints one item: as a table with one line for each non-empty column, as
+// CSV with a heading and one row, or as JSON.
 func One[T any](w io.Writer, f Format, columns []Column[T], item T) error {
 	switch f {
 	case JSON:

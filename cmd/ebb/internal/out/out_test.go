@@ -10,8 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ebb/broker/agenttext/agenttexttest"
-	"ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/broker/agenttext/agenttexttest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 )
 
 type thing struct {
@@ -34,7 +34,8 @@ var hostile = []thing{
 	{Name: "c1 \u009b31m, del \x7f, zwsp \u200b, tag \U000E0041", N: 5, At: time.Date(2026, 11, 2, 3, 4, 5, 0, time.FixedZone("x", 3600))},
 }
 
-// TestHostile (E112) prints the texts that every output is tried with, as a table, CSV and JSON.
+// TestHostile (E112) prints the hostile texts that every output is tested with,
+// as a table, CSV and JSON.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {
@@ -66,7 +67,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestNothingHides prints hostile text in every form and looks at the bytes.
+// TestNothingHides prints hostile text in every format and checks the bytes.
 func TestNothingHides(t *testing.T) {
 	t.Parallel()
 	for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {

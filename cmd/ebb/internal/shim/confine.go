@@ -11,15 +11,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box/seccomp"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp"
 )
 
-// overkill is what a box adds to its standing with the kernel's out-of-memory killer: it goes
-// before anything else of the machine's user.
+// overkill is the oom_score_adj of a sandbox: the kernel's out-of-memory killer
+// kills it before other processes of the user.
 const overkill = "500"
 
-// confine sets limits that all of the box inherits. What this kernel does not let a process
-// set for itself, it does without: none of it is what keeps the box apart.
+// confine sets limits that all processes of the sandbox inherit. A limit that
+// the kernel does not permit is skipped: the isolation does not depend on it.
 func (c Config) confine() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(overkill), 0); err != nil && !errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("oom_score_adj: %w", err)
@@ -37,7 +37,7 @@ func (c Config) confine() error {
 			return fmt.Errorf("setrlimit %d: %w", l.what, err)
 		}
 	}
-	if !c.Readable { // by other processes of the box, which could step through this one
+	if !c.Readable { // by other processes of the sandbox, which could otherwise trace this one
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return fmt.Errorf("prctl: %w", err)
 		}

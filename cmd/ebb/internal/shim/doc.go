@@ -1,13 +1,14 @@
-// Package shim is the first process of a box. It starts the command, passes signals on,
-// buries what the command leaves behind, and carries the ports of the box's loopback to the
-// sockets that lead out.
+// Package shim is the first process of a sandbox. It starts the command, forwards
+// signals, reaps the processes that the command leaves behind, and forwards ports of the
+// sandbox's loopback to the sockets that lead outside.
 //
 //	shim.go      Run: from the start of the command to its end
-//	parse.go     Parse: its command line, which the kind of box writes
-//	order.go     the same over a socket, where a box inherits nothing
-//	ports.go     a port of loopback to a socket, byte for byte
-//	confine.go   limits, and nobody looks into the shim
-//	other.go     no shim but on Linux
+//	parse.go     Parse: its command line, written by the kind of sandbox
+//	order.go     the same over a socket, if the sandbox inherits no descriptors
+//	ports.go     forwards a port of loopback to a socket
+//	confine.go   limits, and protection of the shim from inspection
+//	other.go     systems other than Linux: no shim
 //
-// It holds nothing: who takes it over has what the box has anyway.
+// The shim has no secret: a process that takes it over gains nothing that is not in
+// the sandbox anyway.
 package shim

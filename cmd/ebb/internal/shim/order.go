@@ -11,22 +11,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box/handover"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover"
 )
 
-// ordered is what the runner says over its socket. From here on this process has the streams and
-// the environment of the command, and lives no longer than the connection.
+// ordered receives the order of the runner over its socket. This process then
+// has the streams and environment of the command, and ends with the connection.
 func ordered(socket string) (Config, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
-		return Config{}, fmt.Errorf("shim: the runner cannot be reached from this box: %w", err)
+		return Config{}, fmt.Errorf("shim: connect to the runner: %w", err)
 	}
 	o, files, err := handover.Receive(conn)
 	if err != nil {
 		return Config{}, fmt.Errorf("shim: %w", err)
 	}
 	if len(o.Argv) == 0 || o.Files == 0 {
-		return Config{}, errors.New("shim: a command and limits are needed")
+		return Config{}, errors.New("shim: the order has no command or no limits")
 	}
 	for i, f := range files[:3] {
 		if err := unix.Dup3(int(f.Fd()), i, 0); err != nil {
@@ -43,7 +43,7 @@ func ordered(socket string) (Config, error) {
 	}, nil
 }
 
-// environment replaces all that the image has set.
+// environment replaces the environment that the image has set.
 func environment(lines []string) error {
 	os.Clearenv()
 	for _, line := range lines {

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Config is what Run does.
+// Config configures Run.
 type Config struct {
 	Argv             []string
 	Status, Release  *os.File
@@ -17,8 +17,8 @@ type Config struct {
 	Processes, Files uint64
 }
 
-// Parse fails: there are boxes on Linux only.
-func Parse([]string) (Config, error) { return Config{}, errors.New("a box needs Linux") }
+// Parse fails: sandboxes exist on Linux only.
+func Parse([]string) (Config, error) { return Config{}, errors.New("a sandbox needs Linux") }
 
-// Run fails: there are boxes on Linux only.
-func Run(Config) (int, error) { return 0, errors.New("the first process of a box needs Linux") }
+// Run fails: sandboxes exist on Linux only.
+func Run(Config) (int, error) { return 0, errors.New("a sandbox needs Linux") }

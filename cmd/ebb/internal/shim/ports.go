@@ -14,15 +14,17 @@ import (
 	"time"
 )
 
-// maxCarried is how many connections a port carries at one time. Those beyond wait.
+// maxCarried is the maximum number of connections of a port at one time.
+// Further ones wait.
 const maxCarried = 256
 
-// carry listens on an address of the box's loopback and takes each connection to a socket; host:
-// and through a tunnel there to a host, "" = no tunnel.
+// carry listens on an address of the sandbox's loopback and forwards each
+// connection to a socket. With a host it opens a tunnel to the host there
+// first.
 func carry(address, socket, host string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("listening in the box: %w", err)
+		return fmt.Errorf("listen in the sandbox: %w", err)
 	}
 	slots := make(chan struct{}, maxCarried)
 	go func() {
@@ -32,7 +34,7 @@ func carry(address, socket, host string) error {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err != nil { // no descriptor is free: one will be
+			if err != nil { // no descriptor is free: retry
 				<-slots
 				time.Sleep(10 * time.Millisecond)
 				continue
@@ -46,7 +48,8 @@ func carry(address, socket, host string) error {
 	return nil
 }
 
-// splice copies both ways until both have ended. Each end of one way is passed on by itself.
+// splice copies in both directions until both have ended. The end of one
+// direction is passed on by itself.
 func splice(in net.Conn, socket, host string) {
 	defer in.Close()
 	out, err := net.Dial("unix", socket)
@@ -63,11 +66,12 @@ func splice(in net.Conn, socket, host string) {
 	wg.Wait()
 }
 
-// maxHead is how long the head of an answer to CONNECT may be.
+// maxHead is the maximum size in bytes of the head of a response to CONNECT.
 const maxHead = 8 << 10
 
-// tunnel asks for a way to a host (RFC 9110 section 9.3.6). Whoever is asked speaks first only
-// about that: what follows the empty line is not read here.
+// tunnel requests a tunnel to a host (RFC 9110 section 9.3.6). It reads only
+// the head of the response: the bytes after the empty line are those of the
+// tunnel.
 func tunnel(c net.Conn, host string) error {
 	if _, err := fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", host); err != nil {
 		return err
@@ -75,7 +79,7 @@ func tunnel(c net.Conn, host string) error {
 	var head []byte
 	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\r\n\r\n")); head = append(head, one[0]) {
 		if _, err := io.ReadFull(c, one); err != nil || len(head) == maxHead {
-			return errors.Join(errors.New("no answer to CONNECT"), err)
+			return errors.Join(errors.New("the response to CONNECT is incomplete or longer than 8 KiB"), err)
 		}
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), &http.Request{Method: http.MethodConnect})
@@ -85,10 +89,10 @@ func tunnel(c net.Conn, host string) error {
 	return err
 }
 
-// half copies one way and says that it is over.
+// half copies one direction and closes it for writing at its end.
 func half(to, from net.Conn) {
 	_, err := io.Copy(to, from)
-	if err != nil { // a connection that broke is not one that ended
+	if err != nil { // a broken connection must not look like a regular end
 		_ = from.Close()
 		_ = to.Close()
 		return

@@ -18,40 +18,41 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/watchdog"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog"
 )
 
-// Config is what Run does.
+// Config configures Run.
 type Config struct {
 	Argv    []string
-	Status  *os.File // where box.Status is written
-	Release *os.File // whence comes the byte that lets the command begin
+	Status  *os.File // box.Status is written to it
+	Release *os.File // the byte that lets the command start is read from it
 	TTY     bool     // standard input is a terminal that becomes the command's
-	// Ports of loopback and the sockets that they lead to.
+	// Ports maps ports of loopback to sockets.
 	Ports map[int]string
-	// Direct are addresses of loopback and the hosts that they stand for.
+	// Direct maps addresses of loopback to hosts.
 	Direct map[string]string
-	// Limits. No Processes: somebody else bounds them.
+	// Limits. Processes is 0 if the kind limits them.
 	Processes, Files uint64
-	Readable         bool          // processes of the same user may look into this one
-	Filter           bool          // the filter of system calls is not there yet
-	Runner           io.ReadCloser // ends with the runner, and this process then; nil = the kernel sees to that
-	Watchdog         bool          // this is no first process of a box, but the watchdog of one
+	Readable         bool          // the process stays dumpable: processes of the same user may inspect it
+	Filter           bool          // the system call filter is not installed yet
+	Runner           io.ReadCloser // closed when the runner ends, and this process ends then; nil = the kernel kills it
+	Watchdog         bool          // run the watchdog of a sandbox, not its first process
 }
 
-// passed are the signals that the command gets.
+// passed are the signals that are forwarded to the command.
 var passed = []os.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGCONT, unix.SIGTSTP, unix.SIGWINCH,
 }
 
-// Run runs the command to its end and returns the exit code that this process is to end with.
-// All that the command has left behind dies with this process, which is the first of the box.
+// Run runs the command to its end and returns the exit code for this process.
+// Processes that the command left behind end with this process, which is the
+// first of the PID namespace.
 func Run(c Config) (int, error) {
 	if c.Watchdog {
 		return 0, watchdog.Run()
 	}
-	// A descriptor that somebody left open for the runner is not for the command.
+	// Descriptors that the runner has inherited must not reach the command.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 1, fmt.Errorf("close_range: %w", err)
 	}
@@ -59,19 +60,20 @@ func Run(c Config) (int, error) {
 	if c.Runner != nil {
 		go func() {
 			_, _ = io.Copy(io.Discard, c.Runner)
-			os.Exit(1) // and all of the box with it
+			os.Exit(1) // the sandbox ends with this process
 		}()
 	}
 	code, err := c.run(say)
 	if err != nil && say.Encode(box.Status{Error: err.Error()}) == nil {
-		return code, nil // the runner says it: standard error is the command's
+		return code, nil // the runner reports it: standard error belongs to the command
 	}
 	return code, err
 }
 
 func (c Config) run(say *json.Encoder) (int, error) {
-	runtime.LockOSThread() // the parent of the command is a thread, and letGo is for that one alone
-	// Before anything can be sent: a first process has no default for a signal but none.
+	runtime.LockOSThread() // ptrace is bound to a thread, and letGo must run on the command's parent
+	// Before a signal can arrive: the first process of a PID namespace ignores
+	// signals without a handler.
 	signals, children := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(signals, passed...)
 	signal.Notify(children, unix.SIGCHLD)
@@ -108,7 +110,7 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	for {
 		select {
 		case s := <-signals:
-			_ = syscall.Kill(pid, s.(syscall.Signal)) // it may be over
+			_ = syscall.Kill(pid, s.(syscall.Signal)) // the command may have ended
 		case <-children:
 			ws, ended, err := bury(pid)
 			if err != nil {
@@ -123,21 +125,22 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	}
 }
 
-// wait says that the box is there and waits until whoever made it has done what is to be done
-// first. Only a byte lets the command begin: the end of the pipe is that of the runner.
+// wait reports that the sandbox is ready and waits for its release. Only a byte
+// lets the command start: a closed pipe means that the runner has ended.
 func (c Config) wait(say *json.Encoder) error {
 	if err := say.Encode(box.Status{Waiting: true}); err != nil {
 		return err
 	}
 	defer c.Release.Close()
 	if n, err := c.Release.Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("nobody let the command begin: %w", err)
+		return fmt.Errorf("the runner ended before it released the command: %w", err)
 	}
 	return nil
 }
 
-// bury takes every child that has ended, its own and those that lost their parents, and says
-// how the command ended, if it has. A child that has only stopped is let go.
+// bury reaps every child that has ended, including orphans, and returns the
+// status of the command if it has ended. A child that is stopped by tracing is
+// detached.
 func bury(command int) (of syscall.WaitStatus, ended bool, err error) {
 	for {
 		var ws syscall.WaitStatus
@@ -157,12 +160,14 @@ func bury(command int) (of syscall.WaitStatus, ended bool, err error) {
 	}
 }
 
-// letGo detaches a child that asked this process to trace it (ptrace(2), PTRACE_TRACEME): without that, it
-// would stop for good at its next signal. The child gets the signal, but for those that are meant for a tracer.
+// letGo detaches a child that made this process its tracer (ptrace(2),
+// PTRACE_TRACEME): else it would stop forever at its next signal. The child
+// gets the signal, except those meant for a tracer.
 func letGo(pid int, at syscall.Signal) {
 	if at == syscall.SIGTRAP || at == syscall.SIGSTOP {
 		at = 0
 	}
-	// An error says that the child is gone, or is a process that lost its parent and names another thread as its tracer.
+	// An error means that the child has ended, or is an orphan that named another
+	// thread as its tracer.
 	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(at), 0, 0)
 }

@@ -13,27 +13,27 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/time/rate"
 
-	"ebb/broker"
-	"ebb/web"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
 	Identities []Identity // at least one
-	// State says how it is with a lease; "" = it is unknown. Required.
-	State  func(ctx context.Context, leaseID string) (broker.LeaseState, error)
+	// State returns the state of a lease; "" = the lease is unknown. Required.
+	State  func(ctx context.Context, leaseID string) (wire.LeaseState, error)
 	Now    func() time.Time // nil = time.Now
-	Logger *slog.Logger     // of what is refused, some lines of it; nil = discard
+	Logger *slog.Logger     // logs some refusals; nil = discard
 }
 
-// Agent signs logins. It is safe for concurrent use.
+// Agent is an SSH agent that signs logins. It is safe for concurrent use.
 type Agent struct {
 	cfg   Config
 	ids   []*identity
 	lines rate.Sometimes
 }
 
-// New makes an agent that has asked for nothing yet.
+// New returns an agent that has not requested any certificate yet.
 func New(c Config) (*Agent, error) {
 	if len(c.Identities) == 0 || c.State == nil {
 		return nil, errors.New("sshagent: Identities and State are required")
@@ -51,7 +51,7 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Ready asks for every certificate that there is not, and returns the accounts that each is for,
+// Ready requests every missing certificate, and returns the accounts of each,
 // in the order of the identities.
 func (a *Agent) Ready(ctx context.Context) (users [][]string, err error) {
 	for _, i := range a.ids {
@@ -68,8 +68,8 @@ func (a *Agent) Ready(ctx context.Context) (users [][]string, err error) {
 	return users, nil
 }
 
-// Serve answers clients until ctx is done or the listener fails. It closes the listener, and
-// every connection before it returns.
+// Serve serves clients until ctx is done or the listener fails. It closes the
+// listener and every connection before it returns.
 func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,18 +85,18 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 			return err
 		}
 		clients.Go(func() {
-			defer c.Close() //nolint:errcheck // only answered
+			defer c.Close() //nolint:errcheck // only responses were written
 			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 			(&conn{a: a, Conn: c}).serve(ctx)
 		})
 	}
 }
 
-// conn is one client's connection.
+// conn is the connection of one client.
 type conn struct {
 	net.Conn
 	a     *Agent
-	bound *binding // nil = to no session
+	bound *binding // nil = not bound to a session
 }
 
 func (c *conn) serve(ctx context.Context) {
@@ -108,7 +108,7 @@ func (c *conn) serve(ctx context.Context) {
 		answer, out, err := c.answer(ctx, kind, body)
 		if err != nil {
 			level := slog.LevelInfo
-			if kind == msgSign { // of which the client says "Permission denied" and no more
+			if kind == msgSign { // of which the client prints only "Permission denied"
 				level = slog.LevelWarn
 			}
 			c.a.say(ctx, level, "the ssh agent refused", "message", kind, "error", err)
@@ -117,7 +117,8 @@ func (c *conn) serve(ctx context.Context) {
 		if writeMessage(c, answer, out) != nil {
 			return
 		}
-		// A client that goes on without being bound would be one that was never asked.
+		// After a failed session-bind the connection is closed: an unbound one
+		// would skip the check of the host.
 		if errors.Is(err, errForwarded) || errors.Is(err, errBind) || errors.Is(err, errBound) {
 			return
 		}
@@ -153,7 +154,8 @@ func (c *conn) answer(ctx context.Context, kind byte, body []byte) (answer byte,
 	return 0, nil, errMessageKind
 }
 
-// list is what there is for the host that the connection is for, asked for where it has to be.
+// list returns the certificates for the host of the connection, and requests
+// missing ones.
 func (c *conn) list(ctx context.Context) (out []listed) {
 	elsewhere := 0
 	for _, i := range c.a.ids {
@@ -178,20 +180,21 @@ func (c *conn) list(ctx context.Context) (out []listed) {
 	return out
 }
 
-// Bounds of lines about refusals: a client makes as many of those as it likes.
+// Bounds of log lines about refusals, because a client can cause any number of
+// them.
 const (
 	linesAtOnce = 20
 	lineEvery   = 10 * time.Second
 )
 
-// say logs a refusal, unless there are too many.
+// say logs a refusal, within the bounds.
 func (a *Agent) say(ctx context.Context, level slog.Level, what string, args ...any) {
 	if a.cfg.Logger.Enabled(ctx, level) {
 		a.lines.Do(func() { a.cfg.Logger.Log(ctx, level, what, args...) })
 	}
 }
 
-// sign signs one login. Everything that can be said of it without asking ebb is said first.
+// sign signs one login. All checks that do not need ebb come first.
 func (c *conn) sign(ctx context.Context, r signRequest) (*ssh.Signature, error) {
 	l, err := parseLogin(r.Data)
 	if err != nil {
@@ -214,7 +217,7 @@ func (c *conn) sign(ctx context.Context, r signRequest) (*ssh.Signature, error) 
 	return nil, errKey
 }
 
-// signWith is sign with one identity, of which the turn is had.
+// signWith signs with one identity. The caller has taken the identity.
 func (c *conn) signWith(ctx context.Context, i *identity, l login, data []byte) (*ssh.Signature, error) {
 	if err := l.with(i.now.cert, i.now.users); err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func (c *conn) signWith(ctx context.Context, i *identity, l login, data []byte) 
 	switch {
 	case err != nil:
 		return nil, err
-	case h == nil: // it has expired; the next list has another
+	case h == nil: // the certificate has expired; the next list requests another
 		return nil, errKey
 	}
 	return h.signer.Sign(rand.Reader, data)

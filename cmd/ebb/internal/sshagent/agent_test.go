@@ -16,10 +16,12 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// A client sees one certificate and no key, and has a login signed that verifies.
+// A client sees one certificate and no private key, and gets valid signatures
+// of logins.
 func TestSignsLogins(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -38,9 +40,9 @@ func TestSignsLogins(t *testing.T) {
 	}
 }
 
-// What is no login of this certificate's users with this certificate is not signed: not a file,
-// not a login of somebody else, not bytes of somebody's choice. Each is one change away from
-// what is signed.
+// Only logins with this certificate for its users are signed: not a file, not a
+// login of another user, not arbitrary bytes. Each case differs by one change
+// from data that is signed.
 func TestSignsNothingElse(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -89,7 +91,7 @@ func TestSignsNothingElse(t *testing.T) {
 	}
 }
 
-// Nobody adds, removes, locks, or has it do what it does not know.
+// A client cannot add, remove or lock keys, or use unknown messages.
 func TestOnlyListsAndSigns(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -123,26 +125,28 @@ func TestOnlyListsAndSigns(t *testing.T) {
 	}
 }
 
-// What is too long is not read, and who says too little is not waited for by the others.
+// A message that is too long is not read, and a slow client does not delay
+// others.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, n := range []uint32{0, 32<<10 + 1, 1<<32 - 1} {
 		c := b.dial()
-		// All of the message is there but of the longest: nobody has to wait for it.
-		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, n), bytes.Repeat([]byte{13}, int(min(n, 32<<10+1)))...)) // it may be closed by now
+		// The message is complete, except the longest one, so that the server does
+		// not wait
+		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, n), bytes.Repeat([]byte{13}, int(min(n, 32<<10+1)))...)) // the connection may be closed
 		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 			t.Errorf("answered: %d, %v", n, err)
 		}
 	}
-	c := b.dial() // the longest that is read, of which nothing is done
+	c := b.dial() // the longest message that is read; it has no effect
 	if _, err := c.Write(append(append(binary.BigEndian.AppendUint32(nil, 32<<10), 13), make([]byte, 32<<10-1)...)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
 		t.Error(err)
 	}
-	for range 12 { // each has said a part of a message
+	for range 12 { // each has sent a part of a message
 		slow := b.dial()
 		if _, err := slow.Write([]byte{0, 0}); err != nil {
 			t.Fatal(err)
@@ -152,14 +156,14 @@ func TestMessages(t *testing.T) {
 	b.cert(a)
 }
 
-// There are so many clients at one time; the next is answered when one of them is gone.
+// The number of clients is limited; the next is served when one disconnects.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	var held []io.Closer
 	for range 16 {
 		c := b.dial()
-		b.cert(agent.NewClient(c)) // answered, so that it is certain to be counted
+		b.cert(agent.NewClient(c)) // the response makes sure that the client is counted
 		held = append(held, c)
 	}
 	answered := make(chan error, 1)
@@ -179,8 +183,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// A certificate that has had its time is asked for again; one that somebody has ended is gone,
-// and is not asked for again; in doubt nothing is signed.
+// An expired certificate is requested again; a revoked one is removed and not
+// requested again; if the state is unknown nothing is signed.
 func TestEndOfACertificate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -206,20 +210,20 @@ func TestEndOfACertificate(t *testing.T) {
 	b.mu.Lock()
 	b.doubt = nil
 	b.mu.Unlock()
-	for _, state := range []broker.LeaseState{"", broker.LeaseRevoking} {
+	for _, state := range []wire.LeaseState{"", wire.LeaseRevoking} {
 		b.set(state)
 		if _, err := a.Sign(second, ssh.Marshal(loginWith(second))); err == nil {
 			t.Errorf("signed with a lease that is %q", state)
 		}
 	}
-	b.set(broker.LeaseLive)
+	b.set(wire.LeaseLive)
 	b.wait(time.Hour)
 	if list, err := a.List(); err != nil || len(list) != 0 || b.issued != 2 {
 		t.Errorf("what was ended is there again: %d, %v", len(list), err)
 	}
 }
 
-// Whoever ends a certificate while logins are signed has the last word.
+// A revocation during concurrent logins takes effect at once.
 func TestRevokeAgainstSign(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -238,7 +242,7 @@ func TestRevokeAgainstSign(t *testing.T) {
 			}
 		})
 	}
-	b.set(broker.LeaseRevoked)
+	b.set(wire.LeaseRevoked)
 	ended.Store(true)
 	signing.Wait()
 	if _, err := a.Sign(k, ssh.Marshal(loginWith(k))); err == nil {
@@ -246,7 +250,8 @@ func TestRevokeAgainstSign(t *testing.T) {
 	}
 }
 
-// What is issued is believed nothing: it must be a certificate of a user over the agent's key.
+// The issued credential is not trusted: it must be a user certificate over the
+// agent's key.
 func TestStrangeCertificates(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(*ssh.Certificate){
@@ -275,8 +280,8 @@ func newKey(t *testing.T) (ssh.PublicKey, any) {
 	return key, private
 }
 
-// Why nothing is signed is told whoever runs the agent, who else sees what ssh says; a client
-// that tries again and again fills no log.
+// The reason of a refusal is logged for the user that runs the agent, because
+// ssh does not print it; a client that repeats it does not flood the log.
 func TestRefusalsAreToldSeldom(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, hostKeys(t, known(newSigner(t).PublicKey())))

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"ebb/broker"
-	"ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // bed is an agent with certificates of a CA, at a socket.
@@ -29,8 +29,8 @@ type bed struct {
 	mu     sync.Mutex
 	now    time.Time
 	issued int
-	state  map[string]broker.LeaseState
-	doubt  error // nobody can say how it is with a lease
+	state  map[string]wire.LeaseState
+	doubt  error // error of State: the state of the lease is unknown
 	forge  func(*ssh.Certificate)
 	log    bytes.Buffer
 }
@@ -42,7 +42,7 @@ func (b *bed) Write(line []byte) (int, error) {
 	return b.log.Write(line)
 }
 
-// logged is what the log has, from here on anew.
+// logged returns the log since the previous call.
 func (b *bed) logged() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,10 +63,10 @@ func newSigner(t *testing.T) ssh.Signer {
 	return s
 }
 
-// newBed has one identity, for hosts.
+// newBed returns an agent with one identity, for hosts.
 func newBed(t *testing.T, hosts ...sshagent.HostKeys) *bed {
 	t.Helper()
-	b := &bed{t: t, socket: filepath.Join(t.TempDir(), "s"), ca: newSigner(t), now: time.Unix(1790000000, 0), state: map[string]broker.LeaseState{}}
+	b := &bed{t: t, socket: filepath.Join(t.TempDir(), "s"), ca: newSigner(t), now: time.Unix(1790000000, 0), state: map[string]wire.LeaseState{}}
 	b.serve(b.identity("one", hosts...))
 	return b
 }
@@ -97,13 +97,13 @@ func (b *bed) clock() time.Time {
 	return b.now
 }
 
-func (b *bed) stateOf(_ context.Context, leaseID string) (broker.LeaseState, error) {
+func (b *bed) stateOf(_ context.Context, leaseID string) (wire.LeaseState, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state[leaseID], b.doubt
 }
 
-// issue certifies a key for deploy@web, as the provider does.
+// issue certifies a key for deploy@web, like the provider.
 func (b *bed) issue(name, publicKey string) (sshagent.Issued, error) {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(publicKey))
 	if err != nil {
@@ -124,12 +124,12 @@ func (b *bed) issue(name, publicKey string) (sshagent.Issued, error) {
 		return sshagent.Issued{}, err
 	}
 	id := "lse_" + name + strings.Repeat("i", b.issued)
-	b.state[id] = broker.LeaseLive
+	b.state[id] = wire.LeaseLive
 	return sshagent.Issued{Line: string(ssh.MarshalAuthorizedKey(c)), LeaseID: id, ExpiresAt: expires}, nil
 }
 
 // set changes the state of the last lease of an identity.
-func (b *bed) set(s broker.LeaseState) {
+func (b *bed) set(s wire.LeaseState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id := range b.state {
@@ -143,7 +143,7 @@ func (b *bed) wait(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-// dial is a connection of a client's.
+// dial opens a connection of a client.
 func (b *bed) dial() net.Conn {
 	b.t.Helper()
 	c, err := net.Dial("unix", b.socket)
@@ -154,10 +154,10 @@ func (b *bed) dial() net.Conn {
 	return c
 }
 
-// client is the library's client. It reads its connection all the time.
+// client is the client of x/crypto. It reads its connection all the time.
 func (b *bed) client() agent.ExtendedAgent { return agent.NewClient(b.dial()) }
 
-// cert is the one certificate that is listed.
+// cert is the only listed certificate.
 func (b *bed) cert(a agent.Agent) *agent.Key {
 	b.t.Helper()
 	list, err := a.List()
@@ -167,7 +167,7 @@ func (b *bed) cert(a agent.Agent) *agent.Key {
 	return list[0]
 }
 
-// request is what ssh has signed to log in.
+// request is the data that ssh signs to log in.
 type request struct {
 	Session   []byte
 	Message   byte
@@ -186,7 +186,7 @@ func loginWith(k *agent.Key) request {
 	return request{Session: session("s"), Message: 50, User: "deploy", Service: "ssh-connection", Method: "publickey", Signed: true, Algorithm: k.Format, Key: k.Blob}
 }
 
-// bindTo is a client's word that its connection is for a session with a host.
+// bindTo is a session-bind request for a session with a host.
 func bindTo(t *testing.T, host ssh.Signer, session []byte, forwarding bool) []byte {
 	t.Helper()
 	signature, err := host.Sign(rand.Reader, session)

@@ -7,33 +7,33 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// extensionBind is how a client says which session its connection to the agent is for
-// (PROTOCOL.agent section 1).
+// extensionBind is the extension by which a client names the session of its
+// agent connection (PROTOCOL.agent section 1).
 const extensionBind = "session-bind@openssh.com"
 
-// bindRequest is its contents.
+// bindRequest is the content of extensionBind.
 type bindRequest struct {
 	HostKey    []byte
 	Session    []byte
-	Signature  []byte // of the session id, by the host key
+	Signature  []byte // of the session ID, by the host key
 	Forwarding bool
 }
 
-// binding is the session that a connection is for: the host has signed its id.
+// binding is the session of a connection. The host has signed its ID.
 type binding struct {
 	session []byte
 	host    ssh.PublicKey
 }
 
 var (
-	errBind      = errors.New("what should bind the connection to a session does not")
+	errBind      = errors.New("the session-bind request is not valid")
 	errBound     = errors.New("the connection is bound to another session")
 	errForwarded = errors.New("the agent is forwarded to a host")
-	errUnbound   = errors.New("the client does not say which host it logs in at: it takes OpenSSH 8.9")
-	errHost      = errors.New("the host is another than the certificate is for")
+	errUnbound   = errors.New("the client did not name the host of the login; use OpenSSH 8.9 or newer")
+	errHost      = errors.New("the certificate is not for this host")
 )
 
-// parseBind reads a binding and checks that the host has signed it.
+// parseBind parses a session-bind request and verifies the host's signature.
 func parseBind(contents []byte) (*binding, error) {
 	var r bindRequest
 	if ssh.Unmarshal(contents, &r) != nil || !bytes.Equal(ssh.Marshal(r), contents) || len(r.Session) < minSession || len(r.Session) > maxSession {
@@ -47,7 +47,7 @@ func parseBind(contents []byte) (*binding, error) {
 	if err := ssh.Unmarshal(r.Signature, &signature); err != nil {
 		return nil, errBind
 	}
-	// SHA-1 proves nothing, and DSA is dead.
+	// Signatures with SHA-1 or DSA are not accepted.
 	if signature.Format == ssh.KeyAlgoRSA || signature.Format == "ssh-dss" || key.Verify(r.Session, &signature) != nil {
 		return nil, errBind
 	}
@@ -57,7 +57,7 @@ func parseBind(contents []byte) (*binding, error) {
 	return &binding{session: r.Session, host: key}, nil
 }
 
-// bind binds a connection, once.
+// bind binds a connection to a session, once.
 func (c *conn) bind(contents []byte) error {
 	b, err := parseBind(contents)
 	if err != nil {
@@ -70,8 +70,9 @@ func (c *conn) bind(contents []byte) error {
 	return nil
 }
 
-// fits refuses a login that is not of the session that the connection is for, and, where the
-// keys of its hosts are known, one that is of no session with one of them.
+// fits refuses a login of another session than that of the connection. If the
+// keys of all hosts are known, it also refuses a connection without a session,
+// or with another host.
 func (c *conn) fits(l login, hosts []HostKeys) error {
 	if c.bound == nil {
 		if pinned(hosts) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
 )
 
 // hostCert is a host's key with a certificate of a CA.
@@ -29,8 +29,9 @@ func hostCert(t *testing.T, b *bed, ca ssh.Signer, change func(*ssh.Certificate)
 	return s
 }
 
-// Where a host's keys are known, a login is signed for a session with that host: the host has
-// signed its id, and the login is of it. A host that passes an agent on gets none.
+// If a host's keys are known, a login is signed only for a session with that
+// host: the host has signed the session ID, and the login is of that session. A
+// host to which the agent is forwarded gets no signature.
 func TestSignsForPinnedHosts(t *testing.T) {
 	t.Parallel()
 	host, ca, other := newSigner(t), newSigner(t), newSigner(t)
@@ -72,7 +73,7 @@ func TestSignsForPinnedHosts(t *testing.T) {
 	} {
 		a := b.client()
 		for _, contents := range c.bind {
-			_, _ = a.Extension("session-bind@openssh.com", contents) // what is refused shows in what follows
+			_, _ = a.Extension("session-bind@openssh.com", contents) // a refusal shows in the following calls
 		}
 		r := loginWith(k)
 		if c.login != nil {
@@ -84,7 +85,7 @@ func TestSignsForPinnedHosts(t *testing.T) {
 	}
 }
 
-// forged says that a host signed what somebody else did.
+// forged is a session-bind request with the signature of another key.
 func forged(t *testing.T, host, by ssh.Signer) []byte {
 	t.Helper()
 	s, err := by.Sign(rand.Reader, session("s"))
@@ -97,8 +98,8 @@ func forged(t *testing.T, host, by ssh.Signer) []byte {
 	}{host.PublicKey().Marshal(), session("s"), ssh.Marshal(s), false})
 }
 
-// A connection that is bound to a session signs for no other, whether the host's keys are known
-// or not, and is shown what is for its host alone.
+// A connection that is bound to a session signs for no other, whether the
+// host's keys are known or not, and lists only certificates for its host.
 func TestBoundConnections(t *testing.T) {
 	t.Parallel()
 	host, other := newSigner(t), newSigner(t)
@@ -128,7 +129,7 @@ func TestBoundConnections(t *testing.T) {
 	}
 }
 
-// Two identities: each signs for its own host.
+// Of two identities each signs for its own host.
 func TestTwoHosts(t *testing.T) {
 	t.Parallel()
 	one, two := newSigner(t), newSigner(t)
@@ -152,7 +153,8 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// Lines about another host, of an unknown kind, or that are none, pin nothing.
+// Lines about another host, with an unknown marker, or invalid ones, pin no
+// key.
 func TestHostKeysThatAreNone(t *testing.T) {
 	t.Parallel()
 	line := known(newSigner(t).PublicKey())

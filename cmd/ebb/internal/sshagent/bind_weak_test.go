@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A host that signs by SHA-1, or with DSA, has proved nothing: what would be a binding otherwise binds nothing.
+// A session-bind request that is signed with SHA-1 or DSA does not bind.
 func TestWeakBindings(t *testing.T) {
 	t.Parallel()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -1,14 +1,14 @@
-// Package sshagent is an SSH agent (draft-ietf-sshm-ssh-agent, OpenSSH PROTOCOL.agent) that
-// does one thing: it signs logins of a user with a certificate of ebb's, whose private key no
-// client of it sees.
+// Package sshagent is an SSH agent (draft-ietf-sshm-ssh-agent, OpenSSH PROTOCOL.agent) with
+// one function: it signs logins of a user with a certificate issued by ebb. Clients never
+// get the private key.
 //
-//	agent.go     Agent, Serve: who comes to its socket, and what it answers
-//	identity.go  Identity: a key, the certificate over it, and whether that is alive
-//	userauth.go  what may be signed: one request to log in (RFC 4252 section 7)
-//	bind.go      which session a connection is for (session-bind@openssh.com)
-//	hostkeys.go  HostKeys: how a host proves that it is the one
-//	message.go   what goes over the socket
+//	agent.go     Agent, Serve: connections, and the messages that are answered
+//	identity.go  Identity: a key, the certificate over it, and its state
+//	userauth.go  the only data that is signed: a login request (RFC 4252 section 7)
+//	bind.go      the session of a connection (session-bind@openssh.com)
+//	hostkeys.go  HostKeys: the keys by which a host is identified
+//	message.go   messages on the socket
 //
-// The library's own server reads the private keys of whoever adds one, and messages of 16 MiB.
-// Here a client is hostile: of the protocol there are three messages, and all others are refused.
+// The agent of x/crypto also accepts private keys, and messages of up to 16 MiB. Clients of
+// this agent are untrusted: it implements three messages and refuses all others.
 package sshagent

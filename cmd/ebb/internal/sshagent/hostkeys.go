@@ -13,25 +13,25 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// HostKeys are what one host proves itself with: a key of its own, or a certificate. Without
-// either nothing is known of the host, and any key is taken for its.
+// HostKeys are the keys of one host: its own keys, and CAs of its certificates.
+// Without either, every key is accepted for the host.
 type HostKeys struct {
 	host string // name and port
 	keys []ssh.PublicKey
 	cas  []ssh.PublicKey
 }
 
-// ParseHostKeys reads lines of a known_hosts file (sshd(8)), all of which are about one host.
+// ParseHostKeys parses lines of a known_hosts file (sshd(8)), all of one host.
 func ParseHostKeys(name string, port uint16, text []byte) (HostKeys, error) {
 	h := HostKeys{host: net.JoinHostPort(name, strconv.Itoa(int(port)))}
 	for len(bytes.TrimSpace(text)) > 0 {
 		marker, hosts, key, _, rest, err := ssh.ParseKnownHosts(text)
 		if err != nil {
-			return HostKeys{}, fmt.Errorf("the keys of %s: %w", h.host, err)
+			return HostKeys{}, fmt.Errorf("parse the keys of %s: %w", h.host, err)
 		}
 		text = rest
 		if !slices.Equal(hosts, []string{knownhosts.Normalize(h.host)}) {
-			return HostKeys{}, fmt.Errorf("the keys of %s are another host's", h.host)
+			return HostKeys{}, fmt.Errorf("the keys of %s name another host", h.host)
 		}
 		switch marker {
 		case "":
@@ -45,10 +45,10 @@ func ParseHostKeys(name string, port uint16, text []byte) (HostKeys, error) {
 	return h, nil
 }
 
-// Pinned reports whether anything is known of the host's keys.
+// Pinned reports whether keys of the host are known.
 func (h HostKeys) Pinned() bool { return len(h.keys)+len(h.cas) > 0 }
 
-// permits reports whether a key is the host's.
+// permits reports whether key belongs to the host.
 func (h HostKeys) permits(key ssh.PublicKey, now func() time.Time) bool {
 	is := func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) }
 	cert, isCert := key.(*ssh.Certificate)
@@ -63,7 +63,7 @@ func (h HostKeys) permits(key ssh.PublicKey, now func() time.Time) bool {
 		IsHostAuthority: func(ca ssh.PublicKey, _ string) bool { return has(h.cas, ca) },
 		HostKeyFallback: func(string, net.Addr, ssh.PublicKey) error { return errors.New("no certificate") },
 	}
-	// For the library a certificate without names is one for all.
+	// x/crypto accepts a certificate without principals for every host.
 	return len(cert.ValidPrincipals) > 0 && check.CheckHostKey(h.host, nil, cert) == nil
 }
 
@@ -71,7 +71,7 @@ func has(keys []ssh.PublicKey, key ssh.PublicKey) bool {
 	return slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) })
 }
 
-// pinned reports whether it is known of all hosts which keys they have.
+// pinned reports whether keys are known for all hosts.
 func pinned(hosts []HostKeys) bool {
 	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h HostKeys) bool { return !h.Pinned() })
 }

@@ -12,20 +12,21 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"ebb/broker"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Identity is what a user logs in with at some hosts.
+// Identity is a certificate for logins at some hosts.
 type Identity struct {
-	// Name is what `ssh-add -l` shows.
+	// Name is the comment that `ssh-add -l` shows.
 	Name string
-	// Issue asks for a certificate over a public key, one line of authorized_keys.
+	// Issue requests a certificate over a public key, one line of
+	// authorized_keys.
 	Issue func(ctx context.Context, publicKey string) (Issued, error)
-	// Hosts are where it is used; none = anywhere.
+	// Hosts are the hosts for which it is used; none = all.
 	Hosts []HostKeys
 }
 
-// Issued is a certificate and the lease that it lives by.
+// Issued is a certificate and its lease.
 type Issued struct {
 	Line      string // of authorized_keys
 	LeaseID   string
@@ -34,21 +35,21 @@ type Issued struct {
 
 // Errors of an identity.
 var (
-	ErrOver = errors.New("sshagent: the certificate was ended; the agent asks for no other")
+	ErrOver = errors.New("sshagent: the certificate was revoked; the agent requests no other")
 
-	errState       = errors.New("nobody can say whether the certificate is alive")
-	errCertificate = errors.New("what was issued is no certificate of a user over the agent's key")
+	errState       = errors.New("the state of the certificate is unknown")
+	errCertificate = errors.New("the issued credential is not a user certificate over the agent's key")
 )
 
-// early is how long before its end a certificate is of no use any more.
+// early is how long before its expiry a certificate is replaced.
 const early = 5 * time.Second
 
-// identity is one of an agent's.
+// identity is the state of one identity.
 type identity struct {
 	Identity
-	turn chan struct{} // one question at a time: what waits for a person waits for others, too
+	turn chan struct{} // one caller at a time: if it waits for an approval, others wait too
 	now  *held
-	over bool // ended by somebody: for good
+	over bool // revoked; no other certificate is requested
 }
 
 // held is a private key and the certificate over it.
@@ -59,7 +60,7 @@ type held struct {
 	users  []string
 }
 
-// take waits for the identity; give gives it back.
+// take locks the identity; give unlocks it.
 func (i *identity) take(ctx context.Context) error {
 	select {
 	case i.turn <- struct{}{}:
@@ -71,13 +72,14 @@ func (i *identity) take(ctx context.Context) error {
 
 func (i *identity) give() { <-i.turn }
 
-// alive is the certificate, when there is one now that ebb has not ended. The turn is had.
+// alive returns the current certificate if ebb reports it live, and nil if
+// there is none. The caller has taken the identity.
 func (a *Agent) alive(ctx context.Context, i *identity) (*held, error) {
 	switch {
 	case i.over:
 		return nil, ErrOver
 	case i.now == nil:
-		return nil, nil //nolint:nilnil // none is no error: it can be asked for
+		return nil, nil //nolint:nilnil // no certificate is not an error: one can be requested
 	case !a.cfg.Now().Before(i.now.ExpiresAt.Add(-early)):
 		i.now = nil
 		return nil, nil //nolint:nilnil // as above
@@ -86,9 +88,9 @@ func (a *Agent) alive(ctx context.Context, i *identity) (*held, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errState, err)
-	case state == broker.LeaseLive:
+	case state == wire.LeaseLive:
 		return i.now, nil
-	case state == broker.LeaseExpired:
+	case state == wire.LeaseExpired:
 		i.now = nil
 		return nil, nil //nolint:nilnil // as above
 	case state == "":
@@ -98,7 +100,8 @@ func (a *Agent) alive(ctx context.Context, i *identity) (*held, error) {
 	return nil, ErrOver
 }
 
-// ready is the certificate, asked for when there is none. The turn is had.
+// ready returns the certificate, and requests one if there is none. The caller
+// has taken the identity.
 func (a *Agent) ready(ctx context.Context, i *identity) (*held, error) {
 	h, err := a.alive(ctx, i)
 	if h != nil || err != nil {
@@ -128,7 +131,7 @@ func (a *Agent) ready(ctx context.Context, i *identity) (*held, error) {
 	return i.now, nil
 }
 
-// parseCertificate reads a certificate of a user over a key.
+// parseCertificate parses a user certificate over key.
 func parseCertificate(line string, key ssh.PublicKey) (*ssh.Certificate, error) {
 	parsed, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
@@ -141,8 +144,8 @@ func parseCertificate(line string, key ssh.PublicKey) (*ssh.Certificate, error) 
 	return cert, nil
 }
 
-// usersOf are the accounts that a certificate is for: its principals are like deploy@web, or
-// deploy alone, and no account has an @ in its name.
+// usersOf returns the accounts of a certificate. A principal is deploy@web or
+// just deploy, and account names contain no @.
 func usersOf(c *ssh.Certificate) []string {
 	var out []string
 	for _, p := range c.ValidPrincipals {

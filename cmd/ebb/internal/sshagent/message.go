@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Messages (draft-ietf-sshm-ssh-agent section 6.1). Those that are not here are refused.
+// Messages (draft-ietf-sshm-ssh-agent section 6.1). All others are refused.
 const (
 	msgFailure    = 5
 	msgSuccess    = 6
@@ -23,17 +23,18 @@ const (
 
 // Bounds of a client.
 const (
-	// maxMessage holds a certificate and a request to log in, each of a few KiB, many times.
+	// maxMessage is many times the size of a certificate and a login request, a
+	// few KiB each.
 	maxMessage  = 32 << 10
-	messageTime = 10 * time.Second // until a message that has begun is there, or an answer is taken
+	messageTime = 10 * time.Second // to receive the rest of a message, or to send a response
 	idleTime    = 2 * time.Minute  // between messages
-	maxConns    = 16               // at one time; those beyond wait
+	maxConns    = 16               // at one time; further ones wait
 )
 
 type signRequest struct {
 	Key   []byte
 	Data  []byte
-	Flags uint32 // of RSA keys, which there are none of
+	Flags uint32 // for RSA keys only, which this agent does not have
 }
 
 type extension struct {
@@ -48,7 +49,7 @@ type listed struct {
 
 var errMessage = errors.New("a message is empty or too long")
 
-// readMessage reads one message: its length, its type, and what is in it.
+// readMessage reads one message: its length, its type, and its content.
 func readMessage(c net.Conn) (kind byte, body []byte, err error) {
 	var head [4]byte
 	if err = c.SetReadDeadline(time.Now().Add(idleTime)); err != nil {
@@ -83,7 +84,7 @@ func writeMessage(c net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// identities is the answer to a list.
+// identities encodes the response to a list.
 func identities(list []listed) []byte {
 	out := binary.BigEndian.AppendUint32(nil, uint32(len(list))) //nolint:gosec // a few
 	for _, l := range list {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Methods of a login: that of the standard, and OpenSSH's, which names the host's key.
+// Methods of a login: the standard one, and OpenSSH's, which includes the
+// host's key.
 const (
 	methodPlain = "publickey"
 	methodBound = "publickey-hostbound-v00@openssh.com"
@@ -19,10 +20,11 @@ const (
 	service     = "ssh-connection" // RFC 4254
 )
 
-// Session ids are hashes of key exchanges: SHA-1 to SHA-512 (RFC 4253 section 7.2).
+// Bounds of a session ID in bytes: it is a hash, SHA-1 to SHA-512 (RFC 4253
+// section 7.2).
 const minSession, maxSession = 20, 64
 
-// login is what is signed to log in (RFC 4252 section 7).
+// login is the data that is signed to log in (RFC 4252 section 7).
 type login struct {
 	Session   []byte
 	Message   byte
@@ -32,17 +34,18 @@ type login struct {
 	Signed    bool
 	Algorithm string
 	Key       []byte
-	HostKey   []byte `ssh:"rest"` // of methodBound, as a string; without it nothing
+	HostKey   []byte `ssh:"rest"` // the host key as a string for methodBound, else empty
 }
 
 var (
-	errNoLogin = errors.New("what is to be signed is no request to log in")
-	errKey     = errors.New("the login is with another key")
-	errUser    = errors.New("the login is of a user that the certificate is not for")
+	errNoLogin = errors.New("the data to sign is not a login request")
+	errKey     = errors.New("the login uses another key")
+	errUser    = errors.New("the certificate is not for the user of the login")
 )
 
-// parseLogin reads what is to be signed. What it returns is exactly what data says: anything
-// that could be read otherwise is refused, a signature of a file (SSHSIG) among them.
+// parseLogin parses the data to sign. It accepts only data that encodes again
+// to the same bytes, and so nothing else that could be signed, such as a
+// signature of a file (SSHSIG).
 func parseLogin(data []byte) (login, error) {
 	var l login
 	if ssh.Unmarshal(data, &l) != nil || !bytes.Equal(ssh.Marshal(l), data) {
@@ -68,7 +71,8 @@ func parseLogin(data []byte) (login, error) {
 	return l, nil
 }
 
-// with refuses a login that is not with this certificate, for one of its users.
+// with refuses a login with another certificate, or for a user that is not in
+// users.
 func (l login) with(cert *ssh.Certificate, users []string) error {
 	switch {
 	case !bytes.Equal(l.Key, cert.Marshal()) || l.Algorithm != cert.Type():

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// FuzzParseLogin: what is signed is read in one way alone, by the rules of RFC 4252 section 7 and
-// not by the reader under test: each part is where it must be, and nothing is left.
+// FuzzParseLogin: signed data has a single interpretation by RFC 4252 section
+// 7, checked independently of the parser under test: each part is in its place,
+// and no bytes are left.
 func FuzzParseLogin(f *testing.F) {
 	blob := func(method string, more []byte) []byte {
 		return ssh.Marshal(login{Session: make([]byte, 32), Message: 50, User: "deploy", Service: "ssh-connection", Method: method, Signed: true, Algorithm: "a", Key: []byte("k"), HostKey: more})
@@ -43,7 +44,8 @@ func FuzzParseLogin(f *testing.F) {
 	})
 }
 
-// FuzzParseBind: what is foreign panics nothing, and what is no proof binds nothing.
+// FuzzParseBind: foreign data does not panic, and data without a valid
+// signature does not bind.
 func FuzzParseBind(f *testing.F) {
 	f.Add(ssh.Marshal(bindRequest{HostKey: []byte("k"), Session: make([]byte, 32), Signature: []byte("s")}))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// person is a terminal with somebody at it.
+// person is a terminal with a simulated user.
 type person struct {
 	screen, terminal *os.File
 

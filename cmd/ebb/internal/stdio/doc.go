@@ -1,10 +1,10 @@
-// Package stdio is what a command in a box has for standard input, output and error: a
-// terminal of its own or pipes, and never what the person has. Who has a descriptor can open
-// what is behind it again, for reading and for writing: a file that somebody only let it
-// append to, a directory, a terminal, whose input it could read and write.
+// Package stdio creates standard input, output and error of a command in a sandbox: a
+// terminal of its own or pipes, never the descriptors of the user. A process can open the
+// file behind a descriptor again (/proc/self/fd), for reading and writing: a file that was
+// opened only for appending, a directory, or a terminal whose input it could read and write.
 //
-//	streams.go  Streams: which stream is made of what
-//	pair.go     pair: a pseudo-terminal, and the person's terminal in raw mode while it is used
-//	pass.go     what comes out of the box is passed on until the box is over
-//	other.go    none but on Linux
+//	streams.go  Streams: the kind of each stream
+//	pair.go     pair: a pseudo-terminal, and raw mode of the user's terminal meanwhile
+//	pass.go     copies the output of the sandbox until the sandbox has ended
+//	other.go    systems other than Linux: nothing
 package stdio

@@ -10,18 +10,18 @@ import (
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(*os.File) bool { return false }
 
-// Streams are a box's streams: nowhere but on Linux.
+// Streams are the streams of a sandbox. They exist on Linux only.
 type Streams struct {
 	Stdin, Stdout, Stderr *os.File
 	TTY                   bool
 }
 
-// Owner is who may open the streams again.
+// Owner is the user of the sandbox.
 type Owner struct{ UID, GID int }
 
-// Open fails: it needs Linux.
+// Open fails: sandboxes exist on Linux only.
 func Open(in, out, errs *os.File, owner *Owner) (*Streams, error) {
-	return nil, errors.New("the streams of a box need Linux")
+	return nil, errors.New("the streams of a sandbox need Linux")
 }
 
 // Join does nothing.

@@ -17,19 +17,19 @@ func IsTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// pair is a pseudo-terminal between a person's terminal and a box.
+// pair is a pseudo-terminal between the user's terminal and a sandbox.
 type pair struct {
-	inner, outer *os.File // the box's side, and this process's
-	in, out      *os.File // the person's terminal; in: nil = nothing is typed
+	inner, outer *os.File // the sandbox's side, and this process's
+	in, out      *os.File // the user's terminal; in: nil = no input is forwarded
 	before       *unix.Termios
 }
 
-// openPair makes a pair of the size and with the settings of out, which is where what comes
-// from the box goes.
+// openPair opens a pseudo-terminal with the size and settings of out, the
+// terminal to which the output of the sandbox is copied.
 func openPair(in, out *os.File) (*pair, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("a terminal: %w", err)
+		return nil, fmt.Errorf("open a terminal: %w", err)
 	}
 	p := &pair{outer: os.NewFile(uintptr(fd), "ptmx"), in: in, out: out}
 	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
@@ -45,7 +45,7 @@ func openPair(in, out *os.File) (*pair, error) {
 	if err == nil {
 		mine := *p.before
 		if in == nil {
-			mine.Oflag &^= unix.OPOST // the person's terminal, which is not raw, does it
+			mine.Oflag &^= unix.OPOST // the user's terminal, which is not raw, does it
 		}
 		err = control(p.inner, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &mine) })
 	}
@@ -54,13 +54,13 @@ func openPair(in, out *os.File) (*pair, error) {
 		if p.inner != nil {
 			_ = p.inner.Close()
 		}
-		return nil, fmt.Errorf("a terminal: %w", err)
+		return nil, fmt.Errorf("open a terminal: %w", err)
 	}
 	p.resize()
 	return p, nil
 }
 
-// resize gives the box's terminal the size of the person's.
+// resize sets the size of the sandbox's terminal to that of the user's.
 func (p *pair) resize() {
 	_ = control(p.out, func(from int) error {
 		size, err := unix.IoctlGetWinsize(from, unix.TIOCGWINSZ)
@@ -71,8 +71,9 @@ func (p *pair) resize() {
 	})
 }
 
-// join passes on what is typed, until this process ends: nobody can wake who reads a terminal.
-// What a key means is the box's terminal's to say, so the person's says nothing about it.
+// join forwards input until this process ends, because a blocked read of a
+// terminal cannot be interrupted. The user's terminal becomes raw, so that only
+// the sandbox's terminal interprets keys.
 func (p *pair) join() error {
 	raw := *p.before
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
@@ -81,13 +82,13 @@ func (p *pair) join() error {
 	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
 	if err := control(p.in, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &raw) }); err != nil {
-		return fmt.Errorf("the terminal: %w", err)
+		return fmt.Errorf("set the terminal to raw mode: %w", err)
 	}
 	go func() { _, _ = io.Copy(p.outer, p.in) }()
 	return nil
 }
 
-// close gives the person's terminal back as it was.
+// close restores the settings of the user's terminal.
 func (p *pair) close() {
 	if p.in != nil {
 		_ = control(p.in, func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, p.before) })
@@ -103,8 +104,8 @@ func termios(f *os.File) (t *unix.Termios, err error) {
 	return t, err
 }
 
-// control does something with the descriptor of a file and leaves it as it is: Fd would make
-// it wait where it did not.
+// control calls do with the descriptor of a file. It does not use Fd, which
+// would set the file to blocking mode.
 func control(f *os.File, do func(fd int) error) error {
 	c, err := f.SyscallConn()
 	if err != nil {

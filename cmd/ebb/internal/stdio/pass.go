@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// left is how long something may be silent when the box is over before nothing is expected
-// any more: what the box has written is there by then.
+// left is how long end waits for further output after the sandbox has ended.
+// The output that the sandbox has written is available by then.
 const left = time.Second
 
-// outputs are what is passed on out of a box.
+// outputs are the output streams of a sandbox that are copied to the user's.
 type outputs struct {
 	from    []*os.File
 	over    atomic.Bool
 	passing sync.WaitGroup
 }
 
-// pass copies until nobody can write any more, or nobody wants to read: who writes learns that.
+// pass copies until every writer has closed the stream, or the user's stream is
+// closed: the pipe is then closed, so that the writer gets an error.
 func (o *outputs) pass(to, from *os.File) {
 	o.from = append(o.from, from)
 	o.passing.Go(func() {
@@ -38,12 +39,12 @@ func (o *outputs) pass(to, from *os.File) {
 	})
 }
 
-// end waits until everything is passed on. An end that somebody has carried out of the box
-// holds up nothing.
+// end waits until all output is copied. A descriptor that a process outside of
+// the sandbox still has open does not delay it for longer than left.
 func (o *outputs) end() {
 	o.over.Store(true)
 	for _, f := range o.from {
-		_ = f.SetReadDeadline(time.Now().Add(left)) // it may be closed
+		_ = f.SetReadDeadline(time.Now().Add(left)) // the file may be closed
 	}
 	o.passing.Wait()
 }

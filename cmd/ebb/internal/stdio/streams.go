@@ -9,32 +9,33 @@ import (
 	"os"
 )
 
-// Streams are those of a box. What is typed or read here goes to Stdin after Join; what is
-// written to Stdout and Stderr is passed on from the beginning.
+// Streams are the streams of a sandbox. Input of the user is copied to Stdin
+// after Join. Output on Stdout and Stderr is copied from the start.
 type Streams struct {
-	// The box's ends; nil = none.
+	// The sandbox's ends; nil = none.
 	Stdin, Stdout, Stderr *os.File
-	TTY                   bool // Stdin is a terminal, and only the box's
+	TTY                   bool // Stdin is a terminal of the sandbox alone
 
-	in    *os.File // the person's
-	feed  *os.File // where in goes when it is no terminal
-	pair  *pair    // nil = no terminal
+	in    *os.File // the user's input
+	feed  *os.File // copy of in if it is not a terminal
+	pair  *pair    // nil = no stream is a terminal
 	inner []*os.File
 	out   outputs
 }
 
-// Owner is who may open the streams again by the paths that the system has for them.
+// Owner is the user of the sandbox. It becomes the owner of the streams, so
+// that the sandbox can open them again through /dev/stdin and the like.
 type Owner struct{ UID, GID int }
 
-// Open makes streams in the place of a person's; nil = none there either. A terminal becomes
-// one of the box's own, of its size; everything else a pipe. owner is who the box is; nil = who
-// this process is.
+// Open creates streams in place of the user's; nil stays nil. A terminal is
+// replaced by a new one of the same size, every other stream by a pipe. owner
+// is the user of the sandbox; nil = the user of this process.
 func Open(in, out, errs *os.File, owner *Owner) (_ *Streams, err error) {
 	s := &Streams{in: in}
 	defer func() {
 		if err != nil {
 			s.Close()
-			err = fmt.Errorf("the streams of the box: %w", err)
+			err = fmt.Errorf("create the streams of the sandbox: %w", err)
 		}
 	}()
 	switch {
@@ -64,7 +65,8 @@ func Open(in, out, errs *os.File, owner *Owner) (_ *Streams, err error) {
 	return s, s.chown(owner)
 }
 
-// output is the box's end of a stream that leads to one of the person's.
+// output returns the sandbox's end of a stream whose output is copied to one of
+// the user's.
 func (s *Streams) output(to *os.File) (*os.File, error) {
 	if to == nil {
 		return nil, nil
@@ -110,9 +112,10 @@ func (s *Streams) chown(owner *Owner) error {
 	return errors.Join(errs...)
 }
 
-// Join connects the person's terminal with the sandbox's and starts to copy input, once the sandbox
-// has its ends of the streams: they are closed here. The terminal's output is copied from then on, and
-// not before: a terminal that is not raw yet would end each line with a second carriage return.
+// Join starts copying input and connects the user's terminal with the
+// sandbox's. The sandbox must have its ends of the streams, which Join closes
+// here. The terminal's output is copied only from now on: before it is raw,
+// each line would end with a second carriage return.
 func (s *Streams) Join() error {
 	s.closeInner()
 	if s.TTY {
@@ -125,22 +128,24 @@ func (s *Streams) Join() error {
 	}
 	if s.feed != nil {
 		go func() {
-			_, _ = io.Copy(s.feed, s.in) // until nobody reads, or nothing is left
+			_, _ = io.Copy(s.feed, s.in) // until the reader has closed it, or the input ends
 			_ = s.feed.Close()
 		}()
 	}
 	return nil
 }
 
-// Resize gives the box's terminal the size of the person's, if it has one.
+// Resize sets the size of the sandbox's terminal, if any, to that of the
+// user's.
 func (s *Streams) Resize() {
 	if s.pair != nil {
 		s.pair.resize()
 	}
 }
 
-// Close passes on what is left and gives the person's terminal back as it was. The box is over
-// by then: who has an end of it still, outside of the box, is not waited for.
+// Close copies the remaining output and restores the user's terminal. The
+// sandbox must have ended. Close does not wait for processes outside of the
+// sandbox that still have a stream open.
 func (s *Streams) Close() {
 	s.closeInner()
 	s.out.end()

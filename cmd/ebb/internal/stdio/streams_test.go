@@ -16,21 +16,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/stdio"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
 )
 
-// start starts a script with streams, as a box would.
+// start starts a script with streams, like a sandbox.
 func start(t *testing.T, s *stdio.Streams, script string) *exec.Cmd {
 	t.Helper()
 	return startJoin(t, s, script, false)
 }
 
-// startJoin starts a command and joins its streams; early: only when the command has ended.
+// startJoin starts a command and joins its streams; early: only when the
+// command has ended.
 func startJoin(t *testing.T, s *stdio.Streams, script string, early bool) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: s.TTY}
-	// A nil *os.File is no nil interface.
+	// A nil *os.File in an interface is not a nil interface.
 	if s.Stdin != nil {
 		cmd.Stdin = s.Stdin
 	}
@@ -54,8 +55,9 @@ func startJoin(t *testing.T, s *stdio.Streams, script string, early bool) *exec.
 	return cmd
 }
 
-// TestTerminal: the command has a terminal of the person's size, what is typed reaches it as
-// at a terminal, and what it does to its own is not done to the person's.
+// TestTerminal: the command has a terminal of the same size as the user's,
+// input reaches it as at a terminal, and its changes to its terminal do not
+// affect the user's.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	who := newPerson(t)
@@ -82,7 +84,7 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("the command: %v", err)
 	}
 	s.Close()
-	who.until(t, "44 88") // what it wrote last is there
+	who.until(t, "44 88") // the last output of the command has arrived
 	after, err := unix.IoctlGetTermios(int(who.terminal.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// identity is what the system calls a file, as stat(1) in the script prints it.
+// identity is the device and inode of a file, as stat(1) in the script prints
+// them.
 func identity(t *testing.T, f *os.File) string {
 	t.Helper()
 	var st unix.Stat_t
@@ -102,7 +105,8 @@ func identity(t *testing.T, f *os.File) string {
 	return fmt.Sprintf("%d %d\n", st.Dev, st.Ino)
 }
 
-// TestOutputBeforeJoin: a command that writes before its streams are joined has its lines end alike.
+// TestOutputBeforeJoin: the lines that a command writes before its streams are
+// joined end like later ones.
 func TestOutputBeforeJoin(t *testing.T) {
 	t.Parallel()
 	who := newPerson(t)
@@ -115,7 +119,8 @@ func TestOutputBeforeJoin(t *testing.T) {
 	who.until(t, "early\r\n")
 }
 
-// TestNeverThePersons: (E118) whichever of the three is a terminal, the command has another.
+// TestNeverThePersons: (E118) whichever of the three streams is a terminal, the
+// command gets another.
 func TestNeverThePersons(t *testing.T) {
 	t.Parallel()
 	for which := range 8 {
@@ -160,7 +165,7 @@ func TestNeverThePersons(t *testing.T) {
 	}
 }
 
-// TestPipes: what is read and written passes whole, and an end is an end.
+// TestPipes: input and output pass completely, and so does their end.
 func TestPipes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -197,7 +202,7 @@ func TestPipes(t *testing.T) {
 	}
 }
 
-// TestNobodyReads: the command learns that nobody reads what it writes.
+// TestNobodyReads: the command gets an error when its reader is gone.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -217,7 +222,8 @@ func TestNobodyReads(t *testing.T) {
 	s.Close()
 }
 
-// TestCarriedOut: an end of a stream that somebody outside of the box still has holds up nothing.
+// TestCarriedOut: a stream that a process outside of the sandbox has open
+// delays nothing.
 func TestCarriedOut(t *testing.T) {
 	t.Parallel()
 	who := newPerson(t)

@@ -85,16 +85,27 @@ await assert.rejects(ask(job.read, { resource: 'https://unknown.test/' }), (e) =
 await assert.rejects(ask(job.write), (e) => e.error === 'interaction_required')
 step('errors are surfaced')
 
-// The resource server introspects, the operator revokes.
+// The resource server introspects, the operator revokes. They prove no key beside their assertion, so after a
+// start of ebb they wait for the seconds of Retry-After.
+const patient = async (call) => {
+  for (;;) {
+    try {
+      return await call()
+    } catch (e) {
+      if (e.cause?.status !== 503) throw e
+      await new Promise((done) => setTimeout(done, 1000 * Number(e.cause.headers.get('retry-after'))))
+    }
+  }
+}
 const server = await client(job.server, oidc.PrivateKeyJwt(keys[job.server].privateKey))
-const state = await oidc.tokenIntrospection(server.config, read.access_token)
+const state = await patient(() => oidc.tokenIntrospection(server.config, read.access_token))
 assert.equal(state.active, true)
 assert.equal(state.scope, job.read)
-assert.deepEqual(await oidc.tokenIntrospection(server.config, 'garbage'), { active: false })
+assert.deepEqual(await patient(() => oidc.tokenIntrospection(server.config, 'garbage')), { active: false })
 step('introspection RFC 7662')
 const operator = await client(job.operator, oidc.PrivateKeyJwt(keys[job.operator].privateKey))
-await oidc.tokenRevocation(operator.config, read.access_token)
-assert.deepEqual(await oidc.tokenIntrospection(server.config, read.access_token), { active: false })
+await patient(() => oidc.tokenRevocation(operator.config, read.access_token))
+assert.deepEqual(await patient(() => oidc.tokenIntrospection(server.config, read.access_token)), { active: false })
 step('revocation RFC 7009')
 
 // The approver, through /v1 as a DPoP-protected resource.
@@ -129,31 +140,15 @@ await new Promise((done) => setTimeout(done, job.interval))
 await assert.rejects(poll(), (e) => e.error === 'invalid_grant')
 step('deferred token response')
 
-// CIBA poll mode. The library sends no proof at the backchannel endpoint, so one is added.
+// CIBA poll mode, as the library sends it: private_key_jwt at the backchannel endpoint and no proof beside it.
 const ciba = await client(job.sandbox, oidc.PrivateKeyJwt(keys[job.sandbox].privateKey))
-let nonce
-ciba.config[oidc.customFetch] = async (url, init) => {
-  const headers = new Headers(init.headers)
-  const send = async () => {
-    headers.set('dpop', await proof(job.sandbox, init.method, url, undefined, nonce))
-    return fetch(url, { ...init, headers })
-  }
-  if (!url.endsWith('/oauth2/bc-authorize')) return fetch(url, init)
-  const res = await send()
-  nonce = res.headers.get('dpop-nonce') ?? undefined
-  return res
-}
-const start = () => oidc.initiateBackchannelAuthentication(ciba.config, { scope: 'openid ' + job.ciba, login_hint: job.approver, binding_message: 'AMBER-42' })
-let begun
-try {
-  begun = await start()
-} catch (e) {
-  assert.equal(e.error, 'use_dpop_nonce')
-  begun = await start()
-}
+const begun = await oidc.initiateBackchannelAuthentication(ciba.config, { scope: 'openid ' + job.ciba, login_hint: job.approver, binding_message: 'AMBER-42' })
 setTimeout(approve, job.interval)
 const polled = await oidc.pollBackchannelAuthenticationGrant(ciba.config, begun, undefined, { DPoP: ciba.DPoP })
 assert.equal(polled.scope, job.ciba)
+assert.equal(polled.token_type, 'dpop')
+const viaCIBA = await jose.jwtVerify(polled.access_token, jwks, { issuer: job.issuer, audience: job.resource, typ: 'at+jwt' })
+assert.equal(viaCIBA.payload.cnf.jkt, verified.payload.cnf.jkt)
 step('CIBA poll')
 
 // RFC 9728 for the API itself, and its challenge.
@@ -164,4 +159,21 @@ const bare = await fetch(job.issuer + '/v1/tasks')
 assert.equal(bare.status, 401)
 assert.match(bare.headers.get('www-authenticate'), /^DPoP .*resource_metadata=/)
 step('protected resource metadata RFC 9728')
+
+// The metadata as MCP clients read it: both generations of the official TypeScript SDK.
+for (const name of ['@modelcontextprotocol/sdk/client/auth.js', '@modelcontextprotocol/client']) {
+  const mcp = await load(name)
+  const metadata = await mcp.discoverAuthorizationServerMetadata(job.issuer)
+  assert.equal(metadata.issuer, job.issuer)
+  assert.deepEqual(metadata.response_types_supported, [])
+  assert.deepEqual(metadata.code_challenge_methods_supported, ['S256'])
+  const about = await mcp.discoverOAuthProtectedResourceMetadata(job.issuer + '/v1')
+  assert.deepEqual(about.authorization_servers, [job.issuer])
+  // There is no code flow: the SDK says so itself, and the endpoint refuses.
+  await assert.rejects(mcp.startAuthorization(job.issuer, { metadata, clientInformation: { client_id: 'x' }, redirectUrl: 'http://127.0.0.1/' }), /does not support response type code/)
+  const refused = await fetch(metadata.authorization_endpoint + '?response_type=code&client_id=x&redirect_uri=http://127.0.0.1/', { redirect: 'manual' })
+  assert.equal(refused.status, 400)
+  assert.equal((await refused.json()).error, 'unauthorized_client')
+  step('metadata RFC 8414 in ' + name)
+}
 console.log('done')

@@ -15,25 +15,27 @@ import (
 	"strings"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// suffix begins the end of a name that nothing reads.
+// suffix is added to the name of a file that is set aside, so that no program
+// reads it.
 const suffix = ".ebb-set-aside-"
 
-// Finding is a file that makes programs run by themselves, and that was not so before.
+// Finding is a file that makes programs run and that is new or was changed.
 type Finding struct {
 	Path   string
-	Aside  string // its name now; "" = it was left where it is
+	Aside  string // its new name; "" = it was not renamed
 	Reason string
 }
 
-// End compares the directory with how it was. Nothing of the sandbox may run any more. Where it protects, files
-// that are new are set aside, so that no program outside takes them for its own; the rest is named alone.
+// End compares the directory with its state at Begin. All processes of the
+// sandbox must have ended. With Protect new files are set aside, so that no
+// program outside of the sandbox runs them; changed files are only reported.
 func (g *Guard) End() (all []Finding, err error) {
 	for _, at := range slices.Backward(g.Made) {
 		if info, err := g.root.Lstat(at); err == nil && (info.IsDir() || info.Mode().IsRegular() && info.Size() == 0) {
-			_ = g.root.Remove(at) // a directory with something in it stays
+			_ = g.root.Remove(at) // a directory that is not empty stays
 		}
 	}
 	e := &end{Guard: g}
@@ -55,27 +57,27 @@ func (g *Guard) End() (all []Finding, err error) {
 	}
 	for at := range e.Dark {
 		if !g.Before.Dark[at] {
-			e.found = append(e.found, Finding{Path: at, Reason: "it cannot be looked into"})
+			e.found = append(e.found, Finding{Path: at, Reason: "the directory cannot be read"})
 		}
 	}
 	return e.found, err
 }
 
-// end is a comparison.
+// end is the state of one comparison.
 type end struct {
 	*Guard
 	*scan
 	found []Finding
 }
 
-// git looks at a git directory, or at a file that stands for one.
+// git checks a git directory, or a .git file that refers to one.
 func (e *end) git(at string) error {
 	now, before := e.scan.Git[at], e.Before.Git[at]
 	if !now.Mode.IsDir() {
 		if now == before || now.Mode.IsRegular() && e.leads(at, e.real, box.WorkDir) {
 			return nil
 		}
-		return e.aside(at, "it names another git directory, whose hooks and programs git would run")
+		return e.aside(at, "it refers to another git directory, whose hooks and programs git would run")
 	}
 	if now.Ino == before.Ino {
 		return e.known(at)
@@ -84,14 +86,14 @@ func (e *end) git(at string) error {
 	if why == "" {
 		return nil
 	}
-	file := path.Join(at, "HEAD") // without it git takes the directory for none of its own
+	file := path.Join(at, "HEAD") // without HEAD git does not treat the directory as a repository
 	if _, err := e.scan.root.Lstat(file); err != nil {
 		file = path.Join(at, "config")
 	}
 	return e.aside(file, "a new repository: "+why)
 }
 
-// known looks at a git directory that was there before.
+// known checks a git directory that existed at Begin.
 func (e *end) known(git string) error {
 	var all error
 	for _, at := range e.innerOf(git) {
@@ -120,7 +122,8 @@ func (e *end) known(git string) error {
 	return all
 }
 
-// config looks at a file of settings that has changed. One that runs programs is replaced by what it was.
+// config checks a changed git configuration file. If it has a setting that may
+// run a program, the file is set aside and its earlier content is restored.
 func (e *end) config(at string) error {
 	text, err := read(e.scan.root, at)
 	key := "settings that cannot be read"
@@ -149,13 +152,13 @@ func (e *end) config(at string) error {
 	return e.scan.root.Lchown(at, int(st.Uid), int(st.Gid))
 }
 
-// file looks at a file that has a rule.
+// file checks a file that a rule names.
 func (e *end) file(at string) error {
 	now := e.scan.Named[at]
 	before, had := e.Before.Named[at]
 	for above := path.Dir(at); above != "."; above = path.Dir(above) {
 		if e.Before.Dark[above] {
-			return nil // it may have been there
+			return nil // the file may have existed at Begin
 		}
 	}
 	r, _ := ruleOf(at, false)
@@ -169,9 +172,9 @@ func (e *end) file(at string) error {
 	return e.aside(at, r.reason)
 }
 
-// wanted looks at a file that others name.
+// wanted checks a file that other files refer to.
 func (e *end) wanted(at string) error {
-	const reason = "settings or links outside of the work directory name it"
+	const reason = "settings or links outside of the work directory refer to it"
 	now, err := e.markOf(at)
 	switch before := e.Wanted[at]; {
 	case err != nil || now == before:
@@ -183,23 +186,24 @@ func (e *end) wanted(at string) error {
 	return e.aside(at, reason)
 }
 
-// aside gives a file a name that nothing reads. Without protection it stays.
+// aside renames a file so that no program reads it. Without Protect it only
+// reports the file.
 func (e *end) aside(at, reason string) error {
 	if _, err := e.scan.root.Lstat(at); errors.Is(err, fs.ErrNotExist) {
-		return nil // it is aside already, or the directory that it was in
+		return nil // the file, or its directory, is already set aside
 	}
 	f := Finding{Path: at, Reason: reason}
 	if e.Protect {
 		f.Aside = at + suffix + strings.ToLower(rand.Text()[:8])
 		if err := e.scan.root.Rename(at, f.Aside); err != nil {
-			return fmt.Errorf("%s cannot be set aside and is hostile until it is removed: %w", at, err)
+			return fmt.Errorf("set aside %s, which must be treated as hostile until it is removed: %w", at, err)
 		}
 	}
 	e.found = append(e.found, f)
 	return nil
 }
 
-// Save writes what End has to know, for Resume.
+// Save writes the state for Resume to a new file.
 func (g *Guard) Save(file string) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -213,7 +217,8 @@ type saved struct {
 	State
 }
 
-// Resume has the guard of a process that was killed.
+// Resume returns the guard of a process that was killed, from the file written
+// by Save.
 func Resume(file string) (*Guard, error) {
 	f, err := os.Open(file)
 	if err != nil {

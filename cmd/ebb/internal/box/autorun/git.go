@@ -15,20 +15,23 @@ import (
 	"strings"
 )
 
-// inner are the files of a git directory that make git(1) run programs, or that name another file which does
-// (gitrepository-layout(5)). Refs, objects and the index cannot.
+// inner are the files of a git directory that make git(1) run programs, or that
+// refer to another file which does (gitrepository-layout(5)). Refs, objects and
+// the index cannot.
 var inner = []string{"config", "config.worktree", "commondir", "hooks", "info/attributes", todo}
 
-// todo is the list of an interactive rebase, whose exec lines run when that goes on.
+// todo is the list of an interactive rebase. Its exec lines run when the rebase
+// continues.
 const todo = "rebase-merge/git-rebase-todo"
 
-// innerOf are the inner files of a git directory by their paths, whether they are there or not.
+// innerOf returns the paths of the inner files of a git directory, whether they
+// exist or not.
 func (s *scan) innerOf(git string) []string {
 	var all []string
 	for _, name := range inner {
 		all = append(all, path.Join(git, name))
 	}
-	trees, _ := s.list(path.Join(git, "worktrees")) // none is there, as a rule
+	trees, _ := s.list(path.Join(git, "worktrees")) // the directory rarely exists
 	for _, e := range trees {
 		if e.IsDir() {
 			tree := path.Join(git, "worktrees", e.Name())
@@ -38,10 +41,11 @@ func (s *scan) innerOf(git string) []string {
 	return all
 }
 
-// setting is one of a file of git's.
+// setting is one setting of a git configuration file.
 type setting struct{ key, value string }
 
-// settings has git read a file of its settings: only git knows its grammar. It follows no includes and runs nothing.
+// settings parses a git configuration file with git itself, because the grammar
+// is git's. Includes are not followed and no program is run.
 func settings(text []byte) ([]setting, error) {
 	cmd := exec.Command("git", "config", "--file", "-", "--no-includes", "--null", "--list")
 	cmd.Dir, cmd.Stdin = "/", bytes.NewReader(text)
@@ -59,21 +63,22 @@ func settings(text []byte) ([]setting, error) {
 	return all, nil
 }
 
-// harmless are settings that run no program and name no file.
+// harmless matches settings that run no program and name no file.
 var harmless = regexp.MustCompile(`\A(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|sparsecheckout|sparsecheckoutcone|autocrlf|eol|safecrlf|quotepath|abbrev|preloadindex|untrackedcache)` +
 	`|extensions\.(objectformat|refstorage|partialclone)|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror|promisor|partialclonefilter)|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)` +
 	`|(user|author|committer)\.(name|email)|pull\.(rebase|ff)|push\.(default|autosetupremote)|fetch\.prune|init\.defaultbranch|submodule\..*\.(url|active)|submodule\.active|gc\.[a-z]+|lfs\.repositoryformatversion|merge\.conflictstyle|rerere\.enabled)\z`)
 
-// helper is a URL for which git runs a program (gitremote-helpers(7)).
+// helper matches a URL for which git runs a program (gitremote-helpers(7)).
 var helper = regexp.MustCompile(`\A(-|[A-Za-z0-9+.-]+::)`)
 
-// suspect is the first setting that is not harmless and not among those that were there before; "" = none.
+// suspect returns the first setting that is neither harmless nor in before; ""
+// = none.
 func suspect(text []byte, before []byte) string {
 	now, err := settings(text)
 	if err != nil {
 		return "settings that cannot be read"
 	}
-	old, _ := settings(before) // what cannot be read allows nothing
+	old, _ := settings(before) // a file that cannot be parsed allows no setting
 	for _, one := range now {
 		runs := strings.HasSuffix(one.key, "url") && helper.MatchString(one.value)
 		if (!harmless.MatchString(one.key) || runs) && !slices.Contains(old, one) {
@@ -83,7 +88,8 @@ func suspect(text []byte, before []byte) string {
 	return ""
 }
 
-// foreign says why a git directory that was not there before is not left to git; "" = it runs nothing.
+// foreign returns the reason why a new git directory is set aside; "" = git
+// runs no program for it.
 func (s *scan) foreign(git string) string {
 	text, err := read(s.root, path.Join(git, "config"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +105,7 @@ func (s *scan) foreign(git string) string {
 	}
 	hooks := path.Join(git, "hooks")
 	if info, err := s.root.Lstat(hooks); err == nil && !info.IsDir() {
-		return "its hooks are elsewhere"
+		return "its hooks directory is not a directory"
 	}
 	in, err := s.list(hooks)
 	if err != nil {
@@ -113,8 +119,9 @@ func (s *scan) foreign(git string) string {
 	return ""
 }
 
-// leads reports whether a file .git names a git directory that End looks at: one of its own, or that of a
-// worktree of one. work is where the directory is in a sandbox.
+// leads reports whether a .git file refers to a git directory that End checks:
+// one in this work directory, or a worktree of one. work is the path of the
+// work directory in a sandbox.
 func (s *scan) leads(at, dir, work string) bool {
 	text, err := read(s.root, at)
 	if err != nil {
@@ -140,13 +147,15 @@ func (s *scan) leads(at, dir, work string) bool {
 	return known && m.Mode.IsDir() && path.Base(path.Dir(to)) == "worktrees" && s.common(path.Join(to, "commondir"))
 }
 
-// common reports whether the file commondir of a worktree names the git directory that it is in.
+// common reports whether the commondir file of a worktree refers to the git
+// directory that contains it.
 func (s *scan) common(at string) bool {
 	text, err := read(s.root, at)
 	return err == nil && strings.TrimRight(string(text), "\r\n") == "../.."
 }
 
-// runs reports whether a list of a rebase has a line that runs a program.
+// runs reports whether the todo list of a rebase has a line that runs a
+// program.
 func (s *scan) runs(at string) bool {
 	text, err := read(s.root, at)
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"strings"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// maxPlaces is how many mounts a sandbox has for its work directory.
+// maxPlaces is the maximum number of mounts over the work directory of a
+// sandbox.
 const maxPlaces = 400
 
-// Guard watches one work directory during one run.
+// Guard protects one work directory during one run.
 type Guard struct {
 	root *os.Root
 	dir  string
@@ -28,21 +29,23 @@ type Guard struct {
 	State
 }
 
-// State is what End has to know, also one of a later process.
+// State is the state that End needs, also in a later process.
 type State struct {
 	Protect bool
 	Before  scan
 	Inner   map[string]Mark   // files of git directories, by path
-	Wanted  map[string]Mark   // files that settings or links outside of the sandbox name
+	Wanted  map[string]Mark   // files that settings or links outside of the sandbox refer to
 	Config  map[string][]byte // the text of files called config
-	Made    []string          // files and directories that are there for the sandbox to be unable to make them
+	Made    []string          // empty files and directories created so that the sandbox cannot create them
 }
 
-// places are paths of the work directory: true = it stays as it is, but can be written to.
+// places maps paths of the work directory to true if they cannot be renamed but
+// can be written to, and to false if they are read-only.
 type places map[string]bool
 
-// Begin looks at a work directory before anything runs in the sandbox. protect: Places are to be mounted. Files
-// that homes read by a link are among them.
+// Begin scans a work directory before a command runs in the sandbox. With
+// protect, Places returns mounts that protect the files, including those to
+// which symbolic links in homes lead.
 func Begin(dir string, protect bool, homes []string) (*Guard, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -91,8 +94,9 @@ func (g *Guard) begin(homes []string) error {
 	return g.bound()
 }
 
-// hold makes what a program outside would read as soon as the sandbox made it: empty directories and files of
-// those names, which mean nothing, are read-only in the sandbox, and are removed by End.
+// hold creates files that a program outside would read as soon as the sandbox
+// created them. They are empty, so they have no effect; they are read-only in
+// the sandbox, and End removes them.
 func (g *Guard) hold(homes []string) error {
 	s, err := look(g.root, false)
 	if err != nil {
@@ -124,9 +128,10 @@ func (g *Guard) hold(homes []string) error {
 	return nil
 }
 
-// hooks makes the directories that settings of git name as those of hooks.
+// hooks creates the directories that core.hooksPath in git's settings refers
+// to.
 func (g *Guard) hooks(git string, homes []string) error {
-	text, _ := read(g.root, path.Join(git, "config")) // without one there are no hooks elsewhere
+	text, _ := read(g.root, path.Join(git, "config")) // without a config file there are no hooks elsewhere
 	for _, text := range append(global(homes), text) {
 		all, _ := settings(text)
 		for _, one := range all {
@@ -146,7 +151,8 @@ func (g *Guard) hooks(git string, homes []string) error {
 	return nil
 }
 
-// make makes an empty directory or file where there is nothing, of the owner of the directory that it is in.
+// make creates an empty directory or file if the path does not exist, with the
+// owner of its parent directory.
 func (g *Guard) make(at string, dir bool) error {
 	err := error(nil)
 	if dir {
@@ -158,7 +164,7 @@ func (g *Guard) make(at string, dir bool) error {
 		}
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return nil // it is there, or nobody makes it
+		return nil // it exists, or the sandbox cannot create it either
 	}
 	if err != nil {
 		return err
@@ -172,7 +178,7 @@ func (g *Guard) make(at string, dir bool) error {
 	return g.root.Lchown(at, int(st.Uid), int(st.Gid))
 }
 
-// collect says what is mounted.
+// collect adds the paths to protect to places.
 func (g *Guard) collect(homes []string) {
 	for at, m := range g.Before.Named {
 		if r, _ := ruleOf(at, false); !r.tell {
@@ -203,7 +209,8 @@ func (g *Guard) collect(homes []string) {
 	}
 }
 
-// global are the texts of the machine's and a person's own settings of git.
+// global returns the contents of the git configuration files of the machine and
+// of the homes.
 func global(homes []string) (all [][]byte) {
 	files := []string{"/etc/gitconfig"}
 	for _, home := range homes {
@@ -217,7 +224,7 @@ func global(homes []string) (all [][]byte) {
 	return all
 }
 
-// want fixes a file that other files name.
+// want protects a file that other files refer to.
 func (g *Guard) want(at string) {
 	m, err := g.Before.markOf(at)
 	if err != nil {
@@ -228,8 +235,8 @@ func (g *Guard) want(at string) {
 	g.fix(at, m.Mode)
 }
 
-// fix makes a file or directory read-only. A mount is no protection of a symbolic link: what it leads to is
-// protected, and End sees whether the link has been replaced.
+// fix makes a file or directory read-only. A mount cannot protect a symbolic
+// link: its target is protected, and End detects a replaced link.
 func (g *Guard) fix(at string, mode fs.FileMode) {
 	if mode.Type() == fs.ModeSymlink {
 		if at = g.target(at); at == "" {
@@ -239,7 +246,8 @@ func (g *Guard) fix(at string, mode fs.FileMode) {
 	g.places[at] = false
 }
 
-// pin keeps a directory where it is, and those above it: what is a mount cannot be renamed or removed (EBUSY).
+// pin prevents renaming a directory and its parents: a mount point cannot be
+// renamed or removed (EBUSY).
 func (g *Guard) pin(at string) {
 	for ; at != "."; at = path.Dir(at) {
 		info, err := g.root.Lstat(at)
@@ -249,7 +257,8 @@ func (g *Guard) pin(at string) {
 	}
 }
 
-// bound adds the further names of protected files and keeps the mounts in bounds.
+// bound adds the hard links of protected files, and checks the number of
+// mounts.
 func (g *Guard) bound() error {
 	var fixed []string
 	for at, write := range g.places {
@@ -265,12 +274,13 @@ func (g *Guard) bound() error {
 		g.places[at] = false
 	}
 	if len(g.places) > maxPlaces {
-		return fmt.Errorf("%w: %s has %d files and directories to protect, and a sandbox has room for %d", box.ErrPlace, g.dir, len(g.places), maxPlaces)
+		return fmt.Errorf("%w: %s has %d files and directories to protect; the maximum is %d", box.ErrPlace, g.dir, len(g.places), maxPlaces)
 	}
 	return nil
 }
 
-// Places are the mounts over the work directory, in their order: nothing is below a place that is read-only.
+// Places returns the mounts over the work directory, parents first. Paths below
+// a read-only one are left out.
 func (g *Guard) Places() (all []box.Fixed) {
 	for at, write := range g.places {
 		covered := false
@@ -286,5 +296,5 @@ func (g *Guard) Places() (all []box.Fixed) {
 	return all
 }
 
-// Close lets go of the directory.
+// Close closes the work directory.
 func (g *Guard) Close() error { return g.root.Close() }

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// target is where a symbolic link of the work directory leads in that directory; "" = elsewhere, or nowhere.
+// target returns the path in the work directory to which a symbolic link leads;
+// "" = outside of it, or the link is broken.
 func (g *Guard) target(at string) string {
 	real, err := filepath.EvalSymlinks(filepath.Join(g.dir, at))
 	if err != nil {
@@ -21,7 +22,8 @@ func (g *Guard) target(at string) string {
 	return g.below(real)
 }
 
-// below is a path of the machine as one of the work directory; "" = it is in none.
+// below converts a path of the machine to one relative to the work directory;
+// "" = outside of it.
 func (g *Guard) below(at string) string {
 	rel, err := filepath.Rel(g.real, at)
 	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -30,12 +32,12 @@ func (g *Guard) below(at string) string {
 	return rel
 }
 
-// linked are files of the work directory that a home directory reads by a symbolic link, as homes do whose
-// settings are kept in a repository.
+// linked returns the files of the work directory to which symbolic links in
+// home directories lead, as when a user keeps dotfiles in a repository.
 func (g *Guard) linked(homes []string) (found []string) {
 	for _, home := range homes {
 		for _, dir := range []string{home, filepath.Join(home, ".config"), filepath.Join(home, ".local", "bin"), filepath.Join(home, "bin")} {
-			entries, _ := os.ReadDir(dir) // not everybody has one
+			entries, _ := os.ReadDir(dir) // the directory may not exist
 			for _, e := range entries {
 				if e.Type() != fs.ModeSymlink || dir == home && !strings.HasPrefix(e.Name(), ".") {
 					continue
@@ -49,8 +51,10 @@ func (g *Guard) linked(homes []string) (found []string) {
 	return found
 }
 
-// named are files and directories of the work directory that settings of git name: scripts, hooks, further
-// settings. Words of the values are tried, wherever they stand. in is where a relative path of a setting begins.
+// named returns the files and directories of the work directory that git's
+// settings refer to: scripts, hooks, included settings. Every word of a value
+// is tried as a path. Relative paths are resolved against the directory of git;
+// deep is the number of levels of includes that are followed.
 func (g *Guard) named(text []byte, git string, deep int) (found []string) {
 	all, err := settings(text)
 	if err != nil {
@@ -61,7 +65,7 @@ func (g *Guard) named(text []byte, git string, deep int) (found []string) {
 		section, _, _ := strings.Cut(one.key, ".")
 		switch section {
 		case "branch", "remote", "user", "author", "committer":
-			continue // names of people and branches may be names of files
+			continue // names of people and branches can equal names of files
 		case "include", "includeif":
 			at := g.resolve(one.value, git)
 			if at == "" || deep == 0 {
@@ -89,7 +93,8 @@ func (g *Guard) named(text []byte, git string, deep int) (found []string) {
 	return found
 }
 
-// resolve is a path of a setting as one of the work directory; "" = it is in none.
+// resolve converts the path in a setting to one relative to the work directory;
+// "" = outside of it.
 func (g *Guard) resolve(value, from string) string {
 	if rest, is := strings.CutPrefix(value, "~/"); is {
 		home, _ := os.UserHomeDir()
@@ -101,7 +106,8 @@ func (g *Guard) resolve(value, from string) string {
 	return g.below(filepath.Clean(value))
 }
 
-// aliases are further names of files that have several (hard links): who writes by one name writes them all.
+// aliases returns the other hard links of the files: writing to one name
+// changes them all.
 func (g *Guard) aliases(files []string) (found []string, err error) {
 	wanted := map[uint64]bool{}
 	for _, at := range files {

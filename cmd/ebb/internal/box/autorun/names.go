@@ -7,18 +7,21 @@ import (
 	"strings"
 )
 
-// rule says what is done with a file of one name.
+// rule describes how a file of one name is treated.
 type rule struct {
 	reason string
-	live   bool // a program outside reads it as soon as it is there: the sandbox gets a read-only directory of the name
-	tell   bool // it is named at the end and can be written to: agents have to
+	live   bool // programs outside read it as soon as it exists: the sandbox gets a read-only directory of this name
+	tell   bool // only reported at the end and stays writable, because agents have to write it
 }
 
-// names are files and directories that a program runs, or reads the names of programs from, without being asked
-// to run this project. A name may have a directory before it. Lower case, as file systems may ignore it.
+// names are files and directories that a program runs, or reads names of
+// programs from, without being asked to run this project. A name may have a
+// parent directory. Names are in lower case, because a file system may ignore
+// case.
 //
-// Out are files by which a person asks for the project itself to run (Makefile, package.json, build.gradle,
-// conftest.py, eslint.config.js), text that runs nothing (AGENTS.md, .editorconfig, .nvmrc), and sources.
+// Not included are files with which a user asks to run the project itself
+// (Makefile, package.json, build.gradle, conftest.py, eslint.config.js), text
+// that runs nothing (AGENTS.md, .editorconfig, .nvmrc), and sources.
 var names = func() map[string]rule {
 	all := map[string]rule{}
 	add := func(r rule, words string) {
@@ -49,13 +52,16 @@ var names = func() map[string]rule {
 	return all
 }()
 
-// parts are files that read further ones of a longer name, by custom.
+// parts are prefixes of names: programs also read files with a longer name, by
+// convention.
 var parts = []string{".envrc", ".bashrc", ".zshrc", ".profile", ".gitconfig", ".env", ".mise"}
 
-// dependencies are directories of other projects' files: those of git are looked for in them, and no other names.
+// dependencies are directories with files of other projects. In them only git
+// directories are searched, and files whose rule has tell.
 var dependencies = map[string]bool{"node_modules": true, "bower_components": true, "vendor": true, "site-packages": true, ".venv": true, "venv": true}
 
-// ruleOf is the rule of a path. In a directory of dependencies only rules that tell count.
+// ruleOf returns the rule of a path. inside a directory of dependencies only
+// rules with tell count.
 func ruleOf(at string, inside bool) (rule, bool) {
 	at = strings.ToLower(at)
 	base := path.Base(at)

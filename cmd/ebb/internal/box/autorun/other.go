@@ -2,12 +2,12 @@
 
 package autorun
 
-import "ebb/cmd/ebb/internal/box"
+import "github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 
-// Guard watches nothing: there are boxes on Linux only.
+// Guard does nothing: sandboxes exist on Linux only.
 type Guard struct{}
 
-// Finding is a file that makes programs run by themselves.
+// Finding is a file that makes programs run.
 type Finding struct{ Path, Aside, Reason string }
 
 // Begin does nothing.
@@ -16,10 +16,10 @@ func Begin(string, bool, []string) (*Guard, error) { return &Guard{}, nil }
 // Resume does nothing.
 func Resume(string) (*Guard, error) { return &Guard{}, nil }
 
-// Places are none.
+// Places returns no mounts.
 func (*Guard) Places() []box.Fixed { return nil }
 
-// End finds nothing.
+// End returns no findings.
 func (*Guard) End() ([]Finding, error) { return nil, nil }
 
 // Save does nothing.

@@ -15,40 +15,42 @@ import (
 	"syscall"
 )
 
-// maxEntries is how many files and directories a scan looks at.
+// maxEntries is the maximum number of files and directories of a scan.
 const maxEntries = 2_000_000
 
-// maxConfig is how long a file of settings may be that is read.
+// maxConfig is the maximum size in bytes of a configuration file.
 const maxConfig = 1 << 20
 
-// errMany is the error of a scan that ended before it had seen everything.
+// errMany is returned by a scan that stopped at maxEntries.
 var errMany = fmt.Errorf("the work directory has more than %d files", maxEntries)
 
-// Mark is a file as it was found. Two marks of a path are equal where nobody wrote to it in between: a time of
-// change (ctime) cannot be set.
+// Mark is the state of a file. Two marks of a path are equal if the file was
+// not written to in between: a process cannot set the change time (ctime).
 type Mark struct {
 	Ino  uint64
 	Mode fs.FileMode
-	Seen string // a hash of what the kernel says of the file, and of all that is below it
+	Seen string // a hash of the metadata of the file and of all files below it
 }
 
-// scan is what a directory has.
+// scan is the content of a directory.
 type scan struct {
 	root  *os.Root
-	open  bool            // directories that cannot be read are opened up: whoever made them may have hidden something
-	Named map[string]Mark // files that have a rule, by path
-	Git   map[string]Mark // git directories and the files that stand for one: .git, below modules, and bare ones
+	open  bool            // change the mode of directories that cannot be read: the sandbox may have hidden files in them
+	Named map[string]Mark // files that a rule names, by path
+	Git   map[string]Mark // git directories and .git files, including those of submodules and bare repositories
 	Dark  map[string]bool // directories that cannot be read
 	left  int
 }
 
-// look scans a directory. The scan is of use also after an error, of what was seen.
+// look scans a directory. After an error the scan contains the files seen so
+// far.
 func look(root *os.Root, open bool) (*scan, error) {
 	s := &scan{root: root, open: open, Named: map[string]Mark{}, Git: map[string]Mark{}, Dark: map[string]bool{}, left: maxEntries}
 	return s, s.walk(".", false)
 }
 
-// walk looks at what is in a directory. inside: only files of git count.
+// walk scans a directory. inside a directory of dependencies only git's files
+// count.
 func (s *scan) walk(dir string, inside bool) error {
 	entries, err := s.list(dir)
 	if err != nil {
@@ -84,14 +86,16 @@ func (s *scan) walk(dir string, inside bool) error {
 			}
 		}
 	}
-	// git(1) takes a directory with these three for a repository, whatever its name.
+	// git(1) treats a directory with these three entries as a repository,
+	// whatever its name.
 	if has["HEAD"] && has["objects"] && has["refs"] {
 		return s.mark(s.Git, dir)
 	}
 	return nil
 }
 
-// modules finds the git directories of submodules, and what hides in a git directory as if it were one.
+// modules scans the git directories of submodules and worktrees, where a
+// repository could also be hidden.
 func (s *scan) modules(git string) error {
 	for _, name := range []string{"modules", "worktrees"} {
 		if info, err := s.root.Lstat(path.Join(git, name)); err == nil && info.IsDir() {
@@ -103,7 +107,8 @@ func (s *scan) modules(git string) error {
 	return nil
 }
 
-// list reads a directory. One that cannot be read has nothing in it and is noted.
+// list reads a directory. One that cannot be read counts as empty and is added
+// to Dark.
 func (s *scan) list(dir string) ([]fs.DirEntry, error) {
 	f, err := s.root.Open(dir)
 	if errors.Is(err, fs.ErrPermission) && s.open && s.root.Chmod(dir, 0o700) == nil {
@@ -113,7 +118,7 @@ func (s *scan) list(dir string) ([]fs.DirEntry, error) {
 		s.Dark[dir] = true
 		return nil, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // gone meanwhile
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // removed meanwhile
 		return nil, nil
 	}
 	if err != nil {
@@ -141,7 +146,8 @@ func (s *scan) mark(into map[string]Mark, at string) error {
 	return err
 }
 
-// markOf is the mark of a path. Of a git directory it is the directory's alone: what is in it changes.
+// markOf returns the mark of a path. For a git directory it leaves out the
+// content, which changes with every commit.
 func (s *scan) markOf(at string) (Mark, error) {
 	info, err := s.root.Lstat(at)
 	if err != nil {
@@ -162,7 +168,7 @@ func (s *scan) isGit(dir string) bool {
 	return err == nil
 }
 
-// sum adds a file and all that is below it.
+// sum adds a file, and all files below a directory, to the hash.
 func (s *scan) sum(hash io.Writer, at string, info fs.FileInfo) error {
 	st := info.Sys().(*syscall.Stat_t)
 	_, _ = fmt.Fprintf(hash, "%q %d %d %d", at, st.Dev, st.Ino, st.Mode)
@@ -193,9 +199,9 @@ func (s *scan) sum(hash io.Writer, at string, info fs.FileInfo) error {
 	return nil
 }
 
-// read reads a file of at most maxConfig, if it is a regular one.
+// read reads a regular file of at most maxConfig bytes.
 func read(root *os.Root, at string) ([]byte, error) {
-	f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for somebody
+	f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK opening a named pipe would block
 	if err != nil {
 		return nil, err
 	}

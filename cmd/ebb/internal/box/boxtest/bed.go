@@ -12,17 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// Bed makes boxes for one test.
+// Bed starts the sandboxes of one test.
 type Bed struct {
 	T    *testing.T
 	Kind box.Kind
 	Spec box.Spec
 }
 
-// New has a work directory. As root, the boxes are of a user who is nobody.
+// New returns a Bed with a work directory. For root, the sandboxes run as an
+// unprivileged user.
 func New(t *testing.T, kind box.Kind) *Bed {
 	t.Helper()
 	b := &Bed{T: t, Kind: kind, Spec: box.Spec{Env: []string{"PATH=" + box.Search, "HOME=" + box.Home}, Work: t.TempDir(), Stdin: Null(t)}}
@@ -35,7 +36,8 @@ func New(t *testing.T, kind box.Kind) *Bed {
 	return b
 }
 
-// Main is what TestMain does, and the exit code of it: the tests, or what of a box this program is in it.
+// Main is the body of TestMain. It returns the exit code of the tests, or of
+// the part of a sandbox that this binary is started as.
 func Main(m *testing.M, shim func(args []string) (code int, err error), runner func(args []string)) int {
 	if len(os.Args) < 2 {
 		return m.Run()
@@ -57,16 +59,16 @@ func Main(m *testing.M, shim func(args []string) (code int, err error), runner f
 	return m.Run()
 }
 
-// Owner is who boxes of the test are; nil = who runs it.
+// Owner is the user of the test's sandboxes; nil = the user of the test.
 func Owner(t *testing.T) *box.Owner {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return &box.Owner{UID: 4242, GID: 4242} // nobody: a number is enough for the kernel
+	return &box.Owner{UID: 4242, GID: 4242} // the number needs no entry in /etc/passwd
 }
 
-// Self is the program that runs the test.
+// Self is the path of the test binary.
 func Self(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -76,7 +78,7 @@ func Self(t *testing.T) string {
 	return path
 }
 
-// Null is an empty input.
+// Null is an empty standard input.
 func Null(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open(os.DevNull)
@@ -87,14 +89,14 @@ func Null(t *testing.T) *os.File {
 	return f
 }
 
-// Started is a box that runs.
+// Started is a running sandbox.
 type Started struct {
 	box.Running
 	t        *testing.T
 	out, err chan string
 }
 
-// Start starts argv in a box.
+// Start starts argv in a sandbox.
 func (b *Bed) Start(argv ...string) *Started {
 	b.T.Helper()
 	s := b.Spec
@@ -114,7 +116,8 @@ func (b *Bed) Start(argv ...string) *Started {
 	return r
 }
 
-// Reader is a file to write to, and what was written when nobody can write any more.
+// Reader returns a file to write to, and a channel with all that was written
+// once every writer is closed.
 func Reader(t *testing.T) (*os.File, chan string, func()) {
 	t.Helper()
 	in, w, err := os.Pipe()
@@ -130,7 +133,8 @@ func Reader(t *testing.T) (*os.File, chan string, func()) {
 	return w, text, func() { _ = w.Close() }
 }
 
-// End waits for the end and returns code, output and errors.
+// End waits until the sandbox has ended and returns its exit code, output and
+// errors.
 func (r *Started) End() (int, string, string) {
 	r.t.Helper()
 	type end struct {
@@ -150,12 +154,12 @@ func (r *Started) End() (int, string, string) {
 		return e.code, <-r.out, <-r.err
 	case <-time.After(time.Minute):
 		r.Kill()
-		r.t.Fatal("the box does not end")
+		r.t.Fatal("the sandbox does not end within 1m0s")
 	}
 	panic("unreachable")
 }
 
-// Sh runs a script in a box and wants it to end well.
+// Sh runs a script in a sandbox and fails the test unless it exits with 0.
 func (b *Bed) Sh(script string) string {
 	b.T.Helper()
 	code, out, errs := b.Start("sh", "-c", script).End()
@@ -165,7 +169,8 @@ func (b *Bed) Sh(script string) string {
 	return out
 }
 
-// Processes are those of this machine whose command line holds a word.
+// Processes returns the processes of this machine whose command line contains a
+// word.
 func Processes(t *testing.T, word string) []string {
 	t.Helper()
 	var found []string
@@ -182,7 +187,7 @@ func Processes(t *testing.T, word string) []string {
 	return found
 }
 
-// Until waits for something that is bound to happen.
+// Until waits up to two minutes for a condition.
 func Until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -193,7 +198,7 @@ func Until(t *testing.T, what string, is func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// lines are what try said, by the attempt.
+// lines maps each attempt of Try to its result.
 func lines(out string) map[string]string {
 	said := map[string]string{}
 	for line := range strings.Lines(out) {
@@ -203,7 +208,7 @@ func lines(out string) map[string]string {
 	return said
 }
 
-// Try runs attempts in the box.
+// Try runs attempts in a sandbox.
 func (b *Bed) Try(words ...string) map[string]string {
 	b.T.Helper()
 	code, out, errs := b.Start(append([]string{box.Self, "try"}, words...)...).End()

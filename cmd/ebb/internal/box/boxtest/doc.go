@@ -1,5 +1,5 @@
-// Package boxtest is what tests of kinds of boxes have in common.
+// Package boxtest has the helpers that tests of the kinds of sandboxes share.
 //
-//	bed.go   Bed: boxes of a test, and what became of them
-//	try.go   Try: a hostile program, to be run in a box
+//	bed.go   Bed: the sandboxes of a test, and their results
+//	try.go   Try: a hostile program that runs in a sandbox
 package boxtest

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try is a hostile program. Each word is one attempt, and each line says what came of it.
+// Try is a hostile program. Each word is one attempt, and each line of output
+// is its result.
 func Try(words []string) {
 	for _, word := range words {
 		what, where, _ := strings.Cut(word, "=")
@@ -25,7 +26,7 @@ func Try(words []string) {
 	}
 }
 
-// Attempt makes one of them.
+// Attempt makes one attempt.
 func Attempt(what, where string) error {
 	switch what {
 	case "tcp", "udp", "unix":
@@ -85,7 +86,8 @@ func socket(name string) error {
 	return err
 }
 
-// call makes a system call with arguments that do no harm where it is let through.
+// call makes a system call with arguments that do no harm if the filter lets it
+// through.
 func call(name string) error {
 	zero := make([]byte, 256)
 	at := uintptr(unsafe.Pointer(&zero[0]))
@@ -111,12 +113,13 @@ func call(name string) error {
 	return nil
 }
 
-// stopShim stops the first process, which sees and does nothing any more as long as this one is there.
+// stopShim stops the first process of the sandbox, by ptrace, while this
+// process lives.
 func stopShim() error {
 	signal.Ignore()
-	runtime.LockOSThread() // for good: a thread traces, and its end would let the others go
+	runtime.LockOSThread() // never unlocked: a tracing thread that ends releases its tracees
 	stopped := map[string]bool{}
-	for before := -1; len(stopped) > before; { // a thread may have been started meanwhile
+	for before := -1; len(stopped) > before; { // a thread may start meanwhile
 		before = len(stopped)
 		threads, err := os.ReadDir("/proc/1/task")
 		if err != nil {
@@ -142,7 +145,8 @@ func stopShim() error {
 	return nil
 }
 
-// spawn starts processes until the kernel says no, and says how many there were.
+// spawn starts processes until the kernel refuses, and returns how many it
+// started.
 func spawn() error {
 	for n := 0; ; n++ {
 		if n > 5000 {

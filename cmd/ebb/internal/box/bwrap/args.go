@@ -10,22 +10,24 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
-// plan is a box as bubblewrap is told of it. Descriptors are numbers in bubblewrap.
+// plan is a sandbox in terms of bubblewrap's options. Descriptors are numbers
+// in bubblewrap.
 type plan struct {
 	spec    box.Spec
-	mounts  []string       // options that mount
-	data    map[string]int // descriptors of files by their paths in the box
+	mounts  []string       // mount options
+	data    map[string]int // descriptors of files by their paths in the sandbox
 	info    int
 	filter  int
 	status  int
 	release int
 }
 
-// options are bubblewrap's: what the box is made of, in the order in which it is made.
+// options returns bubblewrap's options, in the order in which bubblewrap
+// applies them.
 func (p *plan) options() []string {
 	s := p.spec
 	a := []string{"--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1", "--hostname", box.User, "--clearenv"}
@@ -48,13 +50,15 @@ func (p *plan) options() []string {
 	for _, path := range slices.Sorted(maps.Keys(p.data)) {
 		a = append(a, "--perms", "0444", "--ro-bind-data", strconv.Itoa(p.data[path]), path)
 	}
-	// What only mounts needed to be written to is no place to hide anything, nor to lay a
-	// trap for whoever looks for a socket or a program there.
+	// Directories that only mounts needed to be writable become read-only, so
+	// that the sandbox can neither hide files there nor place a fake socket or
+	// program.
 	a = append(a, "--remount-ro", "/run", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", box.WorkDir, "--info-fd", strconv.Itoa(p.info), "--add-seccomp-fd", strconv.Itoa(p.filter))
 	return a
 }
 
-// staged mounts what has been mounted where who runs bubblewrap can go.
+// staged mounts the paths that stage has mounted where bubblewrap's user can
+// reach them.
 func staged(all place.Mounts, at []string) (options []string) {
 	for i, m := range all {
 		how := "--ro-bind"
@@ -66,7 +70,8 @@ func staged(all place.Mounts, at []string) (options []string) {
 	return options
 }
 
-// handed mounts by descriptors: what is mounted is what was opened.
+// handed mounts by descriptor, so that the opened file is mounted even if its
+// path is replaced.
 func handed(all place.Mounts, f *files) (options []string) {
 	for _, m := range all {
 		how := "--ro-bind-fd"
@@ -78,7 +83,8 @@ func handed(all place.Mounts, f *files) (options []string) {
 	return options
 }
 
-// programs are the machine's, as it has them: directories, or links into /usr.
+// programs are the directories of programs of the machine, or the same links
+// into /usr.
 func (p *plan) programs() []string {
 	a := []string{"--ro-bind", "/usr", "/usr"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
@@ -92,7 +98,7 @@ func (p *plan) programs() []string {
 	return a
 }
 
-// shim is the command line of the first process.
+// shim is the command line of the first process in the sandbox.
 func (p *plan) shim() []string {
 	s := p.spec
 	a := []string{box.Self, "shim", "--status-fd", strconv.Itoa(p.status), "--release-fd", strconv.Itoa(p.release), "--processes", strconv.FormatUint(s.Limits.Processes, 10), "--files", strconv.FormatUint(s.Limits.Files, 10)}
@@ -108,8 +114,8 @@ func (p *plan) shim() []string {
 	return append(append(a, "--"), s.Argv...)
 }
 
-// shared are parts of the machine's /etc that programs need to start at all, and that say
-// nothing of who uses the machine.
+// shared are parts of the machine's /etc that programs need to start, and that
+// contain nothing about the users of the machine.
 var shared = []string{
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/protocols",
 	"/etc/services", "/etc/magic", "/etc/terminfo", "/etc/python3", "/etc/perl", "/etc/ssl/openssl.cnf", "/etc/crypto-policies",

@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
-	"ebb/cmd/ebb/internal/box/bwrap"
-	"ebb/cmd/ebb/internal/shim"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/bwrap"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/shim"
 )
 
-// TestMain is also the shim of the boxes, what some of them run, and a runner to be killed.
+// TestMain is also the shim of the sandboxes, the hostile program in some, and
+// a runner to be killed.
 func TestMain(m *testing.M) {
 	os.Exit(boxtest.Main(m, func(args []string) (int, error) {
 		c, err := shim.Parse(args)
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	}, func(args []string) { runner(args[0]) }))
 }
 
-// bed makes boxes for one test.
+// bed starts the sandboxes of one test.
 type bed struct {
 	*boxtest.Bed
 	kind bwrap.Kind
@@ -38,7 +39,7 @@ func newBed(t *testing.T) *bed {
 	return &bed{boxtest.New(t, kind), kind}
 }
 
-// runner starts a box as the machine's runner does and waits to be killed with it.
+// runner starts a sandbox as ebb run does, and waits to be killed with it.
 func runner(word string) {
 	s := box.Spec{Argv: []string{"sh", "-c", "setsid sleep 600." + word + " & (setsid nohup sleep 601." + word + " &) ; echo up; sleep 602." + word}, Env: []string{"PATH=" + box.Search}, Work: os.Args[3], Stdout: os.Stdout, Stderr: os.Stderr}
 	if len(os.Args) > 4 {

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// TestDirect: a program that knows of no proxy reaches a host by its name and port, through the
-// tunnel, with no capability. What the tunnel refuses is not reached.
+// TestDirect: a program without proxy support reaches a host by its name and
+// port, through the tunnel, without capabilities. A host that the tunnel
+// refuses is not reachable.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

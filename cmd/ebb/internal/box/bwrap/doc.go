@@ -1,16 +1,17 @@
-// Package bwrap makes boxes with bubblewrap: every namespace its own, no capability, no
-// network but a loopback that nothing else is on, the machine's programs read-only, and the
-// filter of package seccomp. The first process of a box is the shim of this binary.
+// Package bwrap creates sandboxes with bubblewrap: every namespace is new,
+// there are no capabilities, the only network is an empty loopback, the
+// machine's programs are read-only, and the filter of package seccomp applies.
+// The first process of a sandbox is the shim of this binary.
 //
-//	kind.go     Kind, and what it needs of a machine
-//	start.go    start: descriptors, the box's identity, the shim's reports
-//	args.go     what bubblewrap is told
-//	lowports.go ports that hosts have, without a capability
-//	stage.go    root starts a box as somebody else
-//	other.go    no box but on Linux
+//	kind.go     Kind, and its requirements of a machine
+//	start.go    start: descriptors, the sandbox's identity, the shim's reports
+//	args.go     bubblewrap's options
+//	lowports.go ports below 1024 of hosts, without a capability
+//	stage.go    root starts a sandbox as another user
+//	other.go    systems other than Linux: no sandbox
 //
-// What comes in which order: bubblewrap is started, makes the namespaces, says on a descriptor
-// which they are, furnishes the box and becomes the shim, which says that it waits; whoever
-// wants to know of the box is told (Spec.Ready); only then the shim gets the byte that lets it
-// start the command. The end of that pipe lets nothing start.
+// The order of a start: bubblewrap starts, creates the namespaces, reports them on a
+// descriptor, mounts the files and becomes the shim. The shim reports that it waits.
+// Spec.Ready is called. Only then the shim is sent the byte that lets it start the
+// command. If the pipe is closed without that byte, the shim starts nothing.
 package bwrap

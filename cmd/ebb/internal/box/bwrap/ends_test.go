@@ -15,11 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestEnds: the code of the command is the box's, whatever it is.
+// TestEnds: the exit code of the command is that of the sandbox.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -36,8 +36,9 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestTraced: a command that has its parent trace it (ptrace(2), PTRACE_TRACEME) stops at every signal, and a
-// stop is not its end. The shim lets it go on, with the signal.
+// TestTraced: a command whose parent traces it (ptrace(2), PTRACE_TRACEME)
+// stops at every signal, which is not its end. The shim lets it continue, with
+// the signal.
 func TestTraced(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -53,13 +54,13 @@ os._exit(7)`).End()
 	}
 }
 
-// TestSignals: the command gets those that are sent to the box, also what comes before it
-// runs. Nobody in the box can end the first process.
+// TestSignals: the command gets the signals sent to the sandbox, also those
+// from before it runs. No process in the sandbox can end the first process.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	r := b.Start("sh", "-c", `trap 'echo usr1' USR1; trap 'echo term; exit 42' TERM; kill -KILL 1; kill -TERM 1; echo up >up; while :; do sleep 0.05; done`)
-	_ = r.Signal(unix.SIGUSR1) // kept until there is a command, which dies of it when it has no handler yet
+	_ = r.Signal(unix.SIGUSR1) // delivered once the command runs, and kills it if it has no handler yet
 	boxtest.Until(t, "up, or over", func() bool {
 		_, err := os.Stat(filepath.Join(b.Spec.Work, "up"))
 		return err == nil || r.Signal(unix.SIGCONT) != nil
@@ -76,7 +77,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestOrphans: (E103) what loses its parent is buried, and what is left when the command ends dies.
+// TestOrphans: (E103) orphans are reaped, and processes left when the command
+// ends are killed.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -91,7 +93,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestKilledRunner: (E102, E103) nothing of a box outlives its runner, whatever it has done to hide.
+// TestKilledRunner: (E102, E103) no process of a sandbox outlives its runner,
+// however it tries to hide.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

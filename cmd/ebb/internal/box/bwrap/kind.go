@@ -8,14 +8,14 @@ import (
 	"os"
 	"os/exec"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
 // Kind implements box.Kind.
 type Kind struct {
-	Program string // bubblewrap; "" = bwrap on the PATH
-	Self    string // this binary, which has the command shim; "" = as the system says
+	Program string // path of bubblewrap; "" = bwrap on the PATH
+	Self    string // path of this binary, which has the command shim; "" = os.Executable
 }
 
 // Start implements box.Kind.
@@ -25,7 +25,7 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 		return nil, fmt.Errorf("%w: bubblewrap is not installed: %w", box.ErrNone, err)
 	}
 	if s.User == nil && os.Geteuid() == 0 {
-		return nil, fmt.Errorf("%w: what runs as root here would be root to the machine: a box needs a user of its own", box.ErrNone)
+		return nil, fmt.Errorf("%w: a sandbox started by root needs a user of its own, because its root would be the machine's root", box.ErrNone)
 	}
 	m, err := place.Of(s, k.Self)
 	if err != nil {

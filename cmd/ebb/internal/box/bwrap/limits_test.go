@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// TestBomb: a box cannot start more than it may, and the machine's other users can.
+// TestBomb: a sandbox cannot start more processes than its limit, and other
+// users of the machine still can.
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -30,7 +31,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestMemory: home and temporary directories end where they should.
+// TestMemory: the sizes of home and temporary directories are limited.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

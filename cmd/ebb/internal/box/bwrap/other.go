@@ -5,10 +5,10 @@ package bwrap
 import (
 	"fmt"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// Kind implements box.Kind: nowhere but on Linux.
+// Kind implements box.Kind. It works on Linux only.
 type Kind struct{ Program, Self string }
 
 // Start implements box.Kind.

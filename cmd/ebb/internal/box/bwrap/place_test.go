@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// homeOf is the home directory of another user of this machine than who runs the test.
+// homeOf is the home directory of another user than the one that runs the test.
 func homeOf(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"www-data", "mail", "lp", "nobody"} {
@@ -27,7 +27,8 @@ func homeOf(t *testing.T) string {
 	return ""
 }
 
-// TestWork: (E115) a directory that holds more than work is given to no box, by whatever name.
+// TestWork: (E115) a directory that contains more than a project is refused, by
+// whatever name.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -47,7 +48,7 @@ func TestWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One of them is named by a link, as a configuration may.
+	// One of them is named by a link, as a configuration may do.
 	b.Spec.Private = []string{data, filepath.Join(links, "private")}
 	b.Spec.Argv = []string{"true"}
 	refused := []string{
@@ -65,7 +66,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestRead: (E114) what holds secrets of the machine or of ebb is not read either. What does not is.
+// TestRead: (E114) paths with secrets of the machine or of ebb cannot be
+// mounted read-only either; other paths can.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -96,7 +98,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("--read %s: %v", path, err)
 		}
 	}
-	// As in a machine's /tmp, everybody passes through to what is read.
+	// As in a machine's /tmp, every user can traverse to the path.
 	for dir := more; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -108,7 +110,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestKeysOfPeople: (E114) where programs keep keys below a home is as private as the home.
+// TestKeysOfPeople: (E114) directories of keys below a home are as private as
+// the home.
 func TestKeysOfPeople(t *testing.T) {
 	b := newBed(t)
 	home := t.TempDir()

@@ -14,12 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestNoWayOut: (E26, E107, E113) what listens on the machine answers the machine and not the box; what the
-// runner puts into the box answers the box.
+// TestNoWayOut: (E26, E107, E113) listeners of the machine are reachable from
+// the machine and not from the sandbox; those that the runner mounts into the
+// sandbox are.
 func TestNoWayOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -93,8 +94,8 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheMachine (E114) looks for files, processes, descriptors and variables that are
-// none of the box's.
+// TestNothingOfTheMachine (E114) looks for files, processes, descriptors and
+// variables that do not belong to the sandbox.
 func TestNothingOfTheMachine(t *testing.T) {
 	b := newBed(t)
 	t.Setenv("CANARY", "canary-in-the-environment")
@@ -102,7 +103,7 @@ func TestNothingOfTheMachine(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("canary-in-a-file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// What the runner's own parent has left open, and forgot to close for others.
+	// The runner's parent has left descriptors open without close-on-exec.
 	leak, err := syscall.Open(secret, syscall.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,8 @@ func TestNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestFilter: (E114, E118) each refused call beside one of its kind that is let through.
+// TestFilter: (E114, E118) each refused call, and for comparison an allowed one
+// of the same kind.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -10,20 +10,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
-// stageDir is hidden by the stage: what is there no box ever sees, and bubblewrap does not
-// need it.
+// stageDir is the mount point of the stage and hides the directory below, which
+// no sandbox ever has and bubblewrap does not need.
 const stageDir = "/sys"
 
-// stage is how root starts a box as somebody else: what goes into the box may be where only
-// root can go. It is mounted again where all can, in a mount namespace that nobody but this
-// thread and what it starts is in. The calling thread must be locked and must end with the
-// box. The answer is where the mounts are, in their order.
+// stage lets root start a sandbox as another user although the paths of the
+// sandbox may be accessible to root only. It mounts them again where every user
+// can reach them, in a mount namespace of this thread and its child processes.
+// The calling thread must be locked and must end with the sandbox. The result
+// is the mount points, in the order of all.
 func stage(all place.Mounts) ([]string, error) {
-	trees := make([]int, 0, len(all)) // taken before: a mount namespace mounts nothing of another
+	trees := make([]int, 0, len(all)) // taken before unshare: a mount namespace cannot mount trees of another
 	defer func() {
 		for _, tree := range trees {
 			_ = unix.Close(tree)

@@ -16,10 +16,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/first"
-	"ebb/cmd/ebb/internal/box/place"
-	"ebb/cmd/ebb/internal/box/seccomp"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/first"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp"
 )
 
 // running implements box.Running.
@@ -28,11 +28,12 @@ type running struct {
 	cmd *exec.Cmd
 }
 
-// additional is the number in bubblewrap of the first of its additional descriptors.
+// additional is the number of the first additional descriptor in bubblewrap.
 const additional = 3
 
-// start starts bubblewrap on a thread that lives as long as the box: the kernel ends the box
-// when the thread that started it ends, and a stage is seen from there only.
+// start starts bubblewrap on a thread that lives as long as the sandbox: the
+// kernel kills the sandbox when that thread ends (Pdeathsig), and only that
+// thread sees the stage.
 func start(program string, m place.Mounts, s box.Spec) (*running, error) {
 	r := &running{}
 	made := make(chan error)
@@ -50,7 +51,7 @@ func start(program string, m place.Mounts, s box.Spec) (*running, error) {
 	return r, nil
 }
 
-// start makes the box up to where the shim starts the command.
+// start creates the sandbox up to the point where the shim starts the command.
 func (r *running) start(program string, m place.Mounts, s box.Spec) error {
 	p := &plan{spec: s, data: map[string]int{}}
 	f := &files{}
@@ -70,11 +71,13 @@ func (r *running) start(program string, m place.Mounts, s box.Spec) error {
 		return err
 	}
 	r.Process = first.New(status)
-	// The environment is not for everybody who lists processes: options come by a descriptor.
+	// Every user can read command lines, so the options, which contain the
+	// environment, are passed through a descriptor.
 	r.cmd = exec.Command(program, append([]string{"--args", strconv.Itoa(f.input(p.options())), "--"}, p.shim()...)...)
 	r.cmd.Env, r.cmd.Dir, r.cmd.ExtraFiles = []string{}, "/", f.theirs
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = s.Stdin, s.Stdout, s.Stderr
-	// A session of its own: keys pressed at the runner's terminal are not for bubblewrap.
+	// A session of its own, so that keys pressed at the runner's terminal do not
+	// reach bubblewrap.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if s.Cgroup != nil {
 		r.cmd.SysProcAttr.UseCgroupFD, r.cmd.SysProcAttr.CgroupFD = true, int(s.Cgroup.Fd())
@@ -98,7 +101,8 @@ func (r *running) start(program string, m place.Mounts, s box.Spec) error {
 	return nil
 }
 
-// abandon ends a box of which nothing has been said to run, and waits for the end.
+// abandon ends a sandbox that has not been allowed to start its command, and
+// waits for the end.
 func (r *running) abandon() {
 	if !r.Held() {
 		_ = r.cmd.Process.Kill()
@@ -107,8 +111,9 @@ func (r *running) abandon() {
 	_ = r.cmd.Wait()
 }
 
-// meet learns which namespaces the box has, waits for its shim, and tells who wants to know.
-// The shim goes on when it is let, and not when this process closes its pipes.
+// meet reads the namespaces of the sandbox, waits for its shim, and calls
+// Ready. The shim continues only after it was sent a byte, not when this
+// process closes the pipe.
 func (r *running) meet(info io.Reader, s box.Spec) error {
 	var id struct {
 		PID   int    `json:"child-pid"`
@@ -116,15 +121,15 @@ func (r *running) meet(info io.Reader, s box.Spec) error {
 		PIDNS uint64 `json:"pid-namespace"`
 	}
 	if err := json.NewDecoder(info).Decode(&id); err != nil || id.NetNS == 0 || id.PIDNS == 0 || id.PID <= 1 {
-		return fmt.Errorf("%w: bubblewrap ended before there was a box, as it says above", box.ErrNone)
+		return fmt.Errorf("%w: bubblewrap ended before it had created the namespaces; see its output above", box.ErrNone)
 	}
 	process, err := os.FindProcess(id.PID)
 	if err != nil {
 		return err
 	}
-	r.Hold(process) // it is that one for good if it has yet to say something
+	r.Hold(process) // the PID cannot be reused before the shim has reported
 	if err := r.Waits(); err != nil {
-		return fmt.Errorf("%w: bubblewrap ended before the box was furnished, as it says above", box.ErrNone)
+		return fmt.Errorf("%w: bubblewrap ended before the sandbox was complete; see its output above", box.ErrNone)
 	}
 	if err := lowPorts(id.PID, s.Direct); err != nil {
 		return err
@@ -135,21 +140,21 @@ func (r *running) meet(info io.Reader, s box.Spec) error {
 	return s.Ready(box.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
 }
 
-// files are the descriptors between this process and bubblewrap.
+// files are the descriptors shared between this process and bubblewrap.
 type files struct {
-	theirs []*os.File // in the order of their numbers there
+	theirs []*os.File // in the order of their numbers in bubblewrap
 	lent   map[*os.File]bool
 	ours   []*os.File
 	err    error
 }
 
-// give keeps a descriptor for bubblewrap and says which number it has there.
+// give keeps a descriptor for bubblewrap and returns its number there.
 func (f *files) give(file *os.File) int {
 	f.theirs = append(f.theirs, file)
 	return additional + len(f.theirs) - 1
 }
 
-// lend is give for what is not to be closed here.
+// lend is give for a file that the caller closes.
 func (f *files) lend(file *os.File) int {
 	if f.lent == nil {
 		f.lent = map[*os.File]bool{}
@@ -158,7 +163,7 @@ func (f *files) lend(file *os.File) int {
 	return f.give(file)
 }
 
-// input is a descriptor from which something short is read.
+// input returns a descriptor from which bubblewrap reads a short text.
 func (f *files) input(data any) int {
 	var text []byte
 	switch d := data.(type) {
@@ -175,7 +180,8 @@ func (f *files) input(data any) int {
 	return f.give(file)
 }
 
-// lay makes all descriptors but that of the arguments, which name the others.
+// lay creates all descriptors except that of the options, which name the
+// others.
 func (f *files) lay(p *plan) (info, status, release *os.File, err error) {
 	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()
@@ -201,7 +207,7 @@ func (f *files) lay(p *plan) (info, status, release *os.File, err error) {
 	return info, status, release, f.err
 }
 
-// started closes what bubblewrap has now.
+// started closes the descriptors that bubblewrap has inherited.
 func (f *files) started() {
 	for _, file := range f.theirs {
 		if !f.lent[file] {
@@ -218,7 +224,7 @@ func (f *files) close() {
 	}
 }
 
-// memory is a file without a name, read from its start.
+// memory returns an anonymous file with text, positioned at its start.
 func memory(text []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("ebb-box", unix.MFD_CLOEXEC)
 	if err != nil {

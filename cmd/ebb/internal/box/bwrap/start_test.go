@@ -12,13 +12,13 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
-// say no.
+// TestReady: Ready gets the sandbox's namespaces before a command runs, and can
+// refuse.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -34,7 +34,8 @@ func TestReady(t *testing.T) {
 	if want := fmt.Sprintf("net:[%d]\npid:[%d]\n", known.NetNS, known.PIDNS); out != want {
 		t.Errorf("the box is %s, told %s", out, want)
 	}
-	// A no is the end of all, before Start returns: nothing is left that a closed pipe could let go on.
+	// A refusal ends everything before Start returns: no process is left that a
+	// closed pipe could release.
 	no, ran := errors.New("no"), filepath.Join(b.Spec.Work, "ran")
 	for range 20 {
 		b.Spec.Argv, b.Spec.Ready = []string{"touch", box.WorkDir + "/ran"}, func(id box.Identity) error { known = id; return no }
@@ -50,7 +51,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestNoBox: where none can be made, nothing runs.
+// TestNoBox: if no sandbox can be created, no command runs.
 func TestNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -73,8 +74,8 @@ func TestNoBox(t *testing.T) {
 	}
 }
 
-// TestRelease: the shim starts nothing without the byte that says so. That the runner has
-// gone, or that nobody listens to the shim, is none.
+// TestRelease: the shim starts the command only after the byte. A closed pipe,
+// of the runner or of the reports, is not a release.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -99,7 +100,7 @@ func TestRelease(t *testing.T) {
 		}
 		cmd := exec.Command(boxtest.Self(t), "shim", "--status-fd", "3", "--release-fd", "4", "--processes", "100000", "--files", "64", "--", "touch", made)
 		cmd.ExtraFiles = []*os.File{statusW, releaseR}
-		cmd.Stderr = new(bytes.Buffer) // Wait waits for whoever has it, whatever became of the shim
+		cmd.Stderr = new(bytes.Buffer) // Wait waits for every process that has the pipe open
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestToolsUnderTheFilter: the filter of system calls allows what tools make, those of them that are installed.
+// TestToolsUnderTheFilter: the system call filter allows the calls of common
+// tools, as far as they are installed.
 func TestToolsUnderTheFilter(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -1,11 +1,12 @@
-// Package cgroup gives a box a control group of its own (cgroups(7), version 2): a bound of memory,
-// processor time and processes, and one word that ends all that is in it.
+// Package cgroup gives a sandbox a control group of its own (cgroups(7),
+// version 2): limits of memory, processor time and processes, and cgroup.kill,
+// which kills all its processes.
 //
-//	group.go   Make, Group: a group, its bounds, its end
-//	place.go   where this process may make one
-//	limits.go  Limits as the kernel reads them
-//	other.go   none but on Linux
+//	group.go   Make, Group: a group, its limits, its end
+//	place.go   where this process may create one
+//	limits.go  Limits in the format of the kernel
+//	other.go   systems other than Linux: no group
 //
-// A box is held apart by its namespaces, and not by this: where a process may make no group, there
-// are boxes all the same.
+// A sandbox is isolated by its namespaces, not by its cgroup: where this process may
+// create no group, sandboxes still work.
 package cgroup

@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// prefix is how the names of groups begin.
+// prefix is the prefix of the names of groups.
 const prefix = "ebb-"
 
-// Group is a group with nothing in it but a box.
+// Group is a cgroup for the processes of one sandbox.
 type Group struct {
 	path string
 	dir  *os.File
 }
 
-// Make makes one. What it could not bound is in unbound, by the names of the kernel's files; a
-// group that cannot be ended by one word is none.
+// Make creates a group with limits. unbound names the kernel's files of the
+// limits that could not be set. Make fails if the group has no cgroup.kill
+// (Linux before 5.14).
 func Make(l Limits) (g *Group, unbound []string, err error) {
 	places, err := parents()
 	if err != nil {
@@ -38,7 +39,7 @@ func Make(l Limits) (g *Group, unbound []string, err error) {
 		}
 		err = errors.Join(err, one)
 	}
-	return nil, nil, fmt.Errorf("this user may make no cgroup here: %w", err)
+	return nil, nil, fmt.Errorf("this user cannot create a cgroup: %w", err)
 }
 
 func makeIn(parent string, l Limits) (*Group, []string, error) {
@@ -61,8 +62,8 @@ func makeIn(parent string, l Limits) (*Group, []string, error) {
 	return g, unbound, nil
 }
 
-// bound writes limits. Those without a controller are in the answer, but for that of a swap that
-// is not there.
+// bound writes the limits. It returns the files of those whose controller is
+// not enabled, except a missing swap limit on a machine without swap.
 func (g *Group) bound(l Limits, swap bool) (unbound []string, err error) {
 	for _, f := range l.files() {
 		to, err := os.OpenFile(filepath.Join(g.path, f.file), os.O_WRONLY, 0)
@@ -83,39 +84,42 @@ func (g *Group) bound(l Limits, swap bool) (unbound []string, err error) {
 	return unbound, nil
 }
 
-// swaps reports whether the machine has swap, which is so where nobody can say.
+// swaps reports whether the machine has swap, and true if that cannot be read.
 func swaps() bool {
 	text, err := os.ReadFile("/proc/swaps")
 	return err != nil || hasSwap(text)
 }
 
-// hasSwap reports whether a text of /proc/swaps (proc_swaps(5)) has more than its heading.
+// hasSwap reports whether the content of /proc/swaps (proc_swaps(5)) has more
+// than its heading.
 func hasSwap(text []byte) bool { return bytes.Count(text, []byte("\n")) != 1 }
 
-// Dir is the group's directory, for a process to begin in it (clone(2), CLONE_INTO_CGROUP).
+// Dir is the group's directory, to start a process in it (clone(2),
+// CLONE_INTO_CGROUP).
 func (g *Group) Dir() *os.File { return g.dir }
 
-// Path is where the group is, for Remove.
+// Path is the path of the group, for Remove.
 func (g *Group) Path() string { return g.path }
 
-// Kill ends all that is in the group at once, whatever it forks meanwhile.
+// Kill kills all processes of the group at once, including those that they fork
+// meanwhile.
 func (g *Group) Kill() error { return kill(g.path) }
 
 func kill(path string) error {
 	return os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0)
 }
 
-// patience is how long Close waits until the processes that it killed are gone.
+// patience is how long Remove waits until the killed processes are gone.
 const patience = 5 * time.Second
 
-// Close kills what is left in the group and removes it.
+// Close kills the remaining processes of the group and removes it.
 func (g *Group) Close() error {
 	defer g.dir.Close()
 	return Remove(g.path)
 }
 
-// Remove kills what is left in a group and removes it: one that Make has made, also of a process that is gone. A
-// group that is not there is removed.
+// Remove kills the remaining processes of a group made by Make, also in an
+// earlier process, and removes it. It succeeds if the group does not exist.
 func Remove(path string) error {
 	if !strings.HasPrefix(filepath.Base(path), prefix) {
 		return fmt.Errorf("%s is not a cgroup of ebb", path)

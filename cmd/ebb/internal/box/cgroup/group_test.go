@@ -13,10 +13,11 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// TestPlaces: where groups are is what the kernel says, and no more than a path.
+// TestPlaces: the path of groups comes from the kernel, and only a clean path
+// is accepted.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	const v1 = "30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
@@ -24,7 +25,7 @@ func TestPlaces(t *testing.T) {
 		{v1 + "31 23 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup/unified"},
 		{"31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n", "/sys/fs/cgroup"},
 		{v1, ""}, {"", ""}, {"- cgroup2", ""}, {"a - cgroup2 x y\n", ""},
-		{"31 23 0:27 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""}, // not from its root
+		{"31 23 0:27 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", ""}, // not mounted from its root
 		{"31 23 0:27 / /a\\040b rw - cgroup2 cgroup2 rw\n", ""},
 	} {
 		if got := mountOf(tt.text); got != tt.want {
@@ -40,8 +41,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestBound: each limit is written where the group has a file for it, and named where it has none.
-// A limit that the kernel does not take is an error.
+// TestBound: each limit is written if the group has a file for it, and returned
+// if it has none. A limit that the kernel refuses is an error.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	g := &Group{path: t.TempDir()}
@@ -50,8 +51,8 @@ func TestBound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A kernel that counts no swap has no file for it, which is no matter where there is none; one
-	// that does gives none beside the memory.
+	// A kernel without swap accounting has no file for the limit, which does not
+	// matter without swap. With accounting, the swap limit is 0.
 	for swap, want := range map[bool][]string{false: {"cpu.max"}, true: {"memory.swap.max", "cpu.max"}} {
 		unbound, err := g.bound(Limits{Memory: 1 << 30, CPU: 1500, Processes: 64}, swap)
 		if err != nil || !slices.Equal(unbound, want) {
@@ -81,7 +82,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestHasSwap: what is no list of swaps is taken for one with some.
+// TestHasSwap: unexpected content counts as a machine with swap.
 func TestHasSwap(t *testing.T) {
 	t.Parallel()
 	const heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
@@ -92,7 +93,8 @@ func TestHasSwap(t *testing.T) {
 	}
 }
 
-// TestEnd: what begins in a group is in it, with all it starts, and ends with it.
+// TestEnd: a process that starts in a group stays in it with its children, and
+// ends with it.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	g, _, err := Make(Limits{})

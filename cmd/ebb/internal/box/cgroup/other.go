@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// Group is a group with nothing in it but a box.
+// Group is a cgroup for the processes of one sandbox.
 type Group struct{}
 
-// Make fails: there are cgroups on Linux only.
-func Make(Limits) (*Group, []string, error) { return nil, nil, errors.New("cgroups are part of Linux") }
+// Make fails: cgroups exist on Linux only.
+func Make(Limits) (*Group, []string, error) { return nil, nil, errors.New("cgroups need Linux") }
 
-// Dir is nothing.
+// Dir returns nil.
 func (*Group) Dir() *os.File { return nil }
 
 // Path is empty.

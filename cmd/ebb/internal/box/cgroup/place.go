@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// controllers bound what Limits has.
+// controllers are the controllers that Limits needs.
 var controllers = []string{"memory", "cpu", "pids"}
 
-// parents are groups in which this process may perhaps make one, the best first. A group with
-// processes in it has no groups with controllers below it, but for the first of all: so what
-// root makes is there, and what others make is beside this process's own, in the slice that
-// systemd has given them.
+// parents returns the groups in which this process may be able to create one,
+// the best first. A group with processes cannot enable controllers for groups
+// below it, except the root of the hierarchy. So root creates groups in the
+// root of the hierarchy, and other users beside the group of this process, in
+// the slice that systemd has delegated to them.
 func parents() ([]string, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -27,7 +28,7 @@ func parents() ([]string, error) {
 	}
 	root, own := mountOf(string(mounts)), groupOf(string(groups))
 	if root == "" || own == "" {
-		return nil, errors.New("there are no cgroups of version 2 here")
+		return nil, errors.New("this machine has no cgroups of version 2")
 	}
 	own = filepath.Join(root, own)
 	if os.Geteuid() == 0 {
@@ -39,8 +40,8 @@ func parents() ([]string, error) {
 	return []string{filepath.Dir(own), own}, nil
 }
 
-// mountOf is where the hierarchy of version 2 is mounted, as /proc/self/mountinfo has it
-// (proc_pid_mountinfo(5)); "" = nowhere.
+// mountOf returns the mount point of the version 2 hierarchy in
+// /proc/self/mountinfo (proc_pid_mountinfo(5)); "" = not mounted.
 func mountOf(mountinfo string) string {
 	for line := range strings.Lines(mountinfo) {
 		before, after, two := strings.Cut(line, " - ")
@@ -52,8 +53,8 @@ func mountOf(mountinfo string) string {
 	return ""
 }
 
-// groupOf is this process's group of version 2, as /proc/self/cgroup has it; "" = none that can be
-// seen from here.
+// groupOf returns the version 2 group of this process in /proc/self/cgroup; ""
+// = not visible in this namespace.
 func groupOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		path, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
@@ -64,9 +65,10 @@ func groupOf(cgroup string) string {
 	return ""
 }
 
-// enable has groups below parent bounded, as far as may be.
+// enable enables the controllers for groups below parent, as far as it is
+// permitted.
 func enable(parent string) {
 	for _, name := range controllers {
-		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0) // Make sees which are there
+		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0) // Make reports the limits without a controller
 	}
 }

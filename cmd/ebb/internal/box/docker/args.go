@@ -11,30 +11,30 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// controlDir is where the shim finds the runner's socket.
+// controlDir is the directory of the runner's socket for the shim.
 const controlDir = box.Dir + "/shim"
 
-// Labels by which boxes of runs that were killed are found.
+// Labels by which sandboxes of runs that were killed are found.
 const (
 	labelKeep = "ebb.box.keep" // Spec.Keep
-	labelUser = "ebb.box.user" // whose run it is
+	labelUser = "ebb.box.user" // user ID of the run
 )
 
-// temporary are places in memory that programs may run from.
+// temporary are tmpfs directories from which programs may run.
 var temporary = []string{"/tmp", "/var/tmp", box.Home}
 
 func isTemporary(place string) bool { return slices.Contains(temporary, place) }
 
-// bind is a place of the machine that a container has.
+// bind is a path of the machine that is mounted into a container.
 type bind struct {
 	from, to string
 	write    bool
 }
 
-// plan is a box as docker is told of it.
+// plan is a sandbox in terms of docker's options.
 type plan struct {
 	name  string
 	image image
@@ -44,7 +44,8 @@ type plan struct {
 	binds []bind
 }
 
-// args are docker's. There is nothing of CMD in them.
+// args returns docker's arguments. They contain nothing of CMD or its
+// environment.
 func (p *plan) args() ([]string, error) {
 	l := p.limit
 	a := []string{
@@ -57,13 +58,14 @@ func (p *plan) args() ([]string, error) {
 	}
 	if l.Memory > 0 {
 		bytes := strconv.FormatUint(l.Memory, 10)
-		a = append(a, "--memory", bytes, "--memory-swap", bytes) // both together: no swap beside it
+		a = append(a, "--memory", bytes, "--memory-swap", bytes) // equal values: no swap in addition
 	}
 	if l.CPU > 0 {
 		a = append(a, "--cpus", fmt.Sprintf("%d.%03d", l.CPU/1000, l.CPU%1000))
 	}
 	for _, place := range temporary {
-		// The box's own, because runc gives it the mode that the image has there.
+		// A tmpfs of its own, because runc would use the mode that the image has at
+		// this path.
 		a = append(a, "--tmpfs", fmt.Sprintf("%s:rw,exec,nosuid,nodev,uid=%d,gid=%d,mode=1777,size=%d", place, p.user.UID, p.user.GID, l.Temporary))
 	}
 	for _, place := range p.image.volumes {
@@ -78,19 +80,21 @@ func (p *plan) args() ([]string, error) {
 		}
 		a = append(a, "--mount", mount)
 	}
-	// Streams of the client's are for what the shim has to say before it has CMD's.
+	// The client is attached to stderr only: for the shim's messages before the
+	// shim has CMD's streams.
 	a = append(a, "--sig-proxy=false", "--attach", "stderr", "--entrypoint", box.Self)
 	return append(a, "--", p.image.id, "shim", "--control", path.Join(controlDir, "socket")), nil
 }
 
-// mount is one record of comma-separated values, as docker reads it.
+// mount returns the value of --mount: a CSV record, as docker reads it.
 func (b bind) mount() (string, error) {
-	if strings.ContainsAny(b.from+b.to, "\r\n\x00") { // which such a record does not hold as they are
-		return "", fmt.Errorf("%w: the path %q cannot be said to Docker", box.ErrPlace, b.from)
+	if strings.ContainsAny(b.from+b.to, "\r\n\x00") { // a CSV record cannot contain these unchanged
+		return "", fmt.Errorf("%w: the path %q cannot be passed to Docker", box.ErrPlace, b.from)
 	}
 	record := []string{"type=bind", "src=" + b.from, "dst=" + b.to}
 	if !b.write {
-		// What is mounted below it would not be read-only everywhere: it is not there.
+		// Mounts below it would not be read-only on every kernel, so they are left
+		// out.
 		record = append(record, "readonly", "bind-nonrecursive=true")
 	}
 	var text strings.Builder

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// TestCheckImage: (E72, E119) what is no name of an image is refused before docker hears of it.
+// TestCheckImage: (E72, E119) an invalid image name is refused before docker
+// gets it.
 func TestCheckImage(t *testing.T) {
 	t.Parallel()
 	digest := "@sha256:" + strings.Repeat("0a", 32)
@@ -37,7 +38,8 @@ func somePlan() *plan {
 	}
 }
 
-// TestArgs: (E119) what keeps a box apart is there, and nothing that takes it away.
+// TestArgs: (E119) the options that isolate a sandbox are present, and none
+// that weakens it.
 func TestArgs(t *testing.T) {
 	t.Parallel()
 	p := somePlan()
@@ -65,7 +67,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// FuzzMount: (E72) whatever a path is, docker reads the record as it was meant.
+// FuzzMount: (E72) docker parses the record of every path as intended.
 func FuzzMount(f *testing.F) {
 	for _, path := range []string{"/a", "/a,readonly=false", `/a"b`, "/a,dst=/etc", "/a\n,b", "/a\r\nb", " /a", `/a\`, "/a=b"} {
 		f.Add(path)
@@ -75,7 +77,7 @@ func FuzzMount(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, err := csv.NewReader(strings.NewReader(text)).Read() // as opts.MountOpt of Docker's client does
+		got, err := csv.NewReader(strings.NewReader(text)).Read() // like opts.MountOpt of Docker's client
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,8 @@ func FuzzMount(f *testing.F) {
 	})
 }
 
-// TestVolumes: an image declares nothing where a box has what is its own.
+// TestVolumes: an image cannot declare volumes at paths that the sandbox uses
+// itself.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"/data", "/var/lib/postgresql/data", "/tmp", "/var/tmp", box.Home, box.WorkDir} {
@@ -101,7 +104,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestNetwork: loopback is all there is.
+// TestNetwork: only loopback is accepted.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	const headings = "Inter-|   Receive   |  Transmit\n face |bytes packets|bytes packets\n"
@@ -114,15 +117,15 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestWritableRoot: a root that can be written to is no box's.
+// TestWritableRoot: a container with a writable root is refused.
 func TestWritableRoot(t *testing.T) {
 	t.Parallel()
-	if err := checkMounts(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "can be written to") {
+	if err := checkMounts(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is writable") {
 		t.Error(err)
 	}
 }
 
-// TestLimited: what went wrong comes last, and is what is shown.
+// TestLimited: the end of the output, which has the error, is kept.
 func TestLimited(t *testing.T) {
 	t.Parallel()
 	var l limited
@@ -135,7 +138,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestStatus: a process that can do something, or is somebody else, is in no box.
+// TestStatus: a process with privileges, or of another user, is refused.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{

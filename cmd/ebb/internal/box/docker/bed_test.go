@@ -12,20 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
-	"ebb/cmd/ebb/internal/box/docker"
-	"ebb/cmd/ebb/internal/shim"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/docker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/shim"
 )
 
-// bedImage is an image of .ci/beds.sh: BusyBox, and a variable.
+// bedImage is an image of .ci/beds.sh: BusyBox, and an environment variable.
 const bedImage = "ebb-bed"
 
-// TestMain is also the shim of the boxes, what some of them run, and a runner to be killed.
+// TestMain is also the shim of the sandboxes, the hostile program in some, and
+// a runner to be killed.
 func TestMain(m *testing.M) {
 	code := boxtest.Main(m, func(args []string) (int, error) {
-		for args[0] == "--control" && exists(box.WorkDir+"/wait") { // of this box, before it calls
+		for args[0] == "--control" && exists(box.WorkDir+"/wait") { // of this sandbox, before it connects
 			time.Sleep(10 * time.Millisecond)
 		}
 		c, err := shim.Parse(args)
@@ -61,13 +62,13 @@ var static = sync.OnceValues(func() (string, error) {
 	return bin, os.Chmod(builds, 0o755)
 })
 
-// bed makes boxes for one test, each with a directory to keep things in.
+// bed starts the sandboxes of one test, each with a Keep directory.
 type bed struct {
 	*boxtest.Bed
 	kind docker.Kind
 }
 
-// keeping gives each box a directory of its own.
+// keeping gives each sandbox a Keep directory of its own.
 type keeping struct {
 	t    *testing.T
 	kind docker.Kind
@@ -92,7 +93,7 @@ func newBed(t *testing.T) *bed {
 	return &bed{boxtest.New(t, keeping{t, kind}), kind}
 }
 
-// docker runs the client.
+// docker runs the Docker client.
 func (b *bed) docker(args ...string) string {
 	b.T.Helper()
 	cmd := exec.Command("docker", args...)
@@ -106,8 +107,8 @@ func (b *bed) docker(args ...string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// runner starts a box as the machine's runner does, with a work directory, one to keep things in and
-// a command, and waits to be killed with it.
+// runner starts a sandbox as ebb run does, with a work directory, a Keep
+// directory and a command, and waits to be killed with it.
 func runner(args []string) {
 	s := box.Spec{Argv: args[2:], Env: []string{"PATH=" + box.Search}, Work: args[0], Keep: args[1], Stdout: os.Stdout, Stderr: os.Stderr}
 	if os.Geteuid() == 0 {

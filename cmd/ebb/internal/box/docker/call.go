@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// upPatience is how long a container may take to come up.
+// upPatience is how long a container may take to start.
 const upPatience = 2 * time.Minute
 
-// called waits for the shim, and takes no second call.
+// called waits for the shim's connection, and accepts only one.
 func (r *running) called(l *net.UnixListener) (*net.UnixConn, error) {
 	type call struct {
 		conn *net.UnixConn
@@ -27,13 +27,13 @@ func (r *running) called(l *net.UnixListener) (*net.UnixConn, error) {
 	go func() {
 		_ = l.SetDeadline(time.Now().Add(upPatience))
 		conn, err := l.AcceptUnix()
-		_ = l.Close() // and nobody finds it any more
+		_ = l.Close() // removes the socket
 		calls <- call{conn, err}
 	}()
 	select {
 	case c := <-calls:
 		if c.err != nil {
-			return nil, fmt.Errorf("%w: nothing in the container called: is the daemon of Docker on this machine? %s", box.ErrNone, r.said.text())
+			return nil, fmt.Errorf("%w: the container did not connect within 2m0s; check that the Docker daemon runs on this machine: %s", box.ErrNone, r.said.text())
 		}
 		return c.conn, nil
 	case err := <-r.ended:
@@ -42,11 +42,11 @@ func (r *running) called(l *net.UnixListener) (*net.UnixConn, error) {
 		if c := <-calls; c.conn != nil {
 			_ = c.conn.Close()
 		}
-		return nil, fmt.Errorf("%w: docker made no container: %s", box.ErrNone, r.said.text())
+		return nil, fmt.Errorf("%w: docker created no container: %s", box.ErrNone, r.said.text())
 	}
 }
 
-// callerOf is the process that called, held by a pidfd.
+// callerOf returns the process that connected, held by a pidfd.
 func callerOf(c *net.UnixConn) (*os.Process, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -57,21 +57,22 @@ func callerOf(c *net.UnixConn) (*os.Process, error) {
 		return nil, cerr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the box's first process cannot be seen from here: %w", box.ErrNone, err)
+		return nil, fmt.Errorf("%w: get the first process of the sandbox: %w", box.ErrNone, err)
 	}
 	return process, nil
 }
 
-// peerOf is the process at the other end of a socket. The kernel says its number, which may be
-// another process's by the time that it is looked up, and since Linux 6.5 also who it is for good:
-// while that one is there, nobody else has had its number.
+// peerOf returns the process at the other end of a socket. The kernel reports
+// its PID, which may be reused before it is looked up. Since Linux 6.5 the
+// kernel also returns a pidfd: if that process still lives after the lookup,
+// its PID was not reused.
 func peerOf(socket int) (*os.Process, error) {
 	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return nil, err
 	}
 	if cred.Pid <= 1 {
-		return nil, fmt.Errorf("its process is %d", cred.Pid)
+		return nil, fmt.Errorf("the peer's PID is %d, which is not a process of another PID namespace", cred.Pid)
 	}
 	pidfd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if errors.Is(err, unix.ENOPROTOOPT) {
@@ -86,7 +87,7 @@ func peerOf(socket int) (*os.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) { // of another user, it is there
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) { // EPERM: the process lives and belongs to another user
 		return nil, errors.Join(err, process.Release())
 	}
 	return process, nil

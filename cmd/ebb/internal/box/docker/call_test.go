@@ -12,12 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/broker/brokertest/counterpart"
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// TestCaller: (E106) who called is held while it is there. The number of one that is gone is nobody's, or
-// already somebody else's.
+// TestCaller: (E106) the process that connected is held while it runs. The PID
+// of one that has ended is unused or belongs to another process.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -60,7 +60,7 @@ func TestCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.Command(self, "try", "unix="+path).Output(); err != nil { // and reaped
+	if text, err := exec.Command(self, "try", "unix="+path).Output(); err != nil { // the process has ended and was reaped
 		t.Fatalf("%v: %s", err, text)
 	}
 	if p, err := accept(); !errors.Is(err, box.ErrNone) {

@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// patience is how long the daemon may take for one answer.
+// patience is the timeout of one call of the daemon.
 const patience = time.Minute
 
-// client is the program docker and the daemon that it talks to.
+// client is the program docker and the daemon that it calls.
 type client struct {
 	program string
 	host    string
 	keep    string   // a directory of this run
-	env     []string // nobody's configuration: proxies and the like are not for boxes
+	env     []string // without the user's configuration: its proxies and the like are not for sandboxes
 }
 
-// client finds the daemon, which must be one of this machine.
+// client finds the daemon, which must be on this machine.
 func (k Kind) client(keep string) (*client, error) {
 	program, err := exec.LookPath(cmp.Or(k.Program, "docker"))
 	if err != nil {
-		return nil, fmt.Errorf("the client of Docker is not installed: %w", err)
+		return nil, fmt.Errorf("the Docker client is not installed: %w", err)
 	}
 	c := &client{program: program, keep: keep, host: k.Host, env: os.Environ()}
 	if c.host == "" {
@@ -43,7 +43,7 @@ func (k Kind) client(keep string) (*client, error) {
 		c.host = strings.TrimSpace(text)
 	}
 	if !strings.HasPrefix(c.host, "unix:///") {
-		return nil, fmt.Errorf("the daemon of Docker at %q is not on this machine: the kernel here could not say who is in the box", c.host)
+		return nil, fmt.Errorf("the Docker daemon at %q is not on this machine, so the processes of the sandbox cannot be identified", c.host)
 	}
 	config := filepath.Join(keep, "docker")
 	if err := os.Mkdir(config, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -53,7 +53,8 @@ func (k Kind) client(keep string) (*client, error) {
 	return c, nil
 }
 
-// command is one of the client's, which no key pressed at the runner's terminal reaches.
+// command returns a command of the client, in a session of its own, so that
+// keys pressed at the runner's terminal do not reach it.
 func (c *client) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.program, args...)
 	cmd.Env, cmd.Dir = c.env, "/"
@@ -61,7 +62,7 @@ func (c *client) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// say gives the answer to a command.
+// say runs a command and returns its output.
 func (c *client) say(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -85,10 +86,11 @@ func (c *client) json(into any, args ...string) error {
 	return nil
 }
 
-// maxShown is how much is repeated of what docker says.
+// maxShown is the maximum number of bytes of docker's output in an error.
 const maxShown = 1000
 
-// shown is what docker says, in one line that is no more than that.
+// shown returns docker's output in one line of at most maxShown bytes, without
+// control characters.
 func shown(text []byte) string {
 	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(text[:min(len(text), maxShown)]), "?")), " ")
 	return strings.Map(func(r rune) rune {

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestEnds: the code of the command is the box's, whatever it is.
+// TestEnds: the exit code of the command is that of the sandbox.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -32,7 +32,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignals: the command gets those that are sent to the box. Nobody in the box can end the first process.
+// TestSignals: the command gets the signals sent to the sandbox. No process in
+// the sandbox can end the first process.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strconv"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
-// furnish names what the box has of the machine by paths, because a daemon takes nothing else, and
-// opens each: verify sees that what was opened is what was mounted.
+// furnish returns the paths that are mounted into the sandbox, because the
+// daemon accepts only paths, and opens each: verify checks that the opened file
+// is the mounted one.
 func furnish(m place.Mounts, s box.Spec) (binds []bind, all place.Mounts, err error) {
 	all = slices.Clone(m)
 	files := filepath.Join(s.Keep, "files")
@@ -45,8 +46,8 @@ func furnish(m place.Mounts, s box.Spec) (binds []bind, all place.Mounts, err er
 	return append(binds, bind{from: filepath.Join(s.Keep, "shim"), to: controlDir}), all, nil
 }
 
-// listen makes the socket that the shim calls. It is in no box but this one, and there only until
-// the shim has called.
+// listen creates the socket for the shim. Only this sandbox has it, and it is
+// removed once the shim has connected.
 func listen(keep string) (*net.UnixListener, error) {
 	dir := filepath.Join(keep, "shim")
 	if err := os.Mkdir(dir, 0o711); err != nil {
@@ -54,7 +55,7 @@ func listen(keep string) (*net.UnixListener, error) {
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "socket"), Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("listening for the box: %w", err)
+		return nil, fmt.Errorf("listen for the shim of the sandbox: %w", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "socket"), 0o666); err != nil {
 		_ = l.Close()

@@ -10,10 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box/autorun"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
 )
 
-// TestGuard: what is mounted over the work directory is as in a box of bubblewrap.
+// TestGuard: the mounts over the work directory are the same as with
+// bubblewrap.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

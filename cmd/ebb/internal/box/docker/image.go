@@ -11,48 +11,50 @@ import (
 	"slices"
 	"strings"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
-// maxImage is how long the name of an image may be.
+// maxImage is the maximum length of an image's name, in bytes.
 const maxImage = 512
 
-// imageForm is what a name of an image is made of, by name, digest or id (distribution's reference
-// grammar is narrower): nothing that begins an option, ends a line or looks like a path.
+// imageForm matches the name, digest or ID of an image (the reference grammar
+// of distribution is narrower). It excludes options, line breaks and absolute
+// paths.
 var imageForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/:@-]*\z`)
 
-// CheckImage refuses what is no name of an image.
+// CheckImage refuses a text that is not the name of an image.
 func CheckImage(name string) error {
 	switch {
 	case name == "":
-		return errors.New("no image is named")
+		return errors.New("the image name is empty")
 	case len(name) > maxImage || !imageForm.MatchString(name) || strings.Contains(name, "//"):
-		return fmt.Errorf("%.80q is no name of an image", name)
+		return fmt.Errorf("%.80q is not a valid image name", name)
 	}
 	return nil
 }
 
-// image is one that the daemon has.
+// image is an image that the daemon has.
 type image struct {
-	id      string   // of its configuration, which says what all of it is
-	volumes []string // places that it wants to be written to
+	id      string   // digest of its configuration, which determines the whole image
+	volumes []string // paths that it declares as volumes
 }
 
-// idForm is what the daemon calls an image.
+// idForm matches the daemon's ID of an image.
 var idForm = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
 
-// image finds one. None is fetched: who runs a box should not run what somebody has just published.
+// image finds an image of the daemon. It pulls none, so that a sandbox never
+// runs an image that was just published under that name.
 func (c *client) image(name string) (image, error) {
 	var found []struct {
 		ID     string `json:"Id"`
 		Config struct{ Volumes map[string]any }
 	}
 	if err := c.json(&found, "image", "inspect", "--", name); err != nil {
-		return image{}, fmt.Errorf("the image %s is not there: fetch it with `docker pull %[1]s`, best by its digest: %w", name, err)
+		return image{}, fmt.Errorf("the daemon does not have the image %s; pull it with `docker pull %[1]s`, preferably by its digest: %w", name, err)
 	}
 	if len(found) != 1 || !idForm.MatchString(found[0].ID) {
-		return image{}, fmt.Errorf("the name %s is not that of one image", name)
+		return image{}, fmt.Errorf("%s does not name exactly one image", name)
 	}
 	i := image{id: found[0].ID, volumes: slices.Sorted(maps.Keys(found[0].Config.Volumes))}
 	for _, v := range i.volumes {
@@ -65,14 +67,14 @@ func (c *client) image(name string) (image, error) {
 
 var volumeForm = regexp.MustCompile(`\A(/[A-Za-z0-9._-]+)+\z`)
 
-// checkVolume refuses a place that an image declares where a box has what is its own.
+// checkVolume refuses a declared volume at a path that the sandbox uses itself.
 func checkVolume(v string) error {
 	if !volumeForm.MatchString(v) || path.Clean(v) != v {
-		return fmt.Errorf("the image declares a volume at %.80q, which no box has", v)
+		return fmt.Errorf("the image declares a volume at %.80q, which is not a supported path", v)
 	}
 	for _, own := range []string{box.Dir, box.WorkDir, box.Home, "/dev", "/etc", "/proc", "/sys", "/tmp", "/var/tmp"} {
 		if v != box.WorkDir && !isTemporary(v) && (place.Within(v, own) || place.Within(own, v)) {
-			return fmt.Errorf("the image declares a volume at %s, where a box has what is its own", v)
+			return fmt.Errorf("the image declares a volume at %s, which the sandbox uses itself", v)
 		}
 	}
 	return nil

@@ -10,16 +10,16 @@ import (
 	"strconv"
 	"strings"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
 // Kind implements box.Kind.
 type Kind struct {
-	Image   string // by name, digest or id; the daemon must have it
-	Program string // Docker's client; "" = docker on the PATH
-	Host    string // the daemon's, like unix:///run/docker.sock; "" = as the client is set up
-	Self    string // this binary, which has the command shim; "" = as the system says
+	Image   string // name, digest or ID; the daemon must have the image
+	Program string // path of the Docker client; "" = docker on the PATH
+	Host    string // address of the daemon, like unix:///run/docker.sock; "" = the client's current context
+	Self    string // path of this binary, which has the command shim; "" = os.Executable
 }
 
 // Start implements box.Kind.
@@ -31,7 +31,7 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 		s.User = &box.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	}
 	if s.User.UID == 0 || s.User.GID == 0 {
-		return nil, fmt.Errorf("%w: what runs as root in a container is root to the machine: a box needs a user of its own", box.ErrNone)
+		return nil, fmt.Errorf("%w: a sandbox needs a user and group other than root, because a container's root is the machine's root", box.ErrNone)
 	}
 	m, err := place.Of(s, k.Self)
 	if err != nil {
@@ -61,8 +61,8 @@ func (k Kind) Start(s box.Spec) (box.Running, error) {
 	return start(c, image, m, s)
 }
 
-// static refuses a binary that would be loaded by what the image has for a loader: it could not
-// start, or the image would run before the shim does.
+// static refuses a dynamically linked binary: the image's loader would load it,
+// so it might not start, or code of the image would run before the shim.
 func static(self *os.File) error {
 	f, err := elf.Open("/proc/self/fd/" + strconv.Itoa(int(self.Fd())))
 	if err != nil {
@@ -75,10 +75,10 @@ func static(self *os.File) error {
 	return nil
 }
 
-// bounds are what a daemon can keep.
+// bounds are limits of the daemon's machine.
 type bounds struct{ processors uint64 }
 
-// daemon refuses one that could not keep what a box promises.
+// daemon refuses a daemon that cannot isolate or limit a sandbox as required.
 func (c *client) daemon() (bounds, error) {
 	var d struct {
 		ServerErrors                        []string
@@ -93,15 +93,15 @@ func (c *client) daemon() (bounds, error) {
 	options := strings.Join(d.SecurityOptions, " ")
 	switch {
 	case len(d.ServerErrors) > 0:
-		return bounds{}, fmt.Errorf("the daemon of Docker does not answer: %s", strings.Join(d.ServerErrors, "; "))
+		return bounds{}, fmt.Errorf("the Docker daemon reports errors: %s", strings.Join(d.ServerErrors, "; "))
 	case d.OSType != "linux":
-		return bounds{}, fmt.Errorf("the daemon of Docker runs no containers of Linux")
+		return bounds{}, fmt.Errorf("the Docker daemon does not run Linux containers")
 	case strings.Contains(options, "name=rootless"), strings.Contains(options, "name=userns"):
-		return bounds{}, fmt.Errorf("the daemon of Docker is rootless or remaps users: the box would be another user here, to whom the work directory is not: use a daemon of root's, without userns-remap")
+		return bounds{}, fmt.Errorf("the Docker daemon is rootless or remaps users, so the sandbox's user could not access the work directory; use a daemon that runs as root, without userns-remap")
 	case !strings.Contains(options, "name=seccomp"), strings.Contains(options, "profile=unconfined"):
-		return bounds{}, fmt.Errorf("the daemon of Docker filters no system calls (seccomp)")
+		return bounds{}, fmt.Errorf("the Docker daemon does not filter system calls (seccomp); enable its default seccomp profile")
 	case !d.MemoryLimit, !d.CpuCfsQuota, !d.PidsLimit:
-		return bounds{}, fmt.Errorf("the daemon of Docker cannot bound memory, processor time and processes of a container")
+		return bounds{}, fmt.Errorf("the Docker daemon cannot limit memory, processor time and processes of a container")
 	}
 	return bounds{processors: d.NCPU}, nil
 }

@@ -14,8 +14,9 @@ import (
 
 var nameForm = regexp.MustCompile(`\A` + namePrefix + `[a-z2-7]{26}\z`)
 
-// bury removes boxes of this user's runs that were killed, whose directory is gone. A label may be
-// an image's: the name says that it was a run of ebb's.
+// bury removes sandboxes of this user's killed runs, whose directory is gone.
+// An image can set the same labels, so the name must also be one that ebb
+// generates.
 func (c *client) bury() error {
 	text, err := c.say("ps", "--all", "--no-trunc", "--filter", "label="+labelUser+"="+strconv.Itoa(os.Geteuid()), "--format", `{{.Names}} {{.Label "`+labelKeep+`"}}`)
 	if err != nil {
@@ -27,7 +28,7 @@ func (c *client) bury() error {
 			continue
 		}
 		if _, err := os.Lstat(keep); errors.Is(err, fs.ErrNotExist) {
-			_, _ = c.say("rm", "--force", "--volumes", name) // what stays is tried again by the next run
+			_, _ = c.say("rm", "--force", "--volumes", name) // the next run tries again if it fails
 		}
 	}
 	return nil

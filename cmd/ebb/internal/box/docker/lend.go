@@ -6,17 +6,19 @@ import (
 	"errors"
 	"os"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/handover"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover"
 )
 
-// lent is what the shim is handed, with what of it is to be closed here.
+// lent are the descriptors for the shim, and those of them to close in this
+// process.
 type lent struct {
 	descriptors handover.Descriptors
 	ours        []*os.File
 }
 
-// lend opens it. status and release are the runner's ends of what the shim says and waits for.
+// lend opens the descriptors. status is the runner's end of the shim's reports,
+// release that of the byte for which the shim waits.
 func lend(s box.Spec) (status *os.File, d *lent, release *os.File, err error) {
 	d = &lent{descriptors: handover.Descriptors{s.Stdin, s.Stdout, s.Stderr}}
 	status, statusW, err1 := os.Pipe()
@@ -37,9 +39,9 @@ func lend(s box.Spec) (status *os.File, d *lent, release *os.File, err error) {
 	return status, d, release, nil
 }
 
-// close closes what is lent, and may be called again.
+// close closes the lent descriptors. It may be called again.
 func (d *lent) close() {
 	for _, f := range d.ours {
-		_ = f.Close() // nil is no file, and that is all the error there is
+		_ = f.Close() // Close of nil returns an error and does nothing
 	}
 }

@@ -5,14 +5,14 @@ package docker
 import (
 	"fmt"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// Kind implements box.Kind: nowhere but on Linux.
+// Kind implements box.Kind. It works on Linux only.
 type Kind struct{ Image, Program, Host, Self string }
 
-// CheckImage fails: there are boxes on Linux only.
-func CheckImage(string) error { return fmt.Errorf("%w: a box of Docker's needs Linux", box.ErrNone) }
+// CheckImage fails: sandboxes exist on Linux only.
+func CheckImage(string) error { return fmt.Errorf("%w: a Docker sandbox needs Linux", box.ErrNone) }
 
 // Start implements box.Kind.
 func (k Kind) Start(box.Spec) (box.Running, error) { return nil, CheckImage(k.Image) }

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// listen has an echo at an address.
+// listen runs an echo server at an address.
 func listen(t *testing.T, network, address string) string {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -38,7 +38,7 @@ func listen(t *testing.T, network, address string) string {
 	return l.Addr().String()
 }
 
-// given is the directory of a socket that is given to a box.
+// given is the directory of a socket that is mounted into a sandbox.
 func given(t *testing.T) *os.File {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "given", "out")
@@ -57,8 +57,9 @@ func given(t *testing.T) *os.File {
 	return dir
 }
 
-// TestNoWayOut: (E26, E107, E113, E119) what listens on the machine answers the machine and not the box, the daemon's own
-// socket included; what the runner puts into the box answers the box.
+// TestNoWayOut: (E26, E107, E113, E119) listeners of the machine, including the
+// daemon's socket, are reachable from the machine and not from the sandbox;
+// those that the runner mounts into the sandbox are.
 func TestNoWayOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -93,8 +94,9 @@ func TestNoWayOut(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheMachine (E114) looks for files, descriptors and variables that are none of the box's, and
-// for what a daemon would show others of it.
+// TestNothingOfTheMachine (E114) looks for files, descriptors and variables
+// that do not belong to the sandbox, and for data about it that the daemon
+// would show to others.
 func TestNothingOfTheMachine(t *testing.T) {
 	b := newBed(t)
 	t.Setenv("CANARY", "canary-in-the-environment")
@@ -130,7 +132,7 @@ func TestNothingOfTheMachine(t *testing.T) {
 	if strings.Contains(out, "canary") {
 		t.Errorf("the box sees\n%s", out)
 	}
-	shown = strings.ReplaceAll(shown, "IMAGE_SAYS=canary", "") // which the image has for all to see
+	shown = strings.ReplaceAll(shown, "IMAGE_SAYS=canary", "") // an environment variable of the image, which is public
 	for _, word := range []string{"canary", "placeholder-as-told", "bytes", "sleep 600"} {
 		if strings.Contains(shown, word) {
 			t.Errorf("the daemon shows %q:\n%s", word, shown)
@@ -138,7 +140,8 @@ func TestNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestFilter: (E114, E118) each refused call beside one of its kind that is let through, as in a box of bubblewrap.
+// TestFilter: (E114, E118) each refused call, and for comparison an allowed one
+// of the same kind, as with bubblewrap.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -169,7 +172,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestDirect: names of hosts lead to addresses of loopback, with ports below 1024.
+// TestDirect: names of hosts resolve to addresses of loopback, with ports below
+// 1024.
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -186,7 +190,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestTerminal: a terminal of the box's own is the command's.
+// TestTerminal: the command gets the sandbox's own terminal.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -212,7 +216,7 @@ func TestTerminal(t *testing.T) {
 		_, err := os.Stat(filepath.Join(b.Spec.Work, "up"))
 		return err == nil
 	})
-	if _, err := master.Write([]byte{3}); err != nil { // the key for an interrupt
+	if _, err := master.Write([]byte{3}); err != nil { // Ctrl-C
 		t.Fatal(err)
 	}
 	if code, out, _ := r.End(); code != 9 || out != "interrupted\n" {

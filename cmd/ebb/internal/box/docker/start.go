@@ -14,14 +14,14 @@ import (
 	"sync"
 	"time"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/first"
-	"ebb/cmd/ebb/internal/box/handover"
-	"ebb/cmd/ebb/internal/box/place"
-	"ebb/cmd/ebb/internal/box/watchdog"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/first"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog"
 )
 
-// namePrefix begins the names of boxes at the daemon.
+// namePrefix is the prefix of the names of containers.
 const namePrefix = "ebb-box-"
 
 // running implements box.Running.
@@ -29,14 +29,14 @@ type running struct {
 	*first.Process
 	client *client
 	name   string
-	said   limited    // on standard error, by docker or by the shim before it had CMD's
-	ended  chan error // the client's end
+	said   limited    // on standard error, by docker, or by the shim before it had CMD's streams
+	ended  chan error // result of the client process
 	stop   context.CancelFunc
-	runner *net.UnixConn      // whose end the shim dies of
-	dog    *watchdog.Watchdog // for a shim that CMD has stopped
+	runner *net.UnixConn      // the shim ends when it is closed
+	dog    *watchdog.Watchdog // kills the sandbox if CMD has stopped the shim
 }
 
-// start makes the box up to where the shim starts the command.
+// start creates the sandbox up to the point where the shim starts the command.
 func start(c *client, i image, m place.Mounts, s box.Spec) (*running, error) {
 	l, err := listen(s.Keep)
 	if err != nil {
@@ -83,8 +83,8 @@ func start(c *client, i image, m place.Mounts, s box.Spec) (*running, error) {
 	return r, nil
 }
 
-// meet waits for the shim's call, learns from the kernel who that is, tells the shim what to do,
-// and then who wants to know of the box.
+// meet waits for the shim's connection, verifies its process with the kernel,
+// sends it the order, and calls Ready.
 func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spec) error {
 	conn, err := r.called(l)
 	if err != nil {
@@ -110,18 +110,19 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 	for _, one := range s.Direct {
 		direct[one.Listen()] = one.Host()
 	}
-	// Who may not look into other users' processes could not ask the kernel about one that nobody
-	// may look into: the box's own user can then step through the shim, which holds nothing.
+	// An unprivileged runner cannot inspect a process that is not dumpable. So
+	// the shim stays dumpable for it; the sandbox's own user can then trace the
+	// shim, which has no secrets.
 	o := handover.Order{Argv: s.Argv, Env: s.Env, Ports: s.Ports, Direct: direct, Files: s.Limits.Files, TTY: s.TTY, Readable: os.Geteuid() != 0}
 	if err := handover.Send(conn, o, d.descriptors); err != nil {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
-	d.close() // so that the shim's end can be seen
+	d.close() // so that the end of the shim closes the pipe
 	if err := errors.Join(r.Waits(), conn.SetDeadline(time.Time{})); err != nil {
 		return fmt.Errorf("%w: %w", box.ErrNone, err)
 	}
 	if !r.Alive() {
-		return fmt.Errorf("%w: the box ended while it was looked at", box.ErrNone)
+		return fmt.Errorf("%w: the sandbox ended while it was verified", box.ErrNone)
 	}
 	if s.Ready == nil {
 		return nil
@@ -129,7 +130,8 @@ func (r *running) meet(l *net.UnixListener, d *lent, all place.Mounts, s box.Spe
 	return s.Ready(id)
 }
 
-// guard has a watchdog for the first process. Without one there is no box: also where it is lost.
+// guard starts a watchdog for the first process. If there is none, or it ends,
+// the sandbox is killed.
 func (r *running) guard(self *os.File) error {
 	pidfd, err := r.Handle()
 	if err != nil {
@@ -140,10 +142,11 @@ func (r *running) guard(self *os.File) error {
 	return err
 }
 
-// clientPatience is how long the client may take to see that its container is gone.
+// clientPatience is how long the client may take to notice the end of its
+// container.
 const clientPatience = 10 * time.Second
 
-// over waits for the end of the box.
+// over waits for the end of the sandbox.
 func (r *running) over() {
 	r.Gone()
 	err := r.clientEnds()
@@ -163,7 +166,8 @@ func (r *running) clientEnds() error {
 	}
 }
 
-// abandon ends a box of which nothing has been said to run, and waits for the end.
+// abandon ends a sandbox that has not been allowed to start its command, and
+// waits for the end.
 func (r *running) abandon() {
 	if r.runner != nil {
 		_ = r.runner.Close()
@@ -178,12 +182,13 @@ func (r *running) abandon() {
 	}
 	_ = r.clientEnds()
 	r.stop()
-	if !known { // the daemon may be at it still
+	if !known { // the daemon may still be creating it
 		_, _ = r.client.say("rm", "--force", "--volumes", r.name)
 	}
 }
 
-// limited keeps the end of what is written to it: a client's warnings come before what went wrong.
+// limited keeps the last maxShown bytes written to it, because a client prints
+// warnings before the error.
 type limited struct {
 	mu   sync.Mutex
 	kept bytes.Buffer

@@ -13,12 +13,12 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// TestReady: who asks for it knows the box's namespaces before anything of it runs, and can
-// say no.
+// TestReady: Ready gets the sandbox's namespaces before a command runs, and can
+// refuse.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -41,7 +41,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestNoBox: where none can be made, nothing runs, and what is wrong is said.
+// TestNoBox: if no sandbox can be created, no command runs, and the error names
+// the cause.
 func TestNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -56,10 +57,10 @@ func TestNoBox(t *testing.T) {
 		"far away":     {func() { b.kind.Host = "ssh://docker.example.com" }, "not on this machine"},
 		"by TCP":       {func() { b.kind.Host = "tcp://127.0.0.1:2375" }, "not on this machine"},
 		"no image":     {func() { b.kind.Image = "ebb-bed-that-is-not" }, "docker pull ebb-bed-that-is-not"},
-		"an option":    {func() { b.kind.Image = "--privileged" }, "no name of an image"},
+		"an option":    {func() { b.kind.Image = "--privileged" }, "not a valid image name"},
 		"dynamic":      {func() { b.kind.Self = dynamic(t) }, "CGO_ENABLED=0"},
-		"root":         {func() { b.Spec.User = &box.Owner{} }, "user of its own"},
-		"root's group": {func() { b.Spec.User = &box.Owner{UID: 4242} }, "user of its own"},
+		"root":         {func() { b.Spec.User = &box.Owner{} }, "user and group other than root"},
+		"root's group": {func() { b.Spec.User = &box.Owner{UID: 4242} }, "user and group other than root"},
 	} {
 		user := b.Spec.User
 		tt.change()
@@ -84,7 +85,8 @@ func dynamic(t *testing.T) string {
 	return path
 }
 
-// TestSwappedPlace: (E115) what is mounted is what was checked, or nothing runs.
+// TestSwappedPlace: (E115) the mounted file is the checked one, or no command
+// runs.
 func TestSwappedPlace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -92,7 +94,8 @@ func TestSwappedPlace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// Between the check and the daemon's mount stands the client: here it changes the path first.
+	// Between the check and the daemon's mount the client runs; here it replaces
+	// the path first.
 	swap := filepath.Join(t.TempDir(), "docker")
 	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = run ]; then mv %[1]s %[1]s.away && ln -s %[2]s %[1]s; fi\nexec docker \"$@\"\n", b.Spec.Work, outside)
 	if err := os.WriteFile(swap, []byte(script), 0o755); err != nil {
@@ -105,7 +108,8 @@ func TestSwappedPlace(t *testing.T) {
 	}
 }
 
-// TestImageThatIsNoBox: what an image declares makes no box wider.
+// TestImageThatIsNoBox: the declarations of an image do not weaken the
+// isolation.
 func TestImageThatIsNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -135,7 +139,8 @@ func TestImageThatIsNoBox(t *testing.T) {
 	}
 }
 
-// TestLeftovers: a box whose run is gone is removed by the next run, and nothing that is not ebb's.
+// TestLeftovers: the next run removes the sandbox of a killed run, and nothing
+// that is not ebb's.
 func TestLeftovers(t *testing.T) {
 	b := newBed(t)
 	gone, here := filepath.Join(t.TempDir(), "gone"), t.TempDir()
@@ -163,7 +168,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestBounds: what a box may have is what its daemon was told.
+// TestBounds: the limits in a sandbox are those passed to its daemon.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

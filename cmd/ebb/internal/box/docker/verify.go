@@ -13,12 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
 )
 
-// verify asks the kernel about the first process of a container, of which nothing of CMD runs yet:
-// a daemon can be set up to make of the same words something else than a box.
+// verify checks the first process of a container with the kernel, before CMD
+// runs: a daemon's configuration can turn the same arguments into a container
+// that is not isolated.
 func verify(pid int, user box.Owner, m place.Mounts) (box.Identity, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(dir + "/status")
@@ -44,21 +45,23 @@ func verify(pid int, user box.Owner, m place.Mounts) (box.Identity, error) {
 	return id, checkMounts(dir+"/root", m)
 }
 
-// checkNetwork reads /proc/pid/net/dev (proc_pid_net(5)): two lines of headings, and one for each interface.
+// checkNetwork checks /proc/pid/net/dev (proc_pid_net(5)): two heading lines,
+// and one line for each interface.
 func checkNetwork(text string) error {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) < 2 {
-		return errors.New("the network of the container cannot be read")
+		return errors.New("/proc/pid/net/dev of the container has no headings")
 	}
 	for _, line := range lines[2:] {
 		if name, _, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "lo" {
-			return fmt.Errorf("the container has a network beside loopback (%q)", strings.TrimSpace(name))
+			return fmt.Errorf("the container has a network interface besides loopback (%q)", strings.TrimSpace(name))
 		}
 	}
 	return nil
 }
 
-// apart is the namespace of a process, which must not be this process's.
+// apart returns the inode of a namespace of the process, which must not be that
+// of this process.
 func apart(dir, name string) (uint64, error) {
 	theirs, err := os.Stat(dir + "/ns/" + name)
 	if err != nil {
@@ -74,13 +77,14 @@ func apart(dir, name string) (uint64, error) {
 	return theirs.Sys().(*syscall.Stat_t).Ino, nil
 }
 
-// wanted are lines of /proc/pid/status (proc_pid_status(5)) of a process that can do nothing.
+// wanted are lines of /proc/pid/status (proc_pid_status(5)) of a process
+// without privileges.
 var wanted = map[string]string{
 	"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
 	"NoNewPrivs": "1", "Seccomp": "2",
 }
 
-// checkStatus reads it. A line that is missing is one that is wrong.
+// checkStatus checks /proc/pid/status. A missing line is an error.
 func checkStatus(text string, user box.Owner) error {
 	is := map[string][]string{}
 	for line := range strings.Lines(text) {
@@ -89,24 +93,24 @@ func checkStatus(text string, user box.Owner) error {
 	}
 	for name, value := range wanted {
 		if !slices.Equal(is[name], []string{value}) {
-			return fmt.Errorf("the container has %s %s: that is no box", name, strings.Join(is[name], " "))
+			return fmt.Errorf("the container has %s %s, so it is not isolated", name, strings.Join(is[name], " "))
 		}
 	}
 	uid, gid := strconv.FormatUint(uint64(user.UID), 10), strconv.FormatUint(uint64(user.GID), 10)
 	other := func(of string) func(string) bool { return func(s string) bool { return s != of } }
 	switch nspid := is["NSpid"]; {
 	case len(is["Uid"]) != 4 || slices.ContainsFunc(is["Uid"], other(uid)), len(is["Gid"]) != 4 || slices.ContainsFunc(is["Gid"], other(gid)):
-		return fmt.Errorf("the container is of user %s, group %s here and not of %s:%s: its daemon is rootless or remaps users", strings.Join(is["Uid"], " "), strings.Join(is["Gid"], " "), uid, gid)
+		return fmt.Errorf("the container runs as user %s, group %s of this machine and not as %s:%s: its daemon is rootless or remaps users", strings.Join(is["Uid"], " "), strings.Join(is["Gid"], " "), uid, gid)
 	case slices.ContainsFunc(is["Groups"], other(gid)):
-		return fmt.Errorf("the container is in groups %s", strings.Join(is["Groups"], " "))
+		return fmt.Errorf("the container has the additional groups %s", strings.Join(is["Groups"], " "))
 	case len(nspid) < 2 || nspid[len(nspid)-1] != "1":
-		return errors.New("who called is not the first process of a container")
+		return errors.New("the process that connected is not the first one of a container")
 	}
 	return nil
 }
 
-// checkMounts compares what was opened before with what is mounted: a daemon is told paths, and
-// what a path leads to may have changed since it was checked.
+// checkMounts compares the files opened before with those mounted: the daemon
+// gets paths, and a path may lead elsewhere since it was checked.
 func checkMounts(root string, m place.Mounts) error {
 	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -131,20 +135,20 @@ func checkMounts(root string, m place.Mounts) error {
 			return fmt.Errorf("%s of the container: %w", one.To, err)
 		}
 		if inside.Dev != outside.Dev || inside.Ino != outside.Ino {
-			return fmt.Errorf("%w: %s of the container is not what was checked", box.ErrPlace, one.To)
+			return fmt.Errorf("%w: %s of the container is not the file that was checked", box.ErrPlace, one.To)
 		}
 	}
 	return nil
 }
 
-// readOnly asks whether what was opened is mounted so (statfs(2), ST_RDONLY).
+// readOnly checks that a file is on a read-only mount (statfs(2), ST_RDONLY).
 func readOnly(fd int) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
 		return err
 	}
 	if st.Flags&unix.ST_RDONLY == 0 {
-		return errors.New("it can be written to")
+		return errors.New("it is writable")
 	}
 	return nil
 }

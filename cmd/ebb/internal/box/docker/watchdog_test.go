@@ -14,17 +14,18 @@ import (
 	"syscall"
 	"testing"
 
-	"ebb/cmd/ebb/internal/box"
-	"ebb/cmd/ebb/internal/box/boxtest"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest"
 )
 
-// boxesOf are the containers of a run, ended ones too.
+// boxesOf lists the containers of a run, including ended ones.
 func (b *bed) boxesOf(keep string) string {
 	return b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep="+keep)
 }
 
-// TestKilledRunner: (E102, E103) nothing of a box outlives its runner. Where that is not root a command can stop
-// the shim; it does not help it.
+// TestKilledRunner: (E102, E103) no process of a sandbox outlives its runner.
+// If the runner is not root the command can stop the shim, but the sandbox ends
+// all the same.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	for name, argv := range map[string][]string{
@@ -48,7 +49,7 @@ func TestKilledRunner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Log(line) // of a kernel that lets nobody trace (Yama), that it could not
+			t.Log(line) // the kernel may allow no tracing (Yama), so that stopping the shim fails
 			if b.boxesOf(keep) == "" {
 				t.Fatal("no box is labelled")
 			}
@@ -60,13 +61,14 @@ func TestKilledRunner(t *testing.T) {
 	}
 }
 
-// another is a user who is not root, to run boxes; nil = who runs the tests.
+// another is a user other than root that runs sandboxes; nil = the user of the
+// tests.
 func (b *bed) another(t *testing.T) (work, keep string, user *syscall.Credential) {
 	t.Helper()
 	if b.Spec.User == nil {
 		return b.Spec.Work, t.TempDir(), nil
 	}
-	top, err := os.MkdirTemp("", "ebb-docker-") // where that user can go
+	top, err := os.MkdirTemp("", "ebb-docker-") // accessible to that user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func (b *bed) another(t *testing.T) (work, keep string, user *syscall.Credential
 	if err := errors.Join(err, os.Chmod(top, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	user = &syscall.Credential{Uid: b.Spec.User.UID, Gid: b.Spec.User.GID, Groups: []uint32{info.Sys().(*syscall.Stat_t).Gid}} // who may use the daemon
+	user = &syscall.Credential{Uid: b.Spec.User.UID, Gid: b.Spec.User.GID, Groups: []uint32{info.Sys().(*syscall.Stat_t).Gid}} // the group that may use the daemon
 	for _, dir := range []string{work, keep} {
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(user.Uid), int(user.Gid))); err != nil {
 			t.Fatal(err)
@@ -85,7 +87,7 @@ func (b *bed) another(t *testing.T) (work, keep string, user *syscall.Credential
 	return work, keep, user
 }
 
-// watchdogs are the processes that watch one.
+// watchdogs lists the watchdog processes of a process.
 func watchdogs(t *testing.T, pid int) (found []int) {
 	t.Helper()
 	for _, one := range boxtest.Processes(t, "--watchdog") {
@@ -101,7 +103,8 @@ func watchdogs(t *testing.T, pid int) (found []int) {
 	return found
 }
 
-// TestWatchdog: a box has one, which ends with it, and with which it ends.
+// TestWatchdog: a sandbox has a watchdog that ends with it, and the sandbox
+// ends if the watchdog does.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -124,7 +127,8 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestNoWatchdog: a box that could have none is none, and is told no command.
+// TestNoWatchdog: a sandbox whose watchdog cannot start is not created, and
+// gets no command.
 func TestNoWatchdog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -143,7 +147,8 @@ func TestNoWatchdog(t *testing.T) {
 	boxtest.Until(t, "the container is there", func() bool {
 		return b.docker("ps", "--quiet", "--filter", "label=ebb.box.keep="+b.Spec.Keep) != ""
 	})
-	// What the container runs already goes on to be the shim. Here nobody executes it from now on.
+	// The shim that the container already runs continues. From now on its file
+	// cannot be executed.
 	if err := errors.Join(os.Chmod(b.kind.Self, 0o600), os.Remove(wait)); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,7 @@ func TestNoWatchdog(t *testing.T) {
 	}
 }
 
-// copied has the program of these tests at a path of its own.
+// copied copies the test binary to a path of its own.
 func copied(t *testing.T, to string) {
 	t.Helper()
 	self, err := static()

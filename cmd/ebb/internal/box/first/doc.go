@@ -1,6 +1,6 @@
-// Package first is the first process of a box as its runner holds it: by a pidfd, and by what the
-// shim says of itself.
+// Package first controls the first process of a sandbox, by a pidfd and by the
+// shim's reports.
 //
 //	first.go   Process: Signal, Kill, Wait
-//	other.go   none but on Linux
+//	other.go   systems other than Linux: nothing
 package first

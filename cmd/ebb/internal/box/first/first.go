@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// maxSaid bounds what a first process says.
+// maxSaid is the maximum size in bytes of all reports of a first process.
 const maxSaid = 64 << 10
 
 // Process implements box.Running.
@@ -25,29 +25,30 @@ type Process struct {
 	process *os.Process // held by a pidfd; nil = not known
 	status  *os.File
 	said    *json.Decoder // of status
-	read    chan struct{} // closed when the shim has said all
-	ended   chan error    // the end of the program that made the box
+	read    chan struct{} // closed when the shim has reported everything
+	ended   chan error    // result of the program that created the sandbox
 
 	mu      sync.Mutex
-	started bool // the command runs, or has
+	started bool // the command was started
 	waiting []os.Signal
 	last    box.Status
 }
 
-// New has what the first process says on status, which is closed in the end.
+// New returns a Process that reads the reports on status. It closes status in
+// the end.
 func New(status *os.File) *Process {
 	return &Process{status: status, said: json.NewDecoder(io.LimitReader(status, maxSaid)), read: make(chan struct{}), ended: make(chan error, 1)}
 }
 
-// Hold takes the first process, and lets go of it in the end.
+// Hold sets the first process. Wait or Abandon releases it.
 func (p *Process) Hold(process *os.Process) { p.process = process }
 
-// Handle is its pidfd, to be closed by who asks.
+// Handle returns a duplicate of its pidfd, which the caller closes.
 func (p *Process) Handle() (*os.File, error) {
 	var fd int
 	var err error
 	if gone := p.process.WithHandle(func(pidfd uintptr) { fd, err = unix.FcntlInt(pidfd, unix.F_DUPFD_CLOEXEC, 0) }); gone != nil || err != nil {
-		return nil, fmt.Errorf("the box's first process: %w", errors.Join(gone, err))
+		return nil, fmt.Errorf("duplicate the pidfd of the sandbox's first process: %w", errors.Join(gone, err))
 	}
 	return os.NewFile(uintptr(fd), "pidfd"), nil
 }
@@ -55,19 +56,21 @@ func (p *Process) Handle() (*os.File, error) {
 // Held reports whether the first process is known.
 func (p *Process) Held() bool { return p.process != nil }
 
-// Alive reports whether the first process is still there.
+// Alive reports whether the first process still runs.
 func (p *Process) Alive() bool { return p.process.Signal(syscall.Signal(0)) == nil }
 
-// Waits returns when the first process says that it waits to be let go on, or an error when it is over.
+// Waits returns when the first process reports that it waits for its release,
+// and returns an error if it has ended.
 func (p *Process) Waits() error {
 	var s box.Status
 	if err := p.said.Decode(&s); err != nil || !s.Waiting {
-		return errors.Join(errors.New("the box ended before it was furnished"), err)
+		return errors.Join(errors.New("the sandbox ended before it was complete"), err)
 	}
 	return nil
 }
 
-// Follow reads what the first process says until nothing in the box can say anything.
+// Follow reads the reports of the first process until no process of the sandbox
+// can write any.
 func (p *Process) Follow() {
 	defer close(p.read)
 	defer p.status.Close()
@@ -86,14 +89,14 @@ func (p *Process) Follow() {
 	}
 }
 
-// begun sends the signals that came too early: a first process without a handler would
-// not have had them.
+// begun sends the signals that came before the command ran: the first process
+// of a PID namespace ignores signals without a handler.
 func (p *Process) begun() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.started = true
 	for _, sig := range p.waiting {
-		_ = p.process.Signal(sig) // it may be over
+		_ = p.process.Signal(sig) // the process may have ended
 	}
 	p.waiting = nil
 }
@@ -109,10 +112,12 @@ func (p *Process) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Kill implements box.Running. The end of the first process is that of all.
+// Kill implements box.Running. When the first process ends, the kernel kills
+// all others of its PID namespace.
 func (p *Process) Kill() { _ = p.process.Kill() }
 
-// Abandon ends a box of which nothing has been said to run, and waits for the end.
+// Abandon ends a sandbox that has not been allowed to start its command, and
+// waits for the end.
 func (p *Process) Abandon() {
 	if p.Held() {
 		p.Kill()
@@ -122,10 +127,11 @@ func (p *Process) Abandon() {
 	_ = p.status.Close()
 }
 
-// Gone waits for the end of the first process, which the kernel puts behind that of all
-// others of its namespace. What made the box may have died before it.
+// Gone waits for the end of the first process, which the kernel reports only
+// after all other processes of its PID namespace have ended. The program that
+// created the sandbox may have ended earlier.
 func (p *Process) Gone() {
-	_ = p.process.WithHandle(func(pidfd uintptr) { // none: it is over
+	_ = p.process.WithHandle(func(pidfd uintptr) { // an error means that the process has ended
 		for {
 			_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, -1)
 			if !errors.Is(err, unix.EINTR) {
@@ -135,8 +141,8 @@ func (p *Process) Gone() {
 	})
 }
 
-// Over is called once, with what became of the program that made the box. Wait returns then, when
-// nothing of the box runs any more.
+// Over is called once, with the result of the program that created the sandbox.
+// Wait then returns, when no process of the sandbox runs any more.
 func (p *Process) Over(err error) {
 	p.Gone()
 	p.ended <- err
@@ -155,10 +161,10 @@ func (p *Process) Wait() (int, error) {
 	case p.last.Ended:
 		return p.last.Code, nil
 	}
-	// The shim had no time to say anything: the box was killed.
+	// The shim was killed before it could report anything.
 	ee, is := errors.AsType[*exec.ExitError](err)
 	if !is {
-		return 0, errors.Join(errors.New("the box ended without a word"), err)
+		return 0, errors.Join(errors.New("the sandbox ended without a report"), err)
 	}
 	return box.Code(ee.Sys().(syscall.WaitStatus)), nil
 }

@@ -2,7 +2,7 @@
 
 package first
 
-import "ebb/cmd/ebb/internal/box"
+import "github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 
-// Process is held on Linux only.
+// Process does nothing: it exists on Linux only.
 type Process struct{ box.Running }

@@ -12,42 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order is what the first process is to do.
+// Order is the command for the first process, and its settings.
 type Order struct {
 	Argv, Env []string
-	Ports     map[int]string    // of loopback, and the sockets that they lead to
-	Direct    map[string]string // addresses of loopback, and the hosts that they stand for
-	Files     uint64            // open ones, of each process
+	Ports     map[int]string    // ports of loopback, and the sockets to which they lead
+	Direct    map[string]string // addresses of loopback, and the hosts to which they lead
+	Files     uint64            // maximum number of open files of each process
 	TTY       bool              // standard input is a terminal that becomes the command's
-	Readable  bool              // processes of the same user may look into this one
+	Readable  bool              // the process stays dumpable: processes of the same user may inspect it
 }
 
-// Descriptors are those of standard input, output and error, where box.Status is written, and
-// whence comes the byte that lets the command begin.
+// Descriptors are standard input, output and error, the one to which box.Status
+// is written, and the one from which the byte is read that lets the command
+// start.
 type Descriptors [5]*os.File
 
-// Send hands over. The descriptors remain open here.
+// Send sends the order. The descriptors stay open in this process.
 func Send(c *net.UnixConn, o Order, d Descriptors) error {
 	var fds []int
 	for _, f := range d {
 		fds = append(fds, int(f.Fd()))
 	}
 	if _, _, err := c.WriteMsgUnix([]byte{1}, unix.UnixRights(fds...), nil); err != nil {
-		return fmt.Errorf("handing over descriptors: %w", err)
+		return fmt.Errorf("send descriptors: %w", err)
 	}
 	return gob.NewEncoder(c).Encode(o)
 }
 
-// Receive takes what Send hands over.
+// Receive receives the order that Send has sent.
 func Receive(c *net.UnixConn) (o Order, d Descriptors, err error) {
 	rights := make([]byte, unix.CmsgSpace(len(d)*4))
 	n, got, _, _, err := c.ReadMsgUnix(make([]byte, 1), rights)
 	if err != nil || n != 1 {
-		return o, d, errors.Join(errors.New("nothing is handed over"), err)
+		return o, d, errors.Join(errors.New("receive the order: no message"), err)
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:got])
 	if err != nil || len(messages) != 1 {
-		return o, d, errors.Join(errors.New("no descriptors are handed over"), err)
+		return o, d, errors.Join(errors.New("receive the order: no descriptors"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	for i, fd := range fds {
@@ -56,7 +57,7 @@ func Receive(c *net.UnixConn) (o Order, d Descriptors, err error) {
 		}
 	}
 	if err != nil || len(fds) != len(d) {
-		return o, d, errors.Join(fmt.Errorf("%d descriptors are handed over", len(fds)), err)
+		return o, d, errors.Join(fmt.Errorf("receive the order: %d descriptors", len(fds)), err)
 	}
 	return o, d, gob.NewDecoder(c).Decode(&o)
 }

@@ -1,5 +1,5 @@
-// Package none runs a command as a plain child process: no box. Who asks for it says that
-// something else confines the command, or that nothing needs to.
+// Package none runs a command as a plain child process without isolation, for a
+// user who isolates the command by other means or trusts it.
 //
 //	none.go   Kind
 package none

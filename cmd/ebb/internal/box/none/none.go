@@ -7,13 +7,14 @@ import (
 	"os/exec"
 	"syscall"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
 // Kind implements box.Kind.
 type Kind struct{}
 
-// Start implements box.Kind. Of Spec it takes the command, its environment and its streams.
+// Start implements box.Kind. It uses only the command, environment and streams
+// of Spec.
 func (Kind) Start(s box.Spec) (box.Running, error) {
 	path, err := exec.LookPath(s.Argv[0])
 	if err != nil {
@@ -38,7 +39,8 @@ type child struct{ cmd *exec.Cmd }
 // Signal implements box.Running.
 func (c *child) Signal(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
 
-// Kill implements box.Running. It reaches the command alone: what that has started goes on.
+// Kill implements box.Running. It kills the command alone; the command's child
+// processes continue.
 func (c *child) Kill() { _ = c.cmd.Process.Kill() }
 
 // Wait implements box.Running.

@@ -1,7 +1,7 @@
-// Package place says which places of the machine a box may have, and opens them: what was checked
-// is what is open.
+// Package place decides which paths of the machine a sandbox may have, and
+// opens them, so that the checked file is the mounted one.
 //
-//	place.go    Places: what is given to no box
-//	mounts.go   Of: what a box has of the machine beside its programs
-//	other.go    none but on Linux
+//	place.go    Places: the paths that no sandbox may have
+//	mounts.go   Of: the paths of the machine in a sandbox, except its programs
+//	other.go    systems other than Linux: nothing
 package place

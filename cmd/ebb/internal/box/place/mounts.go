@@ -10,21 +10,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// Mount is a place of the machine in a box.
+// Mount is a path of the machine in a sandbox.
 type Mount struct {
 	From  *os.File
 	To    string
 	Write bool
 }
 
-// Mounts are in the order in which they are mounted.
+// Mounts are in the order of mounting.
 type Mounts []Mount
 
-// Of opens what a box has of the machine beside its programs. self is the binary that is its first
-// process; "" = this one.
+// Of opens the paths of the machine that a sandbox gets, except its programs.
+// self is the binary of its first process; "" = this one.
 func Of(s box.Spec, self string) (Mounts, error) {
 	all, err := open(s, self)
 	if err != nil {
@@ -34,7 +34,8 @@ func Of(s box.Spec, self string) (Mounts, error) {
 	return all, nil
 }
 
-// open is Of. What was opened before an error is in the answer, to be closed.
+// open implements Of. After an error it also returns the mounts opened so far,
+// for the caller to close.
 func open(s box.Spec, self string) (all Mounts, err error) {
 	if self == "" {
 		if self, err = os.Executable(); err != nil {
@@ -58,10 +59,11 @@ func open(s box.Spec, self string) (all Mounts, err error) {
 	}
 	all = append(all, Mount{From: work, To: box.WorkDir, Write: true})
 	if info, err := work.Stat(); err != nil || !info.IsDir() {
-		return all, fmt.Errorf("%w: %s is no directory", box.ErrPlace, s.Work)
+		return all, fmt.Errorf("%w: %s is not a directory", box.ErrPlace, s.Work)
 	}
 	for _, one := range s.Fixed {
-		// Beneath the directory that was checked, whatever another box makes of the path meanwhile.
+		// Resolved beneath the directory that was checked, so that another sandbox
+		// cannot redirect the path.
 		fd, err := unix.Openat2(int(work.Fd()), one.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
 		if err != nil {
 			return all, fmt.Errorf("%w: %s of %s: %w", box.ErrPlace, one.Path, s.Work, err)
@@ -83,12 +85,12 @@ func open(s box.Spec, self string) (all Mounts, err error) {
 	return all, nil
 }
 
-// Self is the binary that is the first process of the box.
+// Self is the binary of the first process of the sandbox.
 func (m Mounts) Self() *os.File {
 	return m[slices.IndexFunc(m, func(one Mount) bool { return one.To == box.Self })].From
 }
 
-// Close closes all of them.
+// Close closes all files.
 func (m Mounts) Close() {
 	for _, one := range m {
 		_ = one.From.Close()

@@ -5,16 +5,16 @@ package place
 import (
 	"fmt"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// Mounts are none but on Linux.
+// Mounts is empty: it exists on Linux only.
 type Mounts []struct{}
 
-// Of fails: there are boxes on Linux only.
+// Of fails: sandboxes exist on Linux only.
 func Of(box.Spec, string) (Mounts, error) {
-	return nil, fmt.Errorf("%w: a box needs Linux", box.ErrNone)
+	return nil, fmt.Errorf("%w: a sandbox needs Linux", box.ErrNone)
 }
 
-// Check fails: there are boxes on Linux only.
-func Check(string, []string) error { return fmt.Errorf("%w: a box needs Linux", box.ErrNone) }
+// Check fails: sandboxes exist on Linux only.
+func Check(string, []string) error { return fmt.Errorf("%w: a sandbox needs Linux", box.ErrNone) }

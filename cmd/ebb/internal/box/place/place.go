@@ -12,31 +12,33 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
 
-// system are places that a box sees anyway or must not replace: nothing that is one of them,
-// or holds one, is given to a box.
+// system are paths that a sandbox has anyway or must not replace: no sandbox is
+// given one of them, or a directory that contains one.
 var system = []string{"/bin", "/boot", "/etc", "/home", "/lib", "/lib64", "/opt", "/root", "/sbin", "/tmp", "/usr", "/var/lib", "/var/run", "/var/tmp"}
 
-// closed are places of which nothing is given to a box either: the kernel's and the system's
-// doors, and what is kept from users.
+// closed are paths of which a sandbox is not given any part either: interfaces
+// of the kernel and the system, and files that only root may read.
 var closed = []string{
 	"/dev", "/proc", "/run", "/sys", "/var/run", "/etc/gshadow", "/etc/gshadow-", "/etc/shadow", "/etc/shadow-", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
 }
 
-// keys are where programs keep a person's keys, below a home directory.
+// keys are the paths below a home directory at which programs store a user's
+// keys.
 var keys = []string{
 	".aws", ".azure", ".config/gcloud", ".config/gh", ".docker", ".git-credentials", ".gnupg", ".kube", ".netrc", ".npmrc", ".password-store", ".pgpass", ".pypirc", ".ssh",
 }
 
-// Places says what of the machine a box may have.
+// Places knows the paths of the machine that no sandbox may have.
 type Places struct {
-	whole   []string // may not be given, nor what holds them
-	nothing []string // nor what is in them
+	whole   []string // neither these paths nor directories that contain them
+	nothing []string // the same, and paths inside of them
 }
 
-// New knows the homes of all users: what is private to one is so to every box.
+// New reads the homes of all users, because the private files of each are
+// refused to every sandbox.
 func New(private []string) (*Places, error) {
 	homes, err := homes()
 	if err != nil {
@@ -53,7 +55,7 @@ func New(private []string) (*Places, error) {
 	return p, nil
 }
 
-// resolved adds to each path what it leads to.
+// resolved adds the target of each path that is a symbolic link.
 func resolved(paths []string) []string {
 	for _, path := range slices.Clone(paths) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
@@ -63,12 +65,12 @@ func resolved(paths []string) []string {
 	return paths
 }
 
-// homes are the home directories of this machine's users, and of whoever this process says it
-// is. One that is / is nobody's.
+// homes returns the home directories of this machine's users and of this
+// process. It leaves out /, the home of some system users.
 func homes() ([]string, error) {
 	text, err := os.ReadFile("/etc/passwd")
 	if err != nil {
-		return nil, fmt.Errorf("%w: whose homes there are cannot be read: %w", box.ErrNone, err)
+		return nil, fmt.Errorf("%w: read the homes of users: %w", box.ErrNone, err)
 	}
 	mine, _ := os.UserHomeDir()
 	all := []string{mine}
@@ -77,7 +79,7 @@ func homes() ([]string, error) {
 			all = append(all, field[5])
 		}
 	}
-	below, err := filepath.Glob("/home/*") // of users that /etc/passwd does not know
+	below, err := filepath.Glob("/home/*") // of users that are not in /etc/passwd
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func homes() ([]string, error) {
 	return slices.DeleteFunc(all, func(home string) bool { return !filepath.IsAbs(home) || filepath.Clean(home) == "/" }), nil
 }
 
-// Check refuses a place that no box may have. private is as in box.Spec.
+// Check refuses a path that no sandbox may have. private is as in box.Spec.
 func Check(path string, private []string) error {
 	p, err := New(private)
 	if err != nil {
@@ -98,7 +100,8 @@ func Check(path string, private []string) error {
 	return f.Close()
 }
 
-// Open opens a place, so that what is checked is what is mounted, and says which it really is.
+// Open opens a path and checks the path that was really opened, so that the
+// checked file is the mounted one.
 func (p *Places) Open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -122,18 +125,19 @@ func (p *Places) Open(path string) (*os.File, error) {
 func (p *Places) check(path string) error {
 	for _, place := range p.whole {
 		if Within(place, path) {
-			return fmt.Errorf("%w: %s is or holds %s", box.ErrPlace, path, place)
+			return fmt.Errorf("%w: %s is or contains %s", box.ErrPlace, path, place)
 		}
 	}
 	for _, place := range p.nothing {
 		if Within(place, path) || Within(path, place) {
-			return fmt.Errorf("%w: %s is, holds or is part of %s", box.ErrPlace, path, place)
+			return fmt.Errorf("%w: %s is, contains or is inside of %s", box.ErrPlace, path, place)
 		}
 	}
 	return nil
 }
 
-// Within reports whether path is dir or below it. Both are from the root, and clean.
+// Within reports whether path is dir or below it. Both must be absolute and
+// clean.
 func Within(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")

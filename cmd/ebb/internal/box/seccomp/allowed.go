@@ -4,8 +4,9 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// common are calls that every machine has and that tools make: those of the default profile of Docker's that need
-// no capability, without the ones in refused. Of some only a part is allowed (rules).
+// common are the calls of every architecture that tools need: those of Docker's
+// default profile that need no capability, without the ones in refused. Some
+// are allowed only with certain arguments (see program).
 var common = []uint32{
 	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CACHESTAT, unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR,
 	unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_CONNECT,

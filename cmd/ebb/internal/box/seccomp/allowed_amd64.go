@@ -4,7 +4,8 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// legacy are calls of this machine for which others have a newer one alone.
+// legacy are older calls of amd64; other architectures have only their
+// successors.
 var legacy = []uint32{
 	unix.SYS_ACCESS, unix.SYS_ALARM, unix.SYS_ARCH_PRCTL, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_CREAT, unix.SYS_DUP2, unix.SYS_EPOLL_CREATE,
 	unix.SYS_EPOLL_WAIT, unix.SYS_EVENTFD, unix.SYS_FORK, unix.SYS_FUTIMESAT, unix.SYS_GETDENTS, unix.SYS_GETPGRP, unix.SYS_GET_THREAD_AREA,

@@ -2,5 +2,5 @@
 
 package seccomp
 
-// There is no filter for this machine.
+// Other architectures have no filter.
 var common, legacy []uint32

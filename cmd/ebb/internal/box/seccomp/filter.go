@@ -13,30 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where struct seccomp_data has its fields. Of an argument the lower half is looked at, which
-// is all that the kernel takes of those below.
+// Offsets of the fields of struct seccomp_data. Only the lower half of an
+// argument is read, because the kernel ignores the upper half of the arguments
+// checked here.
 const (
 	offCall = 0
 	offArch = 4
 	offArgs = 16
 )
 
-// machines that there is a filter for, by what seccomp calls them.
+// machines are the architectures with a filter, and their numbers in seccomp.
 var machines = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// x32 marks calls of another way to call the same kernel of amd64.
+// x32 marks calls of the x32 ABI on amd64.
 const x32 = 0x40000000
 
-// Filter is the program in the form that bubblewrap reads: struct sock_filter, one after the
-// other, in the machine's byte order. Calls of another machine's kind kill who makes them.
+// Filter returns the program in the format that bubblewrap reads: an array of
+// struct sock_filter in native byte order. A call of another architecture kills
+// the process.
 func Filter() ([]byte, error) {
 	arch, known := machines[runtime.GOARCH]
 	if !known {
-		return nil, fmt.Errorf("there is no filter of system calls for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("there is no system call filter for the architecture %s", runtime.GOARCH)
 	}
 	raw, err := bpf.Assemble(program(arch))
 	if err != nil {
-		return nil, fmt.Errorf("the filter of system calls: %w", err)
+		return nil, fmt.Errorf("assemble the system call filter: %w", err)
 	}
 	var out []byte
 	for _, i := range raw {
@@ -47,8 +49,9 @@ func Filter() ([]byte, error) {
 	return out, nil
 }
 
-// Install puts the filter on this process, all threads of it, and on what it starts from now on
-// (seccomp(2)), beside those that it has already.
+// Install applies the filter to all threads of this process and to its future
+// child processes (seccomp(2)), in addition to filters that are already
+// installed.
 func Install() error {
 	text, err := Filter()
 	if err != nil {
@@ -60,7 +63,7 @@ func Install() error {
 	prog := unix.SockFprog{Len: uint16(len(text) / unix.SizeofSockFilter), Filter: (*unix.SockFilter)(unsafe.Pointer(&text[0]))}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(text)
-	if errno != 0 || thread != 0 { // a thread that could not be brought under it
+	if errno != 0 || thread != 0 { // thread is one to which the filter could not be applied
 		return fmt.Errorf("seccomp: thread %d: %w", thread, errno)
 	}
 	return nil
@@ -87,10 +90,11 @@ func program(arch uint32) []bpf.Instruction {
 	for _, r := range ranges(slices.Concat(common, legacy)) {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpLessThan, Val: r[0], SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: r[1], SkipTrue: 1}, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW})
 	}
-	return append(p, fails(unix.ENOSYS)) // clone3(2) among them: its flags are where no filter sees them
+	return append(p, fails(unix.ENOSYS)) // including clone3(2), whose flags a filter cannot read
 }
 
-// ranges are numbers from and to which all are among nrs.
+// ranges returns the ranges of consecutive numbers in nrs, first and last of
+// each.
 func ranges(nrs []uint32) (all [][2]uint32) {
 	for _, nr := range slices.Compact(slices.Sorted(slices.Values(nrs))) {
 		if n := len(all); n > 0 && all[n-1][1]+1 == nr {
@@ -107,7 +111,7 @@ func without(bits uint32) []bpf.Instruction {
 	return []bpf.Instruction{load(offArgs), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: bits, SkipTrue: 1}, fails(unix.EPERM), bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}}
 }
 
-// one allows a call whose first argument is one of these.
+// one allows a call whose first argument is one of values.
 func one(values []uint32) []bpf.Instruction {
 	p := []bpf.Instruction{load(offArgs)}
 	for _, v := range values {
@@ -116,13 +120,13 @@ func one(values []uint32) []bpf.Instruction {
 	return append(p, fails(unix.EPERM))
 }
 
-// only runs checks for one call. They end the program.
+// only applies checks to one call. The checks end the program.
 func only(nr uint32, checks []bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(checks))}}, checks...)
 }
 
-// sockets allows the families of a network namespace, and netlink for routes, by which
-// programs list addresses.
+// sockets allows the families of a network namespace, and netlink for routes,
+// which programs use to list addresses.
 func sockets() []bpf.Instruction {
 	var p []bpf.Instruction
 	p = append(p, load(offArgs))

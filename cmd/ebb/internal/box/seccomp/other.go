@@ -4,8 +4,8 @@ package seccomp
 
 import "errors"
 
-// Filter fails: there is no seccomp here.
-func Filter() ([]byte, error) { return nil, errors.New("seccomp is part of Linux") }
+// Filter fails: seccomp exists on Linux only.
+func Filter() ([]byte, error) { return nil, errors.New("seccomp exists on Linux only") }
 
-// Install fails: there is no seccomp here.
-func Install() error { return errors.New("seccomp is part of Linux") }
+// Install fails: seccomp exists on Linux only.
+func Install() error { return errors.New("seccomp exists on Linux only") }

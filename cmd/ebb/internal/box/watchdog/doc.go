@@ -1,11 +1,13 @@
-// Package watchdog ends a box whose runner is gone, where the kernel does not, because the runner
-// has not started it. The first process of the box would see it, but what is in the box may have
-// stopped that one.
+// Package watchdog kills a sandbox whose runner has ended, where the kernel
+// does not do so because the runner did not start it. The first process of the
+// sandbox also watches the runner, but a process in the sandbox may have
+// stopped it.
 //
-//	watchdog.go   Start: the process, as the runner holds it
-//	run.go        Run: what that process does
+//	watchdog.go   Start: the watchdog process, as the runner controls it
+//	run.go        Run: the main function of that process
 //
-// It is a process of the runner's user beside the box, in a session of its own, so that nothing in
-// the box can reach it. It has the first process by a pidfd, which no other process takes over, and
-// the end of a pipe whose other end only the runner has.
+// The watchdog is a process of the runner's user outside of the sandbox, in a
+// session of its own, so that no process in the sandbox can reach it. It has a
+// pidfd of the first process, which cannot come to mean another process, and
+// the read end of a pipe whose write end only the runner has.
 package watchdog

@@ -11,25 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors that Start hands over: of the process, and of the program, which is done with when it runs.
+// Descriptors that Start passes: the pidfd of the watched process, and the
+// executed program, which Run closes.
 const (
 	watched = 3
 	program = 4
 )
 
-// deaf are signals that also whoever ends the runner in good order sends to all that it has started.
+// deaf are the signals that a service manager may send to all processes of the
+// runner when it stops the runner.
 var deaf = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2}
 
-// Run waits for the end of the process that is watched, or for the end of the runner, which is the
-// end of standard input, and then kills the process.
+// Run waits until the watched process has ended, or until the runner has ended,
+// which closes standard input. Then it kills the watched process.
 func Run() error {
 	signal.Ignore(deaf...)
-	// Whoever tries it by hand has not the descriptor.
+	// If a user starts the command directly, the descriptor is missing.
 	if err := unix.PidfdSendSignal(watched, 0, nil, 0); err != nil {
-		return fmt.Errorf("the process to watch: %w", err)
+		return fmt.Errorf("signal the process to watch: %w", err)
 	}
 	if err := unix.Close(program); err != nil {
-		return fmt.Errorf("the program of the watchdog: %w", err)
+		return fmt.Errorf("close the program of the watchdog: %w", err)
 	}
 	if _, err := os.Stdout.Write([]byte{1}); err != nil {
 		return err
@@ -40,7 +42,7 @@ func Run() error {
 			continue
 		}
 		kill := unix.PidfdSendSignal(watched, unix.SIGKILL, nil, 0)
-		if errors.Is(kill, unix.ESRCH) { // it has ended by itself
+		if errors.Is(kill, unix.ESRCH) { // it has already ended
 			kill = nil
 		}
 		return errors.Join(err, kill)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patient is how long a test waits for what is bound to happen.
+// patient is the longest wait of a test for an event that must happen.
 const patient = 2 * time.Minute
 
 // TestMain is also the watchdog, and a runner to be killed.
@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runner has a watchdog for a process, says which, and starts something that lives longer than itself.
+// runner starts a watchdog for a process, prints its PID, and starts a process
+// that outlives itself.
 func runner(number string) {
 	pid, err := strconv.Atoi(number)
 	if err != nil {
@@ -58,7 +59,8 @@ func runner(number string) {
 	time.Sleep(time.Hour)
 }
 
-// binary holds a program as those of boxes do: not to be read.
+// binary opens a copy of the test binary like the program of a sandbox:
+// executable and not readable.
 func binary(path string) *os.File {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +69,7 @@ func binary(path string) *os.File {
 	return os.NewFile(uintptr(fd), path)
 }
 
-// pidfd is one of a process that the caller can be sure of.
+// pidfd returns a pidfd of a child process.
 func pidfd(pid int) *os.File {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -76,7 +78,7 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd")
 }
 
-// target is a process that ends only when it is ended.
+// target is a process that runs until it is killed.
 func target(t *testing.T) (pid int, ended chan error) {
 	t.Helper()
 	cmd := exec.Command("sleep", "3600")
@@ -89,8 +91,9 @@ func target(t *testing.T) (pid int, ended chan error) {
 	return cmd.Process.Pid, ended
 }
 
-// TestKilledRunner: (E102) whatever is sent to the runner's group or to the watchdog in good order, the end
-// of the runner is that of the process, also where what it has started goes on.
+// TestKilledRunner: (E102) signals of an orderly stop to the runner's group or
+// to the watchdog have no effect; the end of the runner kills the process, also
+// while its children continue.
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	pid, ended := target(t)
@@ -136,7 +139,7 @@ func TestKilledRunner(t *testing.T) {
 	}
 }
 
-// started is a watchdog in this process, and what tells of its end.
+// started is a watchdog of this process, and a channel that reports its end.
 func started(t *testing.T, pid int) (*Watchdog, chan struct{}) {
 	t.Helper()
 	fd, self := pidfd(pid), binary("/proc/self/exe")
@@ -151,8 +154,8 @@ func started(t *testing.T, pid int) (*Watchdog, chan struct{}) {
 	return w, lost
 }
 
-// TestEnds: with its process the watchdog ends by itself; without it the process goes on, and who
-// started it is told.
+// TestEnds: the watchdog ends with its process; if the watchdog ends first the
+// process continues, and lost is called.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	pid, ended := target(t)
@@ -180,7 +183,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestNumbers: whatever numbers the descriptors have here, the watchdog comes up, and holds its program no more.
+// TestNumbers: the watchdog starts whatever numbers the descriptors have here,
+// and then closes its program.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	pid, _ := target(t)
@@ -209,7 +213,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// descriptors are what those of a process lead to.
+// descriptors returns the files of a process's descriptors.
 func descriptors(t *testing.T, pid int) (to []string) {
 	t.Helper()
 	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -226,7 +230,8 @@ func descriptors(t *testing.T, pid int) (to []string) {
 	return to
 }
 
-// TestNoWatchdog: what does not come up is an error, and what has nothing to watch does not come up.
+// TestNoWatchdog: a watchdog that does not start is an error, and one without a
+// process to watch does not start.
 func TestNoWatchdog(t *testing.T) {
 	t.Parallel()
 	pid, _ := target(t)
@@ -249,14 +254,15 @@ func TestNoWatchdog(t *testing.T) {
 	if _, err := Start(self, none, func() { t.Error("lost what never was") }); err == nil {
 		t.Error("a file is watched")
 	}
-	cmd := exec.Command(self.Name(), "shim", "--watchdog") // by hand
+	cmd := exec.Command(self.Name(), "shim", "--watchdog") // started directly
 	out, err := cmd.Output()
 	if err == nil || len(out) > 0 {
 		t.Errorf("nothing is watched: %q, %v", out, err)
 	}
 }
 
-// TestTheBinaryIsHeld: what was looked at is executed, also where something else has its name by then.
+// TestTheBinaryIsHeld: the checked file is executed, even if its path was
+// replaced.
 func TestTheBinaryIsHeld(t *testing.T) {
 	t.Parallel()
 	pid, _ := target(t)
@@ -267,7 +273,7 @@ func TestTheBinaryIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "ebb")
-	syscall.ForkLock.RLock() // a child that another test begins meanwhile would have it open for writing: nobody may execute it then (golang/go#22315)
+	syscall.ForkLock.RLock() // a child that another test forks meanwhile would have the file open for writing, so that it cannot be executed (golang/go#22315)
 	err = os.WriteFile(path, text, 0o700)
 	syscall.ForkLock.RUnlock()
 	if err != nil {

@@ -1,0 +1,189 @@
+package core_test
+
+import (
+	"fmt"
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clockLine returns the clock's line of /readyz.
+func clockLine(t *testing.T, e *brokertest.Env) broker.Dependency {
+	t.Helper()
+	for _, d := range e.Broker.Ready(t.Context()) {
+		if d.Name == "clock" {
+			return d
+		}
+	}
+	t.Fatal("/readyz does not name the clock")
+	return broker.Dependency{}
+}
+
+// manyClaims makes the LiveStore remove its expired entries.
+func manyClaims(t *testing.T, e *brokertest.Env) {
+	t.Helper()
+	for i := range 40 {
+		_, _ = e.Config.LiveStore.Admit(t.Context(), broker.Admission{Claims: []broker.Claim{{Key: fmt.Sprint("c", i, e.Clock.Now()), Value: "1", Until: e.Clock.Now().Add(time.Minute)}}})
+	}
+}
+
+// A mint is refused while the clock is a little ahead, too little for any task token to expire.
+func TestClockAheadMintsNothing(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{})
+	s := e.Open(t, brokertest.Spec())
+	e.Clock.Jump(10 * time.Minute)
+	_, err := s.Ask(t, "orders:eu/1:read")
+	if k := kindOf(t, err, broker.Unavailable); !strings.Contains(k.Public, "clock") || k.RetryAfter <= 0 {
+		t.Errorf("%+v", k)
+	}
+	tok, err := e.Broker.PrincipalToken(t.Context(), e.Assertion(t, brokertest.Runner, e.Keys[brokertest.Runner]), e.Prove(t, e.Keys[brokertest.Runner]), "")
+	if err != nil || !strings.HasPrefix(tok.API, "ends ") {
+		t.Errorf("a token for the API: %q, %v", tok.API, err)
+	}
+	e.Clock.Jump(-10 * time.Minute)
+	if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+		t.Error(err)
+	}
+}
+
+// I2, I4, H60: the clock is 48 hours ahead for two seconds. In that time nothing is issued, and
+// /readyz, the metric and the error name the reason. Afterwards everything works: no task was
+// closed, no fresh proof is refused, and no replay is accepted.
+func TestClockAheadAndBack(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Heartbeat = 60
+	s := e.Open(t, spec)
+	used := s.Request(t, "orders:eu/1:read")
+	tok, err := e.Broker.Token(t.Context(), used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Clock.Add(2 * time.Second)
+	e.Clock.Jump(48 * time.Hour)
+	e.Clock.Add(2 * time.Second)
+	e.Broker.Round(t.Context())
+	manyClaims(t, e)
+	if _, err = s.Ask(t, "orders:eu/1:read"); err == nil {
+		t.Error("a mint while the clock is ahead")
+	}
+	_, _, err = e.Broker.OpenTask(t.Context(), e.Principals[brokertest.Runner], spec)
+	if k := kindOf(t, err, broker.Unavailable); !strings.Contains(k.Public, "clock") || k.RetryAfter <= 0 {
+		t.Errorf("a task while the clock is ahead: %+v", k)
+	}
+	kindOf(t, e.Broker.SignedIn(t.Context(), e.Principals[brokertest.Operator], "link", e.Clock.Now()), broker.Unavailable)
+	if d := clockLine(t, e); d.Err == nil || !strings.Contains(d.Warning, "48h") {
+		t.Errorf("ahead: %+v", d)
+	}
+	metric := func() float64 {
+		fs, _ := e.Registry.Gather()
+		for _, f := range fs {
+			if f.GetName() == "ebb_clock_jump_seconds" {
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return -1
+	}
+	if got := metric(); got != (48 * time.Hour).Seconds() {
+		t.Errorf("the metric: %v", got)
+	}
+	if _, err := e.Broker.Beat(t.Context(), e.Principals[brokertest.Runner], s.Task.ID); err != nil {
+		t.Errorf("a heartbeat while the clock is ahead: %v", err)
+	}
+
+	e.Clock.Jump(-48 * time.Hour)
+	e.Broker.Round(t.Context())
+	if d := clockLine(t, e); d.Err != nil || d.Warning != "" || metric() != 0 {
+		t.Errorf("back: %+v, %v", d, metric())
+	}
+	if !e.Active(t, tok.Token.Reveal()) {
+		t.Error("the clock's jump has ended a credential")
+	}
+	for range 3 {
+		if _, err := s.Ask(t, "orders:eu/1:read"); err != nil {
+			t.Errorf("a fresh proof: %v", err)
+		}
+	}
+	_, err = e.Broker.Token(t.Context(), used)
+	kindOf(t, err, broker.InvalidProof)
+	e.Clock.Add(61 * time.Second) // the heartbeat of the jump counts only for its minute
+	e.Broker.Round(t.Context())
+	waitClosed(t, e, s.Task.ID, broker.CauseHeartbeat)
+}
+
+// A jump that lasts counts as the time: due tasks are closed. When the clock is corrected
+// afterwards, fresh proofs are accepted at once, and proofs whose claims were removed are refused.
+func TestClockAheadForLong(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{})
+	s := e.Open(t, brokertest.Spec())
+	e.Clock.Jump(12 * time.Hour)
+	e.Broker.Round(t.Context())
+	e.Clock.Add(clock.Settles)
+	e.Broker.Round(t.Context())
+	waitClosed(t, e, s.Task.ID, broker.CauseDeadline)
+	long := brokertest.Spec()
+	long.TTL = 24 * 3600
+	s = e.Open(t, long)
+	ahead := s.Request(t, "orders:eu/1:read")
+	if _, err := e.Broker.Token(t.Context(), ahead); err != nil {
+		t.Fatalf("a jump that lasted: %v", err)
+	}
+	e.Clock.Add(clock.Settles + time.Minute)
+	manyClaims(t, e) // the proof's claim is removed
+	e.Clock.Jump(-12 * time.Hour)
+	e.Broker.Round(t.Context())
+	if d := clockLine(t, e); d.Err != nil || d.Warning == "" {
+		t.Errorf("set back: %+v", d)
+	}
+	fresh := e.Open(t, brokertest.Spec())
+	for range 3 {
+		if _, err := fresh.Ask(t, "orders:eu/1:read"); err != nil {
+			t.Errorf("a fresh proof after the clock was set right: %v", err)
+		}
+	}
+	e.Clock.Add(clock.Settles)
+	if d := clockLine(t, e); d.Warning != "" {
+		t.Errorf("settled: %+v", d)
+	}
+	e.Clock.Add(ahead.Possession.Proof.From.Add(time.Minute + time.Second).Sub(e.Clock.Now()))
+	_, err := e.Broker.Token(t.Context(), ahead)
+	if k := kindOf(t, err, broker.Unavailable); !strings.Contains(k.Public, "clock") {
+		t.Errorf("a proof that was used 12 hours ago, by a clock that was ahead: %+v", k)
+	}
+}
+
+// An audit log that is ahead of the clock, because ebb ran with a wrong one, blocks break-glass
+// until no period is open and this clock has run for a while, not until the clock catches up.
+func TestBreakGlassAfterARecordOfTheFuture(t *testing.T) {
+	t.Parallel()
+	x := glassHouse(t)
+	x.Clock.Jump(48 * time.Hour)
+	x.Clock.Add(clock.Settles)
+	x.Broker.Round(t.Context())
+	x.Clock.Add(clock.Settles)
+	g := begun(t, x, "gil")
+	x.Clock.Jump(-48 * time.Hour)
+	x.Broker = restarted(t, x, func(*core.Config) {})
+	if _, err := begin(t, x, "gil"); kind(err) != broker.Unavailable {
+		t.Errorf("the record is ahead: %v", err)
+	}
+	if d := clockLine(t, x); d.Err != nil || !strings.Contains(d.Warning, "audit log") {
+		t.Errorf("/readyz: %+v", d)
+	}
+	x.Broker.Round(t.Context())
+	if !strings.Contains(endedBy(t, x, g.ID), `"clock"`) {
+		t.Errorf("the open period continues: %s", endedBy(t, x, g.ID))
+	}
+	x.Clock.Add(clock.Settles)
+	x.Broker.Round(t.Context())
+	if _, err := begin(t, x, "gil"); err != nil {
+		t.Errorf("after %s: %v", clock.Settles, err)
+	}
+}

@@ -1,0 +1,179 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+)
+
+// I3: a credential that its provider accepts beyond the named expiry is not expired, by any clock:
+// its revocation stays pending, visibly, until a probe is refused.
+func TestRevocationQueueBelievesProbesNotClocks(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]provider.Revocability{
+		"instant":  {Class: provider.ClassInstant},
+		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+		"ttl-only": {Class: provider.ClassTTLOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}, config: brokertest.Config{Policies: anything}})
+			x.up.Deaf, x.up.Life = true, 1000*time.Hour
+			s := x.Open(t, upSpec())
+			tok := minted(t, s, "up:a:read")
+			x.closed(t, s.Task.ID)
+			lease := func() broker.Lease { return x.lease(t, tok.LeaseID) }
+			told := func() bool { return strings.Contains(lease().Upstream.LastError, "after its own expiry") }
+			x.turn(t, 5*time.Minute, "told, or given up", func() bool { return told() || lease().State != broker.LeaseRevoking })
+			still := func(when string) {
+				t.Helper()
+				l := lease()
+				r, _, err := x.Broker.Receipt(t.Context(), x.who(brokertest.Auditor), s.Task.ID)
+				if l.State != broker.LeaseRevoking || l.Upstream.Proof != "" || !l.Upstream.DeadAt.IsZero() || err != nil || r.Complete {
+					t.Fatalf("%s it is %s, proof %q, dead at %s, receipt complete %v (%v); the provider accepts it: %v",
+						when, l.State, l.Upstream.Proof, l.Upstream.DeadAt, r.Complete, err, x.up.Accepts(tok.Token.Reveal()))
+				}
+			}
+			still("seen alive")
+			l := lease()
+			if wait := l.Upstream.NextAt.Sub(x.Clock.Now()); wait <= 0 || wait > 5*time.Minute {
+				t.Errorf("looked at again in %s", wait)
+			}
+			stuck := entries(t, x.target, broker.EntryFilter{LeaseID: l.ID, Kind: audit.LeaseStuck})
+			if n := len(stuck); n == 0 || !strings.Contains(string(stuck[n-1].Data), "after its own expiry") {
+				t.Errorf("on the record: %+v", stuck)
+			}
+
+			// The result of an earlier probe is not forgotten when later probes have no result.
+			for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Unsure} {
+				x.up.On(brokertest.OpProbe, fault)
+				before := lease().Upstream.Attempts
+				x.turn(t, 5*time.Minute, "two more attempts", func() bool { return lease().Upstream.Attempts >= before+2 || lease().State != broker.LeaseRevoking })
+				still(string(fault))
+			}
+			x.up.On(brokertest.OpRevoke, brokertest.Error500)
+			before := lease().Upstream.Attempts
+			x.turn(t, 5*time.Minute, "two more attempts", func() bool { return lease().Upstream.Attempts >= before+2 || lease().State != broker.LeaseRevoking })
+			still("when nothing works")
+
+			x.up.On(brokertest.OpRevoke, "")
+			x.up.On(brokertest.OpProbe, "")
+			x.Clock.Add(1001 * time.Hour) // now it has expired at the provider as well
+			x.turn(t, 5*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
+			if l := lease(); l.Upstream.Proof != broker.ProofProbed || len(x.up.Alive()) != 0 {
+				t.Errorf("lease %+v", l.Upstream)
+			}
+		})
+	}
+}
+
+// A provider that accepted a revoked credential is not trusted again, nor is its bound, when its
+// probes have no result any more.
+func TestRevocationQueueDoesNotBelieveWhoLied(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]provider.Revocability{
+		"instant":  {Class: provider.ClassInstant},
+		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+	} {
+		for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Unsure} {
+			t.Run(name+" "+string(fault), func(t *testing.T) {
+				t.Parallel()
+				x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class, Floor: 12 * time.Hour}}})
+				x.up.Deaf = true
+				s := x.Open(t, upSpec())
+				id := minted(t, s, "up:a:read").LeaseID
+				x.closed(t, s.Task.ID)
+				lease := func() broker.Lease { return x.lease(t, id) }
+				x.turn(t, 20*time.Second, "caught", func() bool { return lease().Upstream.Attempts > 0 })
+				x.up.On(brokertest.OpProbe, fault)
+				x.turn(t, 3*time.Minute, "asked again and again", func() bool {
+					return x.up.Calls(brokertest.OpProbe) > 6 || lease().State != broker.LeaseRevoking
+				})
+				if l := lease(); l.State != broker.LeaseRevoking || l.Upstream.Proof != "" || l.Upstream.LastError == "" {
+					t.Fatalf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+				}
+				x.up.On(brokertest.OpProbe, "")
+				asked := x.up.Calls(brokertest.OpProbe) // the last of these may be in progress, with the fault
+				x.turn(t, 3*time.Minute, "asked without the fault", func() bool { return x.up.Calls(brokertest.OpProbe) > asked+1 })
+				x.Clock.Add(12 * time.Hour) // expired at the provider
+				x.turn(t, 3*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
+				if l := lease(); l.Upstream.Proof != broker.ProofProbed {
+					t.Errorf("lease %s %+v", l.State, l.Upstream)
+				}
+			})
+		}
+	}
+}
+
+// A slow revocation does not weaken its proof: the provider's answer is accepted after the same
+// number of probes.
+func TestRevocationQueueCountsProbesNotFailures(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
+	x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
+		if n < 6 {
+			return brokertest.Error500
+		}
+		return ""
+	})
+	x.up.On(brokertest.OpProbe, brokertest.Garbage)
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	x.turn(t, 5*time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
+	l, n := x.lease(t, id), x.up.Calls(brokertest.OpProbe)
+	if l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofConfirmed || n != 5 || l.Upstream.Attempts != 6+4 {
+		t.Errorf("after %d probes and %d failures it is %s, proof %q", n, l.Upstream.Attempts, l.State, l.Upstream.Proof)
+	}
+}
+
+// The same when the expiry passed before the provider accepted the revocation, whose bound then
+// still ran: the credential was seen alive after its own expiry.
+func TestRevocationQueueSawItOutliveItsExpiryWithinTheBound(t *testing.T) {
+	t.Parallel()
+	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: time.Minute}
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: eventual}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}})
+	x.up.Deaf, x.up.Life = true, 1000*time.Hour
+	x.up.On(brokertest.OpRevoke, brokertest.Error500)
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	lease := func() broker.Lease { return x.lease(t, id) }
+	eventually(t, "asked", func() bool { return lease().Upstream.Attempts > 0 })
+	x.up.On(brokertest.OpRevoke, "")
+	x.Clock.Add(lease().Upstream.DiesAt.Sub(x.Clock.Now()) + time.Minute)
+	x.turn(t, time.Second, "seen alive", func() bool { return !lease().Upstream.AcceptedAt.IsZero() && x.up.Calls(brokertest.OpProbe) > 0 })
+	x.up.On(brokertest.OpProbe, brokertest.Error500)
+	x.turn(t, 2*time.Minute, "asked beyond the bound", func() bool {
+		return x.up.Calls(brokertest.OpProbe) > 2 || lease().State != broker.LeaseRevoking
+	})
+	if l := lease(); l.State != broker.LeaseRevoking || l.Upstream.Proof != "" {
+		t.Fatalf("it is %s, proof %q; the provider accepts %v", l.State, l.Upstream.Proof, x.up.Alive())
+	}
+	x.up.On(brokertest.OpProbe, "")
+	x.up.Deaf = false
+	x.turn(t, 5*time.Minute, "settled", func() bool { return lease().State != broker.LeaseRevoking })
+	if l := lease(); l.Upstream.Proof != broker.ProofProbed || len(x.up.Alive()) != 0 {
+		t.Errorf("lease %s %+v", l.State, l.Upstream)
+	}
+}
+
+// A mint that only reserved a handle made no usable credential: its proof is the provider's answer,
+// and no probe is claimed.
+func TestRevocationQueueProvesNothingOfWhatNobodyCanName(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true, Probes: true}})
+	s := x.Open(t, upSpec())
+	x.up.On(brokertest.OpReserve, brokertest.Error500)
+	_, err := s.Ask(t, "up:a:read")
+	kindOf(t, err, broker.Unavailable)
+	x.settled(t, s.Task.ID)
+	if l := x.leases(t, s.Task.ID)[0]; l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofConfirmed || !l.Upstream.ProbedAt.IsZero() {
+		t.Errorf("it is %s, proof %q, probed %s", l.State, l.Upstream.Proof, l.Upstream.ProbedAt)
+	}
+}

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"github.com/ebb-broker/ebb/broker/provider"
+	"time"
+)
+
+// BoxState is the state of a sandbox's egress endpoint.
+type BoxState string
+
+// States of an egress endpoint.
+const (
+	BoxWaiting BoxState = "waiting" // its network namespace is not known yet: no connection is accepted
+	BoxOpen    BoxState = "open"    //
+	BoxClosed  BoxState = "closed"  // all its connections are closed
+)
+
+// BoxIdentity is the evidence by which the egress proxy assigns a connection to an endpoint.
+type BoxIdentity string
+
+// Box identities, strongest first.
+const (
+	BoxByKernel BoxIdentity = "kernel" // the connecting process is in the sandbox's network namespace
+	BoxBySocket BoxIdentity = "socket" // the connection arrived at the endpoint's socket
+	BoxByRunner BoxIdentity = "runner" // the runner, on another machine, forwarded it with its own key
+)
+
+// BoxSpec is a runner's request for an egress endpoint.
+type BoxSpec struct {
+	Tool string `json:"tool,omitempty"` // "" = any tool of the task
+	// Identity is BoxByRunner for a sandbox on another machine. "" = the sandbox is on ebb's
+	// machine, and ebb chooses between BoxByKernel and BoxBySocket.
+	Identity BoxIdentity `json:"identity,omitempty"`
+	// Forward: the sandbox connects to a socket of the runner's. On ebb's machine the runner
+	// forwards each connection to Box.Socket. BoxByRunner implies it.
+	Forward bool `json:"forward,omitempty"`
+	// ID is the id of an endpoint of this task that was open before ebb restarted. It is opened
+	// again with the CA that its sandbox trusts. "" = a new endpoint.
+	ID string `json:"id,omitempty"`
+}
+
+// Box is an egress endpoint: the proxy's socket for one tool of one task. It exists in one
+// process and on one machine, and ends with its task.
+type Box struct {
+	ID        string      `json:"id"` // "box_..."
+	TaskID    string      `json:"task_id"`
+	Tool      string      `json:"tool,omitempty"` // "" = any tool of the task
+	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP, alone in its directory; with BoxSpec.Forward, where the runner forwards connections to; "" = the sandbox is on another machine
+	CA        string      `json:"ca"`             // PEM of the CA that signs the certificates inside tunnels, for this endpoint only
+	Identity  BoxIdentity `json:"identity"`
+	State     BoxState    `json:"state"`
+	ExpiresAt time.Time   `json:"expires_at"` // deadline of the task
+
+	Above []string `json:"-"` // see Caller
+}
+
+// Caller returns the identity under which the endpoint's requests are sent.
+func (x Box) Caller() Caller { return Caller{TaskID: x.TaskID, Tool: x.Tool, Above: x.Above} }
+
+// Caller identifies the sender of a request through egress, derived from the socket that it
+// used.
+type Caller struct {
+	TaskID string
+	Tool   string   // "" = any tool of the task
+	Above  []string // tasks that delegated to it, the runner's own first
+}
+
+// Root returns the id of the runner's task at the top of the caller's delegation tree. Limits
+// per task apply to it and all tasks below it together.
+func (c Caller) Root() string {
+	if len(c.Above) > 0 {
+		return c.Above[0]
+	}
+	return c.TaskID
+}
+
+// Usable is a credential that egress may use for the current request, session or connection
+// only: it adds it to a request (Injector), opens a session with it (Connector), or forwards an
+// SSH connection under it (Reach: neither Injector nor Connector). It must not be kept for the
+// next one, because the credential may be revoked at any moment.
+type Usable struct {
+	Provider  string // as the configuration names it
+	Target    provider.Target
+	Injector  provider.Injector  // nil = not usable for requests
+	Connector provider.Connector // nil = not usable for sessions
+	Bare      bool               // it adds no secret, so that responses need no redaction
+
+	Task  Task
+	Lease Lease
+}
+
+// Exchange is the audit log's description of one request, session or SSH connection through
+// egress. It holds nothing of the query, the headers, the body or the session's content.
+//
+// Its members are in alphabetical order, so that the JSON is in canonical form as it is written
+// (RFC 8785 section 3.2.3). The audit log has two of them for each request and need not parse
+// them again.
+type Exchange struct {
+	Cut      bool   `json:"cut,omitempty"`      // ended early by ebb or by an error
+	Database string `json:"database,omitempty"` // of a database session
+	Host     string `json:"host,omitempty"`     // host:port
+	Method   string `json:"method,omitempty"`
+	Millis   int64  `json:"ms,omitempty"`
+	Path     string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
+	Protocol string `json:"protocol,omitempty"` // of a session or of SSH; "" = an HTTP request
+	Reason   string `json:"reason,omitempty"`
+	Received int64  `json:"received_bytes,omitempty"`
+	Redacted int64  `json:"redacted,omitempty"` // number of secrets redacted from the response
+	Sent     int64  `json:"sent_bytes,omitempty"`
+	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it did not answer
+	Tool     string `json:"tool,omitempty"`
+	// Transcript is the id of the transcript. WithoutTranscript = a rule asks for a transcript,
+	// and there was no room for it; "" = no rule asks for one.
+	Transcript string `json:"transcript,omitempty"`
+	Untrusted  bool   `json:"-"` // third parties can write the content of this host's responses
+}
+
+// MaxExchangePath bounds the path of an Exchange, in bytes.
+const MaxExchangePath = 256

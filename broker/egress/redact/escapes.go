@@ -1,0 +1,232 @@
+package redact
+
+import (
+	"html"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// marks are the bytes that begin an escape: of URLs (RFC 3986 section 2.1), quoted-printable (RFC
+// 2045 section 6.7), JSON and programming languages, HTML. spaceMark is the escape for a space in
+// forms.
+const (
+	marks     = `%=\&`
+	spaceMark = '+'
+)
+
+// second has, for each byte, the bits of the marks after which it may be the second byte of an
+// escape. The bit of a mark is its index.
+var second = func() (t [256]uint8) {
+	for mark, bytes := range []string{"uU0123456789abcdefABCDEF", "\r\n0123456789abcdefABCDEF", "uUx0123nrtbfva", "#"} {
+		for i := range len(bytes) {
+			t[bytes[i]] |= 1 << mark
+		}
+	}
+	for b := range t {
+		c := byte(b)
+		if c|0x20 >= 'a' && c|0x20 <= 'z' {
+			t[b] |= 1 << 3
+		}
+		if c >= ' ' && c < 0x7f && !alphanumeric(c) { // escaped as itself
+			t[b] |= 1 << 2
+		}
+		if strings.IndexByte(marks, c) >= 0 { // it may be escaped itself
+			t[b] |= 1<<len(marks) - 1
+		}
+	}
+	return t
+}()
+
+// maxEscape is the maximum length of an escape, in characters. The longest name in HTML has 33.
+const maxEscape = 33
+
+// verdict is the result of reading the beginning of an escape.
+type verdict uint8
+
+const (
+	noEscape   verdict = iota // whatever follows
+	unfinished                // more characters are needed
+	finished
+)
+
+// stands is the meaning of an escape: up to 4 bytes, and none for a line break that is not part of
+// the text. If is is true, the escape names a character of Latin-1 and may also mean the single
+// byte raw.
+type stands struct {
+	out [utf8.UTFMax]byte
+	n   int8
+	raw byte
+	is  bool
+}
+
+// unescape reads an escape. The caller has found all shorter beginnings of b unfinished.
+func unescape(b []byte) (stands, verdict) {
+	if len(b) > maxEscape {
+		return stands{}, noEscape
+	}
+	switch {
+	case b[0] == spaceMark:
+		return ascii(' '), finished
+	case len(b) == 1:
+		return stands{}, unfinished
+	case b[0] == '%' && b[1]|0x20 == 'u': // JavaScript's escape
+		return character(b[2:], 4)
+	case b[0] == '%':
+		return octet(b[1:])
+	case b[0] == '=':
+		return printable(b)
+	case b[0] == '&':
+		return entity(b)
+	}
+	return backslash(b)
+}
+
+func ascii(c byte) stands { return stands{out: [utf8.UTFMax]byte{c}, n: 1} }
+
+// printable reads an escape of quoted-printable.
+func printable(b []byte) (stands, verdict) {
+	switch {
+	case b[1] == '\n' || b[1] == '\r' && len(b) == 3 && b[2] == '\n':
+		return stands{}, finished
+	case b[1] == '\r' && len(b) == 2:
+		return stands{}, unfinished
+	}
+	return octet(b[1:])
+}
+
+// octet reads a byte of two hexadecimal digits.
+func octet(digits []byte) (stands, verdict) {
+	v, verdict := number(digits, 16, 2)
+	return ascii(byte(v)), verdict
+}
+
+// character reads a Unicode character of n hexadecimal digits.
+func character(digits []byte, n int) (stands, verdict) {
+	v, verdict := number(digits, 16, n)
+	if verdict != finished {
+		return stands{}, verdict
+	}
+	return of(rune(v))
+}
+
+func of(r rune) (stands, verdict) {
+	if !utf8.ValidRune(r) {
+		return stands{}, noEscape
+	}
+	s := stands{raw: byte(r), is: r >= utf8.RuneSelf && r <= 0xff}
+	s.n = int8(utf8.EncodeRune(s.out[:], r))
+	return s, finished
+}
+
+// number reads n digits of a base; n = 0 reads any number of them.
+func number(digits []byte, base, n int) (v int, _ verdict) {
+	for _, c := range digits {
+		d := int(hexValues[c])
+		if d >= base || v > utf8.MaxRune {
+			return 0, noEscape
+		}
+		v = v*base + d
+	}
+	if len(digits) < n || n == 0 {
+		return v, unfinished
+	}
+	return v, finished
+}
+
+// simple has the byte that a letter after a backslash stands for.
+var simple = [256]byte{'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a'}
+
+// backslash reads an escape of JSON (RFC 8259 section 7) or of a programming language.
+func backslash(b []byte) (stands, verdict) {
+	switch c := b[1]; {
+	case c == 'u' && len(b) > 2 && b[2] == '{':
+		return closed(b[3:], 16, '}')
+	case c == 'u':
+		return unit(b)
+	case c == 'U':
+		return character(b[2:], 8)
+	case c == 'x':
+		v, verdict := number(b[2:], 16, 2)
+		if verdict == finished && v >= utf8.RuneSelf { // in JavaScript it is a character, elsewhere a byte
+			return of(rune(v))
+		}
+		return ascii(byte(v)), verdict
+	case c >= '0' && c <= '3':
+		v, verdict := number(b[1:], 8, 3)
+		return ascii(byte(v)), verdict
+	case simple[c] != 0:
+		return ascii(simple[c]), finished
+	case second[c]&(1<<2) != 0: // the byte itself
+		return ascii(c), finished
+	}
+	return stands{}, noEscape
+}
+
+// unit reads a code unit of UTF-16 (\u003d), or a surrogate pair.
+func unit(b []byte) (stands, verdict) {
+	v, verdict := number(b[2:min(len(b), 6)], 16, 4)
+	if verdict != finished || !utf16.IsSurrogate(rune(v)) {
+		if verdict == finished {
+			return of(rune(v))
+		}
+		return stands{}, verdict
+	}
+	if len(b) >= 7 && b[6] != '\\' || len(b) >= 8 && b[7] != 'u' {
+		return stands{}, noEscape
+	}
+	low, verdict := number(b[min(len(b), 8):], 16, 4)
+	if verdict != finished {
+		return stands{}, verdict
+	}
+	return of(utf16.DecodeRune(rune(v), rune(low)))
+}
+
+// closed reads the digits of a character up to the end byte.
+func closed(b []byte, base int, end byte) (stands, verdict) {
+	digits, last := b, byte(0)
+	if len(b) > 1 {
+		digits, last = b[:len(b)-1], b[len(b)-1]
+	}
+	if last != end {
+		_, verdict := number(b, base, 0)
+		return stands{}, verdict
+	}
+	v, verdict := number(digits, base, 0)
+	if verdict == noEscape {
+		return stands{}, verdict
+	}
+	return of(rune(v))
+}
+
+// entity reads a character reference of HTML (section 13.5 of the standard), with its semicolon.
+func entity(b []byte) (stands, verdict) {
+	last := b[len(b)-1]
+	switch {
+	case b[1] == '#' && len(b) == 2:
+		return stands{}, unfinished
+	case b[1] == '#' && b[2]|0x20 == 'x' && len(b) == 3:
+		return stands{}, unfinished
+	case b[1] == '#' && b[2]|0x20 == 'x':
+		return closed(b[3:], 16, ';')
+	case b[1] == '#':
+		return closed(b[2:], 10, ';')
+	case last != ';' || len(b) < 4:
+		if alphanumeric(last) {
+			return stands{}, unfinished
+		}
+		return stands{}, noEscape
+	}
+	text, known := common[string(b)]
+	if !known {
+		if text = html.UnescapeString(string(b)); text == string(b) || len(text) > utf8.UTFMax || strings.HasSuffix(text, ";") && string(b) != "&semi;" {
+			return stands{}, noEscape
+		}
+	}
+	s := stands{n: int8(len(text))}
+	copy(s.out[:], text)
+	return s, finished
+}
+
+// common has the names that occur most, so that they need no search among all names.
+var common = map[string]string{"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": `"`, "&apos;": "'", "&nbsp;": "\u00a0"}

@@ -116,8 +116,8 @@ func (c *Config) checkRegions(bad func(string, ...any)) {
 		bad("endpoint: an endpoint belongs to one region; list only that one in regions")
 	}
 	u, err := url.Parse(c.Endpoint)
-	if err != nil || !endpointHost.MatchString(u.Hostname()) || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
-		bad("endpoint: %q is not a host with a scheme; write it like https://vpce-0a1b-2c3d.sts.eu-west-1.vpce.amazonaws.com, without path and query", c.Endpoint)
+	if err != nil || u.User != nil || !endpointHost.MatchString(u.Hostname()) || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
+		bad("endpoint: not a host with a scheme; write it like https://vpce-0a1b-2c3d.sts.eu-west-1.vpce.amazonaws.com, without path, query and user information")
 	}
 }
 

@@ -205,8 +205,8 @@ func (c *Config) checkJWKS(bad func(string, ...any)) {
 	if c.Server != "" || c.TokenFile != "" || c.Owner != nil || c.UntilRemoved {
 		bad("server, token_file, owner and until_removed belong to mode %s, because ebb does not read the pod in this mode; leave them out", ModeReview)
 	}
-	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
-		bad("issuer is not a URL: %q; copy it from kubectl get --raw /.well-known/openid-configuration", c.Issuer)
+	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" || u.User != nil {
+		bad("issuer is not a URL, or one with user information; copy it from kubectl get --raw /.well-known/openid-configuration") // not shown, because it may contain a password
 	}
 	if !c.keys().OnePlace() {
 		bad("set exactly one of jwks, jwks_file and jwks_url; kubectl get --raw /openid/v1/jwks shows the keys")

@@ -52,6 +52,7 @@ func TestConfigProblems(t *testing.T) {
 		"poll is 1ms, not between":                func(c *kubernetes.Config) { c.Poll = time.Millisecond },
 		"poll is 1h0m0s, not between 1s and 5m0s": func(c *kubernetes.Config) { c.Poll = time.Hour },
 		"issuer is not a URL":                     func(c *kubernetes.Config) { *c = a.signed(); c.Issuer = "cluster" },
+		"or one with user information":            func(c *kubernetes.Config) { *c = a.signed(); c.Issuer = "https://a:hunter2@i.example" },
 		"set exactly one of jwks":                 func(c *kubernetes.Config) { *c = a.signed(); c.JWKSURL = "" },
 		"set exactly one of jwks, jwks":           func(c *kubernetes.Config) { *c = a.signed(); c.JWKSFile = "x" },
 		"server, token_file, owner":               func(c *kubernetes.Config) { *c = a.signed(); c.UntilRemoved = true },
@@ -65,8 +66,8 @@ func TestConfigProblems(t *testing.T) {
 	} {
 		c := a.config()
 		change(&c)
-		if at, err := kubernetes.New(c); at != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
+		if at, err := kubernetes.New(c); at != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want an error with %q and without passwords", err, want)
 		}
 	}
 	if _, err := kubernetes.New(kubernetes.Config{Getenv: func(string) string { return "" }}); err == nil || strings.Count(err.Error(), "\n") < 2 {

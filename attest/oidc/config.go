@@ -84,8 +84,8 @@ func (c *Config) check() error {
 	if c.Name == "" {
 		bad("name is empty; give the instance a name")
 	}
-	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" {
-		bad("issuer is not a URL: %q; copy the iss of a token byte for byte", c.Issuer)
+	if u, err := url.Parse(c.Issuer); err != nil || u.Scheme == "" || u.Host == "" || u.User != nil {
+		bad("issuer is not a URL, or one with user information; copy the iss of a token byte for byte") // not shown, because it may contain a password
 	}
 	if c.Audience == "" {
 		bad("audience is empty; set it to the URL of this ebb and have tokens made for it")

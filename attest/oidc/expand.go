@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,7 +93,11 @@ func (e *expander) parameters() {
 			e.bad("parameters: %s is missing; the preset needs it", p.name)
 		}
 		if (set || v != "") && (!p.pattern.MatchString(v) || strings.Contains(v, "..")) {
-			e.bad("parameters: %s: %q does not have the form that the platform uses", p.name, v)
+			shown := strconv.Quote(v)
+			if strings.Contains(v, "@") {
+				shown = "the value, not shown because it may contain a password,"
+			}
+			e.bad("parameters: %s: %s does not have the form that the platform uses", p.name, shown)
 		}
 		e.values[p.name] = v
 	}

@@ -197,6 +197,7 @@ func TestConfigProblems(t *testing.T) {
 	for want, change := range map[string]func(*oidc.Config){
 		"name is empty":                                 func(c *oidc.Config) { c.Name = "" },
 		"issuer is not a URL":                           func(c *oidc.Config) { c.Issuer = "ci" },
+		"or one with user information":                  func(c *oidc.Config) { c.Issuer = "https://ci:hunter2@issuer.example" },
 		"audience is empty":                             func(c *oidc.Config) { c.Audience = "" },
 		"exactly one of jwks":                           func(c *oidc.Config) { c.JWKSURL = "" },
 		"exactly one of jwks, jwks_file":                func(c *oidc.Config) { c.JWKSFile = "x" },
@@ -220,8 +221,8 @@ func TestConfigProblems(t *testing.T) {
 	} {
 		c := f.config()
 		change(&c)
-		if a, err := oidc.New(c); a != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
+		if a, err := oidc.New(c); a != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want an error with %q and without passwords", err, want)
 		}
 	}
 	if _, err := oidc.New(oidc.Config{}); err == nil || strings.Count(err.Error(), "\n") < 3 {

@@ -99,7 +99,7 @@ func nextStep(err error, code exit) string {
 	}
 	p, answered := errors.AsType[*client.Problem](err)
 	if answered && p.Advice != nil && p.Advice.WouldAllow != "" {
-		return "this scope needs no approval: --scope \"" + p.Advice.WouldAllow + "\""
+		return "this scope needs no approval: --scope '" + out.Line(p.Advice.WouldAllow) + "'"
 	}
 	if answered && p.Kind == wire.KindStepUpRequired && p.Page != "" {
 		return "approve it at " + p.Page

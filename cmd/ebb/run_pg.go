@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"net"
+	"strconv"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 )
@@ -23,21 +24,20 @@ func (c runCommand) givePG(ctx context.Context, s ask.Sandbox, in *boxed) error 
 		return err
 	}
 	at := cred.Endpoint
-	name, port, split := "", "", false
+	var host stricturl.Host
 	if at != nil {
-		name, port, err = net.SplitHostPort(at.Host)
-		split = err == nil
+		host, err = stricturl.ParseHost(at.Host, 0)
 	}
-	if at == nil || at.Protocol != provider.PostgreSQL || !split {
+	if at == nil || err != nil || at.Protocol != provider.PostgreSQL {
 		return usage("--pg: the credential for "+in.pg.String()+" is not for PostgreSQL", "name a scope of a provider of kind postgres whose address is a host name")
 	}
 	if _, way := in.spec.Sockets["out"]; way {
-		if in.spec.Direct, err = box.Directs(append(in.hosts, at.Host)); err != nil {
+		if in.spec.Direct, err = box.Directs(append(in.hosts, host.String())); err != nil {
 			return usage("--pg: "+err.Error(), "name fewer hosts with --host and --ssh")
 		}
 	}
 	in.spec.Env = append(in.spec.Env,
-		"PGHOST="+name, "PGPORT="+port, "PGDATABASE="+at.Database, "PGUSER="+box.User, "PGPASSWORD="+cred.Token.Reveal(),
+		"PGHOST="+host.Name, "PGPORT="+strconv.Itoa(int(host.Port)), "PGDATABASE="+at.Database, "PGUSER="+box.User, "PGPASSWORD="+cred.Token.Reveal(),
 		"PGSSLMODE=disable", "PGGSSENCMODE=disable")
 	return nil
 }

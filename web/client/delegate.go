@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
@@ -24,7 +25,7 @@ type Delegation struct {
 // Delegated is the task of the other sandbox, which enrols with the ticket.
 type Delegated struct {
 	TaskID          string
-	Scope           string // of the task: the caller should check that it does not exceed the requested scope
+	Scope           string // covered by the requested scope
 	ExpiresAt       time.Time
 	Uses            int
 	Expect          wire.Expect
@@ -47,7 +48,15 @@ func (s *Sandbox) Delegate(ctx context.Context, d Delegation) (Delegated, error)
 	if err := s.asSandbox(ctx, "/oauth2/delegate", formOf(f), &ans); err != nil {
 		return Delegated{}, err
 	}
-	if !word(ans.TaskID) || !scopeText(ans.Scope) || ans.Ticket != "" && !word(ans.Ticket) {
+	asked, err := scopes.ParseSet(d.Scope)
+	if err != nil {
+		return Delegated{}, fmt.Errorf("client: ebb granted the scope %q, which this client cannot read: %w", d.Scope, err)
+	}
+	granted, err := scopes.ParseSet(ans.Scope)
+	if err != nil || granted.Empty() || !asked.Covers(granted) {
+		return Delegated{}, badAnswer("contains a scope that the requested one does not cover", err)
+	}
+	if !word(ans.TaskID) || ans.Ticket != "" && !word(ans.Ticket) {
 		return Delegated{}, badAnswer("contains no delegated task", nil)
 	}
 	return Delegated{

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,7 +161,7 @@ func (f *fake) authorized(w http.ResponseWriter, r *http.Request) bool {
 // form checks RFC 6749 section 3.2 and, with a client assertion, RFC 7523 and
 // its update.
 func (f *fake) form(r *http.Request, body []byte) url.Values {
-	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" && r.URL.Path != "/oauth2/revoke" && r.URL.Path != "/oauth2/credentials" {
+	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" || r.URL.RawQuery != "" || r.Header.Get("Authorization") != "" && !slices.Contains([]string{"/oauth2/revoke", "/oauth2/credentials", "/oauth2/delegate"}, r.URL.Path) {
 		f.t.Errorf("%s %s with %q is no form post", r.Method, r.URL, r.Header.Get("Content-Type"))
 	}
 	form, err := url.ParseQuery(string(body))

@@ -45,3 +45,30 @@ func TestHostileNamesAndTokensAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A server that is not ebb, or a broken one, must not widen what a delegated
+// sandbox gets.
+func TestDelegatedScopeIsCoveredByTheRequestedScope(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		granted string
+		ok      bool
+	}{
+		{readScope, true},
+		{"orders:eu/42:read,write", false},
+		{"orders:eu/*:read", false},
+		{readScope + " payroll:eu/42:read", false},
+		{"", false},
+		{"orders:eu/42:read\x1b[31m", false},
+	} {
+		f, key := newFake(t, sandboxID, time.Now)
+		s := f.sandbox(t, key, "TASK-TOKEN")
+		f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			answer(w, 200, map[string]any{"task_id": "tsk_2", "scope": tc.granted, "ticket": "ebb_tkt_x"})
+		}
+		d, err := s.Delegate(t.Context(), client.Delegation{Scope: readScope})
+		if (err == nil) != tc.ok || err != nil && d.TaskID != "" {
+			t.Errorf("granted %q: %+v, %v", tc.granted, d, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
@@ -95,6 +96,11 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 		return p
 	}
 	p.Title, p.Instance, p.Advice, p.Reached, p.Missing = a.Title, a.Instance, a.Advice, a.Reached, a.Missing
+	if p.Advice != nil && p.Advice.WouldAllow != "" {
+		if _, err := scopes.ParseSet(p.Advice.WouldAllow); err != nil {
+			p.Advice = nil // programs print it as the next command to run, so it must be a scope
+		}
+	}
 	if a.oauth.Error == "" {
 		p.Kind, p.Detail = wire.Kind(path.Base(a.Type)), a.Detail
 		return p

@@ -44,6 +44,10 @@ func TestProblems(t *testing.T) {
 		{"huge", 400, "application/json", "", `{"error":"` + strings.Repeat("x", 1<<20) + `"}`, client.Problem{Detail: "the response is not from ebb; check the URL of ebb"}},
 		{"advice", 403, "application/problem+json", "", `{"type":"x/access_denied","advice":{"decision":"denied","code":"too_broad","would_allow":"orders:eu/1:read","retry_after_s":60,"do_not_retry_same":true}}`,
 			client.Problem{Kind: wire.KindDenied, Advice: &wire.Advice{Code: wire.DenyTooBroad}}},
+		{"advice that is a command", 403, "application/problem+json", "", `{"type":"x/access_denied","advice":{"would_allow":"orders:eu/1:read$(x)"}}`,
+			client.Problem{Kind: wire.KindDenied}},
+		{"advice with an escape sequence", 403, "application/problem+json", "", `{"type":"x/access_denied","advice":{"would_allow":"orders:eu/\u001b[31m:read"}}`,
+			client.Problem{Kind: wire.KindDenied}},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", tc.kind)

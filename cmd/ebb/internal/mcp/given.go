@@ -34,7 +34,7 @@ type open struct {
 
 func givenOf(g wire.OwnCredential) given {
 	return given{
-		LeaseID: g.LeaseID, Scope: g.Scope, Resource: out.Line(g.Resource), Tool: out.Line(g.Tool), State: string(g.State),
+		LeaseID: out.Line(g.LeaseID), Scope: out.Line(g.Scope), Resource: out.Line(g.Resource), Tool: out.Line(g.Tool), State: out.Line(string(g.State)),
 		IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, RevokedAt: g.RevokedAt,
 	}
 }
@@ -52,7 +52,7 @@ func (s *Service) list(ctx context.Context, _ none) (listed, error) {
 	}
 	for _, f := range s.desk.waiting() {
 		w := f.waits()
-		l.Pending = append(l.Pending, open{w.RequestID, w.RequestURL, w.Scope})
+		l.Pending = append(l.Pending, open{out.Line(w.RequestID), out.Line(w.RequestURL), out.Line(w.Scope)})
 	}
 	return l, nil
 }

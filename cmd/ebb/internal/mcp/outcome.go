@@ -41,7 +41,7 @@ const awsFormat = "urn:ebb:token-type:aws"
 // credential. A credential whose type is placeholder but whose value is none is
 // not returned.
 func outcomeOf(c client.Credential, q question, delivery string) outcome {
-	o := outcome{Scope: c.Scope, Resource: out.Line(c.Resource)}
+	o := outcome{Scope: out.Line(c.Scope), Resource: out.Line(c.Resource)}
 	if name, is := placeholder(c); is {
 		at := c.ExpiresAt.UTC()
 		o.State, o.LeaseID, o.Placeholder, o.ExpiresAt = issued, c.LeaseID, name, &at
@@ -50,7 +50,7 @@ func outcomeOf(c client.Credential, q question, delivery string) outcome {
 			return o
 		}
 		if c.Endpoint != nil {
-			o.Endpoint = &wire.Endpoint{Protocol: out.Line(c.Endpoint.Protocol), Host: c.Endpoint.Host, Database: out.Line(c.Endpoint.Database)}
+			o.Endpoint = &wire.Endpoint{Protocol: out.Line(c.Endpoint.Protocol), Host: out.Line(c.Endpoint.Host), Database: out.Line(c.Endpoint.Database)}
 			o.DoNext = "Connect to the database of endpoint with the placeholder as the password, such as PGPASSWORD, through the proxy of this sandbox or by a host name that leads to it. It works nowhere else."
 			return o
 		}

@@ -62,7 +62,7 @@ func refusalOf(err error) refusal {
 		r.DoNext = "If the task has ended, stop: no credential is issued any more. Otherwise request another scope."
 	}
 	if advice != nil {
-		r.WouldAllow, r.Note = advice.WouldAllow, out.Line(advice.Note)
+		r.WouldAllow, r.Note = out.Line(advice.WouldAllow), out.Line(advice.Note)
 		if advice.WouldAllow != "" {
 			r.DoNext = "Request the scope in would_allow instead, which needs no approval. Do not repeat this request."
 		}

@@ -23,10 +23,10 @@ var exits = map[string][]string{
 		"broker/provider/github/call.go",         // into the Authorization header of GitHub's API
 		"broker/provider/github/inject.go",       // into a request for GitHub that egress sends
 		"broker/brokertest/",                     // the test sandbox uses its own token
-		"web/api/convert_task.go",                // a ticket, to the runner that asked for it
-		"web/api/enroll.go",                      // a task token, to the sandbox that enrolled
+		"web/api/tasks.go",                       // a ticket, to the runner or the sandbox that asked for it
+		"web/api/sandboxes.go",                   // a task token, to the sandbox that enrolled
 		"web/api/signin.go",                      // a link into the console, to the principal that it signs in
-		"web/api/token_answer.go",                // a token, to the sandbox it is bound to
+		"web/api/token.go",                       // a token, to the sandbox it is bound to
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
 		"web/client/outgoing.go",                 // the wire, seen from the client
 		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it

@@ -3,13 +3,14 @@ package api
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/web"
-	"net/http"
-	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -27,42 +28,54 @@ type Config struct {
 	Now        func() time.Time // nil = time.Now
 }
 
-// API serves one broker. Its own methods are the token endpoint and tasks. The
-// embedded parts serve the rest.
+// API serves one broker. Its own methods are the token endpoints and the tasks. The embedded parts
+// serve the rest. Each part declares the methods of the broker that it calls, and its file names
+// them: a handler decodes a request into a type of the broker, calls one method, and encodes the
+// result as a type of package wire.
 type API struct {
-	cfg    Config
-	b      *core.Broker
-	mux    *web.Mux
-	issuer string
-	origin string        // scheme and host of the issuer: htu of a DPoP proof is compared with it
-	proofs *jose.Headers // cache of parsed headers of DPoP proofs
-	// methods are the attestors' client authentication methods. They do not
-	// change while the process runs.
-	methods []attest.ClientMethod
-	docs    documents
+	b         tokenBroker
+	lifecycle taskLifecycle
+	control   taskControl
+	mints     bool // some provider mints at a third party, which takes time
+	mux       *web.Mux
+	issuer    string
+	methods   []attest.ClientMethod // of the attestors; they do not change while the process runs
+	docs      documents
+	clients   *clientAuth
 
-	*clientAuth
 	*sandboxAPI
 	*discovery
 	*requestAPI
 	*leaseAPI
+	*usageAPI
+	*providerAPI
 	*auditAPI
-	*adminAPI
+	*policyAPI
 }
 
-// connect creates the parts. The other fields must be set before.
-func (a *API) connect() {
-	c := &a.cfg
+// connect creates the parts. It is the only place that has the whole broker.
+func (a *API) connect(c Config) error {
+	b, mux := c.Broker, c.Mux
+	a.b, a.lifecycle, a.control, a.mints = b, b, b, b.Upstreams()
+	a.mux, a.issuer, a.methods = mux, b.Issuer(), b.ClientMethods()
+	origin := strings.TrimSuffix(a.issuer, mux.Base()) // htu of a DPoP proof is compared with it
+	proofs, err := jose.NewHeaders(knownProofs)
+	if err != nil {
+		return err
+	}
 	a.discovery = &discovery{
 		keyMaxAge: c.KeyMaxAge, links: c.Links, mutualTLS: c.MutualTLS, clock: c.Now, ssh: c.SSH,
-		b: a.b, issuer: a.issuer, methods: a.methods, mux: a.mux, origin: a.origin,
+		b: b, dpopAlgs: b.DPoPAlgs(), issuer: a.issuer, methods: a.methods, mux: mux, origin: origin,
 	}
-	a.clientAuth = &clientAuth{clock: c.Now, b: a.b, methods: a.methods, mux: a.mux, origin: a.origin, proofs: a.proofs, discovery: a.discovery}
-	a.sandboxAPI = &sandboxAPI{boxes: c.Boxes, b: a.b, clients: a.clientAuth}
-	a.requestAPI = &requestAPI{b: a.b}
-	a.leaseAPI = &leaseAPI{b: a.b, feedMaxAge: c.FeedMaxAge}
-	a.auditAPI = &auditAPI{b: a.b, clients: a.clientAuth}
-	a.adminAPI = &adminAPI{b: a.b}
+	a.clients = &clientAuth{clock: c.Now, b: b, methods: a.methods, mux: mux, origin: origin, proofs: proofs, discovery: a.discovery}
+	a.sandboxAPI = &sandboxAPI{boxes: c.Boxes, b: b, clients: a.clients}
+	a.requestAPI = &requestAPI{b: b}
+	a.leaseAPI = &leaseAPI{b: b, feedMaxAge: c.FeedMaxAge}
+	a.usageAPI = &usageAPI{b: b}
+	a.providerAPI = &providerAPI{b: b}
+	a.auditAPI = &auditAPI{b: b, clients: a.clients}
+	a.policyAPI = &policyAPI{b: b}
+	return nil
 }
 
 // knownProofs is the number of DPoP proof headers, and thus client keys, in the
@@ -86,17 +99,14 @@ func New(c Config) (*API, error) {
 	if c.Boxes == nil {
 		c.Boxes = noBoxes{c.Broker}
 	}
-	issuer := c.Broker.Issuer()
-	if issuer != c.Mux.PublicURL() {
+	if issuer := c.Broker.Issuer(); issuer != c.Mux.PublicURL() {
 		return nil, fmt.Errorf("api: the broker's issuer is %q and the public URL %q; they must be the same text", issuer, c.Mux.PublicURL())
 	}
-	a := &API{cfg: c, b: c.Broker, mux: c.Mux, issuer: issuer, origin: strings.TrimSuffix(issuer, c.Mux.Base())}
-	a.methods = c.Broker.ClientMethods()
-	var err error
-	if a.proofs, err = jose.NewHeaders(knownProofs); err != nil {
+	a := &API{}
+	if err := a.connect(c); err != nil {
 		return nil, err
 	}
-	a.connect()
+	var err error
 	a.docs, err = a.documents()
 	return a, err
 }
@@ -154,52 +164,52 @@ func (a *API) routes() []route {
 func (a *API) v1() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
-		{post, "/v1/tasks", below, call(a.clientAuth, http.StatusCreated, a.openTask)},
-		{get, "/v1/tasks", below, call(a.clientAuth, http.StatusOK, a.tasks)},
-		{get, "/v1/tasks/:id", below, call(a.clientAuth, http.StatusOK, a.task)},
-		{post, "/v1/tasks/:id/ticket", below, call(a.clientAuth, http.StatusCreated, a.newTicket)},
-		{post, "/v1/tasks/:id/heartbeat", below, call(a.clientAuth, http.StatusOK, a.heartbeat)},
-		{post, "/v1/tasks/:id/pause", below, call(a.clientAuth, http.StatusOK, a.pauseTask)},
-		{post, "/v1/tasks/:id/taint", below, call(a.clientAuth, http.StatusOK, a.taintTask)},
-		{post, "/v1/tasks/:id/resume", below, call(a.clientAuth, http.StatusOK, a.resumeTask)},
-		{post, "/v1/tasks/:id/complete", below, call(a.clientAuth, http.StatusOK, a.completeTask)},
-		{post, "/v1/tasks/:id/stop", below, call(a.clientAuth, http.StatusOK, a.stopTask)},
-		{post, "/v1/tasks/:id/boxes", below, call(a.clientAuth, http.StatusCreated, a.openBox)},
-		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a.clientAuth, http.StatusOK, a.registerBox)},
-		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a.clientAuth, http.StatusOK, a.closeBox)},
+		{post, "/v1/tasks", below, call(a.clients, http.StatusCreated, a.openTask)},
+		{get, "/v1/tasks", below, call(a.clients, http.StatusOK, a.tasks)},
+		{get, "/v1/tasks/:id", below, call(a.clients, http.StatusOK, a.task)},
+		{post, "/v1/tasks/:id/ticket", below, call(a.clients, http.StatusCreated, a.newTicket)},
+		{post, "/v1/tasks/:id/heartbeat", below, call(a.clients, http.StatusOK, a.heartbeat)},
+		{post, "/v1/tasks/:id/pause", below, call(a.clients, http.StatusOK, a.pauseTask)},
+		{post, "/v1/tasks/:id/taint", below, call(a.clients, http.StatusOK, a.taintTask)},
+		{post, "/v1/tasks/:id/resume", below, call(a.clients, http.StatusOK, a.resumeTask)},
+		{post, "/v1/tasks/:id/complete", below, call(a.clients, http.StatusOK, a.completeTask)},
+		{post, "/v1/tasks/:id/stop", below, call(a.clients, http.StatusOK, a.stopTask)},
+		{post, "/v1/tasks/:id/boxes", below, call(a.clients, http.StatusCreated, a.openBox)},
+		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a.clients, http.StatusOK, a.registerBox)},
+		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a.clients, http.StatusOK, a.closeBox)},
 		{post, "/v1/tasks/:id/boxes/:box/connect", below, a.connectBox},
-		{get, "/v1/tasks/:id/receipt", below, call(a.clientAuth, http.StatusOK, a.receipt)},
-		{post, "/v1/signin-link", below, call(a.clientAuth, http.StatusOK, a.signInLink)},
+		{get, "/v1/tasks/:id/receipt", below, call(a.clients, http.StatusOK, a.receipt)},
+		{post, "/v1/signin-link", below, call(a.clients, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},
 		{post, "/v1/challenge", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.askChallenge)},
-		{get, "/v1/requests", below, call(a.clientAuth, http.StatusOK, a.requests)},
-		{get, "/v1/requests/:id", below, call(a.clientAuth, http.StatusOK, a.showRequest)},
-		{post, "/v1/requests/:id/approve", below, call(a.clientAuth, http.StatusOK, a.approve)},
-		{post, "/v1/requests/:id/deny", below, call(a.clientAuth, http.StatusOK, a.denyRequest)},
-		{get, "/v1/break-glass", below, call(a.clientAuth, http.StatusOK, a.breakGlasses)},
-		{get, "/v1/leases", below, call(a.clientAuth, http.StatusOK, a.leases)},
-		{get, "/v1/leases/:id", below, call(a.clientAuth, http.StatusOK, a.lease)},
-		{post, "/v1/leases/:id/revoke", below, call(a.clientAuth, http.StatusOK, a.revokeLease)},
-		{post, "/v1/leases/:id/retry", below, call(a.clientAuth, http.StatusOK, a.retryLease)},
-		{post, "/v1/leases/:id/force", below, call(a.clientAuth, http.StatusOK, a.forceLease)},
-		{get, "/v1/attestors", below, call(a.clientAuth, http.StatusOK, a.attestors)},
-		{post, "/v1/attestors/:name/explain", below, call(a.clientAuth, http.StatusOK, a.explainEvidence)},
-		{get, "/v1/usage", below, call(a.clientAuth, http.StatusOK, a.usage)},
-		{get, "/v1/providers", below, call(a.clientAuth, http.StatusOK, a.providers)},
-		{post, "/v1/providers/:name/check", below, call(a.clientAuth, http.StatusOK, a.checkProvider)},
-		{get, "/v1/secrets", below, call(a.clientAuth, http.StatusOK, a.secrets)},
-		{post, "/v1/secrets", below, call(a.clientAuth, http.StatusOK, a.putSecret)},
-		{post, "/v1/secrets/:name/remove", below, call(a.clientAuth, http.StatusOK, a.removeSecret)},
+		{get, "/v1/requests", below, call(a.clients, http.StatusOK, a.requests)},
+		{get, "/v1/requests/:id", below, call(a.clients, http.StatusOK, a.showRequest)},
+		{post, "/v1/requests/:id/approve", below, call(a.clients, http.StatusOK, a.approve)},
+		{post, "/v1/requests/:id/deny", below, call(a.clients, http.StatusOK, a.denyRequest)},
+		{get, "/v1/break-glass", below, call(a.clients, http.StatusOK, a.breakGlasses)},
+		{get, "/v1/leases", below, call(a.clients, http.StatusOK, a.leases)},
+		{get, "/v1/leases/:id", below, call(a.clients, http.StatusOK, a.lease)},
+		{post, "/v1/leases/:id/revoke", below, call(a.clients, http.StatusOK, a.revokeLease)},
+		{post, "/v1/leases/:id/retry", below, call(a.clients, http.StatusOK, a.retryLease)},
+		{post, "/v1/leases/:id/force", below, call(a.clients, http.StatusOK, a.forceLease)},
+		{get, "/v1/attestors", below, call(a.clients, http.StatusOK, a.attestors)},
+		{post, "/v1/attestors/:name/explain", below, call(a.clients, http.StatusOK, a.explainEvidence)},
+		{get, "/v1/usage", below, call(a.clients, http.StatusOK, a.usage)},
+		{get, "/v1/providers", below, call(a.clients, http.StatusOK, a.providers)},
+		{post, "/v1/providers/:name/check", below, call(a.clients, http.StatusOK, a.checkProvider)},
+		{get, "/v1/secrets", below, call(a.clients, http.StatusOK, a.secrets)},
+		{post, "/v1/secrets", below, call(a.clients, http.StatusOK, a.putSecret)},
+		{post, "/v1/secrets/:name/remove", below, call(a.clients, http.StatusOK, a.removeSecret)},
 		{get, "/v1/audit", below, a.audit},
-		{get, "/v1/audit/checkpoints", below, call(a.clientAuth, http.StatusOK, a.checkpoints)},
-		{get, "/v1/transcripts", below, call(a.clientAuth, http.StatusOK, a.transcripts)},
-		{get, "/v1/transcripts/:id", below, call(a.clientAuth, http.StatusOK, a.transcript)},
-		{get, "/v1/revocations", below, call(a.clientAuth, http.StatusOK, a.revocations)},
+		{get, "/v1/audit/checkpoints", below, call(a.clients, http.StatusOK, a.checkpoints)},
+		{get, "/v1/transcripts", below, call(a.clients, http.StatusOK, a.transcripts)},
+		{get, "/v1/transcripts/:id", below, call(a.clients, http.StatusOK, a.transcript)},
+		{get, "/v1/revocations", below, call(a.clients, http.StatusOK, a.revocations)},
 		{get, "/v1/ssh/ca", below, a.sshCA},
 		{get, "/v1/ssh/krl", below, a.sshKRL},
 		{get, "/v1/ssh/known_hosts", below, a.sshKnownHosts},
-		{post, "/v1/policy/explain", below, call(a.clientAuth, http.StatusOK, a.explain)},
-		{get, "/v1/policy", below, call(a.clientAuth, http.StatusOK, a.policy)},
+		{post, "/v1/policy/explain", below, call(a.clients, http.StatusOK, a.explain)},
+		{get, "/v1/policy", below, call(a.clients, http.StatusOK, a.policy)},
 	}
 }
 

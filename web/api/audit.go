@@ -1,24 +1,36 @@
 package api
 
 import (
+	"context"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
 
 // auditAPI serves /v1 for the audit log.
 type auditAPI struct {
-	b *core.Broker
-
+	b       auditBroker
 	clients *clientAuth
+}
+
+// auditBroker is the part of the broker that auditAPI calls.
+type auditBroker interface {
+	Entries(ctx context.Context, who broker.Principal, f broker.EntryFilter) (iter.Seq2[audit.Entry, error], error)
+	WholeEntries(ctx context.Context, who broker.Principal, f broker.EntryFilter) (iter.Seq2[audit.Entry, error], error)
+	MayExport(ctx context.Context, who broker.Principal) error
+	Kept(ctx context.Context, who broker.Principal, entries []audit.Entry) ([]audit.Kept, error)
+	Exported(ctx context.Context, who broker.Principal, x report.Export) error
+	Checkpoints(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error)
 }
 
 func (au *auditAPI) checkpoints(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Checkpoint], error) {

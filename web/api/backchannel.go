@@ -31,14 +31,14 @@ func (a *API) backchannel(c echo.Context) error {
 	if hints != 1 {
 		return malformed("Send exactly one of login_hint, login_hint_token and id_token_hint. Its value is ignored: policy chooses the approvers.")
 	}
-	cl, err := a.authenticateClient(c, f)
+	cl, err := a.clients.authenticateClient(c, f)
 	if err != nil {
 		return err
 	}
 	if cl.assertion == "" {
 		return broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt).", nil)
 	}
-	p, err := a.possession(c, "")
+	p, err := a.clients.possession(c, "")
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *API) backchannel(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ch := a.channel(c.Request())
+	ch := a.clients.channel(c.Request())
 	r.Possession, r.Deferred = p, true
 	r.Subject = broker.Subject{TaskID: f.get(pTaskID), Assertion: cl.assertion, ClientID: cl.id, Channel: ch, Fault: broker.Unauthenticated}
 	if !cl.sandbox() {

@@ -2,13 +2,20 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/json"
 	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
 
 // Boxes opens egress endpoints of sandboxes. *egress.Endpoints implements it.
@@ -21,7 +28,12 @@ type Boxes interface {
 
 // noBoxes answers for an ebb without an egress proxy. Callers without the right
 // to open endpoints get that error first.
-type noBoxes struct{ b *core.Broker }
+type noBoxes struct{ b boxBroker }
+
+// boxBroker is the part of the broker that noBoxes calls.
+type boxBroker interface {
+	MayBox(ctx context.Context, who broker.Principal, taskID string) error
+}
 
 func (n noBoxes) refuse(ctx context.Context, who broker.Principal, taskID string) (broker.Box, error) {
 	if err := n.b.MayBox(ctx, who, taskID); err != nil {
@@ -65,4 +77,128 @@ func boxed(c echo.Context) func(broker.Box, error) (wire.Box, error) {
 		web.EventOf(c).TaskID = x.TaskID
 		return wireBox(x), err
 	}
+}
+
+// UpgradeEgress is the protocol that connectBox upgrades to (RFC 9110 section
+// 7.8): the bytes between a sandbox and its egress endpoint.
+const UpgradeEgress = "ebb-egress"
+
+// switched is the response to a successful upgrade.
+const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeEgress + "\r\n\r\n"
+
+// handTime limits the time for writing that response.
+const handTime = 10 * time.Second
+
+// connectBox serves POST /v1/tasks/{id}/boxes/{box}/connect: a runner on
+// another machine forwards one connection of its sandbox. The token and DPoP
+// proof in the headers are valid for this one connection.
+func (sa *sandboxAPI) connectBox(c echo.Context) error {
+	who, err := sa.clients.authenticate(c)
+	if err != nil {
+		return err
+	}
+	r, id := c.Request(), c.Param("id")
+	enter, err := sa.boxes.Enter(r.Context(), who, id, c.Param("box"))
+	if err != nil {
+		return err
+	}
+	web.EventOf(c).TaskID = id
+	if err := asksEgress(r); err != nil {
+		enter(nil)
+		return err
+	}
+	conn, rw, err := http.NewResponseController(c.Response()).Hijack()
+	if err != nil {
+		enter(nil)
+		return broker.E(broker.Unavailable, "The connection cannot be upgraded.", err)
+	}
+	c.Response().Status, c.Response().Committed = http.StatusSwitchingProtocols, true // for the log; the response is hijacked
+	_ = conn.SetDeadline(time.Now().Add(handTime))
+	if rw.Reader.Buffered() == 0 { // data before the 101 response violates the protocol
+		if _, err = conn.Write([]byte(switched)); err == nil && conn.SetDeadline(time.Time{}) == nil {
+			enter(conn)
+			return nil
+		}
+	}
+	// Close the TCP connection without a TLS close notification, which could
+	// block. Release the slot after the close, so that an open connection is
+	// always counted.
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
+	_ = conn.Close()
+	enter(nil)
+	return nil
+}
+
+// asksEgress checks that a request is a valid upgrade to UpgradeEgress.
+func asksEgress(r *http.Request) error {
+	one := func(name, value string) bool {
+		got := r.Header[name]
+		return len(got) == 1 && strings.EqualFold(got[0], value)
+	}
+	switch {
+	case r.ProtoMajor != 1 || r.ProtoMinor != 1 || !one("Connection", "Upgrade") || !one("Upgrade", UpgradeEgress):
+		return malformed("Send this request by HTTP/1.1 with Connection: Upgrade and Upgrade: " + UpgradeEgress + ". A proxy in between must forward both headers.")
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
+		return malformed("This request must not have a body.")
+	case r.URL.RawQuery != "":
+		return malformed("This request must not have query parameters.")
+	}
+	return nil
+}
+
+func brokerBoxSpec(s wire.BoxSpec) broker.BoxSpec {
+	return broker.BoxSpec{Tool: s.Tool, Identity: broker.BoxIdentity(s.Identity), Forward: s.Forward, ID: s.ID}
+}
+
+func wireBox(b broker.Box) wire.Box {
+	return wire.Box{
+		ID: b.ID, TaskID: b.TaskID, Tool: b.Tool, Socket: b.Socket, CA: b.CA,
+		Identity: wire.BoxIdentity(b.Identity), State: wire.BoxState(b.State), ExpiresAt: b.ExpiresAt,
+	}
+}
+
+func wireTranscriptHead(h transcript.Head) wire.TranscriptHead {
+	return wire.TranscriptHead{
+		ID: h.ID, At: h.At, TaskID: h.TaskID, LeaseID: h.LeaseID, Rule: h.Rule, Tool: h.Tool, Host: h.Host, Method: h.Method, Path: h.Path,
+	}
+}
+
+func wireTranscript(t transcript.Transcript) wire.Transcript {
+	return wire.Transcript{
+		TranscriptHead: wireTranscriptHead(t.Head), Query: t.Query,
+		Request: wireTranscriptMessage(t.Request), Answer: ref(t.Answer, wireTranscriptMessage),
+	}
+}
+
+func wireTranscriptMessage(m transcript.Message) wire.TranscriptMessage {
+	return wire.TranscriptMessage{
+		Status: m.Status, Headers: m.Headers, Cut: m.Cut,
+		Body: wire.TranscriptBody{
+			Type: m.Body.Type, Bytes: m.Body.Bytes, Text: m.Body.Text, LeftOut: m.Body.LeftOut, Withheld: wire.Withheld(m.Body.Withheld),
+		},
+	}
+}
+
+// wireAuditEntry converts through the entry's canonical JSON, which the hash
+// covers, so that times and data keep their spelling.
+func wireAuditEntry(e audit.Entry) (out wire.AuditEntry, err error) {
+	err = canonical(e, &out)
+	return out, err
+}
+
+// wireCheckpoint converts through the checkpoint's canonical JSON, which its
+// signature covers.
+func wireCheckpoint(c audit.Checkpoint) (out wire.Checkpoint, err error) {
+	err = canonical(c, &out)
+	return out, err
+}
+
+func canonical(v json.Marshaler, into any) error {
+	text, err := v.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }

@@ -3,6 +3,13 @@ package api_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -10,12 +17,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"maps"
-	"net/http"
-	"net/url"
-	"strings"
-	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

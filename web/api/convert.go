@@ -7,12 +7,11 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// The files convert*.go convert between the core's types and the types of the
-// API (web/wire). A function is named after the wire type that it returns, or
-// after the core type that it reads from a body. Where both structs have the
-// same fields of the same types, the function is a Go conversion of the whole
-// struct, which stops compiling when one of them changes.
-// convert_internal_test.go fails when a field is not converted.
+// The functions wireX and brokerX convert between the broker's types and the
+// types of the API (package wire). Where both structs have the same fields of
+// the same types, the function is a Go conversion of the whole struct, which
+// stops compiling when one of them changes. convert_internal_test.go fails when
+// a field is not converted.
 
 // each converts the elements of a list. nil stays nil, which is null in JSON.
 func each[From, To any](list []From, convert func(From) To) []To {

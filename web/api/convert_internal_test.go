@@ -13,6 +13,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
 
+	strict "github.com/go-json-experiment/json"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/policyset"
@@ -21,7 +23,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/wire"
-	strict "github.com/go-json-experiment/json"
 )
 
 // answer is the conversion of one core type, and a value of that type with every field set.

@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/liveness"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
 
 const (
@@ -29,12 +30,12 @@ const (
 // hold serves POST /oauth2/hold: the control connection of a sandbox, which
 // stays open until the task ends. When the connection breaks, ebb treats the
 // sandbox as exited.
-func (a *API) hold(c echo.Context) error {
-	f, err := readForm(c.Request(), a.mux.BodyLimit())
+func (sa *sandboxAPI) hold(c echo.Context) error {
+	f, err := readForm(c.Request(), sa.clients.mux.BodyLimit())
 	if err != nil {
 		return err
 	}
-	s, p, err := a.sandbox(c, f)
+	s, p, err := sa.clients.sandbox(c, f)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (a *API) hold(c echo.Context) error {
 		}
 	}
 	ctx := c.Request().Context()
-	h, err := a.b.Hold(ctx, s, p, time.Duration(grace)*time.Second)
+	h, err := sa.b.Hold(ctx, s, p, time.Duration(grace)*time.Second)
 	if errors.Is(err, broker.ErrTaskClosed) {
 		// The task ended before the sandbox connected or reconnected. The
 		// sandbox waits for the end of its task, so the response is a success.
@@ -55,7 +56,7 @@ func (a *API) hold(c echo.Context) error {
 		return err
 	}
 	web.EventOf(c).TaskID = h.TaskID()
-	if a.holding(c, h) {
+	if sa.holding(c, h) {
 		h.Release()
 		return nil
 	}
@@ -76,7 +77,7 @@ func over(c echo.Context) error {
 
 // holding writes lines until the connection or the task ends. It reports
 // whether the connection ended in order, and not by an error.
-func (a *API) holding(c echo.Context, h *liveness.Hold) bool {
+func (sa *sandboxAPI) holding(c echo.Context, h *liveness.Hold) bool {
 	w, ctx := c.Response(), c.Request().Context()
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{}) // a writer without deadlines, as in tests, returns an error

@@ -15,7 +15,7 @@ func (a *API) introspect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := a.caller(c, f)
+	who, err := a.clients.caller(c, f)
 	if err != nil {
 		return err
 	}
@@ -46,41 +46,57 @@ func introspected(in broker.Introspection) []byte {
 	return append(b, in.Claims[1:]...)
 }
 
-// caller authenticates the principal that introspects or revokes: by
-// private_key_jwt, or by an access token for this API.
-func (a *API) caller(c echo.Context, f *form) (broker.Principal, error) {
-	if !a.hasToken(c) {
-		cl, err := a.authenticateClient(c, f)
-		if err != nil {
-			return broker.Principal{}, err
-		}
-		if cl.assertion == "" {
-			return broker.Principal{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt) or an access token.", nil)
-		}
-		return a.byAssertion(c, cl)
-	}
-	if f.has(pClientAssertion) || f.has(pClientSecret) {
-		return broker.Principal{}, malformed("Use exactly one method of client authentication.")
-	}
-	return a.authenticate(c)
-}
-
-// byAssertion authenticates a principal by its assertion. A DPoP proof is
-// optional; with one, the principal does not have to wait after a restart of
-// ebb.
-func (a *API) byAssertion(c echo.Context, cl client) (broker.Principal, error) {
-	p, err := a.possession(c, "")
+// revoke serves POST /oauth2/revoke (RFC 7009). token_type_hint is ignored: the
+// token itself tells its type (section 2.1).
+func (a *API) revoke(c echo.Context) error {
+	f, err := readForm(c.Request(), a.mux.BodyLimit())
 	if err != nil {
-		return broker.Principal{}, err
+		return err
 	}
-	who, err := a.b.AuthenticateAssertion(c.Request().Context(), cl.assertion, cl.id, p)
-	web.EventOf(c).Actor = who.ID
-	return who, err
+	r, err := a.revoker(c, f)
+	if err != nil {
+		return err
+	}
+	if !f.has(pToken) {
+		return malformed("token is required.")
+	}
+	if err := a.b.RevokeToken(c.Request().Context(), r, f.get(pToken)); err != nil {
+		return err
+	}
+	web.NoStore(c.Response().Header())
+	return c.NoContent(http.StatusOK) // RFC 7009 section 2.2 requires 200, and clients reject 204
 }
 
-// hasToken reports whether the Authorization header contains an access token.
-// Other schemes are left to authenticateClient, which refuses them.
-func (a *API) hasToken(c echo.Context) bool {
-	auth, err := parseAuthorization(c.Request().Header["Authorization"])
-	return err != nil || auth.scheme == schemeDPoP || auth.scheme == schemeBearer
+// revoker authenticates the caller: a sandbox (its assertion or its task token,
+// and its key) or a principal.
+func (a *API) revoker(c echo.Context, f *form) (broker.Revoker, error) {
+	if a.clients.hasToken(c) {
+		auth, err := parseAuthorization(c.Request().Header["Authorization"])
+		if err != nil {
+			return broker.Revoker{}, err
+		}
+		if auth.scheme == schemeDPoP && taskToken(auth.token) && !f.has(pClientAssertion) {
+			s, p, err := a.clients.byTaskToken(c, auth.token)
+			return broker.Revoker{Subject: &s, Possession: p}, err
+		}
+		who, err := a.clients.caller(c, f)
+		return broker.Revoker{Principal: &who}, err
+	}
+	cl, err := a.clients.authenticateClient(c, f)
+	if err != nil {
+		return broker.Revoker{}, err
+	}
+	switch {
+	case cl.assertion == "":
+		return broker.Revoker{}, broker.E(broker.Unauthenticated, "Authenticate with client_assertion (private_key_jwt) or an access token.", nil)
+	case cl.sandbox():
+		p, err := a.clients.possession(c, "")
+		if err != nil {
+			return broker.Revoker{}, err
+		}
+		s := a.clients.assertedBy(c, cl)
+		return broker.Revoker{Subject: &s, Possession: p}, nil
+	}
+	who, err := a.clients.byAssertion(c, cl)
+	return broker.Revoker{Principal: &who}, err
 }

@@ -1,20 +1,33 @@
 package api
 
 import (
+	"context"
+	"net/http"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
 
-// leaseAPI serves /v1 for credentials, their use and the revocation feed.
+// leaseAPI serves /v1 for credentials and the revocation feed.
 type leaseAPI struct {
 	feedMaxAge time.Duration
-	b          *core.Broker
+	b          leaseBroker
+}
+
+// leaseBroker is the part of the broker that leaseAPI calls.
+type leaseBroker interface {
+	Leases(ctx context.Context, who broker.Principal, f broker.LeaseFilter) ([]broker.Lease, error)
+	Lease(ctx context.Context, who broker.Principal, id string) (broker.Lease, error)
+	RevokeLease(ctx context.Context, who broker.Principal, id string, reason string) (broker.Lease, error)
+	RetryLease(ctx context.Context, who broker.Principal, id string) (broker.Lease, error)
+	ForceLease(ctx context.Context, who broker.Principal, id string, reason string) (broker.Lease, error)
+	Follow(ctx context.Context, who broker.Principal, cursor string, limit int, wait time.Duration) ([]broker.Event, string, error)
 }
 
 func (la *leaseAPI) leases(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Lease], error) {
@@ -50,25 +63,6 @@ func (la *leaseAPI) forceLease(c echo.Context, who broker.Principal, body wire.R
 	return leased(c)(la.b.ForceLease(c.Request().Context(), who, c.Param("id"), body.Reason))
 }
 
-func (la *leaseAPI) providers(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Provider], error) {
-	items, err := la.b.ProviderStates(c.Request().Context(), who)
-	return wire.List[wire.Provider]{Items: each(items, wireProvider)}, err
-}
-
-// checkProvider runs a provider self-test. The response waits until the test is
-// done.
-func (la *leaseAPI) checkProvider(c echo.Context, who broker.Principal, body wire.SelfTestSpec) (wire.SelfTest, error) {
-	spec, err := brokerSelfTestSpec(body)
-	if err != nil {
-		return wire.SelfTest{}, err
-	}
-	outlast(c, provideradmin.SelfTestTime)
-	t, err := la.b.TryProvider(c.Request().Context(), who, c.Param("name"), spec)
-	ev := web.EventOf(c)
-	ev.LeaseID, ev.TaskID = t.LeaseID, t.TaskID
-	return wireSelfTest(t), err
-}
-
 // leased adds the ids to the log event of the request.
 func leased(c echo.Context) func(broker.Lease, error) (wire.Lease, error) {
 	return func(l broker.Lease, err error) (wire.Lease, error) {
@@ -77,3 +71,97 @@ func leased(c echo.Context) func(broker.Lease, error) (wire.Lease, error) {
 		return wireLease(l), err
 	}
 }
+
+const (
+	maxWait   = 25 // seconds; below the usual 30 s of proxies
+	maxEvents = 1000
+)
+
+// anyWait is the largest accepted wait_seconds. A value above maxWait is
+// reduced to maxWait.
+const anyWait = 3600
+
+// revocations serves a long poll: the response comes with the first event, or
+// empty after wait_seconds.
+func (la *leaseAPI) revocations(c echo.Context, who broker.Principal, _ web.None) (wire.Feed, error) {
+	q := readQuery(c)
+	cursor := q.text("cursor")
+	wait := time.Duration(min(q.number("wait_seconds", 0, 0, anyWait), maxWait)) * time.Second
+	limit := q.number("limit", maxEvents, 1, maxEvents)
+	if err := q.done(); err != nil {
+		return wire.Feed{}, err
+	}
+	outlast(c, wait)
+	events, next, err := la.b.Follow(c.Request().Context(), who, cursor, limit, wait)
+	page := wire.Feed{Events: each(events, wireEvent), Cursor: next, MaxAge: int64(la.feedMaxAge.Seconds())}
+	if events == nil {
+		page.Events = []wire.Event{}
+	}
+	if !who.HearsAll() {
+		page.Audiences = who.Audiences
+	}
+	return page, err
+}
+
+// outlast extends the write deadline of the response to d plus 15 s.
+func outlast(c echo.Context, d time.Duration) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(d + 15*time.Second)) // a writer without deadlines, as in tests, returns an error
+}
+
+func wireLease(l broker.Lease) wire.Lease {
+	return wire.Lease{
+		ID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Owner: l.Owner, Provider: l.Provider, Scopes: l.Scopes.String(), Resource: l.Resource,
+		Binding: wire.Binding(l.Binding), Class: wire.Class(l.Class), RequestID: l.RequestID, ParentID: l.ParentID, Rule: l.Rule, Tool: l.Tool,
+		Delivery: l.Delivery, Txn: l.Txn, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt,
+		State: wire.LeaseState(l.State), RevokedAt: l.RevokedAt, RevokedBy: l.RevokedBy, Cause: wire.Cause(l.Cause),
+		Upstream: ref(l.Upstream, wireUpstream),
+	}
+}
+
+func wireUpstream(u broker.Upstream) wire.Upstream {
+	return wire.Upstream{
+		Bound: seconds(u.Bound), DiesAt: u.DiesAt, AcceptedAt: u.AcceptedAt, DeadAt: u.DeadAt, Proof: wire.Proof(u.Proof), ProbedAt: u.ProbedAt,
+		Attempts: u.Attempts, NextAt: u.NextAt, LastError: u.LastError,
+	}
+}
+
+func wireOwnCredential(l broker.Lease) wire.OwnCredential {
+	return wire.OwnCredential{
+		LeaseID: l.ID, Scope: l.Scopes.String(), Resource: l.Resource, Tool: l.Tool, State: wire.LeaseState(l.State), Class: wire.Class(l.Class),
+		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, RevokedAt: l.RevokedAt,
+	}
+}
+
+func wireEndpoint(e provider.Endpoint) wire.Endpoint {
+	return wire.Endpoint{Protocol: e.Protocol, Host: e.Host.String(), Database: e.Database}
+}
+
+func wireProvider(p provideradmin.ProviderState) wire.Provider {
+	return wire.Provider{
+		Name: p.Name, Kind: p.Kind, Resource: p.Resource, Class: wire.Class(p.Class), Bound: seconds(p.Bound), ThirdParty: p.ThirdParty,
+		Parallel: p.Parallel, MaxLive: p.MaxLive, Held: p.Held, PendingRevocations: p.PendingRevocations, PendingSince: p.PendingSince, NextAt: p.NextAt, Breaker: p.Breaker,
+	}
+}
+
+func brokerSelfTestSpec(s wire.SelfTestSpec) (provideradmin.SelfTestSpec, error) {
+	set, err := scopeAt("/scope", s.Scopes)
+	return provideradmin.SelfTestSpec{Scopes: set, TTL: broker.Seconds(s.TTL)}, err
+}
+
+func wireSelfTest(t provideradmin.SelfTest) wire.SelfTest {
+	return wire.SelfTest{
+		Provider: t.Provider, Kind: t.Kind, OK: t.OK, TaskID: t.TaskID, LeaseID: t.LeaseID,
+		Steps: each(t.Steps, func(s provideradmin.SelfTestStep) wire.SelfTestStep { return wire.SelfTestStep(s) }),
+	}
+}
+
+func wireUsage(u broker.Usage) wire.Usage {
+	return wire.Usage{
+		From: u.From, Cut: u.Cut, UsesFrom: u.UsesFrom, At: u.At, By: wire.UsageBy(u.By), HandedOut: u.HandedOut, Carried: u.Carried,
+		Items: each(u.Items, func(g broker.GrantUsage) wire.GrantUsage { return wire.GrantUsage(g) }), More: u.More,
+	}
+}
+
+func wireSecret(s provideradmin.StoredSecret) wire.StoredSecret { return wire.StoredSecret(s) }
+
+func wireEvent(e broker.Event) wire.Event { return wire.Event(e) }

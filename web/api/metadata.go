@@ -1,20 +1,26 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/goccy/go-yaml"
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
 
 // discovery serves metadata, keys, the API document and the health endpoints.
@@ -24,13 +30,21 @@ type discovery struct {
 	mutualTLS bool
 	clock     func() time.Time
 	ssh       SSHHosts
-	b         *core.Broker
+	b         discoveryBroker
+	dpopAlgs  []jose.Alg
 	issuer    string
 	methods   []attest.ClientMethod
 	mux       *web.Mux
 	origin    string
 
 	ready readiness
+}
+
+// discoveryBroker is the part of the broker that discovery calls.
+type discoveryBroker interface {
+	ProviderInfos() []provideradmin.ProviderInfo
+	JWKS() []byte
+	Ready(ctx context.Context) []broker.Dependency
 }
 
 // documents are the responses that do not change while the process runs.
@@ -63,7 +77,7 @@ func (b *discovery) documents() (documents, error) {
 // does not have: decision 0097.
 func (d *discovery) serverMetadata() wire.ServerMetadata {
 	var dpopAlgs []string
-	for _, alg := range d.b.DPoPAlgs() {
+	for _, alg := range d.dpopAlgs {
 		dpopAlgs = append(dpopAlgs, string(alg))
 	}
 	assertion, algs := []string{"private_key_jwt"}, []string{"ES256", "EdDSA", "Ed25519", "RS256", "PS256"}
@@ -149,4 +163,15 @@ func (d *discovery) problem(c echo.Context) error {
 		}
 	}
 	return broker.E(broker.NotFound, "There is no such problem type.", nil)
+}
+
+//go:embed openapi.yaml
+var openapiDocument []byte
+
+func asJSON(doc []byte) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal(doc, &v); err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	return json.Marshal(v)
 }

@@ -2,18 +2,19 @@ package api_test
 
 import (
 	"crypto/rand"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/attest/attesttest"
-	"github.com/ebb-broker/ebb/attest/oidc"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/oidc"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"errors"
@@ -15,20 +16,28 @@ import (
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/web"
 )
 
 // clientAuth authenticates callers: by a DPoP proof, a client certificate, an assertion or evidence.
 type clientAuth struct {
 	clock   func() time.Time
-	b       *core.Broker
+	b       authBroker
 	methods []attest.ClientMethod
 	mux     *web.Mux
 	origin  string
 	proofs  *jose.Headers
 
 	discovery *discovery
+}
+
+// authBroker is the part of the broker that clientAuth calls.
+type authBroker interface {
+	AuthenticateToken(ctx context.Context, token string, p broker.Possession) (broker.Principal, error)
+	AuthenticateAssertion(ctx context.Context, assertion string, clientID string, proved broker.Possession) (broker.Principal, error)
+	Nonce(now time.Time) string
+	NonceCheck() func(nonce string, now time.Time) bool
+	CheckNonce(p broker.Possession) error
 }
 
 // possession verifies the caller's key, once per request: a DPoP proof for this
@@ -49,7 +58,7 @@ func (ca *clientAuth) possession(c echo.Context, accessToken string) (broker.Pos
 		return p, nil
 	}
 	now := ca.clock()
-	opts := dpop.Options{Algs: ca.b.DPoPAlgs(), Headers: ca.proofs, Nonce: ca.b.NonceCheck()}
+	opts := dpop.Options{Algs: ca.discovery.dpopAlgs, Headers: ca.proofs, Nonce: ca.b.NonceCheck()}
 	proof, err := dpop.Check(header, dpop.Request{Method: r.Method, URL: ca.origin + r.URL.EscapedPath(), AccessToken: accessToken, Now: now}, opts)
 	if err != nil {
 		return broker.Possession{}, proofError(err)

@@ -2,15 +2,6 @@ package api_test
 
 import (
 	"encoding/json"
-	"github.com/ebb-broker/ebb/attest/attesttest"
-	"github.com/ebb-broker/ebb/attest/dpop"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/memstore"
-	"github.com/ebb-broker/ebb/web"
-	"github.com/ebb-broker/ebb/web/api"
-	"github.com/ebb-broker/ebb/web/signin/link"
 	"io"
 	"log/slog"
 	"maps"
@@ -20,6 +11,16 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/api"
+	"github.com/ebb-broker/ebb/web/signin/link"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"

@@ -1,23 +1,45 @@
 package api
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/broker/revocation"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
-	"github.com/labstack/echo/v4"
 )
+
+// taskLifecycle is the part of the broker that begins and ends tasks.
+type taskLifecycle interface {
+	OpenTask(ctx context.Context, who broker.Principal, spec broker.TaskSpec) (broker.Task, *broker.Ticket, error)
+	NewTicket(ctx context.Context, who broker.Principal, taskID string) (broker.Ticket, error)
+	CompleteTask(ctx context.Context, who broker.Principal, taskID string, wait time.Duration) (broker.Completion, error)
+	StopTask(ctx context.Context, who broker.Principal, taskID string, reason string, wait time.Duration) (broker.Completion, error)
+	Receipt(ctx context.Context, who broker.Principal, taskID string) (r receipt.Receipt, jws string, err error)
+}
+
+// taskControl is the part of the broker that reads running tasks and changes their state.
+type taskControl interface {
+	Task(ctx context.Context, who broker.Principal, id string) (broker.Task, error)
+	Tasks(ctx context.Context, who broker.Principal, f broker.TaskFilter) ([]broker.Task, error)
+	Beat(ctx context.Context, who broker.Principal, taskID string) (broker.Task, error)
+	PauseTask(ctx context.Context, who broker.Principal, taskID string, reason string) (broker.Task, error)
+	ResumeTask(ctx context.Context, who broker.Principal, taskID string) (broker.Task, error)
+	TaintTask(ctx context.Context, who broker.Principal, taskID string, sources []string) (broker.Task, error)
+}
 
 func (a *API) openTask(c echo.Context, who broker.Principal, body wire.TaskSpec) (wire.OpenedTask, error) {
 	spec, err := brokerTaskSpec(body)
 	if err != nil {
 		return wire.OpenedTask{}, err
 	}
-	t, ticket, err := a.b.OpenTask(c.Request().Context(), who, spec)
+	t, ticket, err := a.lifecycle.OpenTask(c.Request().Context(), who, spec)
 	if err != nil {
 		return wire.OpenedTask{}, err
 	}
@@ -34,17 +56,17 @@ func (a *API) tasks(c echo.Context, who broker.Principal, _ web.None) (wire.List
 	if err := q.done(); err != nil {
 		return wire.List[wire.Task]{}, err
 	}
-	list, err := a.b.Tasks(c.Request().Context(), who, f)
+	list, err := a.control.Tasks(c.Request().Context(), who, f)
 	return paged(list, f.Page.Limit, func(t broker.Task) string { return t.ID }, wireTask), err
 }
 
 func (a *API) task(c echo.Context, who broker.Principal, _ web.None) (wire.Task, error) {
-	t, err := a.b.Task(c.Request().Context(), who, c.Param("id"))
+	t, err := a.control.Task(c.Request().Context(), who, c.Param("id"))
 	return wireTask(t), err
 }
 
 func (a *API) newTicket(c echo.Context, who broker.Principal, _ web.None) (wire.Ticket, error) {
-	t, err := a.b.NewTicket(c.Request().Context(), who, c.Param("id"))
+	t, err := a.lifecycle.NewTicket(c.Request().Context(), who, c.Param("id"))
 	if err != nil {
 		return wire.Ticket{}, err
 	}
@@ -52,19 +74,19 @@ func (a *API) newTicket(c echo.Context, who broker.Principal, _ web.None) (wire.
 }
 
 func (a *API) heartbeat(c echo.Context, who broker.Principal, _ web.None) (wire.Task, error) {
-	return noted(c)(a.b.Beat(c.Request().Context(), who, c.Param("id")))
+	return noted(c)(a.control.Beat(c.Request().Context(), who, c.Param("id")))
 }
 
 func (a *API) pauseTask(c echo.Context, who broker.Principal, body wire.ReasonBody) (wire.Task, error) {
-	return noted(c)(a.b.PauseTask(c.Request().Context(), who, c.Param("id"), body.Reason))
+	return noted(c)(a.control.PauseTask(c.Request().Context(), who, c.Param("id"), body.Reason))
 }
 
 func (a *API) taintTask(c echo.Context, who broker.Principal, body wire.TaintBody) (wire.Task, error) {
-	return noted(c)(a.b.TaintTask(c.Request().Context(), who, c.Param("id"), body.Sources))
+	return noted(c)(a.control.TaintTask(c.Request().Context(), who, c.Param("id"), body.Sources))
 }
 
 func (a *API) resumeTask(c echo.Context, who broker.Principal, _ web.None) (wire.Task, error) {
-	return noted(c)(a.b.ResumeTask(c.Request().Context(), who, c.Param("id")))
+	return noted(c)(a.control.ResumeTask(c.Request().Context(), who, c.Param("id")))
 }
 
 func (a *API) completeTask(c echo.Context, who broker.Principal, _ web.None) (wire.Completion, error) {
@@ -72,7 +94,7 @@ func (a *API) completeTask(c echo.Context, who broker.Principal, _ web.None) (wi
 	if err != nil {
 		return wire.Completion{}, err
 	}
-	return ended(c)(a.b.CompleteTask(c.Request().Context(), who, c.Param("id"), wait))
+	return ended(c)(a.lifecycle.CompleteTask(c.Request().Context(), who, c.Param("id"), wait))
 }
 
 func (a *API) stopTask(c echo.Context, who broker.Principal, body wire.ReasonBody) (wire.Completion, error) {
@@ -80,7 +102,7 @@ func (a *API) stopTask(c echo.Context, who broker.Principal, body wire.ReasonBod
 	if err != nil {
 		return wire.Completion{}, err
 	}
-	return ended(c)(a.b.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
+	return ended(c)(a.lifecycle.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
 }
 
 // endWait returns the time to wait for pending revocations at third parties:
@@ -122,7 +144,7 @@ func preferredWait(fields []string) (seconds int, asked bool) {
 const closeTime = 30 * time.Second
 
 func (a *API) receipt(c echo.Context, who broker.Principal, _ web.None) (wire.ReceiptAnswer, error) {
-	r, jws, err := a.b.Receipt(c.Request().Context(), who, c.Param("id"))
+	r, jws, err := a.lifecycle.Receipt(c.Request().Context(), who, c.Param("id"))
 	web.EventOf(c).TaskID = r.Task
 	return wire.ReceiptAnswer{Receipt: jws, Contents: wireReceipt(r)}, err
 }
@@ -140,5 +162,78 @@ func ended(c echo.Context) func(broker.Completion, error) (wire.Completion, erro
 	return func(out broker.Completion, err error) (wire.Completion, error) {
 		web.EventOf(c).TaskID = out.Task.ID
 		return wireCompletion(out), err
+	}
+}
+
+func wireTask(t broker.Task) wire.Task {
+	return wire.Task{
+		ID: t.ID, Name: t.Name, Kind: t.Kind, Owner: t.Owner, Runner: t.Runner, Labels: t.Labels, Ceiling: t.Ceiling.String(),
+		Caps: wire.Caps(t.Caps), Expect: wire.Expect(t.Expect), Heartbeat: seconds(t.Heartbeat), OpenedAt: t.OpenedAt, Deadline: t.Deadline,
+		Delegation: ref(t.Delegation, wireDelegation), Ancestors: t.Ancestors,
+		State: wire.TaskState(t.State), Cause: wire.Cause(t.Cause), Reason: t.Reason, PausedBy: t.PausedBy, PausedAs: wire.Role(t.PausedAs),
+		ClosedAt: t.ClosedAt, ClosedBy: t.ClosedBy, Sandbox: ref(t.Sandbox, wireSandbox),
+	}
+}
+
+func wireSandbox(s broker.Sandbox) wire.Sandbox { return wire.Sandbox(s) }
+
+func wireDelegation(d broker.Delegation) wire.Delegation {
+	return wire.Delegation{Expect: wire.Expect(d.Expect), Depth: d.Depth, Open: d.Open}
+}
+
+func brokerDelegation(d wire.Delegation) broker.Delegation {
+	return broker.Delegation{Expect: broker.Expect(d.Expect), Depth: d.Depth, Open: d.Open}
+}
+
+func brokerTaskSpec(s wire.TaskSpec) (broker.TaskSpec, error) {
+	ceiling, err := scopeAt("/ceiling", s.Ceiling)
+	if err != nil {
+		return broker.TaskSpec{}, err
+	}
+	return broker.TaskSpec{
+		Name: s.Name, Kind: s.Kind, Owner: s.Owner, Labels: s.Labels, TTL: broker.Seconds(s.TTL), Ceiling: ceiling,
+		Caps: broker.Caps(s.Caps), Expect: broker.Expect(s.Expect), Heartbeat: broker.Seconds(s.Heartbeat), Ticket: s.Ticket,
+		Delegation: ref(s.Delegation, brokerDelegation),
+	}, nil
+}
+
+func wireOpenedTask(t broker.Task, ticket *broker.Ticket) wire.OpenedTask {
+	out := wire.OpenedTask{Task: wireTask(t)}
+	if ticket != nil {
+		out.Ticket, out.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
+	}
+	return out
+}
+
+func wireTicket(t broker.Ticket) wire.Ticket {
+	return wire.Ticket{Ticket: t.Ticket.Reveal(), TicketExpiresAt: t.ExpiresAt}
+}
+
+func wireDelegated(t broker.Task, ticket *broker.Ticket) wire.Delegated {
+	out := wire.Delegated{TaskID: t.ID, Scope: t.Ceiling.String(), ExpiresAt: t.Deadline, Uses: t.Caps.Uses, Expect: wire.Expect(t.Expect)}
+	if ticket != nil {
+		out.Ticket, out.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
+	}
+	return out
+}
+
+// wireCompletion writes a missing list of credentials as an empty list.
+func wireCompletion(c broker.Completion) wire.Completion {
+	out := wire.Completion{
+		Task: wireTask(c.Task), Already: c.Already, Revoked: c.Revoked, AlreadyExpired: c.AlreadyExpired, Withdrawn: c.Withdrawn,
+		Credentials: each(c.Credentials, wireLease), Delegated: c.Delegated, PendingRevocations: c.PendingRevocations, Receipt: c.Receipt,
+	}
+	if out.Credentials == nil {
+		out.Credentials = []wire.Lease{}
+	}
+	return out
+}
+
+func wireReceipt(r receipt.Receipt) wire.Receipt {
+	return wire.Receipt{
+		Issuer: r.Issuer, IssuedAt: r.IssuedAt, Task: r.Task, ClosedAt: r.ClosedAt, Cause: r.Cause, Delegated: r.Delegated,
+		Live: r.Live, Expired: r.Expired, Uncounted: r.Uncounted, Complete: r.Complete, Total: r.Total, States: r.States,
+		Credentials: each(r.Credentials, func(c receipt.Credential) wire.ReceiptCredential { return wire.ReceiptCredential(c) }),
+		Rest:        ref(r.Rest, func(r receipt.Rest) wire.ReceiptRest { return wire.ReceiptRest(r) }),
 	}
 }

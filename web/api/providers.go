@@ -1,0 +1,61 @@
+package api
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provideradmin"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
+)
+
+// providerAPI serves /v1 for providers and their stored secrets.
+type providerAPI struct {
+	b providerBroker
+}
+
+// providerBroker is the part of the broker that providerAPI calls.
+type providerBroker interface {
+	ProviderStates(ctx context.Context, who broker.Principal) ([]provideradmin.ProviderState, error)
+	TryProvider(ctx context.Context, who broker.Principal, name string, spec provideradmin.SelfTestSpec) (provideradmin.SelfTest, error)
+	Secrets(ctx context.Context, who broker.Principal) ([]provideradmin.StoredSecret, error)
+	PutSecret(ctx context.Context, who broker.Principal, name string, v provider.Secret) (provideradmin.StoredSecret, error)
+	RemoveSecret(ctx context.Context, who broker.Principal, name string) (provideradmin.StoredSecret, error)
+}
+
+func (pa *providerAPI) providers(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Provider], error) {
+	items, err := pa.b.ProviderStates(c.Request().Context(), who)
+	return wire.List[wire.Provider]{Items: each(items, wireProvider)}, err
+}
+
+// checkProvider runs a provider self-test. The response waits until the test is
+// done.
+func (pa *providerAPI) checkProvider(c echo.Context, who broker.Principal, body wire.SelfTestSpec) (wire.SelfTest, error) {
+	spec, err := brokerSelfTestSpec(body)
+	if err != nil {
+		return wire.SelfTest{}, err
+	}
+	outlast(c, provideradmin.SelfTestTime)
+	t, err := pa.b.TryProvider(c.Request().Context(), who, c.Param("name"), spec)
+	ev := web.EventOf(c)
+	ev.LeaseID, ev.TaskID = t.LeaseID, t.TaskID
+	return wireSelfTest(t), err
+}
+
+func (pa *providerAPI) secrets(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.StoredSecret], error) {
+	list, err := pa.b.Secrets(c.Request().Context(), who)
+	return paged(list, 0, func(s provideradmin.StoredSecret) string { return s.Name }, wireSecret), err
+}
+
+func (pa *providerAPI) putSecret(c echo.Context, who broker.Principal, body wire.SecretBody) (wire.StoredSecret, error) {
+	s, err := pa.b.PutSecret(c.Request().Context(), who, body.Name, provider.NewSecret(body.Value))
+	return wireSecret(s), err
+}
+
+func (pa *providerAPI) removeSecret(c echo.Context, who broker.Principal, _ web.None) (wire.StoredSecret, error) {
+	s, err := pa.b.RemoveSecret(c.Request().Context(), who, c.Param("name"))
+	return wireSecret(s), err
+}

@@ -1,13 +1,12 @@
 package scopes
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
 )
 
 // DetailType is the one RFC 9396 authorization details type that ebb understands.
@@ -105,23 +104,71 @@ func (d Detail) MarshalJSON() ([]byte, error) {
 // unknown, duplicate or differently cased member, a wrong type, a missing member or a bad value is refused. Every error
 // wraps [ErrDetails] and names the place; it repeats no more of the value than a *[ParseError] does. Together the details hold at most [MaxScopes] scopes.
 func ParseDetails(b []byte) ([]Detail, error) {
-	switch {
-	case len(b) > maxDetailBytes:
+	if len(b) > maxDetailBytes {
 		return nil, fmt.Errorf("%w: at most %d bytes", ErrDetails, maxDetailBytes)
-	// The decoder replaces bad UTF-8 silently, and its token reader is laxer than its syntax check:
-	// both are checked first.
-	case !utf8.Valid(b):
-		return nil, fmt.Errorf("%w: not UTF-8", ErrDetails)
-	case !json.Valid(b):
-		return nil, fmt.Errorf("%w: not JSON", ErrDetails)
 	}
-	r := detailReader{dec: json.NewDecoder(bytes.NewReader(b))}
-	details, err := r.array()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDetails, err)
+	// Version 2 of encoding/json refuses duplicate members, bad UTF-8 and trailing text. Its error is not wrapped,
+	// because it repeats names of members.
+	var objects []map[string]any
+	if err := json.Unmarshal(b, &objects); err != nil || len(objects) == 0 || len(objects) > maxDetails {
+		return nil, fmt.Errorf("%w: a JSON array of 1 to %d objects without duplicate members is required", ErrDetails, maxDetails)
+	}
+	details := make([]Detail, len(objects))
+	for i, object := range objects {
+		var err error
+		if details[i], err = parseDetail(object); err != nil {
+			return nil, fmt.Errorf("%w: [%d]: %w", ErrDetails, i, err)
+		}
 	}
 	if _, err := SetOf(details); err != nil {
 		return nil, err
 	}
 	return details, nil
+}
+
+func parseDetail(object map[string]any) (d Detail, err error) {
+	for name := range object {
+		if !slices.Contains([]string{"type", "provider", "identifier", "actions", "locations"}, name) {
+			return d, errors.New("unknown member; allowed are type, provider, identifier, actions, locations")
+		}
+	}
+	if object["type"] != DetailType {
+		return d, fmt.Errorf("type must be %q", DetailType)
+	}
+	var isText, isPath bool
+	d.Provider, isText = object["provider"].(string)
+	d.Identifier, isPath = object["identifier"].(string)
+	if !isText || !isPath {
+		return d, errors.New("provider and identifier must be strings")
+	}
+	if d.Actions = texts(object["actions"], MaxScopes); d.Actions == nil {
+		return d, fmt.Errorf("actions must be an array of 1 to %d strings", MaxScopes)
+	}
+	if locations, has := object["locations"]; has {
+		list := texts(locations, 1)
+		if list == nil {
+			return d, errors.New("locations must be an array of one string")
+		}
+		if d.Location, err = ParseResource(list[0]); err != nil {
+			return d, fmt.Errorf("locations: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// texts returns an array of 1 to most strings, or nil if v is anything else.
+func texts(v any, most int) []string {
+	array, _ := v.([]any)
+	if len(array) == 0 || len(array) > most {
+		return nil
+	}
+	list := make([]string, len(array))
+	for i, member := range array {
+		text, is := member.(string)
+		if !is {
+			return nil
+		}
+		list[i] = text
+	}
+	return list
 }

@@ -27,7 +27,7 @@ func Parse(text string) (Scope, error) {
 		return Scope{}, refuse("scope", text, MaxBytes, wantBytes)
 	}
 	first := strings.IndexByte(text, ':')
-	if n := nameLen(text, isProviderByte); n == 0 || n != first {
+	if n := nameLen(text, providerBytes); n == 0 || n != first {
 		return Scope{}, refuse("scope", text, n, wantProvider)
 	}
 	second, perr := parseResource(text, first+1)
@@ -35,7 +35,7 @@ func Parse(text string) (Scope, error) {
 		return Scope{}, perr
 	}
 	action := text[second+1:]
-	if n := nameLen(action, isActionByte); action != Any && (n == 0 || n != len(action)) {
+	if n := nameLen(action, actionBytes); action != Any && (n == 0 || n != len(action)) {
 		return Scope{}, refuse("scope", text, second+1+n, wantAction)
 	}
 	return Scope{text: text, first: uint16(first), second: uint16(second)}, nil
@@ -86,7 +86,7 @@ func parseSegment(text string, start int) (end int, last bool, perr *ParseError)
 		end++
 	}
 	stars := end - start
-	for end < len(text) && isSegmentByte(text[end]) {
+	for end < len(text) && segmentBytes[text[end]] {
 		end++
 	}
 	switch {
@@ -103,27 +103,38 @@ func parseSegment(text string, start int) (end int, last bool, perr *ParseError)
 }
 
 // nameLen is the length of the longest prefix of text that is a provider or action name; 0 if it does not start as one.
-func nameLen(text string, allowed func(byte) bool) int {
+func nameLen(text string, allowed *byteSet) int {
 	if text == "" || text[0] < 'a' || text[0] > 'z' {
 		return 0
 	}
 	n := 1
-	for n < len(text) && n < maxName && allowed(text[n]) {
+	for n < len(text) && n < maxName && allowed[text[n]] {
 		n++
 	}
 	return n
 }
 
-func isLowerOrDigit(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+// byteSet is a set of ASCII characters.
+type byteSet [256]bool
 
-func isProviderByte(c byte) bool { return isLowerOrDigit(c) || c == '-' }
-
-func isActionByte(c byte) bool { return isLowerOrDigit(c) || c == '_' || c == '.' || c == '-' }
-
-func isSegmentByte(c byte) bool {
-	switch c {
-	case '.', '_', '~', '@', '+', '=', ',', '-':
-		return true
+func setOf(chars string) *byteSet {
+	var set byteSet
+	for i := range len(chars) {
+		set[chars[i]] = true
 	}
-	return isLowerOrDigit(c) || 'A' <= c && c <= 'Z'
+	return &set
 }
+
+const (
+	lowerDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
+	upper       = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+var (
+	providerBytes = setOf(lowerDigits + "-")
+	actionBytes   = setOf(lowerDigits + "_.-")
+	segmentBytes  = setOf(lowerDigits + upper + "._~@+=,-")
+	uriBytes      = setOf(lowerDigits + upper + "-._~:/?@!$&'()*+,;=[]") // RFC 3986 section 2, without "#" and "%"
+	hexBytes      = setOf("0123456789abcdefABCDEF")
+	labelBytes    = setOf(lowerDigits + "-")
+)

@@ -61,23 +61,18 @@ func ParseResource(text string) (string, error) {
 }
 
 func badURIByte(text string) (at int, want string) {
-	const reserved = "-._~:/?@!$&'()*+,;=[]" // RFC 3986 section 2, without "#" and "%"
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
-		case isLowerOrDigit(c) || 'A' <= c && c <= 'Z' || strings.IndexByte(reserved, c) >= 0:
+		case uriBytes[c]:
 		case c == '#':
 			return i, wantFragment
-		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
+		case c == '%' && i+2 < len(text) && hexBytes[text[i+1]] && hexBytes[text[i+2]]:
 		default:
 			return i, wantURIChar
 		}
 	}
 	return -1, ""
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 // judgeAuthority checks host and port; want describes the allowed form if they are invalid.
@@ -130,7 +125,7 @@ func isDNSName(host string) bool {
 			return false
 		}
 		for i := 0; i < len(label); i++ {
-			if !isLowerOrDigit(label[i]) && label[i] != '-' {
+			if !labelBytes[label[i]] {
 				return false
 			}
 		}

@@ -67,7 +67,7 @@ func (a *API) connect(c Config) error {
 		keyMaxAge: c.KeyMaxAge, links: c.Links, mutualTLS: c.MutualTLS, clock: c.Now, ssh: c.SSH,
 		b: b, dpopAlgs: b.DPoPAlgs(), issuer: a.issuer, methods: a.methods, mux: mux, origin: origin,
 	}
-	a.clients = &clientAuth{clock: c.Now, b: b, methods: a.methods, mux: mux, origin: origin, proofs: proofs, discovery: a.discovery}
+	a.clients = &clientAuth{clock: c.Now, b: b, methods: a.methods, mux: mux, proxies: mux.Proxies(), origin: origin, proofs: proofs, discovery: a.discovery}
 	a.sandboxAPI = &sandboxAPI{boxes: c.Boxes, b: b, clients: a.clients}
 	a.requestAPI = &requestAPI{b: b}
 	a.leaseAPI = &leaseAPI{b: b, feedMaxAge: c.FeedMaxAge}

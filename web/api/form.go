@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -102,7 +103,7 @@ func (f *form) set(p param, value string) error {
 	case pScope, pAuthorizationDetails, pReason, pBindingMessage:
 		f.v[p] = value // validated by their own parsers, with their own error codes
 	default:
-		if !visible(value) {
+		if !printable(value, ' ') {
 			return malformed("The parameter " + p.String() + " has characters other than printable ASCII.")
 		}
 		f.v[p] = value
@@ -113,77 +114,22 @@ func (f *form) set(p param, value string) error {
 	return nil
 }
 
-func visible(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i]-0x20 > 0x7e-0x20 {
-			return false
-		}
-	}
-	return true
-}
-
 // unescape decodes one name or value. ok is false for a bad escape, a byte that
 // must be escaped, NUL, or invalid UTF-8.
 func unescape(s string) (out string, ok bool) {
-	if !raw(s) {
+	if !printable(s, '!') {
 		return "", false
 	}
-	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
-		return s, true
-	}
-	b := make([]byte, 0, len(s))
-	ascii := true
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch c {
-		case '+':
-			c = ' '
-		case '%':
-			if i+2 >= len(s) {
-				return "", false
-			}
-			hi, lo := hexDigit(s[i+1]), hexDigit(s[i+2])
-			if hi < 0 || lo < 0 || hi|lo == 0 {
-				return "", false
-			}
-			c = byte(hi<<4 | lo)
-			ascii = ascii && c < 0x80
-			i += 2
-		}
-		b = append(b, c)
-	}
-	return string(b), ascii || utf8.Valid(b)
+	out, err := url.QueryUnescape(s)
+	return out, err == nil && strings.IndexByte(out, 0) < 0 && utf8.ValidString(out)
 }
 
-// raw reports whether s contains only bytes that need no escape in a form.
-func raw(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i]-0x21 > 0x7e-0x21 {
+// printable reports whether s contains only printable ASCII from the character first on.
+func printable(s string, first byte) bool {
+	for i := range len(s) {
+		if s[i] < first || s[i] > '~' {
 			return false
 		}
 	}
 	return true
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
-}
-
-// addResource adds a target that another parameter names, unless it is already
-// present.
-func (f *form) addResource(uri string) {
-	for _, have := range f.resources {
-		if have == uri {
-			return
-		}
-	}
-	f.resources = append(f.resources, uri)
 }

@@ -119,7 +119,7 @@ func (d *discovery) resourceMetadataURL() string {
 
 func roleNames() []string {
 	var names []string
-	for _, r := range roles() {
+	for _, r := range roles {
 		names = append(names, string(r))
 	}
 	return names

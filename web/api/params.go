@@ -166,7 +166,7 @@ func (q *query) text(name string) string {
 		return ""
 	case len(v) != 1:
 		q.fail(name, "is repeated")
-	case v[0] == "" || len(v[0]) > 512 || !visible(v[0]):
+	case v[0] == "" || len(v[0]) > 512 || !printable(v[0], ' '):
 		q.fail(name, "must be 1 to 512 printable ASCII characters")
 	default:
 		return v[0]

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -25,6 +26,7 @@ type clientAuth struct {
 	b       authBroker
 	methods []attest.ClientMethod
 	mux     *web.Mux
+	proxies web.Proxies
 	origin  string
 	proofs  *jose.Headers
 
@@ -73,7 +75,7 @@ func (ca *clientAuth) possession(c echo.Context, accessToken string) (broker.Pos
 // this one. The issuer of the certificate does not matter: tokens are bound to
 // the key.
 func (ca *clientAuth) certificate(r *http.Request) (broker.Possession, error) {
-	chain, err := ca.mux.Proxies().ClientChain(r)
+	chain, err := ca.proxies.ClientChain(r)
 	if err != nil {
 		return broker.Possession{}, broker.E(broker.Invalid, "The proxy forwarded the client certificate in a form that ebb cannot parse.", err)
 	}
@@ -111,23 +113,16 @@ func proofError(err error) error {
 		kind = broker.UseNonce
 	}
 	if e, ok := errors.AsType[*dpop.Error](err); ok {
-		public = upperFirst(e.Public) + "."
+		public = strings.ToUpper(e.Public[:1]) + e.Public[1:] + "."
 	}
 	return broker.E(kind, public, err)
-}
-
-func upperFirst(s string) string {
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		return s
-	}
-	return string(s[0]-'a'+'A') + s[1:]
 }
 
 // channel describes the connection for attestors. An unusable certificate
 // header of a proxy was refused before, by possession.
 func (ca *clientAuth) channel(r *http.Request) attest.Channel {
 	ch := attest.Channel{RemoteAddr: r.RemoteAddr, TLS: r.TLS != nil, Peer: web.Peer(r.Context())}
-	ch.PeerCertificates, _ = ca.mux.Proxies().ClientChain(r)
+	ch.PeerCertificates, _ = ca.proxies.ClientChain(r)
 	return ch
 }
 
@@ -138,7 +133,7 @@ func (ca *clientAuth) from(r *http.Request) string {
 	if p := web.Peer(r.Context()); p != nil {
 		return "uid " + strconv.FormatUint(uint64(p.UID), 10)
 	}
-	ip := ca.mux.Proxies().ClientIP(r)
+	ip := ca.proxies.ClientIP(r)
 	addr, err := netip.ParseAddr(ip)
 	if err != nil || addr.Is4() {
 		return ip

@@ -27,7 +27,7 @@ func sharer(t *testing.T, trusted ...string) *clientAuth {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &clientAuth{mux: m}
+	return &clientAuth{mux: m, proxies: m.Proxies()}
 }
 
 // Shared limits are divided by origin, which one client cannot easily multiply:

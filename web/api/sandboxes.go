@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -94,21 +93,11 @@ func (sa *sandboxAPI) fromHeader(r *http.Request, taskID string, ev *attest.Evid
 		return malformed("The evidence header occurs more than once.")
 	case len(values[0]) > maxHeaderEvidence:
 		return malformed("The evidence header has more than 8 KiB.")
-	case !token68(values[0]):
+	case !isToken68(values[0]):
 		return malformed("The evidence header must hold one token and nothing else: no scheme, space or comma.")
 	}
 	ev.Attestor, ev.Header, ev.Document = attestor, header, []byte(values[0])
 	return nil
-}
-
-// token68 reports whether s is a token68 (RFC 9110 section 11.2), as every JWT
-// is. It rejects a list, and a scheme before the token, as some proxies write
-// them.
-func token68(s string) bool {
-	body := strings.TrimRight(s, "=")
-	return body != "" && strings.IndexFunc(body, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/", r))
-	}) < 0
 }
 
 // askChallenge returns a challenge for evidence, bound to the key of the DPoP

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,7 +83,10 @@ func rights(f *form) (set scopes.Set, detailed bool, err error) {
 			continue
 		}
 		// A location is equivalent to a resource indicator.
-		if f.addResource(d.Location); len(f.resources) > maxTargets {
+		if !slices.Contains(f.resources, d.Location) {
+			f.resources = append(f.resources, d.Location)
+		}
+		if len(f.resources) > maxTargets {
 			return set, true, broker.E(broker.InvalidTarget, "The request names more than 8 resources and audiences.", nil)
 		}
 	}

@@ -61,7 +61,7 @@ func (a *API) token(c echo.Context) error {
 		}
 		return broker.E(web.UnsupportedGrant, "This grant_type is not supported; see grant_types_supported in the metadata.", nil)
 	}
-	web.EventOf(c).Operation = shortGrant(grant)
+	web.EventOf(c).Operation = grant[strings.LastIndexByte(grant, ':')+1:]
 	cl, err := a.clients.authenticateClient(c, f)
 	if err != nil {
 		return err
@@ -95,9 +95,6 @@ func (a *API) grant(name string) func(tokenCall) (broker.Token, error) {
 	}
 	return nil
 }
-
-// shortGrant returns the name of a grant for the log.
-func shortGrant(grant string) string { return grant[strings.LastIndexByte(grant, ':')+1:] }
 
 func (a *API) exchange(t tokenCall) (broker.Token, error) {
 	s, person, err := exchanged(t.f, t.cl, a.clients.channel(t.c.Request()))
@@ -225,7 +222,7 @@ func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	}
 	var asked []broker.Role
 	for role := range strings.SplitSeq(f.get(pScope), " ") {
-		if !slices.Contains(roles(), broker.Role(role)) {
+		if !slices.Contains(roles, broker.Role(role)) {
 			return nil, broker.E(broker.InvalidScope, "The scope of a principal's token must be a list of roles.", nil)
 		}
 		asked = append(asked, broker.Role(role))
@@ -233,9 +230,8 @@ func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	return asked, nil
 }
 
-func roles() []broker.Role {
-	return []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer, broker.RoleViewer}
-}
+// roles are those that a principal's token can have.
+var roles = []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer, broker.RoleViewer}
 
 // writeToken sends a token response. exchanged reports that the grant was a
 // token exchange.

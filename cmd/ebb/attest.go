@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 
 	"github.com/spf13/cobra"
 
@@ -107,7 +107,7 @@ if the evidence would be refused.`,
 			err = out.List(c.stdout, c.format, explainedColumns, linesOf(x))
 		}
 		if err == nil && (x.Verdict != wire.EvidenceAccepted || x.Task != nil && !x.Task.Accepted) {
-			return &failure{exitRefused, "this evidence would not be accepted", "see the lines whose state is not ok"}
+			return &failure{Code: exitRefused, Text: "this evidence would not be accepted", Next: "see the lines whose state is not ok"}
 		}
 		return err
 	})

@@ -37,7 +37,7 @@ func (c requestCommands) stepUp(ctx context.Context, o *client.Operator, id stri
 	if openBrowser(address, c.environ) != nil {
 		return err
 	}
-	return &failure{exitRefused, explain(err), "its page opens in your browser; if it does not: " + other}
+	return &failure{Code: exitRefused, Text: explain(err), Next: "its page opens in your browser; if it does not: " + other}
 }
 
 // hasBrowser reports whether standard input is a terminal and a display is

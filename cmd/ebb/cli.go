@@ -2,21 +2,19 @@ package main
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -100,11 +98,11 @@ func (c *cli) boxed(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Key files that `ebb serve` creates in its data directory.
+// Files that `ebb serve` creates in its data directory.
 const (
-	operatorKey = "operator.key"
+	operatorKey = config.OperatorKey
 	approverKey = "approver.key"
-	urlFile     = "url" // the public URL of the ebb that uses the directory
+	urlFile     = config.URLFile
 )
 
 // peer returns the address of ebb. Without --url and --socket that is the
@@ -116,7 +114,7 @@ func (c *cli) peer() (client.Config, error) {
 	if url == "" {
 		var running bool
 		if url, running = runningURL(c.dataDir()); !running && c.socket == "" {
-			return client.Config{}, &failure{exitUnavailable, "no ebb of this user is running on this machine", "start `ebb serve`, or name one with --url"}
+			return client.Config{}, &failure{Code: exitUnavailable, Text: "no ebb of this user is running on this machine", Next: "start `ebb serve`, or name one with --url"}
 		}
 	}
 	hc, err := c.httpClient()
@@ -126,29 +124,7 @@ func (c *cli) peer() (client.Config, error) {
 // httpClient returns a client that trusts the system's roots, or only the
 // certificates of --ca-file if it is set.
 func (c *cli) httpClient() (*http.Client, error) {
-	tc, err := c.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig = tc
-	return &http.Client{Transport: t}, nil
-}
-
-func (c *cli) tlsConfig() (*tls.Config, error) {
-	tc := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.caFile == "" {
-		return tc, nil
-	}
-	pem, err := os.ReadFile(c.caFile)
-	if err != nil {
-		return nil, usage("--ca-file: "+err.Error(), "name a readable PEM file")
-	}
-	tc.RootCAs = x509.NewCertPool()
-	if !tc.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, usage("--ca-file "+c.caFile+" contains no certificate", "name a PEM file with CERTIFICATE blocks")
-	}
-	return tc, nil
+	return command.HTTPClient(c.caFile)
 }
 
 // operator returns a client of the API that acts as a principal: the one named

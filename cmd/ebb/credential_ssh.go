@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 const (
@@ -56,7 +56,7 @@ func privateDir(path string) error {
 		return fail("read the data directory: "+err.Error(), "check its owner and mode")
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return &failure{exitUsage, fmt.Sprintf("the data directory %s has mode %04o: other users can enter it, and it contains keys", path, mode), "chmod 700 " + path}
+		return usage(fmt.Sprintf("the data directory %s has mode %04o: other users can enter it, and it contains keys", path, mode), "chmod 700 "+path)
 	}
 	return nil
 }
@@ -70,8 +70,8 @@ func wholeData(c config.Config) error {
 		return nil
 	}
 	if _, err := os.Stat(c.Signing.KeysDir); errors.Is(err, fs.ErrNotExist) {
-		return &failure{exitUsage, "the data directory is incomplete: " + db + " exists, but its keys in " + c.Signing.KeysDir + " do not",
-			"restore the keys from the backup, or move " + db + " away to start with an empty database"}
+		return usage("the data directory is incomplete: "+db+" exists, but its keys in "+c.Signing.KeysDir+" do not",
+			"restore the keys from the backup, or move "+db+" away to start with an empty database")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func lock(path string) (unlock func() error, err error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, errors.Join(&failure{exitFailure, "another ebb uses the data directory " + filepath.Dir(path), "stop it, or give this one its own data_dir (EBB_DATA_DIR)"}, f.Close())
+		return nil, errors.Join(fail("another ebb uses the data directory "+filepath.Dir(path), "stop it, or give this one its own data_dir (EBB_DATA_DIR)"), f.Close())
 	case err != nil:
 		return nil, errors.Join(fail("lock the data directory: "+err.Error(), "put it on a local file system"), f.Close())
 	}

@@ -14,8 +14,9 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/demo"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -130,7 +131,7 @@ func withKeys(people []broker.Principal) ([]broker.PrincipalConfig, map[string]j
 		if err != nil {
 			return nil, nil, err
 		}
-		key, err := publicKey(signer)
+		key, err := keyfile.Public(signer)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/history"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // demoConsole runs an ebb with embedded services and the history of one working

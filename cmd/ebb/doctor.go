@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // finding is one line of ebb doctor.
@@ -54,7 +54,7 @@ func (d *doctor) fail(check, said, remedy string) {
 // takes the place of remedy.
 func (d *doctor) failed(check string, err error, remedy string) {
 	if f, ok := errors.AsType[*failure](err); ok {
-		d.fail(check, f.said, f.next)
+		d.fail(check, f.Text, f.Next)
 		return
 	}
 	d.fail(check, strings.ReplaceAll(err.Error(), "\n", "; "), remedy)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // TestDoctorConsoleName: a name that only browsers resolve is ok; one that

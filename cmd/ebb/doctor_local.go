@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/keys"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 

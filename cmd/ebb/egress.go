@@ -13,7 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress"
 	"github.com/ebb-broker/ebb/broker/owndir"
 	"github.com/ebb-broker/ebb/broker/transcript"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/api"
 )
@@ -113,7 +113,7 @@ func upstreamRoots(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, &failure{exitUsage, "egress.ca_file: " + file + " contains no certificate", "write CA certificates to it, as PEM"}
+		return nil, usage("egress.ca_file: "+file+" contains no certificate", "write CA certificates to it, as PEM")
 	}
 	return pool, nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // egress runs `ebb egress` for a task, and stops it after its output.
@@ -100,7 +100,7 @@ func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
 	t.Helper()
 	for _, x := range places {
 		err := b.egress(t, b.task.ID, x.flags, func(said farBox) { t.Errorf("%s: it is open: %+v", x.name, said) })
-		if f, is := errors.AsType[*failure](err); !is || f.next == "" || !strings.Contains(f.said, x.words) {
+		if f, is := errors.AsType[*failure](err); !is || f.Next == "" || !strings.Contains(f.Text, x.words) {
 			t.Errorf("%s: %v", x.name, err)
 		}
 		if n := b.boxes(t); n != 0 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -110,7 +110,7 @@ func TestErrorsSayWhatNext(t *testing.T) {
 		{"nope"}, {"task"}, {"task", "open"}, {"task", "open", "--scope", "::"}, {"task", "list"}, {"task", "list", "--key", key}, {"task", "show"},
 		{"token"}, {"token", "--key", key}, {"token", "--key", key + "x", "--scope", "a:b:read"}, {"requests", "approve", "x"}, {"leases", "revoke"},
 		{"audit", "verify", "/none"}, {"audit", "verify"}, {"policy", "check", "/none"}, {"policy", "test"}, {"policy", "replay", "/none"},
-		{"keys", "list"}, {"keys", "new", filepath.Join(home, "a", "b")}, {"run", "--scope", "a:b:read", "--", "true"}, {"bench", "--clients", "0"},
+		{"keys", "list"}, {"keys", "new", filepath.Join(home, "a", "b")}, {"run", "--scope", "a:b:read", "--", "true"},
 		{"doctor", "--ca-file", "/none"}, {"migrate", "--config", "/none"}, {"serve", "--config", "/none"},
 	} {
 		var text strings.Builder

@@ -34,34 +34,34 @@ var exits = map[string][]string{
 		"cmd/ebb/browser.go",                      // that link, into a file of this user alone, for the person's browser
 		"cmd/ebb/token.go",                        // a token, printed for the tool that asked for it
 		"cmd/ebb/run_out.go", "cmd/ebb/run_pg.go", // a placeholder, into the environment of a box
-		"cmd/ebb/credential.go",                  // a token, printed for the tool that asked for it
-		"cmd/ebb/credential_ssh.go",              // a certificate, which hosts see, to the agent that has its key
-		"cmd/ebb/internal/awskeys/",              // a key, for the client of AWS that asked for it
-		"cmd/ebb/internal/ask/",                  // a token, from the runner into the box that asked for it
-		"cmd/ebb/internal/mcp/outcome.go",        // a placeholder, which is a name, to the agent that asked for it
-		"cmd/ebb/delegate.go",                    // a ticket, printed for the sandbox that delegated
-		"cmd/ebb/internal/demo/acts.go",          // the tour hands its ticket to its sandbox
-		"cmd/ebb/internal/demo/sandbox.go",       // the tour's careless tool
-		"broker/redisstore/config.go",            // the password, into the connection
-		"cmd/ebb/internal/bench/people.go",       // the bench is its own sandbox
-		"cmd/ebb/internal/egressbench/people.go", // it holds a placeholder, which proves nothing
-		"broker/awsapi/client.go",                // ebb's own key, to sign with
-		"broker/provider/aws/handle.go",          // handles
-		"broker/provider/postgres/",              // the broker's password, into the connection; handles
-		"broker/provider/gcp/",                   // the broker's key and login, and a token that is exchanged
-		"broker/provider/kubernetes/",            // the broker's login, into the request; handles
-		"broker/provider/vault/",                 // handles
-		"broker/vaultapi/",                       // the login at Vault, and tokens of leases
-		"broker/provider/oauth/",                 // to the authorization server: the client's secret or certificate, refresh tokens, tokens to revoke
-		"web/signin/oidc/provider.go",            // the client's secret, to the identity provider
-		"broker/provider/static/",                // into a request that egress sends
-		"broker/provideradmin/providers.go",      // is it empty, is it too long
-		"web/client/secrets.go",                  // to the broker that keeps it
-		"broker/seal/",                           // to encrypt it
-		"broker/notify/webhook/config.go",        // keys, to sign with
-		"broker/notify/slack/config.go",          // the address, which is the secret, into the client
-		"broker/notify/email/send.go",            // the password, to the mail server
-		"cmd/ebb/stores.go",                      // the password, into the address of the database
+		"cmd/ebb/credential.go",                        // a token, printed for the tool that asked for it
+		"cmd/ebb/credential_ssh.go",                    // a certificate, which hosts see, to the agent that has its key
+		"cmd/ebb/internal/awskeys/",                    // a key, for the client of AWS that asked for it
+		"cmd/ebb/internal/ask/",                        // a token, from the runner into the box that asked for it
+		"cmd/ebb/internal/mcp/outcome.go",              // a placeholder, which is a name, to the agent that asked for it
+		"cmd/ebb/delegate.go",                          // a ticket, printed for the sandbox that delegated
+		"cmd/ebb/internal/demo/acts.go",                // the tour hands its ticket to its sandbox
+		"cmd/ebb/internal/demo/sandbox.go",             // the tour's careless tool
+		"broker/redisstore/config.go",                  // the password, into the connection
+		"cmd/ebb-bench/internal/bench/people.go",       // the bench is its own sandbox
+		"cmd/ebb-bench/internal/egressbench/people.go", // it holds a placeholder, which proves nothing
+		"broker/awsapi/client.go",                      // ebb's own key, to sign with
+		"broker/provider/aws/handle.go",                // handles
+		"broker/provider/postgres/",                    // the broker's password, into the connection; handles
+		"broker/provider/gcp/",                         // the broker's key and login, and a token that is exchanged
+		"broker/provider/kubernetes/",                  // the broker's login, into the request; handles
+		"broker/provider/vault/",                       // handles
+		"broker/vaultapi/",                             // the login at Vault, and tokens of leases
+		"broker/provider/oauth/",                       // to the authorization server: the client's secret or certificate, refresh tokens, tokens to revoke
+		"web/signin/oidc/provider.go",                  // the client's secret, to the identity provider
+		"broker/provider/static/",                      // into a request that egress sends
+		"broker/provideradmin/providers.go",            // is it empty, is it too long
+		"web/client/secrets.go",                        // to the broker that keeps it
+		"broker/seal/",                                 // to encrypt it
+		"broker/notify/webhook/config.go",              // keys, to sign with
+		"broker/notify/slack/config.go",                // the address, which is the secret, into the client
+		"broker/notify/email/send.go",                  // the password, to the mail server
+		"cmd/ebb/stores.go",                            // the password, into the address of the database
 	},
 	"Raw": {
 		"broker/agenttext/",                 // the type itself

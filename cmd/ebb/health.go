@@ -16,8 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // healthTime is the timeout of one health check. /readyz itself waits up to 3 s
@@ -97,7 +98,7 @@ func (c serveCommand) health(ctx context.Context, cfg config.Config, path string
 // ownClient connects to the address that ebb listens on and not to public_url, where another
 // replica may answer. It trusts the certificate that ebb is configured with.
 func (c serveCommand) ownClient(cfg config.Config) (*http.Client, error) {
-	tc, err := c.tlsConfig()
+	tc, err := command.TLSConfig(c.caFile)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func unreachable(at string, err error) finding {
 	if e, ok := why.(*url.Error); ok { //nolint:errorlint // its text would repeat the URL
 		why = e.Err
 	}
-	if distrusted(err) {
+	if command.Distrusted(err) {
 		return finding{check, "fail", "the certificate of ebb at " + at + " is not trusted: " + out.Line(why.Error()),
 			"name the CA of the certificate with --ca-file or EBB_CA_FILE, or renew the certificate"}
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -120,7 +120,7 @@ func (c keyCommands) keysNew() *cobra.Command {
 		if err != nil {
 			return usage(err.Error(), "--alg ES256 or --alg EdDSA")
 		}
-		jwk, err := publicJWK(key)
+		jwk, err := keyfile.PublicJWK(key)
 		if err != nil {
 			return err
 		}
@@ -135,24 +135,6 @@ func (c keyCommands) keysNew() *cobra.Command {
 		return nil
 	})
 	return cmd
-}
-
-// publicKey returns the public key with its RFC 7638 thumbprint as kid, which
-// ebb's clients send.
-func publicKey(s jose.Signer) (jose.Key, error) {
-	kid, err := jose.Thumbprint(s.Public())
-	if err != nil {
-		return jose.Key{}, err
-	}
-	return jose.NewKey(kid, s.Public())
-}
-
-func publicJWK(s jose.Signer) ([]byte, error) {
-	key, err := publicKey(s)
-	if err != nil {
-		return nil, err
-	}
-	return jose.MarshalPublicJWK(key)
 }
 
 // localPublicKeys returns the public keys of the server on this machine,

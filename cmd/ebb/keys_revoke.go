@@ -8,7 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/durability"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"

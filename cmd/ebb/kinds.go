@@ -23,7 +23,7 @@ import (
 
 	providers "github.com/ebb-broker/ebb/broker/provider/all"
 	"github.com/ebb-broker/ebb/broker/secretstore"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web/client"
 )
 

@@ -36,17 +36,18 @@ var layers = [][]string{
 	{"github.com/ebb-broker/ebb/broker/storetest", "github.com/ebb-broker/ebb/broker/egress", "github.com/ebb-broker/ebb/broker/policysource"},
 	{"github.com/ebb-broker/ebb/broker/redisstore", "github.com/ebb-broker/ebb/broker/memstore", "github.com/ebb-broker/ebb/broker/sqlstore", "github.com/ebb-broker/ebb/broker/notifier", "github.com/ebb-broker/ebb/broker/notify/all", "github.com/ebb-broker/ebb/broker/provider/all", "github.com/ebb-broker/ebb/broker/seal/all"},
 	{"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"},
-	{"github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/web/client", "github.com/ebb-broker/ebb/web/load", "github.com/ebb-broker/ebb/web/verify", "github.com/ebb-broker/ebb/broker/brokertest"},
+	{"github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/web/client", "github.com/ebb-broker/ebb/web/verify", "github.com/ebb-broker/ebb/broker/brokertest"},
 	{"github.com/ebb-broker/ebb/web/verify/echoverify"},
 	{"github.com/ebb-broker/ebb/web/signin", "github.com/ebb-broker/ebb/web/console/chart"},
 	{"github.com/ebb-broker/ebb/web/api", "github.com/ebb-broker/ebb/web/signin/*", "github.com/ebb-broker/ebb/broker/brokertest/crashtest"},
 	{"github.com/ebb-broker/ebb/web/console/passkey"},
 	{"github.com/ebb-broker/ebb/web/console", "github.com/ebb-broker/ebb/web/api/walktest"},
-	{"github.com/ebb-broker/ebb/cmd/ebb/internal/out", "github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile", "github.com/ebb-broker/ebb/cmd/ebb/internal/config", "github.com/ebb-broker/ebb/cmd/ebb/internal/box", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"},
+	{"github.com/ebb-broker/ebb/cmd/internal/out", "github.com/ebb-broker/ebb/cmd/internal/keyfile", "github.com/ebb-broker/ebb/cmd/internal/config", "github.com/ebb-broker/ebb/cmd/ebb-bench/internal/load", "github.com/ebb-broker/ebb/cmd/ebb/internal/box", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"},
+	{"github.com/ebb-broker/ebb/cmd/internal/command"}, // shared by ebb and ebb-bench, as are out, keyfile and config
 	{"github.com/ebb-broker/ebb/cmd/ebb/internal/box/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog"}, // shared by the kinds of sandboxes
 	{"github.com/ebb-broker/ebb/cmd/ebb/internal/box/*"},
-	{"github.com/ebb-broker/ebb/cmd/ebb/internal/*"},
-	{"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/.ci/peers/load"},
+	{"github.com/ebb-broker/ebb/cmd/ebb/internal/*", "github.com/ebb-broker/ebb/cmd/ebb-bench/internal/*"},
+	{"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/ebb-bench"},
 }
 
 // fences restrict the use of libraries: import path prefix to the packages that
@@ -65,14 +66,14 @@ var fences = map[string][]string{
 	"github.com/coreos/go-oidc":       {"github.com/ebb-broker/ebb/web/signin/oidc"},
 	"github.com/go-webauthn":          {"github.com/ebb-broker/ebb/web/console/passkey"},
 	"golang.org/x/oauth2":             {"github.com/ebb-broker/ebb/web/signin/oidc"},
-	"github.com/spf13/cobra":          {"github.com/ebb-broker/ebb/cmd/ebb"},
+	"github.com/spf13/cobra":          {"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/ebb-bench"},
 	"github.com/modelcontextprotocol": {"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"},
 	"github.com/google/jsonschema-go": nil,
 	"github.com/spiffe/":              {"github.com/ebb-broker/ebb/attest/spiffe"},
 	"github.com/google/go-tpm":        {"github.com/ebb-broker/ebb/attest/tpm"},
 	"github.com/containerd/":          {"github.com/ebb-broker/ebb/attest/unixpeer"},
 	"google.golang.org/grpc":          {"github.com/ebb-broker/ebb/attest/unixpeer"},
-	"github.com/goccy/go-yaml":        {"github.com/ebb-broker/ebb/cmd/ebb/internal/config", "github.com/ebb-broker/ebb/scopes/policy", "github.com/ebb-broker/ebb/web/api"},
+	"github.com/goccy/go-yaml":        {"github.com/ebb-broker/ebb/cmd/internal/config", "github.com/ebb-broker/ebb/scopes/policy", "github.com/ebb-broker/ebb/web/api"},
 	"github.com/getkin/kin-openapi":   {"github.com/ebb-broker/ebb/broker/provider/github/githubtest", "github.com/ebb-broker/ebb/broker/notify/notifytest"},
 	"github.com/aws/":                 {"github.com/ebb-broker/ebb/broker/awsapi", "github.com/ebb-broker/ebb/broker/awsapi/awstest", "github.com/ebb-broker/ebb/broker/provider/aws", "github.com/ebb-broker/ebb/broker/seal/kms"},
 	"github.com/rogpeppe/":            nil,
@@ -104,12 +105,11 @@ type pkg struct {
 	XTestImports []string
 }
 
-// house lists every package of this module: a pattern does not reach into .ci,
-// where each other program is a module of its own, with one file whose comment
-// is its documentation.
+// house lists every package of this module. The programs in .ci are modules of
+// their own.
 func house(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "github.com/ebb-broker/ebb/...", "github.com/ebb-broker/ebb/.ci/peers/load")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "github.com/ebb-broker/ebb/...")
 	cmd.Stderr = os.Stderr
 	b, err := cmd.Output()
 	if err != nil {
@@ -195,7 +195,7 @@ func TestLayersTest(t *testing.T) {
 	for _, tt := range []struct{ upper, lower string }{
 		{"github.com/ebb-broker/ebb/attest/oidc", "github.com/ebb-broker/ebb/attest"}, {"github.com/ebb-broker/ebb/attest/all", "github.com/ebb-broker/ebb/attest/oidc"}, {"github.com/ebb-broker/ebb/broker", "github.com/ebb-broker/ebb/scopes/policy"},
 		{"github.com/ebb-broker/ebb/broker/provider/jwt", "github.com/ebb-broker/ebb/broker/provider"}, {"github.com/ebb-broker/ebb/broker/provider/all", "github.com/ebb-broker/ebb/broker/provider/jwt"},
-		{"github.com/ebb-broker/ebb/broker/sqlstore", "github.com/ebb-broker/ebb/broker"}, {"github.com/ebb-broker/ebb/web/api", "github.com/ebb-broker/ebb/web"}, {"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/ebb/internal/out"},
+		{"github.com/ebb-broker/ebb/broker/sqlstore", "github.com/ebb-broker/ebb/broker"}, {"github.com/ebb-broker/ebb/web/api", "github.com/ebb-broker/ebb/web"}, {"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/internal/out"},
 	} {
 		if u, l := layerOf(tt.upper), layerOf(tt.lower); l < 0 || u <= l {
 			t.Errorf("%s is on layer %d, %s on layer %d", tt.upper, u, tt.lower, l)
@@ -227,7 +227,7 @@ func TestMaps(t *testing.T) {
 	for _, p := range house(t) {
 		checkMap(t, p.Dir)
 	}
-	// The programs of CI are not in ./..., and some are modules of their own.
+	// The programs of CI are modules of their own.
 	beds := map[string][]string{}
 	err := filepath.WalkDir(filepath.Join("..", "..", ".ci"), func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
@@ -253,11 +253,11 @@ func TestMapsOfTheHouse(t *testing.T) {
 	}
 	_, tree, _ := strings.Cut(string(doc), "\n```\n")
 	tree, _, _ = strings.Cut(tree, "\n```\n")
-	named := regexp.MustCompile(`[a-z0-9]+`).FindAllString(tree, -1)
+	named := regexp.MustCompile(`[a-z0-9]+(?:-[a-z0-9]+)*`).FindAllString(tree, -1)
 	for _, p := range house(t) {
 		name := path.Base(p.ImportPath)
 		kit := name == "all" || strings.HasSuffix(name, "test") || name == "counterpart"
-		if !kit && !strings.Contains(p.ImportPath, "/internal/") && !strings.Contains(p.ImportPath, "/.ci/") && !slices.Contains(named, name) {
+		if !kit && !strings.Contains(p.ImportPath, "/internal/") && !slices.Contains(named, name) {
 			t.Errorf("the tree in docs/architecture.md does not name %s: say in one line what it is", p.ImportPath)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/report"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 
 	"github.com/spf13/cobra"
 

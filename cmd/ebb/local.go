@@ -7,7 +7,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 )
@@ -45,7 +45,7 @@ func localKey(path, id string) (jose.Key, error) {
 	if err != nil {
 		return jose.Key{}, fail("read the local key: "+err.Error(), "check the file, or remove it so that `ebb serve` creates a new one")
 	}
-	return publicKey(f.Key)
+	return keyfile.Public(f.Key)
 }
 
 // principals returns the configured principals for the broker, or the local

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 func main() {
-	if err := noCore(); err != nil {
+	if err := command.NoCore(); err != nil {
 		fmt.Fprintf(os.Stderr, "ebb: core files cannot be disabled, and one could contain credentials: %v\n  -> run ebb with ulimit -c 0\n", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -38,15 +38,7 @@ func (c *cli) run(ctx context.Context, args []string) exit {
 	if err == nil {
 		return c.status
 	}
-	code := exitOf(err)
-	if !c.started {
-		code = exitUsage // cobra rejected the arguments
-	}
-	fmt.Fprintf(c.stderr, "ebb: %s\n", strings.TrimRight(explain(err), "\n"))
-	if next := nextStep(err, code); next != "" {
-		fmt.Fprintf(c.stderr, "  -> %s\n", next)
-	}
-	return code
+	return command.Report(c.stderr, "ebb", err, c.started)
 }
 
 func newRoot(c *cli) *cobra.Command {
@@ -72,7 +64,7 @@ with CMD's code.`,
 	root.PersistentFlags().StringVar(&c.configFile, "config", c.env("EBB_CONFIG"), "configuration `file` of the server (EBB_CONFIG)")
 	for _, add := range []func(*cli) *cobra.Command{
 		newServe, newRun, newEgress, newShim, newDemo, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newAttest, newConsole, newNotify, newRequests, newBreakGlass, newLeases, newProviders, newSecrets, newAudit, newTranscripts, newPolicy,
-		newKeys, newConfig, newMigrate, newDoctor, newHealth, newBench, newVersion,
+		newKeys, newConfig, newMigrate, newDoctor, newHealth, newVersion,
 	} {
 		root.AddCommand(add(c))
 	}

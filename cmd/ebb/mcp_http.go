@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/verify"

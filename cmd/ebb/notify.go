@@ -17,8 +17,8 @@ import (
 	channels "github.com/ebb-broker/ebb/broker/notify/all"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // openChannels creates the configured channels and returns all problems at

@@ -7,7 +7,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/broker/policysource"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // openPolicies loads the policies of a server.
@@ -24,7 +24,7 @@ func openPolicies(ctx context.Context, s settings, store policyStore) (*policyso
 	case err == nil:
 		return src, nil
 	case policyset.Problems(err) != nil && s.PolicyDir != "":
-		return nil, &failure{exitUsage, err.Error(), "`ebb policy check " + s.PolicyDir + "` checks the policies without starting ebb"}
+		return nil, usage(err.Error(), "`ebb policy check "+s.PolicyDir+"` checks the policies without starting ebb")
 	case policyset.Problems(err) != nil:
 		return nil, fail("this version of ebb cannot parse the published policies: "+err.Error(), "start the version that published them, and publish policies that both versions accept")
 	case c.Releases != nil:

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/ebb-broker/ebb/broker/replay"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 

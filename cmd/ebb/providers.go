@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 
 	"github.com/spf13/cobra"
 

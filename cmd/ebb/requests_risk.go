@@ -5,7 +5,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // runPrefix is the prefix of the names of run directories. Links to lending

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )

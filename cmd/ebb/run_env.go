@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 )
 
 // passedOn are variables about the terminal and the locale, which identify

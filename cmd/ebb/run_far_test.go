@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 )
 

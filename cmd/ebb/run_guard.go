@@ -10,7 +10,7 @@ import (
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // The modes of a work directory (--work-mode).

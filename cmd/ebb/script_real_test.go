@@ -25,6 +25,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -39,7 +40,7 @@ func idToken(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(client.SaveKey(file, key))
 	}
 	ts.Check(err)
-	public, err := publicKey(key)
+	public, err := keyfile.Public(key)
 	ts.Check(err)
 	now := time.Now()
 	claims := map[string]any{"iss": "https://ci.example.com", "aud": "https://ebb.example.com", "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(), "jti": rand.Text()}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 
 	"github.com/spf13/cobra"

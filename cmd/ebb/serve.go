@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // serveCommand implements ebb serve and ebb health.
@@ -21,7 +21,8 @@ type serveCommand struct{ *cli }
 func newServe(c *cli) *cobra.Command {
 	var keys strings.Builder
 	config.Help(&keys)
-	return &cobra.Command{
+	var resolve map[string]string
+	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the broker", Args: cobra.NoArgs,
 		Long: `Run the broker until SIGTERM or SIGINT; SIGHUP reloads the policies.
 
@@ -32,8 +33,17 @@ EBB_ variables, which take precedence. Lists of mappings are YAML in a variable 
 
   KEY                      VARIABLE                       DEFAULT
 ` + keys.String(),
-		RunE: c.do(func(cmd *cobra.Command, _ []string) error { return serveCommand{c}.serve(cmd.Context(), nil) }),
+		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
+			r, err := newPinned(resolve)
+			if err != nil {
+				return err
+			}
+			return serveCommand{c}.serve(cmd.Context(), r)
+		}),
 	}
+	cmd.Flags().StringToStringVar(&resolve, "resolve", nil, "`HOST=ADDRESS` of an upstream of egress, in place of what the resolver says")
+	_ = cmd.Flags().MarkHidden("resolve") // for ebb-bench, whose upstream has no name in DNS
+	return cmd
 }
 
 // withoutLinks is the next step if Kubernetes sets variables for Services.

@@ -14,7 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 	"github.com/ebb-broker/ebb/broker/stricturl"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 const sshOptions = `{"groups": {"web": {"logins": ["deploy"]}}, "krl": {"refresh": "60s"}}`

@@ -25,7 +25,7 @@ import (
 
 	wrappers "github.com/ebb-broker/ebb/broker/seal/all"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // sqliteFile is the path of the SQLite database.

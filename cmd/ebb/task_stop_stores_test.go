@@ -24,9 +24,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )

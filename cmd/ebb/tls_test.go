@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // selfSigned is a self-signed certificate, and its files.

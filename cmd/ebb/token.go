@@ -9,7 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/web/client"
 )
 

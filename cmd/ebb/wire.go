@@ -23,7 +23,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/broker/transcript"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/api"
 	"github.com/ebb-broker/ebb/web/console"

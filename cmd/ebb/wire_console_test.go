@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker/risk"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // TestPresenceFrom: the API cannot bypass a passkey that console.proof

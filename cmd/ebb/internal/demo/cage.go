@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 )
 
 // Owner of the sandbox if root runs the tour: no sandbox runs as root.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/out"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

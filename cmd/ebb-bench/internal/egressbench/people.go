@@ -1,0 +1,100 @@
+package egressbench
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
+)
+
+// people are the clients of ebb in a benchmark.
+type people struct {
+	issuer string
+	http   *http.Client
+	runner *client.Operator
+	scope  scopes.Set
+}
+
+// task is a task with a credential for egress, and its egress endpoints.
+type task struct {
+	p           *people
+	id, lease   string
+	placeholder string
+	boxes       []tunnelBox
+}
+
+// tunnelBox is an egress endpoint, as its clients see it.
+type tunnelBox struct {
+	socket string
+	roots  *x509.CertPool
+}
+
+func enter(ctx context.Context, c Config) (*people, error) {
+	p := &people{issuer: c.Issuer, http: c.HTTP}
+	var err error
+	if p.scope, err = scopes.ParseSet(Scope); err != nil {
+		return nil, err
+	}
+	if p.runner, err = client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: c.Issuer, HTTP: c.HTTP}, ClientID: c.RunnerID, Key: c.Runner}); err != nil {
+		return nil, err
+	}
+	_, err = p.runner.PutSecret(ctx, Secret, provider.NewSecret(c.Secret))
+	return p, err
+}
+
+// open opens a task with a number of egress endpoints.
+func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
+	spec := wire.TaskSpec{
+		Name: "ebb-bench egress", Kind: "bench", TTL: int64(time.Hour / time.Second), Heartbeat: int64(15 * time.Minute / time.Second), Ceiling: p.scope.String(),
+		Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
+	}
+	opened, ticket, err := p.runner.OpenTask(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	t := &task{p: p, id: opened.ID}
+	defer func() {
+		if err != nil {
+			t.end(ctx)
+		}
+	}()
+	if ticket == nil {
+		return nil, errors.New("ebb returned no ticket with the task")
+	}
+	key, err := client.NewKey(jose.ES256)
+	if err != nil {
+		return nil, err
+	}
+	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: p.issuer, HTTP: p.http}, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Enrol(ctx, ticket.Ticket); err != nil {
+		return nil, err
+	}
+	cred, err := s.Token(ctx, client.TokenRequest{Scope: p.scope.String(), Delivery: "egress"})
+	if err != nil {
+		return nil, err
+	}
+	t.placeholder, t.lease = cred.Token.Reveal(), cred.LeaseID
+	for range boxes {
+		x, err := p.runner.OpenBox(ctx, t.id, wire.BoxSpec{})
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(x.CA))
+		t.boxes = append(t.boxes, tunnelBox{x.Socket, roots})
+	}
+	return t, nil
+}
+
+// end completes the task, even if ctx has ended.
+func (t *task) end(ctx context.Context) { _, _ = t.p.runner.Complete(context.WithoutCancel(ctx), t.id) }

@@ -189,6 +189,51 @@ func fenced(from, imp string) string {
 	return ""
 }
 
+// TestLayersOfTheProduct checks that ebb contains no part of ebb-bench and no
+// test kit: neither has a purpose in the product.
+func TestLayersOfTheProduct(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("go", "list", "-deps", "github.com/ebb-broker/ebb/cmd/ebb")
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	deps := strings.Fields(string(text))
+	if !slices.Contains(deps, "github.com/ebb-broker/ebb/broker/core") {
+		t.Fatalf("go list names %d packages without broker/core", len(deps))
+	}
+	for _, p := range deps {
+		if notInProduct(p) {
+			t.Errorf("the product contains %s", p)
+		}
+	}
+	for p, want := range map[string]bool{
+		"github.com/ebb-broker/ebb/cmd/ebb-bench/internal/load": true, "github.com/ebb-broker/ebb/broker/storetest": true, "github.com/ebb-broker/ebb/broker/brokertest/counterpart": true,
+		"github.com/ebb-broker/ebb/broker/internal/testkit/redis": true, "net/http/httptest": true, "testing": true,
+		"github.com/ebb-broker/ebb/attest": false, "github.com/ebb-broker/ebb/cmd/ebb": false, "github.com/ebb-broker/ebb/broker/people": false,
+	} {
+		if notInProduct(p) != want {
+			t.Errorf("notInProduct(%q) is %v", p, !want)
+		}
+	}
+}
+
+// notInProduct reports whether p is a part of ebb-bench, a test kit, or a
+// package of the standard library for tests.
+func notInProduct(p string) bool {
+	if p == "testing" || strings.HasPrefix(p, "testing/") || p == "net/http/httptest" {
+		return true
+	}
+	if !strings.HasPrefix(p, strings.TrimSuffix("github.com/ebb-broker/ebb/...", "...")) {
+		return false
+	}
+	kit := func(folder string) bool {
+		return folder == "testkit" || folder == "counterpart" || folder == "ebb-bench" || strings.HasSuffix(folder, "test") && folder != "attest"
+	}
+	return slices.ContainsFunc(strings.Split(p, "/"), kit)
+}
+
 // TestLayersTest checks that the rules above refuse violations.
 func TestLayersTest(t *testing.T) {
 	t.Parallel()

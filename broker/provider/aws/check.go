@@ -92,7 +92,7 @@ func (d *Driver) checkRole(ctx context.Context, r rule, arn string) []provider.F
 	}
 	roleCtx, cancel := context.WithTimeout(ctx, awsapi.CallTime(d.timeout))
 	defer cancel()
-	got, err := d.aws.iam.GetRole(roleCtx, &iam.GetRoleInput{RoleName: &name})
+	got, err := d.aws.iam.getRole(roleCtx, &iam.GetRoleInput{RoleName: &name})
 	if err != nil {
 		return fatal("iam:GetRole fails: "+code(err), "allow ebb iam:GetRole on it")
 	}

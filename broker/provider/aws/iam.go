@@ -26,7 +26,7 @@ func (c clients) read(ctx context.Context, role string) (text string, at time.Ti
 	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(c.timeout))
 	defer cancel()
 	name := roleName(role)
-	got, err := c.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
+	got, err := c.iam.getRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
 	if err == nil {
 		text, err = policyText(sdk.ToString(got.PolicyDocument))
 		return text, serverTime(got.ResultMetadata), false, err
@@ -34,7 +34,7 @@ func (c clients) read(ctx context.Context, role string) (text string, at time.Ti
 	if r, ok := replyOf(err); !ok || !r.missing() {
 		return "", time.Time{}, false, calling("GetRolePolicy", name, err)
 	}
-	have, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: &name})
+	have, err := c.iam.getRole(ctx, &iam.GetRoleInput{RoleName: &name})
 	if err == nil {
 		return "", serverTime(have.ResultMetadata), false, nil
 	}
@@ -50,13 +50,13 @@ func (c clients) write(ctx context.Context, role, text string) error {
 	defer cancel()
 	name := roleName(role)
 	if text == "" {
-		_, err := c.iam.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
+		_, err := c.iam.deleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
 		if r, ok := replyOf(err); ok && r.missing() {
 			return nil
 		}
 		return calling("DeleteRolePolicy", name, err)
 	}
-	_, err := c.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy), PolicyDocument: &text})
+	_, err := c.iam.putRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy), PolicyDocument: &text})
 	if r, ok := replyOf(err); ok && r.missing() {
 		return nil // the role has gone meanwhile: the next read says so
 	}

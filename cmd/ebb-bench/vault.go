@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/cmd/ebb-bench/internal/vaultbench"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
@@ -25,7 +26,7 @@ as JSON. The server needs a policy named task.`,
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		report, err := vaultbench.Run(cmd.Context(), v)
 		if err != nil {
-			return err
+			return command.Fail(err.Error(), "check that the server is at --addr, and that --token may create tokens of a policy named task")
 		}
 		return out.One(c.stdout, out.JSON, nil, report)
 	})

@@ -23,7 +23,6 @@
 //	set.go      the Set type: canonical form, text and JSON form
 //	narrow.go   Set algebra: Covers, Narrow, Merge
 //	details.go  RFC 9396 authorization_details of type ebb_credential, to and from a Set
-//	detailreader.go  its strict JSON walk
 //	uri.go      RFC 8707 resource indicators
 //	errors.go   ParseError, shared by all parsers
 package scopes

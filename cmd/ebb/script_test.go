@@ -51,6 +51,7 @@ func scripts(t *testing.T, godebug string) testscript.Params {
 	return testscript.Params{
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GODEBUG", godebug)
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Setenv("PATH", filepath.Dir(bin)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("BIN", filepath.Dir(bin))
 			e.Setenv("HOME", e.WorkDir)

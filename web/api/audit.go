@@ -166,3 +166,17 @@ func (k entryCursor) passed(e audit.Entry, desc bool) bool {
 	}
 	return order > 0
 }
+
+// wireAuditEntry converts through the entry's canonical JSON, which the hash
+// covers, so that times and data keep their spelling.
+func wireAuditEntry(e audit.Entry) (out wire.AuditEntry, err error) {
+	err = canonical(e, &out)
+	return out, err
+}
+
+// wireCheckpoint converts through the checkpoint's canonical JSON, which its
+// signature covers.
+func wireCheckpoint(c audit.Checkpoint) (out wire.Checkpoint, err error) {
+	err = canonical(c, &out)
+	return out, err
+}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web"
@@ -59,4 +61,12 @@ func scopeAt(at, text string) (scopes.Set, error) {
 		return scopes.Set{}, web.WrongValue(at)
 	}
 	return set, nil
+}
+
+func canonical(v json.Marshaler, into any) error {
+	text, err := v.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }

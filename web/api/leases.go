@@ -9,7 +9,6 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -125,43 +124,8 @@ func wireUpstream(u broker.Upstream) wire.Upstream {
 	}
 }
 
-func wireOwnCredential(l broker.Lease) wire.OwnCredential {
-	return wire.OwnCredential{
-		LeaseID: l.ID, Scope: l.Scopes.String(), Resource: l.Resource, Tool: l.Tool, State: wire.LeaseState(l.State), Class: wire.Class(l.Class),
-		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, RevokedAt: l.RevokedAt,
-	}
-}
-
 func wireEndpoint(e provider.Endpoint) wire.Endpoint {
 	return wire.Endpoint{Protocol: e.Protocol, Host: e.Host.String(), Database: e.Database}
 }
-
-func wireProvider(p provideradmin.ProviderState) wire.Provider {
-	return wire.Provider{
-		Name: p.Name, Kind: p.Kind, Resource: p.Resource, Class: wire.Class(p.Class), Bound: seconds(p.Bound), ThirdParty: p.ThirdParty,
-		Parallel: p.Parallel, MaxLive: p.MaxLive, Held: p.Held, PendingRevocations: p.PendingRevocations, PendingSince: p.PendingSince, NextAt: p.NextAt, Breaker: p.Breaker,
-	}
-}
-
-func brokerSelfTestSpec(s wire.SelfTestSpec) (provideradmin.SelfTestSpec, error) {
-	set, err := scopeAt("/scope", s.Scopes)
-	return provideradmin.SelfTestSpec{Scopes: set, TTL: broker.Seconds(s.TTL)}, err
-}
-
-func wireSelfTest(t provideradmin.SelfTest) wire.SelfTest {
-	return wire.SelfTest{
-		Provider: t.Provider, Kind: t.Kind, OK: t.OK, TaskID: t.TaskID, LeaseID: t.LeaseID,
-		Steps: each(t.Steps, func(s provideradmin.SelfTestStep) wire.SelfTestStep { return wire.SelfTestStep(s) }),
-	}
-}
-
-func wireUsage(u broker.Usage) wire.Usage {
-	return wire.Usage{
-		From: u.From, Cut: u.Cut, UsesFrom: u.UsesFrom, At: u.At, By: wire.UsageBy(u.By), HandedOut: u.HandedOut, Carried: u.Carried,
-		Items: each(u.Items, func(g broker.GrantUsage) wire.GrantUsage { return wire.GrantUsage(g) }), More: u.More,
-	}
-}
-
-func wireSecret(s provideradmin.StoredSecret) wire.StoredSecret { return wire.StoredSecret(s) }
 
 func wireEvent(e broker.Event) wire.Event { return wire.Event(e) }

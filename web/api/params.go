@@ -11,6 +11,15 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 )
 
+// Grant types.
+const (
+	grantExchange    = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
+	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer"     // RFC 7523
+	grantCredentials = "client_credentials"                              // RFC 6749 section 4.4
+	grantDeferred    = "urn:ietf:params:oauth:grant-type:deferred"       // Deferred Token Response
+	grantCIBA        = "urn:openid:params:grant-type:ciba"               // CIBA Core section 10.1
+)
+
 // param is a form parameter of an endpoint of /oauth2.
 type param uint8
 
@@ -228,4 +237,11 @@ func (q *query) done() error {
 		q.err = malformed("The query string has an unknown parameter.")
 	}
 	return q.err
+}
+
+// roles are those that a principal's token can have.
+var roles = []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer, broker.RoleViewer}
+
+func grants() []string {
+	return []string{grantExchange, grantJWTBearer, grantCredentials, grantDeferred, grantCIBA}
 }

@@ -59,3 +59,24 @@ func (pa *providerAPI) removeSecret(c echo.Context, who broker.Principal, _ web.
 	s, err := pa.b.RemoveSecret(c.Request().Context(), who, c.Param("name"))
 	return wireSecret(s), err
 }
+
+func wireProvider(p provideradmin.ProviderState) wire.Provider {
+	return wire.Provider{
+		Name: p.Name, Kind: p.Kind, Resource: p.Resource, Class: wire.Class(p.Class), Bound: seconds(p.Bound), ThirdParty: p.ThirdParty,
+		Parallel: p.Parallel, MaxLive: p.MaxLive, Held: p.Held, PendingRevocations: p.PendingRevocations, PendingSince: p.PendingSince, NextAt: p.NextAt, Breaker: p.Breaker,
+	}
+}
+
+func brokerSelfTestSpec(s wire.SelfTestSpec) (provideradmin.SelfTestSpec, error) {
+	set, err := scopeAt("/scope", s.Scopes)
+	return provideradmin.SelfTestSpec{Scopes: set, TTL: broker.Seconds(s.TTL)}, err
+}
+
+func wireSelfTest(t provideradmin.SelfTest) wire.SelfTest {
+	return wire.SelfTest{
+		Provider: t.Provider, Kind: t.Kind, OK: t.OK, TaskID: t.TaskID, LeaseID: t.LeaseID,
+		Steps: each(t.Steps, func(s provideradmin.SelfTestStep) wire.SelfTestStep { return wire.SelfTestStep(s) }),
+	}
+}
+
+func wireSecret(s provideradmin.StoredSecret) wire.StoredSecret { return wire.StoredSecret(s) }

@@ -187,3 +187,18 @@ func (sa *sandboxAPI) own(c echo.Context) error {
 	web.NoStore(c.Response().Header())
 	return web.WriteJSON(c, http.StatusOK, out)
 }
+
+func wireDelegated(t broker.Task, ticket *broker.Ticket) wire.Delegated {
+	out := wire.Delegated{TaskID: t.ID, Scope: t.Ceiling.String(), ExpiresAt: t.Deadline, Uses: t.Caps.Uses, Expect: wire.Expect(t.Expect)}
+	if ticket != nil {
+		out.Ticket, out.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
+	}
+	return out
+}
+
+func wireOwnCredential(l broker.Lease) wire.OwnCredential {
+	return wire.OwnCredential{
+		LeaseID: l.ID, Scope: l.Scopes.String(), Resource: l.Resource, Tool: l.Tool, State: wire.LeaseState(l.State), Class: wire.Class(l.Class),
+		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, RevokedAt: l.RevokedAt,
+	}
+}

@@ -209,14 +209,6 @@ func wireTicket(t broker.Ticket) wire.Ticket {
 	return wire.Ticket{Ticket: t.Ticket.Reveal(), TicketExpiresAt: t.ExpiresAt}
 }
 
-func wireDelegated(t broker.Task, ticket *broker.Ticket) wire.Delegated {
-	out := wire.Delegated{TaskID: t.ID, Scope: t.Ceiling.String(), ExpiresAt: t.Deadline, Uses: t.Caps.Uses, Expect: wire.Expect(t.Expect)}
-	if ticket != nil {
-		out.Ticket, out.TicketExpiresAt = ticket.Ticket.Reveal(), ticket.ExpiresAt
-	}
-	return out
-}
-
 // wireCompletion writes a missing list of credentials as an empty list.
 func wireCompletion(c broker.Completion) wire.Completion {
 	out := wire.Completion{

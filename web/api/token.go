@@ -17,19 +17,6 @@ import (
 	"github.com/ebb-broker/ebb/web"
 )
 
-// Grant types.
-const (
-	grantExchange    = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
-	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer"     // RFC 7523
-	grantCredentials = "client_credentials"                              // RFC 6749 section 4.4
-	grantDeferred    = "urn:ietf:params:oauth:grant-type:deferred"       // Deferred Token Response
-	grantCIBA        = "urn:openid:params:grant-type:ciba"               // CIBA Core section 10.1
-)
-
-func grants() []string {
-	return []string{grantExchange, grantJWTBearer, grantCredentials, grantDeferred, grantCIBA}
-}
-
 // tokenCall is one decoded token request.
 type tokenCall struct {
 	c  echo.Context
@@ -229,9 +216,6 @@ func (a *API) rolesAsked(f *form) ([]broker.Role, error) {
 	}
 	return asked, nil
 }
-
-// roles are those that a principal's token can have.
-var roles = []broker.Role{broker.RoleRunner, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleResourceServer, broker.RoleViewer}
 
 // writeToken sends a token response. exchanged reports that the grant was a
 // token exchange.

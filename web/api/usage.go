@@ -67,3 +67,32 @@ func (ua *usageAPI) transcript(c echo.Context, who broker.Principal, _ web.None)
 	web.EventOf(c).TaskID = t.TaskID
 	return wireTranscript(t), err
 }
+
+func wireTranscript(t transcript.Transcript) wire.Transcript {
+	return wire.Transcript{
+		TranscriptHead: wireTranscriptHead(t.Head), Query: t.Query,
+		Request: wireTranscriptMessage(t.Request), Answer: ref(t.Answer, wireTranscriptMessage),
+	}
+}
+
+func wireTranscriptHead(h transcript.Head) wire.TranscriptHead {
+	return wire.TranscriptHead{
+		ID: h.ID, At: h.At, TaskID: h.TaskID, LeaseID: h.LeaseID, Rule: h.Rule, Tool: h.Tool, Host: h.Host, Method: h.Method, Path: h.Path,
+	}
+}
+
+func wireUsage(u broker.Usage) wire.Usage {
+	return wire.Usage{
+		From: u.From, Cut: u.Cut, UsesFrom: u.UsesFrom, At: u.At, By: wire.UsageBy(u.By), HandedOut: u.HandedOut, Carried: u.Carried,
+		Items: each(u.Items, func(g broker.GrantUsage) wire.GrantUsage { return wire.GrantUsage(g) }), More: u.More,
+	}
+}
+
+func wireTranscriptMessage(m transcript.Message) wire.TranscriptMessage {
+	return wire.TranscriptMessage{
+		Status: m.Status, Headers: m.Headers, Cut: m.Cut,
+		Body: wire.TranscriptBody{
+			Type: m.Body.Type, Bytes: m.Body.Bytes, Text: m.Body.Text, LeftOut: m.Body.LeftOut, Withheld: wire.Withheld(m.Body.Withheld),
+		},
+	}
+}

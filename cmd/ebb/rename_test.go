@@ -42,6 +42,7 @@ func TestRenameModule(t *testing.T) {
 	run := func(name string, args ...string) string {
 		cmd := exec.Command(name, args...)
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the packages that are compiled already
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)

@@ -25,7 +25,6 @@ import (
 const (
 	maxMethods       = 40    // of one type
 	maxFunctionLines = 100   // lines of one function
-	maxClientImports = 60    // packages outside the standard library that web/client imports, directly or not
 	maxGuesses       = 2.0   // clauses such as "what is" or "who may" per 1,000 words: they leave the subject to the reader
 	maxTokenWalk     = 150   // functions that a token request can pass up to the ports of the API
 	maxCompleteWalk  = 80    // functions that the completion of a task can pass
@@ -218,18 +217,6 @@ func walk(t *testing.T, graph map[string]map[string]bool, entry string) int {
 	}
 	t.Errorf("no function ends with %s: name the handler as it is called now", entry)
 	return 0
-}
-
-// TestClientIsSmall: a program that uses the client does not import the broker.
-func TestClientIsSmall(t *testing.T) {
-	t.Parallel()
-	b, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "../../web/client").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(strings.Fields(string(b))); n > maxClientImports {
-		t.Errorf("web/client needs %d packages, more than %d", n, maxClientImports)
-	}
 }
 
 var (

@@ -52,7 +52,7 @@ func TestForeignModule(t *testing.T) {
 	write("main.go", []byte(strings.ReplaceAll(string(program), `"MODULE/`, `"`+module+`/`)))
 	run := func(name string, args ...string) string {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-trimpath -mod=mod", "GOPROXY=off", "GOWORK=off")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-trimpath -mod=mod", "GOPROXY=off", "GOWORK=off", "CGO_ENABLED=0")
 		var said strings.Builder
 		cmd.Stderr = &said
 		out, err := cmd.Output()

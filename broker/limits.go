@@ -64,7 +64,7 @@ type Limits struct {
 	Denials       int // denials in one task, by policy or people, after each multiple of which ebb pauses it; 20
 	Asks          int // requests of one task to people in asksPer, above which ebb pauses it; 10
 
-	HighRiskQuorum int // fewest people who must approve a request of high risk; 2
+	HighRiskQuorum int // fewest approvals of a request of high risk; 2
 }
 
 func (l Limits) WithDefaults() Limits {

@@ -130,7 +130,7 @@ type Request struct {
 	Details         bool                `json:"details,omitempty"`
 	EvidenceEnd     time.Time           `json:"evidence_until,omitzero"` // end of the evidence presented with the request: a token fetched by polling ends with it
 	Parents         []string            `json:"-"`                       // leases it narrows: the last one is narrowed directly, each other is the parent of the next
-	policy.Approval                     // who must approve: groups, quorum and rules
+	policy.Approval                     // required approvals: groups, quorum and rules
 	Facts           Facts               `json:"facts"`
 	Digest          string              `json:"digest"` // hex SHA-256 of Facts
 	Reason          agenttext.Untrusted `json:"reason"` // the agent's words

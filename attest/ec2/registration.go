@@ -6,7 +6,7 @@ import (
 )
 
 // CheckRegistration implements attest.Registrar. It requires instance_id. Every other
-// selector is the same for any number of instances, so each user who may launch one
+// selector is the same for any number of instances, so each user with the right to launch one
 // could attest with its document.
 func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 	id, has := selectors[selInstance]

@@ -27,11 +27,11 @@ type Emergencies struct {
 	revoker  revoker
 }
 
-// BreakGlassConfig names the people who may approve alone in an emergency. The zero value names
+// BreakGlassConfig names the people with the right to approve alone in an emergency. The zero value names
 // none.
 type BreakGlassConfig struct {
-	Groups    []string      // groups of people who may begin a period; no entry is empty
-	People    []string      // ids of people who may begin a period
+	Groups    []string      // members have the right to begin a period; no entry is empty
+	People    []string      // ids of people with the right to begin a period
 	TTL       time.Duration // of one period; 0 = 30 min, which is also the maximum
 	Decisions int           // largest number of approvals in one period; 0 = 5
 	PerDay    int           // largest number of periods that one person begins in 24 hours; 0 = 3

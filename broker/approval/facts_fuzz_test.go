@@ -34,7 +34,7 @@ func FuzzSheet(f *testing.F) {
 	})
 }
 
-// named returns the digest that an attacker who can write the facts would store with them.
+// named returns the digest that an attacker with write access to the facts would store with them.
 func named(facts []byte) string {
 	canonical, err := jcs.Transform(facts)
 	if err != nil {

@@ -146,7 +146,7 @@ type Config struct {
 	Limits       broker.Limits
 	PendingEnds  string                    // file for pending ends that no store has accepted; "" = only in memory
 	PresenceFrom risk.Level                // lowest risk at which approvals need Verdict.Present; "" = high
-	BreakGlass   approval.BreakGlassConfig // people who may approve alone in an emergency; zero = none
+	BreakGlass   approval.BreakGlassConfig // people with the right to approve alone in an emergency; zero = none
 	Now          func() time.Time          // nil = time.Now
 	Steady       func() time.Duration      // a clock that is never set; nil = the monotonic one of Now
 	Logger       *slog.Logger              // nil = discard

@@ -70,7 +70,7 @@ func principals(s settings) ([]broker.PrincipalConfig, error) {
 	return out, nil
 }
 
-// highRiskQuorum is the default number of people who must approve a request of
+// highRiskQuorum is the default number of approvals of a request of
 // high risk: two, or one if each request has only one possible approver. Else a
 // machine with one approver could approve no request of high risk.
 func highRiskQuorum(people []broker.PrincipalConfig, many bool) int {

@@ -8,23 +8,23 @@ import (
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/api"
-	"github.com/ebb-broker/ebb/web/console"
 	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/console/proof"
 	"github.com/ebb-broker/ebb/web/signin"
 	"github.com/ebb-broker/ebb/web/signin/link"
 	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
 // friction returns the configured proofs that an approval requires.
-func friction(c config.Console) console.Friction {
-	return console.Friction{Low: console.Proof(c.Proof.Low), Medium: console.Proof(c.Proof.Medium), High: console.Proof(c.Proof.High)}
+func friction(c config.Console) proof.Friction {
+	return proof.Friction{Low: proof.Proof(c.Proof.Low), Medium: proof.Proof(c.Proof.Medium), High: proof.Proof(c.Proof.High)}
 }
 
 // presenceFrom returns the lowest risk at which console.proof requires a
 // passkey of every approver. From this risk on the API accepts no approval,
 // because it would bypass the passkey.
 func presenceFrom(c config.Console) risk.Level {
-	switch f := friction(c); console.ProofPasskey {
+	switch f := friction(c); proof.ProofPasskey {
 	case f.Low:
 		return risk.Low
 	case f.Medium:
@@ -38,7 +38,7 @@ func presenceFrom(c config.Console) risk.Level {
 // so does an emergency period.
 func breakGlass(c config.Console) approval.BreakGlassConfig {
 	g := c.BreakGlass
-	g.Check, g.Passkey = passkey.Check, friction(c).High == console.ProofPasskey
+	g.Check, g.Passkey = passkey.Check, friction(c).High == proof.ProofPasskey
 	return g
 }
 

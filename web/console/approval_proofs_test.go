@@ -16,7 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
 // proofsOf returns the member proofs of the newest entry of a kind about a
@@ -50,7 +50,7 @@ func presence(by string, at time.Time, acr string) map[string]any {
 // the proof of identity.
 func TestApprovalProofsAreRecorded(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{})
+	h, rs := ofEach(t, proof.Friction{})
 	began := h.Clock.Now().Truncate(time.Second) // a link has its time in whole seconds
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	low, medium, high := rs[risk.Low], rs[risk.Medium], rs[risk.High]

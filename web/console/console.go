@@ -1,19 +1,38 @@
 package console
 
 import (
+	"embed"
 	"errors"
-	"github.com/ebb-broker/ebb/broker/core"
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/auditlog"
+	"github.com/ebb-broker/ebb/web/console/breakglass"
+	"github.com/ebb-broker/ebb/web/console/credentials"
+	"github.com/ebb-broker/ebb/web/console/insights"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
 	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/console/policies"
+	"github.com/ebb-broker/ebb/web/console/proof"
+	"github.com/ebb-broker/ebb/web/console/requests"
+	"github.com/ebb-broker/ebb/web/console/settings"
+	"github.com/ebb-broker/ebb/web/console/tasks"
+	"github.com/ebb-broker/ebb/web/console/transcripts"
 	"github.com/ebb-broker/ebb/web/signin"
-
-	lru "github.com/hashicorp/golang-lru/v2/expirable"
-	"github.com/labstack/echo/v4"
 )
+
+//go:embed templates/*.html
+var templates embed.FS
+
+//go:embed assets/*
+var assets embed.FS
 
 // Config holds the dependencies and settings of New.
 type Config struct {
@@ -25,7 +44,7 @@ type Config struct {
 	Reach    people.ReachStore   // required
 	Key      []byte              // 32 bytes that replicas share; keys of forms, cursors and challenges derive from it
 	Methods  []signin.Method     // sign-in methods
-	Friction Friction            // the proofs that an approval needs, by risk level
+	Friction proof.Friction      // the proofs that an approval needs, by risk level
 	Now      func() time.Time    // nil = time.Now
 	// TellsPeople reports that a notification channel sends to people's own
 	// addresses.
@@ -34,123 +53,53 @@ type Config struct {
 
 // Console serves the web console of one broker.
 type Console struct {
-	cfg    Config
-	b      *core.Broker
 	mux    *web.Mux
-	origin string        // scheme and host of the public URL
-	keys   *passkey.Keys // nil when the host is an IP address, where passkeys do not work
-	assets *assets
-	live   *live
-	known  func() []route // every route of the console
-	// version identifies the templates and assets that draw pages.
-	version string
-	// lastSeen caches sessions, so that people can still deny and revoke while
-	// the database is unavailable.
-	lastSeen *lru.LRU[string, people.Session]
-
-	*pages
-	*visits
-	*requestPages
-	*taskPages
-	*credentialPages
-	*auditPages
-	*policyPages
-	*emergencyPages
-	*settingPages
+	shell  *shell.Shell
+	routes []shell.Route
 }
 
-// connect gives each area its dependencies. The other fields must be set
-// before.
-func (s *Console) connect() {
-	c := &s.cfg
-	s.pages = new(pages)
-	s.visits = new(visits)
-	s.requestPages = new(requestPages)
-	s.taskPages = new(taskPages)
-	s.credentialPages = new(credentialPages)
-	s.auditPages = new(auditPages)
-	s.policyPages = new(policyPages)
-	s.emergencyPages = new(emergencyPages)
-	s.settingPages = new(settingPages)
-	*s.pages = pages{
-		key:         c.Key,
-		clock:       c.Now,
-		assets:      s.assets,
-		b:           s.b,
-		keys:        s.keys,
-		live:        s.live,
-		mux:         s.mux,
-		origin:      s.origin,
-		emergencies: s.emergencyPages,
-		visits:      s.visits,
-	}
-	*s.visits = visits{
-		methods:      c.Methods,
-		names:        c.Names,
-		clock:        c.Now,
-		passkeyStore: c.Passkeys,
-		reach:        c.Reach,
-		sessions:     c.Sessions,
-		b:            s.b,
-		keys:         s.keys,
-		known:        s.known,
-		lastSeen:     s.lastSeen,
-		mux:          s.mux,
-		pages:        s.pages,
-		requests:     s.requestPages,
-	}
-	*s.requestPages = requestPages{
-		friction:    c.Friction,
-		key:         c.Key,
-		reach:       c.Reach,
-		tellsPeople: c.TellsPeople,
-		b:           s.b,
-		keys:        s.keys,
-		mux:         s.mux,
-		version:     s.version,
-		pages:       s.pages,
-		settings:    s.settingPages,
-		visits:      s.visits,
-	}
-	*s.taskPages = taskPages{
-		b:        s.b,
-		audit:    s.auditPages,
-		pages:    s.pages,
-		requests: s.requestPages,
-		visits:   s.visits,
-	}
-	*s.credentialPages = credentialPages{
-		b:      s.b,
-		audit:  s.auditPages,
-		pages:  s.pages,
-		visits: s.visits,
-	}
-	*s.auditPages = auditPages{
-		b:      s.b,
-		pages:  s.pages,
-		visits: s.visits,
-	}
-	*s.policyPages = policyPages{
-		b:        s.b,
-		pages:    s.pages,
-		requests: s.requestPages,
-		visits:   s.visits,
-	}
-	*s.emergencyPages = emergencyPages{
-		b:        s.b,
-		keys:     s.keys,
-		mux:      s.mux,
-		pages:    s.pages,
-		requests: s.requestPages,
-		visits:   s.visits,
-	}
-	*s.settingPages = settingPages{
-		clock:    c.Now,
-		b:        s.b,
-		keys:     s.keys,
-		pages:    s.pages,
-		requests: s.requestPages,
-		visits:   s.visits,
+// areas are the parts of the console. Each knows the shared parts and its own
+// calls of the core, and no other area.
+type areas struct {
+	shell   *shell.Shell
+	proofs  *proof.Proofs
+	entries *list.Entries
+
+	entrance    *entrance
+	live        *live
+	requests    *requests.Pages
+	tasks       *tasks.Pages
+	credentials *credentials.Pages
+	auditlog    *auditlog.Pages
+	transcripts *transcripts.Pages
+	policies    *policies.Pages
+	insights    *insights.Pages
+	breakglass  *breakglass.Pages
+	settings    *settings.Pages
+}
+
+// newAreas builds the areas on the shell. The broker serves the port of each.
+func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passkey.Keys) *areas {
+	b, cursors := c.Broker, list.NewCursors(c.Key)
+	entries := list.NewEntries(b, cursors)
+	proofs := proof.New(proof.Config{Broker: b, Friction: c.Friction, Key: c.Key, Keys: keys, Passkeys: c.Passkeys, Methods: c.Methods, Shell: sh})
+	return &areas{
+		shell:       sh,
+		proofs:      proofs,
+		entries:     entries,
+		entrance:    &entrance{b: b, shell: sh, sessions: sessions, methods: c.Methods, reach: c.Reach, clock: c.Now},
+		live:        newLive(b, sessions),
+		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Key: c.Key}),
+		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
+		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
+		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
+		transcripts: transcripts.New(transcripts.Config{Broker: b, Shell: sh, Cursors: cursors}),
+		policies:    policies.New(policies.Config{Broker: b, Shell: sh, Proofs: proofs}),
+		insights:    insights.New(insights.Config{Broker: b, Shell: sh, Now: c.Now}),
+		breakglass:  breakglass.New(breakglass.Config{Broker: b, Shell: sh, Proofs: proofs}),
+		settings: settings.New(settings.Config{
+			Broker: b, Shell: sh, Proofs: proofs, Sessions: sessions, Keys: keys, Passkeys: c.Passkeys, Names: c.Names, Reach: c.Reach, TellsPeople: c.TellsPeople,
+		}),
 	}
 }
 
@@ -162,46 +111,39 @@ func New(c Config) (*Console, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Console{cfg: c, b: c.Broker, mux: c.Mux, origin: strings.TrimSuffix(c.Mux.PagesURL(), c.Mux.Base()), live: newLive(c.Broker), lastSeen: lru.NewLRU[string, people.Session](seenAtMost, nil, sessionLife)}
-	var err error
-	if s.keys, err = passkey.New(s.origin, c.Key, c.Now); errors.Is(err, passkey.ErrAddress) {
-		s.keys, err = nil, nil
+	origin := strings.TrimSuffix(c.Mux.PagesURL(), c.Mux.Base())
+	keys, err := passkey.New(origin, c.Key, c.Now)
+	if errors.Is(err, passkey.ErrAddress) {
+		keys = nil // the host is an IP address, where passkeys do not work
 	} else if err != nil {
 		return nil, err
 	}
-	if s.assets, err = openAssets(c.Mux.Base()); err != nil {
+	sessions := session.New(session.Config{Broker: c.Broker, Mux: c.Mux, Store: c.Sessions, Methods: c.Methods, Now: c.Now})
+	sh, err := shell.New(shell.Config{Broker: c.Broker, Mux: c.Mux, Sessions: sessions, Origin: origin, Key: c.Key, Now: c.Now, Templates: templates, Assets: assets})
+	if err != nil {
 		return nil, err
 	}
-	if s.version, err = versionOf(); err != nil {
-		return nil, err
-	}
-	s.known = s.routes
-	s.connect()
-	s.pages.templates, err = s.parse()
-	return s, err
+	a := newAreas(c, sessions, sh, keys)
+	s := &Console{mux: c.Mux, shell: sh, routes: a.listRoutes()}
+	return s, sh.Open(shell.Contents{Routes: s.routes, Nav: a.nav(), Funcs: a.funcs(), Banner: a.breakglass.Banner})
 }
 
 // Register adds every route to the Mux.
 func (s *Console) Register() {
-	for _, r := range s.routes() {
-		s.mux.AddPage(r.Method, r.Path, r.h)
+	for _, r := range s.routes {
+		s.mux.AddPage(r.Method, r.Path, r.Handler)
 	}
 	s.mux.Pages(func(c echo.Context, err error) error {
-		headers(c.Response().Header())
-		return s.fail(c, err)
+		shell.Headers(c.Response().Header())
+		return s.shell.Fail(c, err)
 	})
 }
 
 // Routes lists method and path of every route, below the public URL's path.
 func (s *Console) Routes() []web.Route {
 	var out []web.Route
-	for _, r := range s.routes() {
+	for _, r := range s.routes {
 		out = append(out, r.Route)
 	}
 	return out
-}
-
-type route struct {
-	web.Route
-	h echo.HandlerFunc
 }

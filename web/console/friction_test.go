@@ -13,6 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
 // plainDriver is a driver whose scopes can be undone, and write or read.
@@ -32,7 +33,7 @@ func (plainDriver) Traits() provider.Traits {
 func (plainDriver) Check(scopes.Set) error { return nil }
 
 // ofEach is a house with a waiting request of low, medium and high risk.
-func ofEach(t *testing.T, f console.Friction) (*house, map[risk.Level]broker.Request) {
+func ofEach(t *testing.T, f proof.Friction) (*house, map[risk.Level]broker.Request) {
 	t.Helper()
 	h := newHouseWith(t, brokertest.Config{
 		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
@@ -59,7 +60,7 @@ func typedFor(r broker.Request) url.Values {
 // F10: the required proof grows with the risk, and the page shows it before.
 func TestFrictionByRisk(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{Low: "odd"}) // an unknown value counts as the weakest proof
+	h, rs := ofEach(t, proof.Friction{Low: "odd"}) // an unknown value counts as the weakest proof
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	for level, says := range map[risk.Level]string{
@@ -101,7 +102,7 @@ func TestFrictionByRisk(t *testing.T) {
 // it.
 func TestPasskeyServesForTenMinutesAtLowRisk(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{})
+	h, rs := ofEach(t, proof.Friction{})
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	h.Clock.Add(11 * time.Minute)
@@ -135,7 +136,7 @@ func TestPasskeyServesForTenMinutesAtLowRisk(t *testing.T) {
 // F10: the configuration can require more proof, never less.
 func TestFrictionIsConfiguredStricterOnly(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{Low: console.ProofPasskey, Medium: console.ProofRecent, High: console.ProofRecent})
+	h, rs := ofEach(t, proof.Friction{Low: proof.ProofPasskey, Medium: proof.ProofRecent, High: proof.ProofRecent})
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	low := rs[risk.Low]
 	page := b.get("/requests/" + low.ID)

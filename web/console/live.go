@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/web"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
 )
 
 const (
@@ -31,11 +32,18 @@ type waiting struct {
 	IDs   []string `json:"ids"` // the newest
 }
 
+// liveBroker is the part of the core that the server-sent events read.
+type liveBroker interface {
+	Marks(ctx context.Context) ([]broker.Mark, error)
+	Newest(ctx context.Context) (string, error)
+}
+
 // live tells browsers which requests wait. One read of the approval store
 // serves all browsers. The approval store is in the database, so every replica
 // sees the requests of the others.
 type live struct {
-	b *core.Broker
+	b       liveBroker
+	visitor *session.Sessions
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
@@ -48,19 +56,19 @@ type live struct {
 
 type listener struct{ wake chan struct{} }
 
-func newLive(b *core.Broker) *live {
-	return &live{b: b, listeners: map[*listener]struct{}{}, sessions: map[string]int{}}
+func newLive(b liveBroker, visitor *session.Sessions) *live {
+	return &live{b: b, visitor: visitor, listeners: map[*listener]struct{}{}, sessions: map[string]int{}}
 }
 
 // enter registers a listener. It returns nil when the session has liveSession
 // listeners already.
-func (l *live) enter(session string) *listener {
+func (l *live) enter(id string) *listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sessions[session] >= liveSession {
+	if l.sessions[id] >= liveSession {
 		return nil
 	}
-	l.sessions[session]++
+	l.sessions[id]++
 	n := &listener{wake: make(chan struct{}, 1)}
 	l.listeners[n] = struct{}{}
 	if l.stop == nil {
@@ -71,11 +79,11 @@ func (l *live) enter(session string) *listener {
 	return n
 }
 
-func (l *live) leave(session string, n *listener) {
+func (l *live) leave(id string, n *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sessions[session]--; l.sessions[session] == 0 {
-		delete(l.sessions, session)
+	if l.sessions[id]--; l.sessions[id] == 0 {
+		delete(l.sessions, id)
 	}
 	if delete(l.listeners, n); len(l.listeners) == 0 {
 		l.stop()
@@ -131,7 +139,7 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 			w.IDs = append(w.IDs, m.ID)
 		}
 	}
-	if who.Has(readers...) {
+	if who.Has(session.AuditReaders...) {
 		newest = l.newest
 	}
 	return w, newest, l.fresh
@@ -140,8 +148,8 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 // events serves GET /events: server-sent events for as long as the session
 // lasts. Each event contains the whole state, so that a browser that reconnects
 // misses nothing.
-func (pg *pages) events(c echo.Context) error {
-	v, err := pg.visits.signedIn(c.Request().Context(), c)
+func (l *live) events(c echo.Context) error {
+	v, err := l.visitor.SignedIn(c.Request().Context(), c)
 	if err != nil {
 		return err
 	}
@@ -149,11 +157,11 @@ func (pg *pages) events(c echo.Context) error {
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) != 1 || site[0] != "same-origin" {
 		return broker.E(broker.Forbidden, "Events are for the console's own pages. Programs use the API.", nil)
 	}
-	n := pg.live.enter(v.session.ID)
+	n := l.enter(v.Session.ID)
 	if n == nil {
 		return broker.E(broker.TooMany, "This session already has 3 event streams. Close another tab of the console.", nil)
 	}
-	defer pg.live.leave(v.session.ID, n)
+	defer l.leave(v.Session.ID, n)
 	web.EventOf(c).Quiet = true
 	w.Header().Set(echo.HeaderContentType, "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -167,11 +175,11 @@ func (pg *pages) events(c echo.Context) error {
 		case <-r.Context().Done():
 			return nil
 		case <-ping.C:
-			if _, err := pg.visits.signedIn(c.Request().Context(), c); err != nil {
+			if _, err := l.visitor.SignedIn(c.Request().Context(), c); err != nil {
 				return nil
 			}
 		case <-n.wake:
-			now, newest, fresh := pg.live.of(v.Principal)
+			now, newest, fresh := l.of(v.Principal)
 			if text = event(now); !fresh || text == last && newest == read {
 				continue
 			}

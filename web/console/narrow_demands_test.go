@@ -9,7 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/risk"
-	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
 // TestNarrowerNeedsTheName: a narrowed approval of a high-risk request needs
@@ -17,7 +17,7 @@ import (
 // whole scope without the name.
 func TestNarrowerNeedsTheName(t *testing.T) {
 	t.Parallel()
-	h, rs := ofEach(t, console.Friction{})
+	h, rs := ofEach(t, proof.Friction{})
 	b := h.as(brokertest.Approver)
 	for level, r := range rs {
 		page := b.get("/requests/" + r.ID)

@@ -1,9 +1,8 @@
 package console
 
 import (
+	"context"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -12,74 +11,67 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
 	"github.com/ebb-broker/ebb/web/signin"
 )
 
-func (vs *visits) home(c echo.Context) error { return vs.redirect(c, "/queue") }
-
-func (vs *visits) redirect(c echo.Context, path string) error {
-	return c.Redirect(http.StatusSeeOther, vs.mux.Base()+path)
+// signInBroker is the part of the core that sign-in and sign-out call.
+type signInBroker interface {
+	SignedIn(ctx context.Context, who broker.Principal, method string, until time.Time) error
+	SignedOut(ctx context.Context, who broker.Principal, sessions int)
+	LeaveBreakGlass(ctx context.Context, who broker.Principal) error
 }
 
-// toSignIn stores the requested path in a cookie. In the address, another site
-// could choose it.
-func (vs *visits) toSignIn(c echo.Context) error {
-	to := strings.TrimPrefix(c.Request().URL.RequestURI(), vs.mux.Base())
-	if len(to) < 1024 && vs.isPage(to) {
-		setCookie(c, cookieTo, strings.ReplaceAll(to, ";", "%3B"), http.SameSiteLaxMode, 10*time.Minute)
-	}
-	return vs.redirect(c, "/signin")
+// entrance signs people in and out.
+type entrance struct {
+	b        signInBroker
+	shell    *shell.Shell
+	sessions *session.Sessions
+	methods  []signin.Method
+	reach    people.ReachStore
+	clock    func() time.Time
 }
 
-// isPage reports whether to is a path of this console.
-func (vs *visits) isPage(to string) bool {
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
-		return false
-	}
-	first, _, _ := strings.Cut(strings.TrimPrefix(to, "/"), "/")
-	first, _, _ = strings.Cut(first, "?")
-	return slices.ContainsFunc(vs.known(), func(r route) bool {
-		return r.Method == http.MethodGet && first != "" && first != "signin" && first != "events" && first != "assets" && (r.Path == "/"+first || strings.HasPrefix(r.Path, "/"+first+"/"))
-	})
-}
+func (e *entrance) home(c echo.Context) error { return e.shell.Redirect(c, "/queue") }
 
 type signInPage struct {
 	Methods []signin.Method
 }
 
-func (vs *visits) signIn(c echo.Context) error {
-	if _, err := vs.visit(c, false); err == nil {
-		return vs.redirect(c, "/queue")
+func (e *entrance) signIn(c echo.Context) error {
+	if _, err := e.shell.Visit(c); err == nil {
+		return e.shell.Redirect(c, "/queue")
 	}
 	var offered []signin.Method
-	for _, m := range vs.methods {
+	for _, m := range e.methods {
 		if m.Label() != "" {
 			offered = append(offered, m)
 		}
 	}
-	return vs.pages.draw(c, http.StatusOK, nil, "signin", frame{Title: "Sign in"}, signInPage{offered})
+	return e.shell.Draw(c, http.StatusOK, nil, "signin", shell.Frame{Title: "Sign in"}, signInPage{offered})
 }
 
-func (vs *visits) begin(m signin.Method) echo.HandlerFunc {
-	return func(c echo.Context) error { return m.Begin(c, host{vs, m}) }
+func (e *entrance) begin(m signin.Method) echo.HandlerFunc {
+	return func(c echo.Context) error { return m.Begin(c, host{e, m}) }
 }
 
-func (vs *visits) finish(m signin.Method) echo.HandlerFunc {
+func (e *entrance) finish(m signin.Method) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if err := vs.pages.ours(c.Request()); err != nil {
+		if err := e.shell.Ours(c.Request()); err != nil {
 			return err
 		}
-		return m.Finish(c, host{vs, m})
+		return m.Finish(c, host{e, m})
 	}
 }
 
-func (vs *visits) callback(m signin.Method) echo.HandlerFunc {
-	return func(c echo.Context) error { return m.Finish(c, host{vs, m}) }
+func (e *entrance) callback(m signin.Method) echo.HandlerFunc {
+	return func(c echo.Context) error { return m.Finish(c, host{e, m}) }
 }
 
 // host implements signin.Host for one method.
 type host struct {
-	s *visits
+	e *entrance
 	m signin.Method
 }
 
@@ -90,22 +82,22 @@ type askPage struct {
 
 // Ask implements signin.Host.
 func (h host) Ask(c echo.Context, f signin.Form) error {
-	return h.s.pages.draw(c, http.StatusOK, nil, "ask", frame{Title: f.Title}, askPage{f, h.s.mux.Base() + "/signin/" + h.m.Name()})
+	return h.e.shell.Draw(c, http.StatusOK, nil, "ask", shell.Frame{Title: f.Title}, askPage{f, h.e.shell.Base() + "/signin/" + h.m.Name()})
 }
 
 // Welcome implements signin.Host.
 func (h host) Welcome(c echo.Context, p signin.Person) error {
-	s, ctx, now := h.s, c.Request().Context(), h.s.clock()
-	if p.ID == "" || !p.Has(everyone...) {
+	e, ctx, now := h.e, c.Request().Context(), h.e.clock()
+	if p.ID == "" || !p.Has(session.Everyone...) {
 		return broker.E(broker.Forbidden, "You signed in, but you have no role at this ebb. Ask its operator for a role.", nil)
 	}
 	groupsAt := p.GroupsAt
 	if groupsAt.IsZero() {
 		groupsAt = now
 	}
-	read, readHash := newSecret()
-	act, actHash := newSecret()
-	until := now.Add(sessionLife)
+	read, readHash := session.NewSecret()
+	act, actHash := session.NewSecret()
+	until := now.Add(session.Life)
 	if !p.Until.IsZero() && p.Until.Before(until) {
 		until = p.Until
 	}
@@ -113,41 +105,40 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if name == "" {
 		name = p.ID
 	}
-	session := people.Session{
+	started := people.Session{
 		ID: readHash, Act: actHash, Person: p.ID, Name: name, Groups: p.Groups, Also: p.Also, Method: h.m.Name(), Purpose: p.Purpose, ACR: p.ACR, Agent: agent(c.Request().UserAgent()),
 		AuthAt: p.AuthAt, GroupsAt: groupsAt, CreatedAt: now, SeenAt: now, ExpiresAt: until,
 	}
 	for _, r := range p.Roles {
-		session.Roles = append(session.Roles, string(r))
+		started.Roles = append(started.Roles, string(r))
 	}
-	if _, err := s.principal(session); err != nil {
+	if _, err := e.sessions.Rights(started); err != nil {
 		return err
 	}
-	if err := s.b.SignedIn(ctx, p.Principal, h.m.Name(), until); err != nil {
+	if err := e.b.SignedIn(ctx, p.Principal, h.m.Name(), until); err != nil {
 		return err
 	}
-	if err := s.sessions.AddSession(ctx, session); err != nil {
+	if err := e.sessions.Start(ctx, started); err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
 	// Store where the person can be notified. An error must not prevent the
 	// sign-in.
-	_ = s.reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: session.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
+	_ = e.reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: started.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
 	// A new sign-in replaces the earlier session of this browser.
-	if old := cookie(c, cookieRead); old != "" {
-		s.lastSeen.Remove(hashOf(old))
-		_, _ = s.sessions.EndSessions(ctx, p.ID, hashOf(old))
+	if old := session.Cookie(c, session.CookieRead); old != "" {
+		_, _ = e.sessions.End(ctx, p.ID, session.HashOf(old))
 	}
 	to := p.Page
-	if !s.isPage(to) {
-		to = cookie(c, cookieTo)
+	if !e.shell.IsPage(to) {
+		to = session.Cookie(c, session.CookieTo)
 	}
-	if !s.isPage(to) {
+	if !e.shell.IsPage(to) {
 		to = "/queue"
 	}
-	setCookie(c, cookieRead, read, http.SameSiteLaxMode, until.Sub(now))
-	setCookie(c, cookieAct, act, http.SameSiteStrictMode, until.Sub(now))
-	setCookie(c, cookieTo, "", http.SameSiteLaxMode, 0)
-	return s.redirect(c, to)
+	session.SetCookie(c, session.CookieRead, read, http.SameSiteLaxMode, until.Sub(now))
+	session.SetCookie(c, session.CookieAct, act, http.SameSiteStrictMode, until.Sub(now))
+	session.SetCookie(c, session.CookieTo, "", http.SameSiteLaxMode, 0)
+	return e.shell.Redirect(c, to)
 }
 
 // agent returns the User-Agent header with at most 200 characters, all
@@ -166,35 +157,38 @@ func agent(s string) string {
 	return string(out)
 }
 
-func (vs *visits) signOut(c echo.Context, v *visit) error {
+func (e *entrance) signOut(c echo.Context, v *session.Visit) error {
 	ctx := c.Request().Context()
-	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a person who signs out must not keep an open period
+	if err := e.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a person who signs out must not keep an open period
 		return err
 	}
-	vs.lastSeen.Remove(v.session.ID)
-	n, err := vs.sessions.EndSessions(ctx, v.ID, v.session.ID)
+	n, err := e.sessions.End(ctx, v.ID, v.Session.ID)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: the session was not ended. Try again.", err)
 	}
-	if err := vs.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; an ended session cannot start another
+	if err := e.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; an ended session cannot start another
 		return err
 	}
-	vs.b.SignedOut(ctx, v.Principal, n)
-	setCookie(c, cookieRead, "", http.SameSiteLaxMode, 0)
-	setCookie(c, cookieAct, "", http.SameSiteStrictMode, 0)
-	return vs.redirect(c, "/signin")
+	e.b.SignedOut(ctx, v.Principal, n)
+	session.SetCookie(c, session.CookieRead, "", http.SameSiteLaxMode, 0)
+	session.SetCookie(c, session.CookieAct, "", http.SameSiteStrictMode, 0)
+	return e.shell.Redirect(c, "/signin")
 }
 
-// signInRoutes are the routes of each sign-in method.
-func (vs *visits) signInRoutes() []route {
-	var routes []route
-	for _, m := range vs.methods {
+// routes are the routes of sign-in, by each method, and of sign-out.
+func (e *entrance) routes() []shell.Route {
+	routes := []shell.Route{
+		{Route: web.Route{Method: http.MethodGet, Path: "/"}, Handler: e.shell.Guarded(e.home)},
+		{Route: web.Route{Method: http.MethodGet, Path: "/signin"}, Handler: e.shell.Guarded(e.signIn)},
+		e.shell.Form("/signout", true, e.signOut),
+	}
+	for _, m := range e.methods {
 		base := "/signin/" + m.Name()
-		routes = append(routes,
-			route{web.Route{Method: http.MethodGet, Path: base}, vs.pages.guarded(vs.begin(m))},
-			route{web.Route{Method: http.MethodPost, Path: base}, vs.pages.guarded(vs.finish(m))},
-			route{web.Route{Method: http.MethodGet, Path: base + "/callback"}, vs.pages.guarded(vs.callback(m))},
-		)
+		routes = append(routes, []shell.Route{
+			{Route: web.Route{Method: http.MethodGet, Path: base}, Handler: e.shell.Guarded(e.begin(m))},
+			{Route: web.Route{Method: http.MethodPost, Path: base}, Handler: e.shell.Guarded(e.finish(m))},
+			{Route: web.Route{Method: http.MethodGet, Path: base + "/callback"}, Handler: e.shell.Guarded(e.callback(m))},
+		}...)
 	}
 	return routes
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/web/console"
 	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/console/proof"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +21,7 @@ import (
 // approve.
 func few(t *testing.T, n int) (*house, *brokertest.Sandbox, []broker.Request) {
 	t.Helper()
-	h, _ := ofEach(t, console.Friction{})
+	h, _ := ofEach(t, proof.Friction{})
 	spec := brokertest.Spec()
 	spec.Ceiling, spec.Caps.OpenRequests = scopes.MustParseSet("plain:**:* orders:**:*"), 10
 	s := h.Open(t, spec)

@@ -1,0 +1,174 @@
+package auditlog
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+type auditPage struct {
+	Filter  map[string]string
+	Kinds   []string
+	Entries []audit.Entry
+	Address string
+	CSV     string
+	JSONL   string
+	Kept    string // JSONL with the evidence kept for answers
+	Pager   list.Pager
+	Narrow  string
+	All     bool // the visitor may read chains and checkpoints
+	Said    bool // the visitor may read transcripts
+}
+
+// entryKinds returns the accepted values of the kind filter: every kind, and
+// every group prefix such as "lease.".
+func entryKinds() []string {
+	out := audit.Kinds()
+	for _, k := range audit.Kinds() {
+		group, _, _ := strings.Cut(k, ".")
+		out = append(out, group+".")
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func entryQuery(a *list.Query) broker.EntryQuery {
+	q := broker.EntryQuery{Actor: a.Text("actor"), TaskID: a.Text("task"), LeaseID: a.Text("lease"), RequestID: a.Text("request"),
+		From: a.Moment("from"), To: a.Moment("to"), Oldest: a.OneOf("sort", "newest", "oldest") == "oldest"}
+	if k := a.OneOf("kind", entryKinds()...); k != "" {
+		q.Kinds = []string{k}
+	}
+	return q
+}
+
+// audit lists the audit log.
+func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
+	a := list.ReadQuery(c)
+	q := entryQuery(a)
+	after, before := a.Cursor("after"), a.Cursor("before")
+	listKey := "audit?" + a.Kept.Encode()
+	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
+		q.Place, q.Back = list.EntryPlace(place), back
+	}
+	if err := a.Done(); err != nil {
+		return err
+	}
+	page := auditPage{Filter: a.Filter(), Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: list.Address("/audit", a.Kept.Encode()),
+		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
+	with := maps.Clone(a.Kept)
+	with.Set("kept", "true")
+	page.Kept = list.Address("/audit.jsonl", with.Encode())
+	f := shell.Frame{Title: "Audit log", Nav: "/audit"}
+	if !page.All && q.TaskID == "" && v.Has(session.AuditReaders...) {
+		page.Narrow = "You can read the audit log of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
+		return ps.shell.Draw(c, http.StatusOK, v, "audit", f, page)
+	}
+	slice, p, err := ps.entries.Page(c, v, q, listKey, page.Address)
+	if err != nil {
+		return err
+	}
+	page.Entries, page.Pager = slice, p
+	return ps.shell.Draw(c, http.StatusOK, v, "audit", f, page)
+}
+
+var entryHead = []string{"writer", "seq", "at", "kind", "actor", "task_id", "lease_id", "request_id", "data", "prev", "hash"}
+
+func entryCells(e audit.Entry) []string {
+	return []string{e.Writer, strconv.FormatInt(e.Seq, 10), e.At.UTC().Format("2006-01-02T15:04:05.000Z"), e.Kind, e.Actor, e.TaskID, e.LeaseID, e.RequestID, string(e.Data), e.Prev, e.Hash}
+}
+
+// exportAudit sends the filtered audit log, oldest entry first, as 'ebb audit
+// verify' reads it. Without a filter the JSON lines end with the checkpoints.
+func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) error {
+	return func(c echo.Context, v *session.Visit) error {
+		a := list.ReadQuery(c)
+		q := entryQuery(a)
+		with := format == list.FormatJSONL && a.OneOf("kept", "true") != ""
+		if err := a.Done(); err != nil {
+			return err
+		}
+		// Before the response begins, while an error status can still be sent.
+		if err := ps.b.MayExport(c.Request().Context(), v.Principal); err != nil {
+			return err
+		}
+		if with {
+			if _, err := ps.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
+				return err
+			}
+		}
+		q.Limit, q.Look, q.Oldest = list.ExportRows, list.ExportLook, true
+		ctx := c.Request().Context()
+		var points []audit.Checkpoint
+		if format == list.FormatJSONL && v.Has(broker.RoleAuditor, broker.RoleOperator) {
+			var err error // read before the entries, so that no checkpoint is newer than the last entry
+			if points, err = ps.b.Checkpoints(ctx, v.Principal); err != nil {
+				return err
+			}
+		}
+		page, err := ps.b.WholeEntryList(ctx, v.Principal, q)
+		if err != nil {
+			return err
+		}
+		x := list.NewExport(ps.b, c, v, "audit", format, a.Filter(), entryHead)
+		x.Open()
+		if line := filterOf(q).Line(); line != nil && format == list.FormatJSONL {
+			if err := x.Line(line); err != nil {
+				return x.Close(err)
+			}
+		}
+		for {
+			for _, e := range page.Entries {
+				if err := x.Row(func() []string { return entryCells(e) }, e); err != nil {
+					return x.Close(err)
+				}
+			}
+			if with {
+				if err := ps.exportKept(ctx, x, v, page.Entries); err != nil {
+					return x.Close(err)
+				}
+			}
+			if !page.More {
+				break
+			}
+			q.Place = page.Stop
+			if page, err = ps.b.WholeEntryList(ctx, v.Principal, q); err != nil {
+				return x.Close(err)
+			}
+		}
+		for _, p := range points {
+			if err := x.Line(map[string]audit.Checkpoint{"checkpoint": p}); err != nil {
+				return x.Close(err)
+			}
+		}
+		return x.Close(nil)
+	}
+}
+
+// filterOf returns the fields that can leave entries out of the middle of a
+// chain. A time range is not one of them: the chain stays whole within it.
+func filterOf(q broker.EntryQuery) audit.Filter {
+	return audit.Filter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor}
+}
+
+// exportKept writes the evidence kept for the answers among these entries,
+// after the entries.
+func (ps *Pages) exportKept(ctx context.Context, x *list.Export, v *session.Visit, entries []audit.Entry) error {
+	kept, err := ps.b.Kept(ctx, v.Principal, entries)
+	for _, k := range kept {
+		if err == nil {
+			err = x.Line(map[string]audit.Kept{"kept": k})
+		}
+	}
+	return err
+}

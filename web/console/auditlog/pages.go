@@ -1,0 +1,67 @@
+package auditlog
+
+import (
+	"context"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// Broker is the part of the core that this area calls.
+type Broker interface {
+	Reader
+	Export
+	MayReadTranscripts(who broker.Principal) error
+}
+
+// Reader reads single entries, the chains and their checkpoints.
+type Reader interface {
+	Entry(ctx context.Context, who broker.Principal, writer string, seq int64) (audit.Entry, error)
+	Heads(ctx context.Context, who broker.Principal) ([]audit.Entry, error)
+	Checkpoints(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error)
+	CheckRecord(ctx context.Context, who broker.Principal, n int) (report.Checked, error)
+}
+
+// Export reads the whole audit log with its evidence.
+type Export interface {
+	list.Exporter
+	MayExport(ctx context.Context, who broker.Principal) error
+	WholeEntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
+	Kept(ctx context.Context, who broker.Principal, entries []audit.Entry) ([]audit.Kept, error)
+}
+
+// Config holds the dependencies of New.
+type Config struct {
+	Broker  Broker
+	Shell   *shell.Shell
+	Cursors *list.Cursors
+	Entries *list.Entries
+}
+
+// Pages serves the audit log, its chains and its exports.
+type Pages struct {
+	b       Broker
+	shell   *shell.Shell
+	cursors *list.Cursors
+	entries *list.Entries
+}
+
+// New returns the pages of this area.
+func New(c Config) *Pages {
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries}
+}
+
+// Routes are the routes of the audit log.
+func (ps *Pages) Routes() []shell.Route {
+	return []shell.Route{
+		ps.shell.Page("/audit", ps.audit),
+		ps.shell.Page("/audit.csv", ps.exportAudit(list.FormatCSV)),
+		ps.shell.Page("/audit.jsonl", ps.exportAudit(list.FormatJSONL)),
+		ps.shell.Page("/audit/chains", ps.chains(false)),
+		ps.shell.Page("/audit/check", ps.chains(true)),
+		ps.shell.Page("/audit/:writer/:seq", ps.entry),
+	}
+}

@@ -1,0 +1,87 @@
+package breakglass
+
+import (
+	"context"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+	"github.com/ebb-broker/ebb/web/console/proof"
+)
+
+// Broker is the part of the core that this area calls.
+type Broker interface {
+	Reader
+	Plans
+	Reviews
+}
+
+// Reader reads break-glass periods, and who may start one.
+type Reader interface {
+	BreakGlassConfig() approval.BreakGlassConfig
+	MayBreakGlass(who broker.Principal) error
+	BreakGlassNow(ctx context.Context, who broker.Principal) ([]broker.BreakGlass, error)
+	BreakGlasses(ctx context.Context, who broker.Principal, f broker.BreakGlassFilter) ([]broker.BreakGlass, error)
+	BreakGlassOf(ctx context.Context, who broker.Principal, id string) (broker.BreakGlass, error)
+}
+
+// Plans starts and ends periods.
+type Plans interface {
+	PlanBreakGlass(who broker.Principal, incident string, reason string) (plan broker.BreakGlassPlan, token string, err error)
+	ReadBreakGlassPlan(who broker.Principal, token string) (plan broker.BreakGlassPlan, err error)
+	BeginBreakGlass(ctx context.Context, who broker.Principal, token string, proof approval.BreakGlassProof) (broker.BreakGlass, error)
+	EndBreakGlass(ctx context.Context, who broker.Principal, id string) (broker.BreakGlass, error)
+}
+
+// Reviews reads what happened in a period, and stores the review.
+type Reviews interface {
+	Requests(ctx context.Context, who broker.Principal, f broker.RequestFilter) ([]broker.Request, error)
+	BreakGlassRecorded(ctx context.Context, g broker.BreakGlass) error
+	BreakGlassSignature(ctx context.Context, g broker.BreakGlass) (*audit.Signature, error)
+	ReviewBreakGlass(ctx context.Context, who broker.Principal, id string, note string) (broker.BreakGlass, error)
+}
+
+// Config holds the dependencies of New.
+type Config struct {
+	Broker Broker
+	Shell  *shell.Shell
+	Proofs *proof.Proofs
+}
+
+// Pages serves break-glass: the list of periods, the start of one, its end and
+// its review.
+type Pages struct {
+	b      Broker
+	shell  *shell.Shell
+	proofs *proof.Proofs
+}
+
+// New returns the pages of this area.
+func New(c Config) *Pages {
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs}
+}
+
+// Routes are the pages and forms of break-glass.
+func (ps *Pages) Routes() []shell.Route {
+	return []shell.Route{
+		ps.shell.Page(glassPath, ps.glasses),
+		ps.shell.Form(glassPath, false, ps.beginGlass),
+		ps.shell.Page(glassPath+"/plan", ps.plan),
+		ps.shell.Form(glassPath+"/plan", false, ps.planGlass),
+		ps.shell.Page(glassPath+"/challenge", ps.challengeGlass),
+		ps.shell.Page(glassPath+"/again", ps.againForGlass),
+		ps.shell.Page(glassPath+"/:id", ps.glass),
+		ps.shell.Form(glassPath+"/:id/end", true, ps.endGlass),
+		ps.shell.Form(glassPath+"/:id/review", false, ps.reviewGlass),
+	}
+}
+
+// Nav is the entry of break-glass in the navigation. People who may start a
+// period see it, and while break-glass is on its readers do.
+func (ps *Pages) Nav() shell.NavEntry {
+	return shell.NavEntry{Path: glassPath, Label: "Break-glass", For: func(v *session.Visit) bool {
+		return v.Has(broker.RoleAuditor, broker.RoleOperator) && ps.b.BreakGlassConfig().On() || ps.b.MayBreakGlass(v.Principal) == nil
+	}}
+}

@@ -1,0 +1,98 @@
+package credentials
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+var credentialHead = []string{"id", "state", "issued_at", "expires_at", "refused_here_at", "revoked_by", "cause", "provider", "scope", "resource", "revocability", "bound_seconds",
+	"accepted_by_provider_at", "dead_at_provider_at", "proof", "attempts", "last_error", "task_id", "sandbox", "owner", "tool", "rule", "request_id", "parent_id", "txn"}
+
+func credentialCells(l broker.Lease) []string {
+	stamp := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	u := broker.Upstream{}
+	if l.Upstream != nil {
+		u = *l.Upstream
+	}
+	return []string{l.ID, string(l.State), stamp(l.IssuedAt), stamp(l.ExpiresAt), stamp(l.RevokedAt), l.RevokedBy, string(l.Cause), l.Provider, l.Scopes.String(), l.Resource, string(l.Class),
+		strconv.FormatInt(int64(u.Bound), 10), stamp(u.AcceptedAt), stamp(u.DeadAt), string(u.Proof), strconv.Itoa(u.Attempts), u.LastError, l.TaskID, l.Sandbox, l.Owner, l.Tool, l.Rule, l.RequestID, l.ParentID, l.Txn}
+}
+
+// exportCredentials exports the list that the page shows for the same query.
+func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Visit) error {
+	return func(c echo.Context, v *session.Visit) error {
+		a := list.ReadQuery(c)
+		q := leaseQuery(a)
+		if err := a.Done(); err != nil {
+			return err
+		}
+		q.Limit, q.Look = list.ExportRows, list.ExportLook
+		ctx := c.Request().Context()
+		// The viewer role may not export: the export contains what the other
+		// roles may read.
+		who := v.Principal
+		who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r broker.Role) bool { return r == broker.RoleViewer })
+		page, err := ps.b.LeaseList(ctx, who, q)
+		if err != nil {
+			return err
+		}
+		x := list.NewExport(ps.b, c, v, "credentials", format, a.Filter(), credentialHead)
+		x.Open()
+		for {
+			for _, l := range page.Leases {
+				if err := x.Row(func() []string { return credentialCells(l) }, l); err != nil {
+					return x.Close(err)
+				}
+			}
+			if !page.More {
+				return x.Close(nil)
+			}
+			q.Place = page.Stop
+			if page, err = ps.b.LeaseList(ctx, who, q); err != nil {
+				return x.Close(err)
+			}
+		}
+	}
+}
+
+// tailCredentials returns the newest rows of the list of credentials with the
+// same query.
+func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
+	a := list.ReadQuery(c)
+	q := leaseQuery(a)
+	if q.Order != "" && q.Order != broker.LeaseNewest {
+		a.Fail("Only a list sorted newest first can be followed.")
+	}
+	if err := a.Done(); err != nil {
+		return err
+	}
+	q.Limit, q.Look = list.TailRows, list.Look
+	slice, err := ps.b.LeaseList(c.Request().Context(), v.Principal, q)
+	if err != nil {
+		return err
+	}
+	vw, out := ps.shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
+	for _, l := range slice.Leases {
+		row := list.Credential{Lease: l, Now: v.Now}
+		out.Rows = append(out.Rows, list.TailRow{Key: l.ID,
+			Text: map[string]string{"when": shell.Clock(vw, l.IssuedAt), "id": l.ID, "state": row.Word(), "provider": agenttext.Name(l.Provider), "scope": agenttext.Name(l.Scopes.String()), "task": l.TaskID, "owner": agenttext.Name(l.Owner), "ends": shell.Clock(vw, l.ExpiresAt)},
+			Href: map[string]string{"self": vw.Base + "/credentials/" + l.ID, "task": vw.Base + "/tasks/" + l.TaskID},
+		})
+	}
+	return c.JSON(http.StatusOK, out)
+}

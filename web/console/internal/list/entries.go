@@ -1,0 +1,146 @@
+package list
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// TranscriptsPath is the path of the list of transcripts.
+const TranscriptsPath = "/transcripts"
+
+// EntryReader is the part of the core that lists of audit entries call.
+type EntryReader interface {
+	EntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
+	MayReadTranscripts(who broker.Principal) error
+	TranscriptCount(who broker.Principal, f transcript.Filter) (int, error)
+}
+
+// Entries shows audit entries on the pages of several areas.
+type Entries struct {
+	b       EntryReader
+	cursors *Cursors
+}
+
+// NewEntries returns the audit entries of a broker.
+func NewEntries(b EntryReader, cursors *Cursors) *Entries {
+	return &Entries{b: b, cursors: cursors}
+}
+
+// EntryTable is the data of the template "entries", which lists audit entries.
+type EntryTable struct {
+	View shell.View
+	Rows []EntryRow
+}
+
+// EntryRow is one entry with its subjects.
+type EntryRow struct {
+	audit.Entry
+	About []About
+}
+
+// Key identifies the entry. It is the end of the path of the entry's page.
+func (r EntryRow) Key() string { return r.Writer + "/" + strconv.FormatInt(r.Seq, 10) }
+
+// About is a subject of an entry, with the path of its page, or "" for plain
+// text.
+type About struct{ Path, Text string }
+
+// shownData limits the data of an entry in a list, in characters. The page of
+// the entry shows all of it.
+const shownData = 160
+
+// Table builds the table of entries. The data of an entry may contain text of a
+// sandbox or of a third party, so invisible characters are escaped.
+func (es *Entries) Table(v shell.View, entries []audit.Entry) EntryTable {
+	t := EntryTable{View: v}
+	for _, e := range entries {
+		row := EntryRow{Entry: e, About: es.About(v, e)}
+		if id := issuance.CoveredBy(e); id != "" {
+			row.About = append(row.About, About{"", "covered by an earlier grant, without a new approval:"}, About{"/requests/" + id, id})
+		}
+		if len(e.Data) > 0 {
+			row.About = append(row.About, About{"", agenttext.ShowLine(agenttext.From(string(e.Data)), shownData)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// About returns the subjects of an entry that have a page which the visitor
+// may read.
+func (es *Entries) About(v shell.View, e audit.Entry) []About {
+	var out []About
+	for _, x := range []struct{ page, id string }{{"/tasks/", e.TaskID}, {"/credentials/", e.LeaseID}, {"/requests/", e.RequestID}} {
+		if x.id != "" {
+			out = append(out, About{x.page + x.id, x.id})
+		}
+	}
+	if id := issuance.TranscriptOf(e); id != "" && es.b.MayReadTranscripts(v.Who.Principal) == nil {
+		out = append(out, About{TranscriptsPath + "/" + id, id})
+	}
+	return out
+}
+
+// Page returns one page of entries and the links to the pages next to it.
+func (es *Entries) Page(c echo.Context, v *session.Visit, q broker.EntryQuery, list, at string) ([]audit.Entry, Pager, error) {
+	q.Limit, q.Look = Rows, Look
+	slice, err := es.b.EntryList(c.Request().Context(), v.Principal, q)
+	if err != nil {
+		return nil, Pager{}, err
+	}
+	in := Paging{List: list, At: at, Placed: q.Place.Writer != "", Back: q.Back, More: slice.More, Stop: entryPlaceText(slice.Stop)}
+	if n := len(slice.Entries); n > 0 {
+		first, last := slice.Entries[0], slice.Entries[n-1]
+		in.First, in.Last = entryPlaceText(broker.EntryPlace{At: first.At, Writer: first.Writer, Seq: first.Seq}), entryPlaceText(broker.EntryPlace{At: last.At, Writer: last.Writer, Seq: last.Seq})
+	}
+	p := es.cursors.Pager(in)
+	p.Short, p.Look = slice.Short, q.Look
+	if q.Oldest {
+		p.Back, p.On = "Older", "Newer"
+	}
+	return slice.Entries, p, nil
+}
+
+func entryPlaceText(p broker.EntryPlace) string {
+	return strconv.FormatInt(p.At.UnixMilli(), 10) + "." + strconv.FormatInt(p.Seq, 10) + "." + p.Writer
+}
+
+// EntryPlace parses the text of entryPlaceText. The text comes from a signed
+// cursor, so errors are ignored.
+func EntryPlace(s string) broker.EntryPlace {
+	at, rest, _ := strings.Cut(s, ".")
+	seq, writer, _ := strings.Cut(rest, ".")
+	ms, _ := strconv.ParseInt(at, 10, 64)
+	n, _ := strconv.ParseInt(seq, 10, 64)
+	return broker.EntryPlace{At: time.UnixMilli(ms).UTC(), Writer: writer, Seq: n}
+}
+
+// Transcripts is the number of transcripts of a task or credential, for its
+// page.
+type Transcripts struct {
+	Path string // path of their list; "" = the visitor may not read transcripts
+	N    int
+	Gone bool // the number is not available at the moment
+}
+
+// Transcripts counts the transcripts of a filter. An error does not fail the
+// page, because people stop tasks and revoke credentials there.
+func (es *Entries) Transcripts(v *session.Visit, query string, f transcript.Filter) Transcripts {
+	if es.b.MayReadTranscripts(v.Principal) != nil {
+		return Transcripts{}
+	}
+	n, err := es.b.TranscriptCount(v.Principal, f)
+	return Transcripts{Path: Address(TranscriptsPath, query), N: n, Gone: err != nil}
+}

@@ -1,0 +1,17 @@
+// Package shell is what every page of the console stands in: routes that admit
+// only the right visitors, the frame around pages, forms that are sent once,
+// errors as pages. It knows no area. The areas and their entries in the
+// navigation are given to Shell.Open.
+//
+// A GET request passes Shell.Page: guarded sets the headers (errors.go), the
+// session is read, the area's handler collects the data of its page, and
+// Shell.Draw renders it (page.go, templates.go). A form passes Shell.Form,
+// which also passes the gate (gate.go): it must come from a page of this
+// console, with the nonce of that page.
+//
+//	shell.go      Config, New, Open; routes, redirects, paths of the console
+//	page.go       View and Frame, the data of a template; the navigation
+//	templates.go  parsing and rendering; the functions that every template has
+//	text.go       times and names as text; rows of facts and form errors
+//	assets.go     style sheet, script and icon, named by their hash
+package shell

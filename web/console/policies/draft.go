@@ -1,0 +1,224 @@
+package policies
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/console/proof"
+)
+
+// draftPage shows a proposed policy set, its changes, and the forms to edit or
+// publish it.
+type draftPage struct {
+	policyset.Draft
+	Digest    string // of the draft as shown
+	Live      policyset.InForce
+	Mine      bool // the visitor is its author
+	Writes    bool // the visitor may create a draft, and discard this one
+	Stale     bool // the policies in force have changed since it was written
+	Unread    string
+	Open      []string // providers that it opens to every sandbox
+	Changes   []changeRow
+	Texts     []fileText
+	May       bool   // the visitor may publish it
+	Why       string // the reason when May is false
+	Proof     proof.Demand
+	Days      []int
+	Problem   string
+	Published bool // policy_source is database, so drafts can be published here
+}
+
+// changeRow is one policy that the draft changes.
+type changeRow struct {
+	ID, Mark, Tone, Says string
+	Before, After        string // canonical text with invisible characters escaped
+}
+
+func (ps *Pages) draft(c echo.Context, v *session.Visit) error {
+	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return ps.drawDraft(c, http.StatusOK, v, d, "")
+}
+
+func (ps *Pages) drawDraft(c echo.Context, status int, v *session.Visit, d policyset.Draft, problem string) error {
+	live, err := ps.b.PolicyInForce(v.Principal)
+	if err != nil {
+		return err
+	}
+	page := draftPage{Draft: d, Digest: d.Digest(), Live: live, Mine: d.Author == v.ID, Writes: v.Has(broker.RoleOperator), Stale: d.Base != live.Version || d.After != live.Number,
+		Texts: textsOf(d.Files), Days: []int{1, 7, 30}, Problem: problem, Published: live.Source == policyset.Database}
+	before, err := policyset.Load(live.Files)
+	set, err2 := policyset.Load(d.Files)
+	if err := errors.Join(err, err2); err != nil {
+		page.Unread = "This version of ebb cannot parse the draft. Its author must save it again."
+	} else {
+		page.Open, page.Changes = ps.b.OpenProviders(set), changeRows(policyset.Compare(before, set))
+	}
+	if err := ps.b.MayPublish(v.Principal, d); err != nil {
+		page.Why = broker.AsError(err).Public
+	} else {
+		page.May = page.Unread == ""
+		if page.Proof, err = ps.proofs.Demand(c, v, risk.High, d.ChangedAt); err != nil {
+			return err
+		}
+	}
+	return ps.shell.Draw(c, status, v, "draft", shell.Frame{Title: "Draft of policies", Nav: "/policy"}, page)
+}
+
+func changeRows(changes []policyset.Change) (rows []changeRow) {
+	for _, ch := range changes {
+		r := changeRow{ID: agenttext.Name(ch.ID), Mark: strings.ToUpper(string(ch.Direction)), Tone: "good", Says: ch.Says, Before: cedarText(ch.Before), After: cedarText(ch.After)}
+		if ch.Direction == policyset.Wider {
+			r.Tone = "warn"
+		}
+		if ch.Loud {
+			r.Tone = "bad"
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func cedarText(o *policy.Outline) string {
+	if o == nil {
+		return ""
+	}
+	return shell.Editable(o.Text)
+}
+
+// beginDraft creates a draft from the policies in force, from a release, or
+// from another draft. Publishing an older set again therefore takes the same
+// steps as publishing a new one.
+func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	live, err := ps.b.PolicyInForce(v.Principal)
+	if err != nil {
+		return err
+	}
+	files := live.Files
+	if from := form.Get("release"); from != "" {
+		n, err := strconv.ParseInt(from, 10, 64)
+		if err != nil {
+			return broker.E(broker.Invalid, "The release must be a whole number, such as 3.", err)
+		}
+		r, err := ps.b.PolicyRelease(ctx, v.Principal, n)
+		if err != nil {
+			return err
+		}
+		files = r.Files
+	} else if from := form.Get("draft"); from != "" {
+		d, err := ps.b.PolicyDraft(ctx, v.Principal, from)
+		if err != nil {
+			return err
+		}
+		files = d.Files
+	}
+	d, err := ps.b.DraftPolicies(ctx, v.Principal, form.Get("note"), files)
+	if err != nil {
+		if p := policyset.Problems(err); len(p) > 0 {
+			return broker.E(broker.Invalid, "These policies cannot be saved as a draft: "+shell.OneLine(p[0].String())+".", err)
+		}
+		return err
+	}
+	return ps.shell.Redirect(c, "/policy/drafts/"+d.ID)
+}
+
+// rebaseDraft records that the author has checked the draft against the
+// policies in force.
+func (ps *Pages) rebaseDraft(c echo.Context, v *session.Visit) error {
+	ctx, id := c.Request().Context(), c.Param("id")
+	d, err := ps.b.PolicyDraft(ctx, v.Principal, id)
+	if err != nil {
+		return err
+	}
+	if _, err := ps.b.RedraftPolicies(ctx, v.Principal, id, c.Request().PostForm.Get("was"), d.Note, d.Files, true); err != nil {
+		return err
+	}
+	return ps.shell.Redirect(c, "/policy/drafts/"+id)
+}
+
+func (ps *Pages) dropDraft(c echo.Context, v *session.Visit) error {
+	if err := ps.b.DropPolicies(c.Request().Context(), v.Principal, c.Param("id"), c.Request().PostForm.Get("was")); err != nil {
+		return err
+	}
+	return ps.shell.Redirect(c, "/policy")
+}
+
+// publishDraft puts a draft in force. The publisher is not the author, and has
+// just proved their identity.
+func (ps *Pages) publishDraft(c echo.Context, v *session.Visit) error {
+	ctx, id, digest := c.Request().Context(), c.Param("id"), c.Request().PostForm.Get("digest")
+	d, err := ps.b.PolicyDraft(ctx, v.Principal, id)
+	if err != nil {
+		return err
+	}
+	yes := broker.Verdict{Approve: true, Digest: digest}
+	if err = ps.b.MayPublish(v.Principal, d); err == nil {
+		err = ps.proofs.StepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: proof.ChoicePublish, Digest: yes.Digest})
+	}
+	var r policyset.Release
+	if err == nil {
+		r, err = ps.b.PublishPolicies(ctx, v.Principal, id, digest, yes)
+	}
+	if err == nil {
+		return ps.shell.Redirect(c, "/policy/releases/"+strconv.FormatInt(r.Number, 10))
+	}
+	e := broker.AsError(err)
+	ev := web.EventOf(c)
+	ev.Kind, ev.Cause = e.Kind, e.Cause
+	// Show the current draft with the error.
+	now, again := ps.b.PolicyDraft(ctx, v.Principal, id)
+	if again != nil {
+		return err
+	}
+	return ps.drawDraft(c, web.Lookup(e.Kind).Status, v, now, e.Public)
+}
+
+// challengeForDraft is challenge for publishing. The visitor must be allowed to
+// publish.
+func (ps *Pages) challengeForDraft(c echo.Context, v *session.Visit) error {
+	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if err := ps.b.MayPublish(v.Principal, d); err != nil {
+		return err
+	}
+	return ps.proofs.Ask(c, v, []passkey.Decision{{Request: d.ID, Choice: proof.ChoicePublish, Digest: c.QueryParam("digest")}})
+}
+
+// againForDraft redirects to the identity provider, which returns to the draft.
+func (ps *Pages) againForDraft(c echo.Context, v *session.Visit) error {
+	return ps.proofs.SignInAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
+}
+
+// patchDraft returns the draft as a patch against the policy files in force,
+// for a repository that keeps them.
+func (ps *Pages) patchDraft(c echo.Context, v *session.Visit) error {
+	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	live, err := ps.b.PolicyInForce(v.Principal)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Content-Disposition", `attachment; filename="`+d.ID+`.patch"`)
+	return c.Blob(http.StatusOK, "text/x-diff; charset=utf-8", []byte(policyset.Patch(live.Files, d.Files)))
+}

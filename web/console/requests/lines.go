@@ -1,0 +1,179 @@
+package requests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// both formats a time in the reader's zone and in UTC.
+func both(v shell.View, t time.Time) string {
+	if v.Zone == time.UTC {
+		return shell.Clock(v, t)
+	}
+	return shell.Clock(v, t) + " (" + t.UTC().Format("15:04:05Z") + ")"
+}
+
+func linesOf(v shell.View, r broker.Request, f broker.FactSheet) []shell.Line {
+	task := "named " + quoted(f.TaskName) + " by " + f.Runner
+	if f.TaskKind != "" {
+		task += ", kind " + f.TaskKind
+	}
+	out := []shell.Line{
+		{Label: "Owner", Text: f.Owner, Name: true},
+		{Label: "Task", Text: f.TaskID, Name: true, Path: "/tasks/" + f.TaskID},
+		{Label: "", Text: task},
+		{Label: "Sandbox", Text: f.Sandbox.ID, Name: true, Path: "/sandboxes/" + f.Sandbox.ID},
+		{Label: "", Text: attested(v, f), Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
+	}
+	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
+	if open {
+		ends := shell.Line{Label: "Ends", Text: "at " + both(v, f.End(v.Now)) + " at the latest if you approve now; the same request needs no new approval for " + shell.Span(f.Reuse.Duration())}
+		out = slices.Insert(out, 0, ends)
+	}
+	if len(f.Above) > 0 {
+		out = append(out, shell.Line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
+	}
+	read := shell.Line{Label: "Untrusted content read", Text: "none reported by the runner or the proxy"}
+	if len(f.Taint) > 0 {
+		read = shell.Line{Label: "Untrusted content read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
+	}
+	out = append(out, read)
+	switch {
+	case f.Delivery == policy.DeliveryEgress:
+		out = append(out, shell.Line{Label: "Delivery", Text: "stays in ebb, which adds it to requests through its egress proxy; the sandbox gets a placeholder"})
+	case f.CouldStay:
+		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself, although ebb could keep it, or a part of it, and add it to requests", Warn: true})
+	case f.Delivery == policy.DeliveryToken:
+		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
+	}
+	if r.Tool != "" {
+		out = append(out, shell.Line{Label: "Tool", Text: r.Tool + ", named by the sandbox"})
+	}
+	out = append(out,
+		shell.Line{Label: "Policy", Text: strings.Join(f.Rules, ", ") + ": " + strings.Join(f.Why, " ")},
+		shell.Line{Label: "Your part", Text: whyYou(v, r)},
+	)
+	if open {
+		out = append(out, shell.Line{Label: "Answer by", Text: both(v, r.ExpiresAt) + ", in " + shell.Span(r.ExpiresAt.Sub(v.Now)) + "; without an answer it is denied"})
+	}
+	return out
+}
+
+func attested(v shell.View, f broker.FactSheet) string {
+	how := map[string]string{
+		"hardware": "hardware evidence", "kernel": "kernel evidence", "signed": "signed evidence",
+		"ticket": "the one-time ticket of its task", "bearer": "a bearer token, which any holder can present",
+	}[f.Sandbox.Class]
+	if how == "" {
+		how = "evidence of class " + f.Sandbox.Class
+	}
+	text := "attested " + shell.Span(v.Now.Sub(f.Sandbox.At)) + " ago by " + f.Sandbox.Attestor + ": " + how
+	if f.Violations > 0 {
+		text += fmt.Sprintf("; violations: %d", f.Violations)
+	}
+	return text
+}
+
+// quoted formats a name written by a runner, with invisible characters escaped.
+func quoted(name string) string { return "“" + agenttext.ShowLine(agenttext.From(name), 80) + "”" }
+
+func whyYou(v shell.View, r broker.Request) string {
+	in := func(groups []string) []string {
+		return slices.DeleteFunc(slices.Clone(r.Groups), func(g string) bool { return !slices.Contains(groups, g) })
+	}
+	mine := in(v.Who.Say(r.Scopes))
+	switch {
+	case !v.Who.Has(broker.RoleApprover) || len(in(v.Who.Groups)) == 0:
+		return "you cannot decide this; members of " + strings.Join(r.Groups, ", ") + " can"
+	case len(mine) == 0:
+		return "you cannot decide this: you are in " + membership(v.Who.Principal, in(v.Who.Groups)) + ", and the request exceeds that"
+	}
+	text := "you are in " + membership(v.Who.Principal, mine)
+	if r.Quorum > 1 {
+		text += fmt.Sprintf("; %d different people must approve", r.Quorum)
+	}
+	return text
+}
+
+// membership lists groups of an approver, each with its limit on decisions, if
+// it has one.
+func membership(who broker.Principal, groups []string) string {
+	var out []string
+	for _, g := range groups {
+		var to []string
+		if limit, limited := who.Within[g]; limited {
+			to = append(to, limit.String())
+		} else {
+			for _, b := range who.Bounds {
+				to = append(to, b.String())
+			}
+		}
+		if len(to) > 0 {
+			g += ", which may decide " + strings.Join(to, " or ")
+		}
+		out = append(out, g)
+	}
+	return strings.Join(out, "; ")
+}
+
+// beforeOf describes earlier requests that are related to r, and their results.
+func beforeOf(v shell.View, r broker.Request, others []broker.Request) []shell.Line {
+	var out []shell.Line
+	if f, err := r.Sheet(); err == nil && f.Then != nil && f.Then.Earlier.Asked > 0 {
+		out = append(out, earlier(v, f.Then.Earlier))
+	}
+	if r.Asked > 1 {
+		out = append(out, shell.Line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, counted as one request", r.Asked)})
+	}
+	for _, o := range others {
+		same := r.Scopes.Covers(o.Scopes) || o.Scopes.Covers(r.Scopes)
+		if o.ID == r.ID || o.Provider != r.Provider || len(out) >= 4 || !same && !o.GrantUntil.After(v.Now) {
+			continue
+		}
+		l := shell.Line{Label: "Before", Text: endOf(v, o), Path: "/requests/" + o.ID, Warn: o.State == broker.RequestDenied}
+		if o.GrantUntil.After(v.Now) && (o.State == broker.RequestApproved || o.State == broker.RequestIssued) {
+			l = shell.Line{Label: "Granted", Text: o.Granted.String() + " until " + shell.Clock(v, o.GrantUntil) + "; requests within it are covered by that grant and need no new approval", Path: "/requests/" + o.ID}
+		}
+		l.Text = shell.OneLine(l.Text) // the page of the request shows the whole text
+		out = append(out, l)
+	}
+	return out
+}
+
+// earlier summarises how often the same was requested for the same owner.
+func earlier(v shell.View, e broker.Earlier) shell.Line {
+	text := fmt.Sprintf("the same for this owner, in the last 90 days: asked %d, approved %d, denied %d", e.Asked, e.Approved, e.Denied)
+	if e.LastBy != "" {
+		text += "; last " + string(e.Last) + " " + shell.Clock(v, e.LastAt) + " by " + e.LastBy
+		if e.LastCode != "" {
+			text += ": " + string(e.LastCode)
+		}
+	}
+	return shell.Line{Label: "History", Text: text, Warn: e.Denied > 0}
+}
+
+// endOf describes the state of a request: its result, who decided it, and when.
+func endOf(v shell.View, r broker.Request) string {
+	by := ""
+	if n := len(r.Votes); n > 0 {
+		by = " by " + r.Votes[n-1].By
+	}
+	switch r.State {
+	case broker.RequestDenied:
+		return "denied " + shell.Clock(v, r.DecidedAt) + by + ": " + string(r.Code)
+	case broker.RequestApproved, broker.RequestIssued:
+		return "approved " + shell.Clock(v, r.DecidedAt) + by + ": " + r.Granted.String() + " for " + shell.Span(r.GrantedTTL.Duration())
+	case broker.RequestExpired:
+		return "denied: no answer in time (no_answer)"
+	case broker.RequestWithdrawn:
+		return "withdrawn " + shell.Clock(v, r.DecidedAt)
+	}
+	return "waiting for an answer"
+}

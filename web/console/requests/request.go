@@ -1,0 +1,244 @@
+package requests
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+	"github.com/ebb-broker/ebb/web/console/proof"
+)
+
+// code is a reason for a denial, with the text in the form.
+type code struct {
+	Code broker.DenyCode
+	Text string
+}
+
+var codes = []code{
+	{broker.TooBroad, "too broad: it should request less"},
+	{broker.WrongResource, "wrong resource"},
+	{broker.NotNeeded, "not needed for this task"},
+	{broker.UseExisting, "the credentials that it already has are enough"},
+	{broker.AskOwner, "the owner should be asked first"},
+	{broker.ByPolicy, "against our policy"},
+	{broker.Suspicious, "suspicious: also stop the task and revoke all its credentials"},
+}
+
+// typed is the input of a decide form.
+type typed struct {
+	Choice, Code, Note, Scope, Minutes, Target string
+}
+
+// requestPage is one request, with the forms to decide it if the visitor may.
+type requestPage struct {
+	Shown    shown
+	Sealed   string // Shown, signed, for the forms
+	State    string // the result, or that it is waiting
+	Left     time.Time
+	Votes    []seenLink
+	May      bool   // the visitor may decide it now
+	Why      string // the reason when May is false
+	Off      string // why it can be denied but not approved
+	Proof    proof.Demand
+	Quorum   int
+	Codes    []code
+	Typed    typed
+	Hint     string            // the origin of the suggested narrowed scope
+	Parts    []part            // suggested narrowed scopes, when there are several
+	Problems map[string]string // by form field; "" = the form as a whole
+	Changes  []shell.Row       // facts that have changed since the request
+	Alone    *aloneForm        // nil: the visitor cannot approve it alone
+}
+
+// aloneForm is the form to approve alone during an open break-glass period.
+type aloneForm struct {
+	broker.BreakGlass
+	Proof proof.Demand
+}
+
+// seenLink is one answer, with a link to the page that the approver saw.
+type seenLink struct {
+	By, Said string
+	At       time.Time
+	Path     string // "" = the visitor may not read it
+}
+
+// Focus reports whether the page puts the focus on this field after a rejected
+// form.
+func (p requestPage) Focus(field string) bool { return p.Problems[field] != "" }
+
+// request shows one request.
+func (ps *Pages) request(c echo.Context, v *session.Visit) error {
+	r, err := ps.b.Request(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return ps.drawRequest(c, http.StatusOK, v, r, typed{}, nil)
+}
+
+// drawRequest shows a request, with the typed input after a rejected form.
+func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r broker.Request, in typed, problems map[string]string) error {
+	ctx := c.Request().Context()
+	vw := ps.shell.View(c, v, shell.Frame{}, nil)
+	// The history is optional: an error in reading it must not prevent a
+	// denial.
+	before, _ := ps.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
+	page := requestPage{
+		Shown: ps.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems,
+	}
+	page.Typed, page.Hint, page.Parts = ps.suggest(in, r)
+	for _, vote := range r.Votes {
+		said := "denied"
+		if vote.Approve {
+			said = "approved"
+		}
+		if vote.BreakGlass != "" {
+			said = "approved alone, under break-glass"
+		}
+		link := seenLink{By: vote.By, Said: said, At: vote.At}
+		if v.ID == vote.By || v.Has(broker.RoleAuditor, broker.RoleOperator) {
+			link.Path = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By)
+		}
+		page.Votes = append(page.Votes, link)
+	}
+	if page.Why = whyNot(vw, r); page.Why == "" {
+		page.May = true
+		var err error
+		if page.Proof, err = ps.proofs.Demand(c, v, r.Level(), r.CreatedAt); err != nil {
+			return err
+		}
+	}
+	if !page.May || r.Quorum > 1 {
+		var err error
+		if page.Alone, err = ps.alone(c, v, r); err != nil {
+			return err
+		}
+	}
+	if page.May || page.Alone != nil {
+		page.Off, page.Changes = ps.off(c, v, r, page.Shown)
+		var err error
+		if page.Sealed, err = ps.sealShown(page.Shown); err != nil {
+			return err
+		}
+	}
+	return ps.shell.Draw(c, status, v, "request", shell.Frame{Title: page.Shown.Title.String(), Nav: "/queue"}, page)
+}
+
+// alone returns the form to approve alone, if the person has an open
+// break-glass period that covers this request.
+func (ps *Pages) alone(c echo.Context, v *session.Visit, r broker.Request) (*aloneForm, error) {
+	if r.State != broker.RequestPending || !r.ExpiresAt.After(v.Now) {
+		return nil, nil
+	}
+	g, _, err := ps.b.OpenBreakGlass(c.Request().Context(), v.Principal)
+	if err != nil || approval.MayDecideAlone(v.Principal, r, g, v.Now) != nil {
+		return nil, err
+	}
+	proof, err := ps.proofs.Demand(c, v, risk.High, r.CreatedAt)
+	return &aloneForm{g, proof}, err
+}
+
+// whyNot returns why the person cannot decide the request, or "" when they can.
+func whyNot(v shell.View, r broker.Request) string {
+	mine := slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return o.By == v.Who.ID })
+	switch {
+	case r.State != broker.RequestPending:
+		return "This request is no longer waiting: " + endOf(v, r) + "."
+	case !r.ExpiresAt.After(v.Now):
+		return "This request expired at " + shell.Clock(v, r.ExpiresAt) + " without an answer, which counts as a denial (no_answer)."
+	case mine:
+		return "You have answered. The request waits for a second person, who does not see your answer before giving theirs."
+	}
+	if err := broker.MayDecide(v.Who.Principal, r); err != nil {
+		return broker.AsError(err).Public
+	}
+	return ""
+}
+
+// off returns why the request cannot be approved at the moment, and the changed
+// facts if they are the reason.
+func (ps *Pages) off(c echo.Context, v *session.Visit, r broker.Request, sh shown) (string, []shell.Row) {
+	if sh.Unread != "" {
+		return sh.Unread, nil
+	}
+	effect, again, err := ps.b.Again(c.Request().Context(), v.Principal, r.ID)
+	if err != nil {
+		e := broker.AsError(err)
+		switch {
+		case errors.Is(err, broker.ErrUnjudged):
+			return e.Public + " It can still be denied.", nil
+		case errors.Is(err, broker.ErrUnwritten):
+			return e.Public + " A denial cannot be stored either. Stopping a task and revoking a credential still take effect at once.", nil
+		}
+		if e.Kind == broker.Unavailable {
+			return "A part of ebb that approvals depend on does not answer, so nothing can be approved at the moment. The request can still be denied.", nil
+		}
+		return e.Public, nil
+	}
+	if effect == policy.Ask && again.Digest == r.Digest {
+		return "", nil
+	}
+	if ps.b.PolicyVersion() == "" {
+		return "No policies are in force, so nothing can be approved until an operator adds policies. The request can still be denied.", nil
+	}
+	return "The facts have changed since the request was made, so it cannot be approved. Deny it; the agent may then request again.", changes(r, effect, again)
+}
+
+// part is a suggested narrowed scope and the reason for it.
+type part struct{ Scope, Why string }
+
+// parts returns the suggested narrowed scopes: the largest that policy grants
+// without approval, and the part whose effects can be undone.
+func parts(r broker.Request) []part {
+	f, err := r.Sheet()
+	if err != nil {
+		return nil
+	}
+	var out []part
+	for _, p := range []struct {
+		of  scopes.Set
+		why string
+	}{{f.WouldAllow, "the part that policy grants without approval"}, {f.Undoable, "the part whose effects can be undone"}} {
+		set := r.Scopes.Narrow(p.of)
+		known := slices.ContainsFunc(out, func(o part) bool { return o.Scope == set.String() })
+		if !set.Empty() && !set.Equal(r.Scopes) && !known {
+			out = append(out, part{set.String(), p.why})
+		}
+	}
+	return out
+}
+
+// suggest fills the empty fields of a narrowed approval. With several
+// suggestions the person chooses one.
+func (ps *Pages) suggest(in typed, r broker.Request) (_ typed, hint string, offered []part) {
+	offered = parts(r)
+	if in.Scope == "" {
+		in.Scope, hint = r.Scopes.String(), "The suggestion is the same scope for half the time."
+		if len(offered) > 0 {
+			in.Scope, hint = offered[0].Scope, "The suggestion is "+offered[0].Why+"."
+		}
+	}
+	if in.Minutes == "" {
+		in.Minutes = strconv.Itoa(max(1, int(r.TTL.Duration()/time.Minute)/2))
+	}
+	if len(offered) < 2 {
+		offered = nil
+	}
+	return in, hint, offered
+}
+
+// splitWords joins a scope typed over several lines into one scope value.
+func splitWords(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,97 @@
+package tasks
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// taskLook limits the tasks that one page scans for a kind, because no index
+// covers kinds.
+const taskLook = 1000
+
+type tasksPage struct {
+	Filter  map[string]string
+	States  []shell.Option
+	Rows    []task
+	Address string
+	Pager   list.Pager
+}
+
+var taskStates = []shell.Option{{Value: "open", Label: "open"}, {Value: "paused", Label: "paused"}, {Value: "closed", Label: "closed"}}
+
+// task is a task with the texts that pages show for it.
+type task struct{ broker.Task }
+
+// Word returns the visible name of the state.
+func (t task) Word() string {
+	if t.State == broker.TaskClosed {
+		return "closed"
+	}
+	return string(t.State)
+}
+
+// Tone returns the CSS class of the state.
+func (t task) Tone() string {
+	return map[broker.TaskState]string{broker.TaskOpen: "good", broker.TaskPaused: "warn"}[t.State]
+}
+
+// Why returns why the task was closed or paused.
+func (t task) Why() string {
+	return map[broker.Cause]string{
+		broker.CauseCompleted: "completed", broker.CauseStopped: "stopped", broker.CauseDeadline: "its deadline passed", broker.CauseHeartbeat: "its runner sent no heartbeat in time", broker.CauseExited: "its sandbox exited",
+		broker.CauseMissedAttestation: "its sandbox did not re-attest before the deadline", broker.CauseSuspicious: "an approver denied a request as suspicious", broker.CauseParent: "its parent task ended",
+		broker.CauseDenials: "ebb paused it: too many of its requests were denied", broker.CauseAsks: "ebb paused it: it requested approval too often",
+	}[t.Cause]
+}
+
+// tasks lists tasks, newest first.
+func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
+	a := list.ReadQuery(c)
+	f := broker.TaskFilter{State: broker.TaskState(a.OneOf("state", shell.Values(taskStates)...)), Owner: a.Text("owner")}
+	kind := a.Text("kind")
+	after, before := a.Cursor("after"), a.Cursor("before")
+	listKey := "tasks?" + a.Kept.Encode()
+	place, back := ps.cursors.Place(a, listKey, after, before)
+	if err := a.Done(); err != nil {
+		return err
+	}
+	f.Open = f.State == broker.TaskOpen || f.State == broker.TaskPaused // open and paused tasks have an index
+	f.Page = broker.Page{After: place, Desc: !back, Limit: list.Rows + 1}
+	if kind != "" {
+		f.Page.Limit = taskLook
+	}
+	found, err := ps.b.Tasks(c.Request().Context(), v.Principal, f)
+	if err != nil {
+		return err
+	}
+	page := tasksPage{Filter: a.Filter(), States: taskStates, Address: list.Address("/tasks", a.Kept.Encode())}
+	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back, More: len(found) == f.Page.Limit}
+	for _, t := range found {
+		if kind != "" && t.Kind != kind {
+			in.Stop = t.ID
+			continue
+		}
+		if len(page.Rows) == list.Rows {
+			in.More = true
+			break
+		}
+		page.Rows, in.Stop = append(page.Rows, task{t}), t.ID
+	}
+	short := in.More && len(page.Rows) < list.Rows
+	if back {
+		slices.Reverse(page.Rows)
+	}
+	if n := len(page.Rows); n > 0 {
+		in.First, in.Last = page.Rows[0].ID, page.Rows[n-1].ID
+	}
+	page.Pager = ps.cursors.Pager(in)
+	page.Pager.Short, page.Pager.Look = short, taskLook
+	return ps.shell.Draw(c, http.StatusOK, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
+}

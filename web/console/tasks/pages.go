@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"context"
+	"html/template"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// Broker is the part of the core that this area calls.
+type Broker interface {
+	Reader
+	StopTask(ctx context.Context, who broker.Principal, taskID string, reason string, wait time.Duration) (broker.Completion, error)
+	ResumeTask(ctx context.Context, who broker.Principal, taskID string) (broker.Task, error)
+	Receipt(ctx context.Context, who broker.Principal, taskID string) (r receipt.Receipt, jws string, err error)
+}
+
+// Reader reads tasks with their credentials and audit entries.
+type Reader interface {
+	Task(ctx context.Context, who broker.Principal, id string) (broker.Task, error)
+	Tasks(ctx context.Context, who broker.Principal, f broker.TaskFilter) ([]broker.Task, error)
+	LeaseList(ctx context.Context, who broker.Principal, q broker.LeaseQuery) (broker.LeaseSlice, error)
+	EntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
+}
+
+// Config holds the dependencies of New.
+type Config struct {
+	Broker  Broker
+	Shell   *shell.Shell
+	Cursors *list.Cursors
+	Entries *list.Entries
+}
+
+// Pages serves the list of tasks, one task with its timeline, and sandboxes.
+type Pages struct {
+	b       Broker
+	shell   *shell.Shell
+	cursors *list.Cursors
+	entries *list.Entries
+}
+
+// New returns the pages of this area.
+func New(c Config) *Pages {
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries}
+}
+
+// Routes are the routes of tasks.
+func (ps *Pages) Routes() []shell.Route {
+	return []shell.Route{
+		ps.shell.Page("/tasks", ps.tasks),
+		ps.shell.Page("/tasks/:id", ps.taskTimeline),
+		ps.shell.Page("/tasks/:id/tail", ps.tailTask),
+		ps.shell.Form("/tasks/:id/stop", true, ps.stopTask),
+		ps.shell.Form("/tasks/:id/resume", false, ps.resumeTask),
+		ps.shell.Page("/tasks/:id/receipt", ps.receipt),
+		ps.shell.Page("/sandboxes/:id", ps.sandbox),
+	}
+}
+
+// Funcs returns the functions that the templates of this area call.
+func Funcs() template.FuncMap {
+	return template.FuncMap{
+		"lineOf": func(v shell.View, t timeline) lineView { return lineView{v, t} },
+	}
+}

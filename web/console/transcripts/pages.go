@@ -1,0 +1,46 @@
+package transcripts
+
+import (
+	"context"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// Broker is the part of the core that this area calls.
+type Broker interface {
+	list.Exporter
+	Transcripts(who broker.Principal, f transcript.Filter) ([]transcript.Head, error)
+	Transcript(ctx context.Context, who broker.Principal, id string) (transcript.Transcript, error)
+}
+
+// Config holds the dependencies of New.
+type Config struct {
+	Broker  Broker
+	Shell   *shell.Shell
+	Cursors *list.Cursors
+}
+
+// Pages serves recorded requests of sandboxes.
+type Pages struct {
+	b       Broker
+	shell   *shell.Shell
+	cursors *list.Cursors
+}
+
+// New returns the pages of this area.
+func New(c Config) *Pages {
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors}
+}
+
+// Routes are the routes of the transcripts.
+func (ps *Pages) Routes() []shell.Route {
+	return []shell.Route{
+		ps.shell.Page(list.TranscriptsPath, ps.transcripts),
+		ps.shell.Page(list.TranscriptsPath+".csv", ps.exportTranscripts(list.FormatCSV)),
+		ps.shell.Page(list.TranscriptsPath+".jsonl", ps.exportTranscripts(list.FormatJSONL)),
+		ps.shell.Page(list.TranscriptsPath+"/:id", ps.transcript),
+	}
+}

@@ -230,3 +230,14 @@ func entity(b []byte) (stands, verdict) {
 
 // common has the names that occur most, so that they need no search among all names.
 var common = map[string]string{"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": `"`, "&apos;": "'", "&nbsp;": "\u00a0"}
+
+// edge is a way to read a text from an index on: as out, which ends before to.
+type edge struct {
+	stands
+	to int
+}
+
+// alphanumeric reports whether b is an ASCII letter or digit.
+func alphanumeric(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+}

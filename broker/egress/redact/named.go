@@ -97,10 +97,6 @@ func spelt(name string, formats ...string) (out []string) {
 	return out
 }
 
-func alphanumeric(b byte) bool {
-	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
-}
-
 // ValidName reports whether a name can be looked for.
 func ValidName(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""

@@ -2,12 +2,6 @@ package redact
 
 import "bytes"
 
-// edge is a way to read a text from an index on: as out, which ends before to.
-type edge struct {
-	stands
-	to int
-}
-
 // spelling reads the escapes in a text: of one level, and of two levels, where the characters of an
 // escape are escaped. It returns all ways to read a text, because a secret may contain what looks
 // like an escape.

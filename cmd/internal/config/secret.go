@@ -8,10 +8,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// secret marks a key whose value is a secret. Messages about it never contain
-// the value.
-type secret struct{ to *provider.Secret }
-
 // DatabasePassword is the password for Database, or empty.
 func (c Config) DatabasePassword() provider.Secret { return c.databasePassword }
 

@@ -18,6 +18,10 @@ type choice struct {
 	are []string
 }
 
+// secret marks a key whose value is a secret. Messages about it never contain
+// the value.
+type secret struct{ to *provider.Secret }
+
 // set stores text into to, a pointer into Config.
 func set(to any, text string) error {
 	switch p := to.(type) {

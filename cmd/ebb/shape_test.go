@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"go/ast"
 	"go/types"
+	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -229,25 +229,33 @@ var (
 // reader, in comments and in documents.
 func TestProseNamesItsSubjects(t *testing.T) {
 	t.Parallel()
-	b, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "*.go", "*.md").Output()
-	if err != nil {
-		t.Skip("not a checkout of git")
-	}
 	text := map[string]*strings.Builder{".go": {}, ".md": {}}
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(b), "\x00"), "\x00") {
-		content, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil || strings.Contains(name, "testdata/") || path.Base(name) == "CHANGELOG.md" {
-			continue // deleted and not committed yet, or no prose of today
+	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2 || d.Name() == "testdata"):
+			return fs.SkipDir
+		case text[path.Ext(name)] == nil || d.Name() == "CHANGELOG.md":
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
 		}
 		if path.Ext(name) == ".md" {
 			text[".md"].WriteString(fence.ReplaceAllString(string(content), "") + "\n")
-			continue
+			return nil
 		}
 		for line := range strings.SplitSeq(string(content), "\n") {
 			if comment, is := strings.CutPrefix(strings.TrimSpace(line), "//"); is {
 				text[".go"].WriteString(comment + " ")
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(text)) {
 		n := len(words.FindAllString(text[kind].String(), -1))

@@ -85,7 +85,7 @@ func (d *Listener) Register(namespace uint64) error {
 
 // Forwarder relays the connections of one sandbox from the runner to ebb.
 type Forwarder struct {
-	// Dial is required unless Pass is set; client.Operator.ConnectBox implements it. Its context
+	// Dial is required unless Pass is set; client.EndpointsService.Connect implements it. Its context
 	// ends the call, not the connection that the call returns. After ErrBusy it is called again.
 	Dial func(context.Context) (io.ReadWriteCloser, error)
 	// Pass replaces Dial when ebb runs on this machine: it passes the connection itself to ebb, and

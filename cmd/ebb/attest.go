@@ -44,7 +44,7 @@ func newAttest(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		items, err := o.Attestors(cmd.Context())
+		items, err := o.Attestors.List(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ if the evidence would be refused.`,
 		if err != nil {
 			return err
 		}
-		x, err := o.ExplainEvidence(cmd.Context(), args[0], q)
+		x, err := o.Attestors.Explain(cmd.Context(), args[0], q)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (c auditCommands) auditList() *cobra.Command {
 		f := flags.filter()
 		f.Limit, f.Desc = *limit, true
 		var items []wire.AuditEntry
-		for e, err := range o.Audit(cmd.Context(), f) {
+		for e, err := range o.Audit.Entries(cmd.Context(), f) {
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (c auditCommands) auditTail() *cobra.Command {
 		for {
 			f := flags.filter()
 			f.From = from.Add(-5 * time.Second) // entries of other replicas may arrive late
-			for e, err := range o.Audit(ctx, f) {
+			for e, err := range o.Audit.Entries(ctx, f) {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -165,9 +165,9 @@ func (c auditCommands) auditExport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		export := o.Export
+		export := o.Audit.Export
 		if kept {
-			export = o.ExportKept
+			export = o.Audit.ExportWithEvidence
 		}
 		if to == "" {
 			return export(cmd.Context(), flags.filter(), c.stdout)

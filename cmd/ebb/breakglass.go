@@ -49,7 +49,7 @@ func (c requestCommands) breakGlassList() *cobra.Command {
 		}
 		items, err := pages(*limit, func(p client.Page) (wire.List[wire.BreakGlass], error) {
 			f.After, f.Limit = p.After, p.Limit
-			return o.BreakGlasses(cmd.Context(), f)
+			return o.BreakGlass.List(cmd.Context(), f)
 		})
 		if err != nil {
 			return err

@@ -120,11 +120,11 @@ func TestComposeRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
+	task, _, err := o.Tasks.Open(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Complete(t.Context(), task.ID); err != nil {
+	if _, err := o.Tasks.Complete(t.Context(), task.ID); err != nil {
 		t.Error(err)
 	}
 	text, err := os.ReadFile(filepath.Join(secrets, "ebb-redis-password"))

@@ -210,7 +210,7 @@ func (d *doctor) entrance(ctx context.Context) {
 		d.warn("local key", explain(err), nextStep(err, exitUsage))
 		return
 	}
-	_, err = o.Policy(ctx)
+	_, err = o.Policy.Get(ctx)
 	if exitOf(err) == exitUnavailable {
 		d.fail("local key", "ebb could not check the key: "+explain(err), "fix the failed `readiness` check first, then run the command again")
 		return

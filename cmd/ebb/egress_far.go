@@ -124,7 +124,7 @@ func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
-		if _, cerr := o.CloseBox(end, b); cerr != nil && !client.IsKind(cerr, wire.KindNotFound) && !client.IsKind(cerr, wire.KindConflict) {
+		if _, cerr := o.Endpoints.Close(end, b); cerr != nil && !client.IsKind(cerr, wire.KindNotFound) && !client.IsKind(cerr, wire.KindConflict) {
 			err = errors.Join(err, cerr)
 		}
 	}()
@@ -150,7 +150,7 @@ func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID
 		Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
 			conn, err := e.dial(ctx)
 			if err != nil && !errors.Is(err, egress.ErrBusy) {
-				if t, terr := o.Task(served, taskID); isOver(t, terr) { // ctx may have ended
+				if t, terr := o.Tasks.Get(served, taskID); isOver(t, terr) { // ctx may have ended
 					over(broker.ErrTaskClosed)
 				}
 			}
@@ -194,7 +194,7 @@ const closeTime = 5 * time.Second
 // watchTask polls the task, and calls over when it has ended.
 func watchTask(ctx context.Context, o *client.Operator, taskID string, over context.CancelCauseFunc) {
 	for {
-		t, err := o.Task(ctx, taskID)
+		t, err := o.Tasks.Get(ctx, taskID)
 		if isOver(t, err) {
 			over(broker.ErrTaskClosed)
 			return

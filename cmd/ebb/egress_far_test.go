@@ -48,7 +48,7 @@ func newFarBed(t *testing.T) *farBed {
 		}
 	})
 	b := &farBed{embedded: e, keys: keys}
-	b.task, _, err = b.as(t, "runner").OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
+	b.task, _, err = b.as(t, "runner").Tasks.Open(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.OpenBox(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
+	box, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
 	if err != nil || box.Socket != "" || box.State != wire.BoxOpen {
 		t.Fatal(box, err)
 	}
-	if _, err := b.as(t, "other").ConnectBox(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := b.as(t, "other").Endpoints.Connect(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "ebb-far-")
@@ -89,7 +89,7 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.ConnectBox(ctx, box) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.Endpoints.Connect(ctx, box) }}.Serve(ctx, door)
 	}()
 	defer func() {
 		cancel()
@@ -113,17 +113,17 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 			t.Errorf("%q, ended: %v", out, ended)
 		}
 	}
-	idle, err := runner.ConnectBox(t.Context(), box)
+	idle, err := runner.Endpoints.Connect(t.Context(), box)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runner.Complete(t.Context(), b.task.ID); err != nil {
+	if _, err := runner.Tasks.Complete(t.Context(), b.task.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := idle.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection outlives its task")
 	}
-	if _, err := runner.ConnectBox(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := runner.Endpoints.Connect(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("after the end: %v", err)
 	}
 	if out, _ := said(); !strings.Contains(out, " 503 ") {
@@ -138,7 +138,7 @@ func TestConnectHostile(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.OpenBox(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
+	box, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestConnectHostile(t *testing.T) {
 	if res, out := send(proof(), upgrade, ""); res == nil || res.StatusCode != http.StatusSwitchingProtocols || !strings.Contains(out, b.task.ID) {
 		t.Errorf("after those: %v %q", res, out)
 	}
-	if _, err := runner.CloseBox(t.Context(), box); err != nil {
+	if _, err := runner.Endpoints.Close(t.Context(), box); err != nil {
 		t.Fatal(err)
 	}
 	if res, out := send(proof(), upgrade, ""); res == nil || res.StatusCode != http.StatusNotFound {
@@ -226,7 +226,7 @@ func (b *farBed) accessToken(t *testing.T, id string) provider.Secret {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Task(t.Context(), b.task.ID); err != nil || sent == "" {
+	if _, err := o.Tasks.Get(t.Context(), b.task.ID); err != nil || sent == "" {
 		t.Fatal(err, sent)
 	}
 	return provider.NewSecret(sent)

@@ -39,18 +39,18 @@ func TestServeOpensBoxes(t *testing.T) {
 		return o
 	}
 	runner := as("runner")
-	task, _, err := runner.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
+	task, _, err := runner.Tasks.Open(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as("other").OpenBox(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := as("other").Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
-	box, err := runner.OpenBox(t.Context(), task.ID, wire.BoxSpec{Tool: "git"})
+	box, err := runner.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{Tool: "git"})
 	if err != nil || box.State != wire.BoxOpen || box.Tool != "git" {
 		t.Fatal(box, err)
 	}
-	if got, err := runner.RegisterBox(t.Context(), box, 7); err != nil || got.ID != box.ID {
+	if got, err := runner.Endpoints.Register(t.Context(), box, 7); err != nil || got.ID != box.ID {
 		t.Error(got, err)
 	}
 	c, err := net.Dial("unix", box.Socket)
@@ -62,14 +62,14 @@ func TestServeOpensBoxes(t *testing.T) {
 	if out, err := io.ReadAll(c); err != nil || !strings.Contains(string(out), task.ID) {
 		t.Errorf("%q, %v", out, err)
 	}
-	second, err := runner.OpenBox(t.Context(), task.ID, wire.BoxSpec{})
+	second, err := runner.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := runner.CloseBox(t.Context(), second); err != nil || got.State != wire.BoxClosed {
+	if got, err := runner.Endpoints.Close(t.Context(), second); err != nil || got.State != wire.BoxClosed {
 		t.Error(got, err)
 	}
-	if _, err := runner.Complete(t.Context(), task.ID); err != nil {
+	if _, err := runner.Tasks.Complete(t.Context(), task.ID); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := net.Dial("unix", box.Socket); err == nil {
@@ -102,11 +102,11 @@ func TestServeWithoutEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
+	task, _, err := o.Tasks.Open(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.OpenBox(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindConflict) || !strings.Contains(err.Error(), "egress.enabled") {
+	if _, err := o.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindConflict) || !strings.Contains(err.Error(), "egress.enabled") {
 		t.Errorf("a box of an ebb without egress: %v", err)
 	}
 }

@@ -37,9 +37,9 @@ type endpoint struct {
 func (e *endpoint) open(ctx context.Context, taskID string) error {
 	spec := e.spec
 	spec.ID = e.box.ID
-	b, err := e.o.OpenBox(ctx, taskID, spec)
+	b, err := e.o.Endpoints.Open(ctx, taskID, spec)
 	if err == nil && e.namespace != 0 {
-		_, err = e.o.RegisterBox(ctx, b, e.namespace)
+		_, err = e.o.Endpoints.Register(ctx, b, e.namespace)
 	}
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (e *endpoint) open(ctx context.Context, taskID string) error {
 func (e *endpoint) register(ctx context.Context, namespace uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, err := e.o.RegisterBox(ctx, e.box, namespace); err != nil {
+	if _, err := e.o.Endpoints.Register(ctx, e.box, namespace); err != nil {
 		return err
 	}
 	e.namespace = namespace
@@ -103,10 +103,10 @@ func (e *endpoint) pass(ctx context.Context, c *net.UnixConn) error {
 // egress.Forwarder's Dial.
 func (e *endpoint) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	box, opened := e.now()
-	conn, err := e.o.ConnectBox(ctx, box)
+	conn, err := e.o.Endpoints.Connect(ctx, box)
 	if client.IsKind(err, wire.KindNotFound) { // ebb was restarted, or the task has ended
 		if box, err = e.anew(ctx, opened); err == nil {
-			conn, err = e.o.ConnectBox(ctx, box)
+			conn, err = e.o.Endpoints.Connect(ctx, box)
 		}
 	}
 	return conn, restarting(err)

@@ -71,20 +71,20 @@ var leaseDetails = append(append([]out.Column[wire.Lease]{}, leaseColumns...),
 )
 
 func newLeases(c *cli) *cobra.Command {
-	show := onOne(c, "show LEASE", "Show one credential's record", leaseDetails, (*client.Operator).Lease)
+	show := onOne(c, "show LEASE", "Show one credential's record", leaseDetails, func(o *client.Operator) action[wire.Lease] { return o.Credentials.Get })
 	show.Long = `Show one credential's lease: its owner, its scope, whether it is delivered by egress
 or as a token (delivery), and how and why it ended.
 
 LEASE is its ID, as printed by 'ebb leases list' and 'ebb token' (lse_...).`
 	return c.group("leases", "List and revoke credentials", leaseCommands{c}.leasesList(), leaseCommands{c}.leasesUsage(), show,
-		onOneFor(c, "revoke LEASE", "Revoke one credential at once, and those narrowed from it", leaseDetails, (*client.Operator).RevokeLease),
-		onOne(c, "retry LEASE", "Retry the revocation of a credential at its provider now", leaseDetails, (*client.Operator).RetryLease),
-		onOneFor(c, "force LEASE", "Drop the pending revocation of a credential at its provider, for --reason; it is not retried", leaseDetails, (*client.Operator).ForceLease),
+		onOneFor(c, "revoke LEASE", "Revoke one credential at once, and those narrowed from it", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] { return o.Credentials.Revoke }),
+		onOne(c, "retry LEASE", "Retry the revocation of a credential at its provider now", leaseDetails, func(o *client.Operator) action[wire.Lease] { return o.Credentials.Retry }),
+		onOneFor(c, "force LEASE", "Drop the pending revocation of a credential at its provider, for --reason; it is not retried", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] { return o.Credentials.Force }),
 	)
 }
 
 func (c leaseCommands) leasesList() *cobra.Command {
-	var f client.LeaseFilter
+	var f client.CredentialFilter
 	var state, parent string
 	var since time.Duration
 	cmd := &cobra.Command{Use: "list", Short: "List credentials, issued and revoked, newest first", Args: cobra.NoArgs}
@@ -108,7 +108,7 @@ func (c leaseCommands) leasesList() *cobra.Command {
 		}
 		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Lease], error) {
 			f.Page = p
-			return o.Leases(cmd.Context(), f)
+			return o.Credentials.List(cmd.Context(), f)
 		})
 		if err != nil {
 			return err

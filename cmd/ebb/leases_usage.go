@@ -65,7 +65,7 @@ egress. With -o json the output is the whole response of GET /v1/usage.`,
 		if err != nil {
 			return err
 		}
-		u, err := o.Usage(cmd.Context(), time.Now().Add(-since), wire.UsageBy(by), limit)
+		u, err := o.Credentials.Usage(cmd.Context(), time.Now().Add(-since), wire.UsageBy(by), limit)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func held(t *testing.T, e *embedded, runner jose.Signer, grace time.Duration) (t
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, ticket, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
+	task, ticket, err := o.Tasks.Open(t.Context(), wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 600, Ceiling: "local:a/**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func (c policyCommands) explainQuery(cmd *cobra.Command, f *queryFlags, q policy
 		if err != nil {
 			return policy.Explanation{}, err
 		}
-		x, err := o.Explain(cmd.Context(), asked)
+		x, err := o.Policy.Explain(cmd.Context(), asked)
 		if err != nil {
 			return policy.Explanation{}, err
 		}

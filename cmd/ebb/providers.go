@@ -42,7 +42,7 @@ func newProviders(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		items, err := o.Providers(cmd.Context())
+		items, err := o.Providers.List(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ it is in the audit log like any other, and is not printed. Exit code 1 if a step
 		if err != nil {
 			return err
 		}
-		t, err := o.CheckProvider(cmd.Context(), args[0], spec)
+		t, err := o.Providers.SelfTest(cmd.Context(), args[0], spec)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (c taskCommands) receiptShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, jws, err := o.Receipt(cmd.Context(), args[0])
+		r, jws, err := o.Tasks.Receipt(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}

@@ -145,7 +145,7 @@ func TestReplayAcrossLoss(t *testing.T) {
 				}
 				used[ahead.String()] = proof
 			}
-			_, ticket, err := o.OpenTask(t.Context(), spec())
+			_, ticket, err := o.Tasks.Open(t.Context(), spec())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestReplayAcrossLoss(t *testing.T) {
 				t.Errorf("a fresh proof without a nonce: %d %s %q", status, body, head.Values("DPoP-Nonce"))
 			}
 			for _, own := range []*client.Operator{o, h.operator()} { // one that continues, and one that starts now
-				if _, _, err := own.OpenTask(t.Context(), spec()); err != nil {
+				if _, _, err := own.Tasks.Open(t.Context(), spec()); err != nil {
 					t.Errorf("ebb's own client: %v", err)
 				}
 			}

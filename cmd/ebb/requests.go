@@ -117,7 +117,7 @@ func (c requestCommands) requestsList() *cobra.Command {
 		}
 		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Request], error) {
 			f.Page = p
-			return o.Requests(cmd.Context(), f)
+			return o.Requests.List(cmd.Context(), f)
 		})
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (c requestCommands) requestsShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := o.Request(cmd.Context(), args[0])
+		r, err := o.Requests.Get(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb
 	if err := approval.CheckDigest(d.digest); d.digest != "" && err != nil {
 		return wire.Request{}, usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+id+"`")
 	}
-	r, err := o.Request(cmd.Context(), id)
+	r, err := o.Requests.Get(cmd.Context(), id)
 	switch {
 	case err != nil:
 		return r, err
@@ -231,7 +231,7 @@ func (c requestCommands) requestsApprove() *cobra.Command {
 		if d.digest != "" {
 			v.Digest = d.digest
 		}
-		if r, err = o.Approve(cmd.Context(), args[0], v); err != nil {
+		if r, err = o.Requests.Approve(cmd.Context(), args[0], v); err != nil {
 			if *noBrowser {
 				return err
 			}
@@ -256,7 +256,7 @@ func (c requestCommands) requestsDeny() *cobra.Command {
 		if _, err := d.look(c.cli, cmd, o, args[0], "deny"); err != nil {
 			return err
 		}
-		r, err := o.Deny(cmd.Context(), args[0], wire.DenialBody{Digest: d.digest, Code: wire.DenyCode(code), Note: d.note})
+		r, err := o.Requests.Deny(cmd.Context(), args[0], wire.DenialBody{Digest: d.digest, Code: wire.DenyCode(code), Note: d.note})
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func (c runCommand) runIn(ctx context.Context, flags *runFlags, args []string) (
 	if err != nil {
 		return err
 	}
-	task, ticket, err := o.OpenTask(ctx, spec)
+	task, ticket, err := o.Tasks.Open(ctx, spec)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (c runCommand) furnish(ctx, serving context.Context, o *client.Operator, ta
 			return dpop.NewProof(id.Key, method, url, token, "", time.Now())
 		},
 		complete: func(ctx context.Context) (ask.Completed, error) {
-			done, err := o.Complete(ctx, task.ID)
+			done, err := o.Tasks.Complete(ctx, task.ID)
 			return ask.Completed{Revoked: done.Revoked, AlreadyExpired: done.AlreadyExpired, Withdrawn: done.Withdrawn, PendingRevocations: done.PendingRevocations}, err
 		},
 	}

@@ -29,7 +29,7 @@ func (c runReport) beat(ctx context.Context, o *client.Operator, task wire.Task,
 			return
 		case <-t.C:
 		}
-		now, err := o.Heartbeat(ctx, task.ID)
+		now, err := o.Tasks.Heartbeat(ctx, task.ID)
 		switch {
 		case err == nil && now.State == wire.TaskClosed, client.IsKind(err, wire.KindConflict), client.IsKind(err, wire.KindNotFound):
 			c.sayf("ebb: the task has ended; stopping CMD\n")
@@ -46,7 +46,7 @@ func (c runReport) complete(ctx context.Context, o *client.Operator, id string) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
-		done, err := o.CompleteWithin(ctx, id, broker.DefaultWait) // waits, so that the summary has the outcome of each credential
+		done, err := o.Tasks.CompleteWithin(ctx, id, broker.DefaultWait) // waits, so that the summary has the outcome of each credential
 		if err == nil {
 			c.sayCompletion(ctx, o, done)
 			return nil

@@ -104,7 +104,7 @@ func (c runCommand) runJoined(ctx context.Context, flags *runFlags, in *boxed) (
 	if err != nil {
 		return err
 	}
-	task, err := o.Task(ctx, flags.join)
+	task, err := o.Tasks.Get(ctx, flags.join)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c runCommand) leave(ctx context.Context, o *client.Operator, in *boxed) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
-	if _, err := o.CloseBox(ctx, *in.out); err != nil && !client.IsKind(err, wire.KindNotFound) && !client.IsKind(err, wire.KindConflict) {
+	if _, err := o.Endpoints.Close(ctx, *in.out); err != nil && !client.IsKind(err, wire.KindNotFound) && !client.IsKind(err, wire.KindConflict) {
 		return fmt.Errorf("close the egress endpoint: %w", err)
 	}
 	return nil
@@ -164,7 +164,7 @@ func (c runCommand) lookout(ctx context.Context, o *client.Operator, task wire.T
 			return
 		case <-t.C:
 		}
-		now, err := o.Task(ctx, task.ID)
+		now, err := o.Tasks.Get(ctx, task.ID)
 		if isOver(now, err) {
 			c.sayf("ebb: the task has ended; stopping CMD\n")
 			close(over)

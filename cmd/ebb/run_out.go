@@ -68,7 +68,7 @@ func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, task
 	err = e.connect(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		if _, err := o.CloseBox(ctx, b); err != nil {
+		if _, err := o.Endpoints.Close(ctx, b); err != nil {
 			return err
 		}
 		in.out = nil
@@ -106,7 +106,7 @@ func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, t
 	door, err := egress.NewListener(in.dir, coreBox(b), broker.BoxByKernel, c.strangers())
 	if errors.Is(err, egress.ErrKernel) {
 		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", err)
-		_, err = o.CloseBox(ctx, b)
+		_, err = o.Endpoints.Close(ctx, b)
 		in.out = nil
 		return err
 	}

@@ -66,7 +66,7 @@ func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k 
 	var ids []sshagent.Identity
 	at := map[string]int{} // identities by scope
 	for _, g := range in.ssh {
-		text, err := o.KnownHosts(ctx, g.scope.Scopes()[0].Provider(), g.host.String())
+		text, err := o.Providers.KnownHosts(ctx, g.scope.Scopes()[0].Provider(), g.host.String())
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k 
 			Scope: g.scope.String(), Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(client.Pending) { runReport(c).sayAsked(g.scope.String()) },
 		})})
 	}
-	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Task, k.taskID, stateOf(k.sandbox)), Logger: credentialCommands(c).agentLog()})
+	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Tasks.Get, k.taskID, stateOf(k.sandbox)), Logger: credentialCommands(c).agentLog()})
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (c runReport) usesOf(ctx context.Context, o *client.Operator, done wire.Com
 		known[l.ID] = true
 	}
 	for {
-		u, err := tally(o.Audit(ctx, client.EntryFilter{TaskID: done.Task.ID, Kind: "egress.", Limit: maxUses + 1}), known)
+		u, err := tally(o.Audit.Entries(ctx, client.EntryFilter{TaskID: done.Task.ID, Kind: "egress.", Limit: maxUses + 1}), known)
 		if err != nil || u.settled() {
 			return u, err
 		}

@@ -22,7 +22,7 @@ var secretColumns = []out.Column[wire.StoredSecret]{
 
 func newSecrets(c *cli) *cobra.Command {
 	return c.group("secrets", "Store refresh tokens and keys of providers, encrypted", operatorCommands{c}.secretsList(), operatorCommands{c}.secretsPut(),
-		onOne(c, "remove NAME", "Delete a secret", secretColumns, (*client.Operator).RemoveSecret),
+		onOne(c, "remove NAME", "Delete a secret", secretColumns, func(o *client.Operator) action[wire.StoredSecret] { return o.Secrets.Remove }),
 	)
 }
 
@@ -33,7 +33,7 @@ func (c operatorCommands) secretsList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		l, err := o.Secrets(cmd.Context())
+		l, err := o.Secrets.List(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (c operatorCommands) secretsPut() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := o.PutSecret(cmd.Context(), args[0], v)
+		s, err := o.Secrets.Put(cmd.Context(), args[0], v)
 		if err != nil {
 			return err
 		}

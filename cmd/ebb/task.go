@@ -58,12 +58,12 @@ type opened struct {
 func newTask(c *cli) *cobra.Command {
 	return c.group("task", "Open, list and complete tasks",
 		taskCommands{c}.taskOpen(), taskCommands{c}.taskList(), taskCommands{c}.taskTicket(), taskCommands{c}.taskTaint(),
-		onOne(c, "show TASK", "Show one task", taskDetails, (*client.Operator).Task),
-		onOne(c, "heartbeat TASK", "Send a heartbeat of the runner", taskDetails, (*client.Operator).Heartbeat),
-		onOneFor(c, "pause TASK", "Pause a task: no new credentials; live ones stay valid", taskDetails, (*client.Operator).Pause),
-		onOne(c, "resume TASK", "Resume a paused task; a task that an operator paused can only be resumed by an operator", taskDetails, (*client.Operator).Resume),
+		onOne(c, "show TASK", "Show one task", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Get }),
+		onOne(c, "heartbeat TASK", "Send a heartbeat of the runner", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Heartbeat }),
+		onOneFor(c, "pause TASK", "Pause a task: no new credentials; live ones stay valid", taskDetails, func(o *client.Operator) actionFor[wire.Task] { return o.Tasks.Pause }),
+		onOne(c, "resume TASK", "Resume a paused task; a task that an operator paused can only be resumed by an operator", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Resume }),
 		taskCommands{c}.taskComplete(), newReceipt(c),
-		onOneFor(c, "stop TASK", "Stop a task because of an incident", completionColumns, (*client.Operator).Stop),
+		onOneFor(c, "stop TASK", "Stop a task because of an incident", completionColumns, func(o *client.Operator) actionFor[wire.Completion] { return o.Tasks.Stop }),
 	)
 }
 
@@ -132,7 +132,7 @@ func (c taskCommands) taskOpen() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, tk, err := o.OpenTask(cmd.Context(), spec)
+		t, tk, err := o.Tasks.Open(cmd.Context(), spec)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (c taskCommands) taskList() *cobra.Command {
 		f.State = wire.TaskState(state)
 		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Task], error) {
 			f.Page = p
-			return o.Tasks(cmd.Context(), f)
+			return o.Tasks.List(cmd.Context(), f)
 		})
 		if err != nil {
 			return err

@@ -33,8 +33,10 @@ var completionColumns = []out.Column[wire.Completion]{
 func (c taskCommands) taskComplete() *cobra.Command {
 	var wait time.Duration
 	cmd := onOne(c.cli, "complete TASK", "Complete a task: every credential of it is refused when the command returns", completionColumns,
-		func(o *client.Operator, ctx context.Context, id string) (wire.Completion, error) {
-			return o.CompleteWithin(ctx, id, wait)
+		func(o *client.Operator) action[wire.Completion] {
+			return func(ctx context.Context, id string) (wire.Completion, error) {
+				return o.Tasks.CompleteWithin(ctx, id, wait)
+			}
 		})
 	cmd.Long = `Complete a task. When the command returns, ebb refuses every credential of the task.
 Those of third parties are revoked there in the background; "pending_revocations" is the number of
@@ -57,7 +59,7 @@ func (c taskCommands) taskTaint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := o.Taint(cmd.Context(), args[0], args[1:]...)
+		t, err := o.Tasks.Taint(cmd.Context(), args[0], args[1:]...)
 		if err != nil {
 			return err
 		}
@@ -71,11 +73,13 @@ func (c taskCommands) taskTicket() *cobra.Command {
 		{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
 		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
 	}
-	return onOne(c.cli, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator, ctx context.Context, id string) (opened, error) {
-		tk, err := o.Ticket(ctx, id)
-		if err != nil {
-			return opened{}, err
+	return onOne(c.cli, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator) action[opened] {
+		return func(ctx context.Context, id string) (opened, error) {
+			tk, err := o.Tasks.NewTicket(ctx, id)
+			if err != nil {
+				return opened{}, err
+			}
+			return opened{Task: wire.Task{ID: id}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt}, nil
 		}
-		return opened{Task: wire.Task{ID: id}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt}, nil
 	})
 }

@@ -96,7 +96,7 @@ func (b *storesBed) operator(id string) *client.Operator {
 // opened is a task with one credential.
 func (b *storesBed) opened() (task wire.Task, token string) {
 	b.t.Helper()
-	task, ticket, err := b.operator("runner").OpenTask(b.t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
+	task, ticket, err := b.operator("runner").Tasks.Open(b.t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func (b *storesBed) ends(tasks map[string]wire.Task) map[string]func(t *testing.
 			return said.String()
 		},
 		"API": func(t *testing.T) string {
-			_, err := b.operator("runner").Complete(t.Context(), tasks["API"].ID)
+			_, err := b.operator("runner").Tasks.Complete(t.Context(), tasks["API"].ID)
 			if !client.IsKind(err, wire.KindUnavailable) {
 				t.Fatalf("%v", err)
 			}
@@ -342,7 +342,7 @@ func (b *storesBed) recorded(t *testing.T, surface string, task wire.Task, token
 	actor := map[string]string{"CLI": "runner", "API": "runner", "console": "ops"}[surface]
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		var closed []wire.AuditEntry
-		for e, err := range b.operator("ops").Audit(t.Context(), client.EntryFilter{TaskID: task.ID, Kind: audit.TaskClosed}) {
+		for e, err := range b.operator("ops").Audit.Entries(t.Context(), client.EntryFilter{TaskID: task.ID, Kind: audit.TaskClosed}) {
 			if err != nil {
 				break
 			}

@@ -31,7 +31,7 @@ func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, _, err := o.OpenTask(t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}})
+	task, _, err := o.Tasks.Open(t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}})
 	if err != nil {
 		t.Fatal(err)
 	}

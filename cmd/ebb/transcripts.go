@@ -93,7 +93,7 @@ func aboutBody(b wire.TranscriptBody) string {
 
 func newTranscripts(c *cli) *cobra.Command {
 	return c.group("transcripts", "Read transcripts of requests through egress", operatorCommands{c}.transcriptsList(),
-		onOne(c, "show ID", "Show one transcript; reading it is written to the audit log", transcriptColumns(), (*client.Operator).Transcript))
+		onOne(c, "show ID", "Show one transcript; reading it is written to the audit log", transcriptColumns(), func(o *client.Operator) action[wire.Transcript] { return o.Transcripts.Get }))
 }
 
 func (c operatorCommands) transcriptsList() *cobra.Command {
@@ -116,7 +116,7 @@ entries egress.allowed and egress.completed of a request name its transcript.`,
 		if err != nil {
 			return err
 		}
-		list, err := o.Transcripts(cmd.Context(), f)
+		list, err := o.Transcripts.List(cmd.Context(), f)
 		if err != nil {
 			return err
 		}

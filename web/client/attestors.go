@@ -8,16 +8,19 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Attestors lists the configured attestors by name.
-func (o *Operator) Attestors(ctx context.Context) ([]wire.Attestor, error) {
+// AttestorsService reads the configured attestors.
+type AttestorsService struct{ *session }
+
+// List lists the configured attestors by name.
+func (s *AttestorsService) List(ctx context.Context) ([]wire.Attestor, error) {
 	var out wire.List[wire.Attestor]
-	err := o.do(ctx, http.MethodGet, "/v1/attestors", nil, nil, &out)
+	err := s.do(ctx, http.MethodGet, "/v1/attestors", nil, nil, &out)
 	return out.Items, err
 }
 
-// ExplainEvidence returns how an attestor evaluates a piece of evidence. It
+// Explain returns how an attestor evaluates a piece of evidence. It
 // enrols no sandbox.
-func (o *Operator) ExplainEvidence(ctx context.Context, attestor string, q wire.EvidenceQuery) (wire.EvidenceExplanation, error) {
+func (s *AttestorsService) Explain(ctx context.Context, attestor string, q wire.EvidenceQuery) (wire.EvidenceExplanation, error) {
 	var out wire.EvidenceExplanation
-	return out, o.do(ctx, http.MethodPost, "/v1/attestors/"+url.PathEscape(attestor)+"/explain", nil, q, &out)
+	return out, s.do(ctx, http.MethodPost, "/v1/attestors/"+url.PathEscape(attestor)+"/explain", nil, q, &out)
 }

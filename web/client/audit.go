@@ -14,6 +14,9 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
+// AuditService reads the audit log.
+type AuditService struct{ *session }
+
 const (
 	typeLines = "application/jsonl"
 	pageSize  = 500
@@ -44,21 +47,21 @@ func entryQuery(f EntryFilter) url.Values {
 // Export copies the export that "ebb audit verify" verifies: JSON lines of
 // entries, then checkpoints. Limit and Desc of f are ignored. Only ctx limits
 // its duration. After an error the written data is incomplete.
-func (o *Operator) Export(ctx context.Context, f EntryFilter, w io.Writer) error {
-	return o.export(ctx, f, w, nil)
+func (s *AuditService) Export(ctx context.Context, f EntryFilter, w io.Writer) error {
+	return s.export(ctx, f, w, nil)
 }
 
-// ExportKept is Export with the evidence kept for people's answers: the pages
+// ExportWithEvidence is Export with the evidence kept for people's answers: the pages
 // that they saw, and the passkey signatures.
-func (o *Operator) ExportKept(ctx context.Context, f EntryFilter, w io.Writer) error {
-	return o.export(ctx, f, w, url.Values{"kept": {"true"}})
+func (s *AuditService) ExportWithEvidence(ctx context.Context, f EntryFilter, w io.Writer) error {
+	return s.export(ctx, f, w, url.Values{"kept": {"true"}})
 }
 
-func (o *Operator) export(ctx context.Context, f EntryFilter, w io.Writer, more url.Values) error {
+func (s *AuditService) export(ctx context.Context, f EntryFilter, w io.Writer, more url.Values) error {
 	q := entryQuery(f)
 	maps.Copy(q, more)
 	q.Set("format", "jsonl")
-	resp, err := o.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
+	resp, err := s.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
 	if err != nil {
 		return err
 	}
@@ -72,9 +75,9 @@ func (o *Operator) export(ctx context.Context, f EntryFilter, w io.Writer, more 
 	return nil
 }
 
-// Audit yields the entries that match f, page by page, in the order of f.Desc,
+// Entries yields the entries that match f, page by page, in the order of f.Desc,
 // at most f.Limit. The sequence ends at the first error.
-func (o *Operator) Audit(ctx context.Context, f EntryFilter) iter.Seq2[wire.AuditEntry, error] {
+func (s *AuditService) Entries(ctx context.Context, f EntryFilter) iter.Seq2[wire.AuditEntry, error] {
 	return func(yield func(wire.AuditEntry, error) bool) {
 		q := entryQuery(f)
 		if f.Desc {
@@ -87,7 +90,7 @@ func (o *Operator) Audit(ctx context.Context, f EntryFilter) iter.Seq2[wire.Audi
 			}
 			q.Set("limit", strconv.Itoa(size))
 			var page wire.List[wire.AuditEntry]
-			if err := o.do(ctx, http.MethodGet, "/v1/audit", q, nil, &page); err != nil {
+			if err := s.do(ctx, http.MethodGet, "/v1/audit", q, nil, &page); err != nil {
 				yield(wire.AuditEntry{}, err)
 				return
 			}
@@ -106,8 +109,8 @@ func (o *Operator) Audit(ctx context.Context, f EntryFilter) iter.Seq2[wire.Audi
 }
 
 // Checkpoints lists the signed checkpoints, oldest first.
-func (o *Operator) Checkpoints(ctx context.Context) ([]wire.Checkpoint, error) {
+func (s *AuditService) Checkpoints(ctx context.Context) ([]wire.Checkpoint, error) {
 	var out wire.List[wire.Checkpoint]
-	err := o.do(ctx, http.MethodGet, "/v1/audit/checkpoints", nil, nil, &out)
+	err := s.do(ctx, http.MethodGet, "/v1/audit/checkpoints", nil, nil, &out)
 	return out.Items, err
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
+// BreakGlassService reads break-glass periods.
+type BreakGlassService struct{ *session }
+
 // BreakGlassFilter selects break-glass periods. Zero members match every period.
 type BreakGlassFilter struct {
 	Person     string
@@ -15,13 +18,13 @@ type BreakGlassFilter struct {
 	Limit      int    // periods of the page, 1 to 1000; 0 = 50
 }
 
-// BreakGlasses lists break-glass periods, newest first, for auditors and operators.
-func (o *Operator) BreakGlasses(ctx context.Context, f BreakGlassFilter) (wire.List[wire.BreakGlass], error) {
+// List lists break-glass periods, newest first, for auditors and operators.
+func (s *BreakGlassService) List(ctx context.Context, f BreakGlassFilter) (wire.List[wire.BreakGlass], error) {
 	q := pageQuery(Page{After: f.After, Limit: f.Limit, Desc: true})
 	set(q, "person", f.Person)
 	if f.Unreviewed {
 		q.Set("state", "unreviewed")
 	}
 	var out wire.List[wire.BreakGlass]
-	return out, o.do(ctx, http.MethodGet, "/v1/break-glass", q, nil, &out)
+	return out, s.do(ctx, http.MethodGet, "/v1/break-glass", q, nil, &out)
 }

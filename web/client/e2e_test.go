@@ -123,7 +123,7 @@ func TestEndToEnd(t *testing.T) {
 		h := newHouse(t, nonces)
 		ctx := t.Context()
 		runner, approver := h.operator(brokertest.Runner), h.operator(brokertest.Approver)
-		task, ticket, err := runner.OpenTask(ctx, spec())
+		task, ticket, err := runner.Tasks.Open(ctx, spec())
 		if err != nil || ticket == nil {
 			t.Fatalf("open: %v", err)
 		}
@@ -171,7 +171,7 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("revoke: %v", err)
 		}
 		h.refused(box, read, "GET")
-		out, err := runner.Complete(ctx, task.ID)
+		out, err := runner.Tasks.Complete(ctx, task.ID)
 		if err != nil || out.Already || out.Revoked != 1 {
 			t.Errorf("complete: %+v, %v", out, err)
 		}
@@ -179,7 +179,7 @@ func TestEndToEnd(t *testing.T) {
 		if _, err := box.Token(ctx, client.TokenRequest{Scope: "orders:eu/42:read"}); err == nil {
 			t.Error("a completed task minted")
 		}
-		if out, err = runner.Complete(ctx, task.ID); err != nil || !out.Already {
+		if out, err = runner.Tasks.Complete(ctx, task.ID); err != nil || !out.Already {
 			t.Errorf("complete again: %+v, %v", out.Already, err)
 		}
 		h.record(task.ID)
@@ -197,24 +197,24 @@ func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID 
 	var pending client.Pending
 	got := make(chan error, 1)
 	go func() {
-		list, err := approver.Requests(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
+		list, err := approver.Requests.List(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
 		for err == nil && len(list.Items) == 0 {
 			time.Sleep(10 * time.Millisecond)
-			list, err = approver.Requests(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
+			list, err = approver.Requests.List(ctx, client.RequestFilter{TaskID: taskID, State: wire.RequestPending})
 		}
 		if err != nil {
 			got <- err
 			return
 		}
-		r, err := approver.Request(ctx, list.Items[0].ID)
+		r, err := approver.Requests.Get(ctx, list.Items[0].ID)
 		if err != nil {
 			got <- err
 			return
 		}
-		if _, err := approver.Approve(ctx, r.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)}); !client.IsKind(err, wire.KindConflict) {
+		if _, err := approver.Requests.Approve(ctx, r.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)}); !client.IsKind(err, wire.KindConflict) {
 			h.t.Errorf("approving other facts: %v", err)
 		}
-		_, err = approver.Approve(ctx, r.ID, wire.ApprovalBody{Digest: r.Digest, Scopes: "orders:eu/42:write", TTL: 60})
+		_, err = approver.Requests.Approve(ctx, r.ID, wire.ApprovalBody{Digest: r.Digest, Scopes: "orders:eu/42:write", TTL: 60})
 		got <- err
 	}()
 	write, err := box.Token(ctx, client.TokenRequest{Scope: asked, Reason: "must fix it", Wait: true, Pending: func(p client.Pending) { pending = p }})
@@ -245,7 +245,7 @@ func (h *house) record(taskID string) {
 	ctx := h.t.Context()
 	ops, auditor := h.operator(brokertest.Operator), h.operator(brokertest.Auditor)
 	var export strings.Builder
-	if err := auditor.Export(ctx, client.EntryFilter{}, &export); err != nil {
+	if err := auditor.Audit.Export(ctx, client.EntryFilter{}, &export); err != nil {
 		h.t.Fatal(err)
 	}
 	set, err := jose.ParseJWKS(h.env.Broker.JWKS())
@@ -256,7 +256,7 @@ func (h *house) record(taskID string) {
 		h.t.Errorf("export: %+v, %v", report, err)
 	}
 	var kinds []string
-	for e, err := range auditor.Audit(ctx, client.EntryFilter{TaskID: taskID, Desc: true}) {
+	for e, err := range auditor.Audit.Entries(ctx, client.EntryFilter{TaskID: taskID, Desc: true}) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -267,24 +267,24 @@ func (h *house) record(taskID string) {
 			h.t.Errorf("the record lacks %s: %v", want, kinds)
 		}
 	}
-	leases, err := auditor.Leases(ctx, client.LeaseFilter{TaskID: taskID})
+	leases, err := auditor.Credentials.List(ctx, client.CredentialFilter{TaskID: taskID})
 	if err != nil || len(leases.Items) != 2 || leases.Items[0].State != wire.LeaseRevoked {
 		h.t.Errorf("leases: %+v, %v", leases, err)
 	}
-	if l, err := auditor.Lease(ctx, leases.Items[0].ID); err != nil || l.TaskID != taskID {
+	if l, err := auditor.Credentials.Get(ctx, leases.Items[0].ID); err != nil || l.TaskID != taskID {
 		h.t.Errorf("lease: %v", err)
 	}
-	if _, err := ops.RevokeLease(ctx, leases.Items[0].ID, "again"); err != nil {
+	if _, err := ops.Credentials.Revoke(ctx, leases.Items[0].ID, "again"); err != nil {
 		h.t.Errorf("revoking a dead lease: %v", err)
 	}
 	for name, call := range map[string]func() error{
-		"tasks":       func() error { _, err := ops.Tasks(ctx, client.TaskFilter{State: wire.TaskClosed}); return err },
-		"task":        func() error { _, err := ops.Task(ctx, taskID); return err },
-		"checkpoints": func() error { _, err := auditor.Checkpoints(ctx); return err },
-		"policy":      func() error { _, err := ops.Policy(ctx); return err },
-		"feed":        func() error { _, err := ops.Revocations(ctx, "", 0); return err },
+		"tasks":       func() error { _, err := ops.Tasks.List(ctx, client.TaskFilter{State: wire.TaskClosed}); return err },
+		"task":        func() error { _, err := ops.Tasks.Get(ctx, taskID); return err },
+		"checkpoints": func() error { _, err := auditor.Audit.Checkpoints(ctx); return err },
+		"policy":      func() error { _, err := ops.Policy.Get(ctx); return err },
+		"feed":        func() error { _, err := ops.Credentials.Revocations(ctx, "", 0); return err },
 		"explain": func() error {
-			x, err := ops.Explain(ctx, wire.PolicyQuery{
+			x, err := ops.Policy.Explain(ctx, wire.PolicyQuery{
 				Sandbox: wire.PolicySandbox{ID: "sbx_1", Attestor: "enroll"}, Task: wire.PolicyTask{ID: "tsk_1"},
 				Scopes: "orders:eu/42:write", TTL: 60, Binding: "dpop", Delivery: wire.DeliveryToken,
 			})
@@ -308,11 +308,11 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	runner, ops, approver := h.operator(brokertest.Runner), h.operator(brokertest.Operator), h.operator(brokertest.Approver)
 	quiet := spec()
 	quiet.Ticket, quiet.Heartbeat = false, 60
-	task, ticket, err := runner.OpenTask(ctx, quiet)
+	task, ticket, err := runner.Tasks.Open(ctx, quiet)
 	if err != nil || ticket != nil {
 		t.Fatalf("open: %v %v", ticket, err)
 	}
-	fresh, err := runner.Ticket(ctx, task.ID)
+	fresh, err := runner.Tasks.NewTicket(ctx, task.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,17 +325,17 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runner.Heartbeat(ctx, task.ID); err != nil {
+	if _, err := runner.Tasks.Heartbeat(ctx, task.ID); err != nil {
 		t.Errorf("heartbeat: %v", err)
 	}
 	read := client.TokenRequest{Scope: "orders:eu/42:read"}
-	if got, err := runner.Pause(ctx, task.ID, "lunch"); err != nil || got.State != wire.TaskPaused {
+	if got, err := runner.Tasks.Pause(ctx, task.ID, "lunch"); err != nil || got.State != wire.TaskPaused {
 		t.Errorf("pause: %v %v", got.State, err)
 	}
 	if _, err := box.Token(ctx, read); !client.IsKind(err, wire.KindDenied) {
 		t.Errorf("paused: %v", err)
 	}
-	if got, err := runner.Resume(ctx, task.ID); err != nil || got.State != wire.TaskOpen {
+	if got, err := runner.Tasks.Resume(ctx, task.ID); err != nil || got.State != wire.TaskOpen {
 		t.Errorf("resume: %v %v", got.State, err)
 	}
 	if _, err := box.Token(ctx, read); err != nil {
@@ -356,10 +356,10 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	// A denied request returns the reason as data.
 	go func() {
 		for ctx.Err() == nil {
-			list, err := approver.Requests(ctx, client.RequestFilter{TaskID: task.ID, State: wire.RequestPending})
+			list, err := approver.Requests.List(ctx, client.RequestFilter{TaskID: task.ID, State: wire.RequestPending})
 			if err != nil || len(list.Items) > 0 {
 				if err == nil {
-					_, err = approver.Deny(ctx, list.Items[0].ID, wire.DenialBody{Code: wire.DenyTooBroad, Note: "read is enough"})
+					_, err = approver.Requests.Deny(ctx, list.Items[0].ID, wire.DenialBody{Code: wire.DenyTooBroad, Note: "read is enough"})
 				}
 				if err != nil {
 					t.Errorf("deny: %v", err)
@@ -375,11 +375,11 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	}
 	// Neither another runner nor the approver may do it.
 	for name, o := range map[string]*client.Operator{"another runner": h.operator(brokertest.Runner2), "approver": approver} {
-		if _, err := o.Complete(ctx, task.ID); err == nil {
+		if _, err := o.Tasks.Complete(ctx, task.ID); err == nil {
 			t.Errorf("%s completed the task", name)
 		}
 	}
-	if out, err := ops.Stop(ctx, task.ID, "enough"); err != nil || out.Task.Cause != wire.CauseStopped {
+	if out, err := ops.Tasks.Stop(ctx, task.ID, "enough"); err != nil || out.Task.Cause != wire.CauseStopped {
 		t.Errorf("stop: %v %v", out.Task.Cause, err)
 	}
 	stranger, _ := newKey(t)
@@ -387,7 +387,7 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Task(ctx, task.ID); !client.IsKind(err, wire.KindUnauthenticated) {
+	if _, err := o.Tasks.Get(ctx, task.ID); !client.IsKind(err, wire.KindUnauthenticated) {
 		t.Errorf("a stranger: %v", err)
 	}
 	if _, err := box.Enrol(ctx, provider.NewSecret("ebb_tkt_guess")); err == nil {

@@ -43,7 +43,7 @@ func ExampleOperator() {
 		fmt.Println(err)
 		return
 	}
-	task, ticket, err := o.OpenTask(ctx, wire.TaskSpec{
+	task, ticket, err := o.Tasks.Open(ctx, wire.TaskSpec{
 		Name: "fix order 42", Kind: "bugfix", TTL: 600, Ceiling: "orders:eu/**:read", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func ExampleOperator() {
 		return
 	}
 	fmt.Println(task.State, ticket.Ticket)
-	end, err := o.Complete(ctx, task.ID)
+	end, err := o.Tasks.Complete(ctx, task.ID)
 	fmt.Println(end.Task.State, end.Revoked, err)
 	// Output:
 	// open [redacted]

@@ -34,7 +34,7 @@ func TestOperatorToken(t *testing.T) {
 	o := f.operator(t, key)
 	get := func() {
 		t.Helper()
-		if task, err := o.Task(t.Context(), "tsk_1"); err != nil || task.ID != "tsk_1" {
+		if task, err := o.Tasks.Get(t.Context(), "tsk_1"); err != nil || task.ID != "tsk_1" {
 			t.Fatalf("Task = %v, %v", task.ID, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestOperatorTokenShared(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			if _, err := o.Task(t.Context(), "x"); err != nil {
+			if _, err := o.Tasks.Get(t.Context(), "x"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -80,7 +80,7 @@ func TestOperatorTokenShared(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := o.Task(ctx, "x"); !errors.Is(err, context.Canceled) {
+	if _, err := o.Tasks.Get(ctx, "x"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled call: %v", err)
 	}
 }
@@ -93,7 +93,7 @@ func TestOperatorNonce(t *testing.T) {
 	f.nonce = "nonce-1"
 	o := f.operator(t, key)
 	for range 3 {
-		if _, err := o.Task(t.Context(), "x"); err != nil {
+		if _, err := o.Tasks.Get(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestOperatorNonce(t *testing.T) {
 		t.Errorf("asked for a nonce %d times, want 2", f.asked)
 	}
 	f.nonce = "nonce-2"
-	if _, err := o.Task(t.Context(), "x"); err != nil || f.asked != 3 {
+	if _, err := o.Tasks.Get(t.Context(), "x"); err != nil || f.asked != 3 {
 		t.Errorf("after a new nonce: %v, asked %d times", err, f.asked)
 	}
 }
@@ -120,7 +120,7 @@ func TestOperatorNonceForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Task(t.Context(), "x"); !client.IsKind(err, wire.KindUseNonce) || n.Load() != 2 {
+	if _, err := o.Tasks.Get(t.Context(), "x"); !client.IsKind(err, wire.KindUseNonce) || n.Load() != 2 {
 		t.Errorf("%v after %d calls, want use_dpop_nonce after 2", err, n.Load())
 	}
 }
@@ -131,11 +131,11 @@ func TestOperatorExpiredToken(t *testing.T) {
 	f.script = ok(wire.Task{})
 	f.revoked["token-1"] = true
 	o := f.operator(t, key)
-	if _, err := o.Task(t.Context(), "x"); err != nil || f.tokens != 2 {
+	if _, err := o.Tasks.Get(t.Context(), "x"); err != nil || f.tokens != 2 {
 		t.Errorf("%v after %d tokens, want success with the second", err, f.tokens)
 	}
 	f.revoked["token-2"], f.revoked["token-3"] = true, true
-	if _, err := o.Task(t.Context(), "x"); !client.IsKind(err, "invalid_token") || f.tokens != 3 {
+	if _, err := o.Tasks.Get(t.Context(), "x"); !client.IsKind(err, "invalid_token") || f.tokens != 3 {
 		t.Errorf("%v after %d tokens, want invalid_token after 3", err, f.tokens)
 	}
 }
@@ -151,7 +151,7 @@ func TestOperatorBehindForward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Task(t.Context(), "tsk_1"); err != nil {
+	if _, err := o.Tasks.Get(t.Context(), "tsk_1"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -166,94 +166,100 @@ func TestRoutes(t *testing.T) {
 		do   func(context.Context, op) error
 		want string
 	}{
-		{"OpenTask", func(ctx context.Context, o op) error {
-			_, _, err := o.OpenTask(ctx, wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 60, Ceiling: set, Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
+		{"Tasks.Open", func(ctx context.Context, o op) error {
+			_, _, err := o.Tasks.Open(ctx, wire.TaskSpec{Name: "n", Kind: "k", Owner: "o", TTL: 60, Ceiling: set, Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
 			return err
 		}, `POST /v1/tasks {"name":"n","kind":"k","owner":"o","ttl_seconds":60,"ceiling":"orders:eu/42:read","sandbox_expected":{"attestor":"enroll"},"ticket":true}`},
-		{"Tasks", func(ctx context.Context, o op) error {
-			_, err := o.Tasks(ctx, client.TaskFilter{State: "open", Open: true, Owner: "a b", Runner: "r", Kind: "k", Page: client.Page{After: "tsk_0", Limit: 5, Desc: true}})
+		{"Tasks.List", func(ctx context.Context, o op) error {
+			_, err := o.Tasks.List(ctx, client.TaskFilter{State: "open", Open: true, Owner: "a b", Runner: "r", Kind: "k", Page: client.Page{After: "tsk_0", Limit: 5, Desc: true}})
 			return err
 		}, `GET /v1/tasks?after=tsk_0&kind=k&limit=5&open=true&order=desc&owner=a+b&runner=r&state=open`},
-		{"Tasks, everything", func(ctx context.Context, o op) error { _, err := o.Tasks(ctx, client.TaskFilter{}); return err }, `GET /v1/tasks`},
-		{"Task", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
-		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Task(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
-		{"Heartbeat", func(ctx context.Context, o op) error { _, err := o.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
-		{"OpenBox", func(ctx context.Context, o op) error {
-			_, err := o.OpenBox(ctx, "t", wire.BoxSpec{Tool: "git"})
+		{"Tasks.List, everything", func(ctx context.Context, o op) error { _, err := o.Tasks.List(ctx, client.TaskFilter{}); return err }, `GET /v1/tasks`},
+		{"Tasks.Get", func(ctx context.Context, o op) error { _, err := o.Tasks.Get(ctx, "tsk_1"); return err }, `GET /v1/tasks/tsk_1`},
+		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Tasks.Get(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
+		{"Tasks.Heartbeat", func(ctx context.Context, o op) error { _, err := o.Tasks.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
+		{"Endpoints.Open", func(ctx context.Context, o op) error {
+			_, err := o.Endpoints.Open(ctx, "t", wire.BoxSpec{Tool: "git"})
 			return err
 		}, `POST /v1/tasks/t/boxes {"tool":"git"}`},
-		{"RegisterBox", func(ctx context.Context, o op) error {
-			_, err := o.RegisterBox(ctx, wire.Box{ID: "../b", TaskID: "t"}, 7)
+		{"Endpoints.Register", func(ctx context.Context, o op) error {
+			_, err := o.Endpoints.Register(ctx, wire.Box{ID: "../b", TaskID: "t"}, 7)
 			return err
 		}, `POST /v1/tasks/t/boxes/..%2Fb/register {"network_namespace":7}`},
-		{"CloseBox", func(ctx context.Context, o op) error {
-			_, err := o.CloseBox(ctx, wire.Box{ID: "box_1", TaskID: "t"})
+		{"Endpoints.Close", func(ctx context.Context, o op) error {
+			_, err := o.Endpoints.Close(ctx, wire.Box{ID: "box_1", TaskID: "t"})
 			return err
 		}, `POST /v1/tasks/t/boxes/box_1/close`},
-		{"Taint", func(ctx context.Context, o op) error { _, err := o.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
-		{"Pause", func(ctx context.Context, o op) error { _, err := o.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
-		{"Resume", func(ctx context.Context, o op) error { _, err := o.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},
-		{"Complete", func(ctx context.Context, o op) error { _, err := o.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete`},
+		{"Taint", func(ctx context.Context, o op) error { _, err := o.Tasks.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
+		{"Pause", func(ctx context.Context, o op) error { _, err := o.Tasks.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
+		{"Resume", func(ctx context.Context, o op) error { _, err := o.Tasks.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},
+		{"Complete", func(ctx context.Context, o op) error { _, err := o.Tasks.Complete(ctx, "t"); return err }, `POST /v1/tasks/t/complete`},
 		{"CompleteWithin", func(ctx context.Context, o op) error {
-			_, err := o.CompleteWithin(ctx, "t", 10*time.Second)
+			_, err := o.Tasks.CompleteWithin(ctx, "t", 10*time.Second)
 			return err
 		}, `POST /v1/tasks/t/complete?wait_seconds=10`},
-		{"Stop", func(ctx context.Context, o op) error { _, err := o.Stop(ctx, "t", "bad"); return err }, `POST /v1/tasks/t/stop {"reason":"bad"}`},
-		{"Requests", func(ctx context.Context, o op) error {
-			_, err := o.Requests(ctx, client.RequestFilter{TaskID: "t", Owner: "o", State: "pending", Group: "g", Since: at})
+		{"Stop", func(ctx context.Context, o op) error { _, err := o.Tasks.Stop(ctx, "t", "bad"); return err }, `POST /v1/tasks/t/stop {"reason":"bad"}`},
+		{"Requests.List", func(ctx context.Context, o op) error {
+			_, err := o.Requests.List(ctx, client.RequestFilter{TaskID: "t", Owner: "o", State: "pending", Group: "g", Since: at})
 			return err
 		}, `GET /v1/requests?group=g&owner=o&since=2026-11-20T12%3A00%3A00Z&state=pending&task_id=t`},
-		{"Request", func(ctx context.Context, o op) error { _, err := o.Request(ctx, "r"); return err }, `GET /v1/requests/r`},
+		{"Requests.Get", func(ctx context.Context, o op) error { _, err := o.Requests.Get(ctx, "r"); return err }, `GET /v1/requests/r`},
 		{"Approve", func(ctx context.Context, o op) error {
-			_, err := o.Approve(ctx, "r", wire.ApprovalBody{Digest: "d"})
+			_, err := o.Requests.Approve(ctx, "r", wire.ApprovalBody{Digest: "d"})
 			return err
 		}, `POST /v1/requests/r/approve {"digest":"d"}`},
 		{"Approve narrower", func(ctx context.Context, o op) error {
-			_, err := o.Approve(ctx, "r", wire.ApprovalBody{Digest: "d", Scopes: set, TTL: 60, Note: "n"})
+			_, err := o.Requests.Approve(ctx, "r", wire.ApprovalBody{Digest: "d", Scopes: set, TTL: 60, Note: "n"})
 			return err
 		}, `POST /v1/requests/r/approve {"digest":"d","scope":"orders:eu/42:read","ttl_seconds":60,"note":"n"}`},
 		{"Deny", func(ctx context.Context, o op) error {
-			_, err := o.Deny(ctx, "r", wire.DenialBody{Code: wire.DenyTooBroad, Note: "n"})
+			_, err := o.Requests.Deny(ctx, "r", wire.DenialBody{Code: wire.DenyTooBroad, Note: "n"})
 			return err
 		}, `POST /v1/requests/r/deny {"code":"too_broad","note":"n"}`},
-		{"Leases", func(ctx context.Context, o op) error {
-			_, err := o.Leases(ctx, client.LeaseFilter{TaskID: "t", Owner: "o", Sandbox: "s", Provider: "p", State: "live", From: at, To: at})
+		{"Credentials.List", func(ctx context.Context, o op) error {
+			_, err := o.Credentials.List(ctx, client.CredentialFilter{TaskID: "t", Owner: "o", Sandbox: "s", Provider: "p", State: "live", From: at, To: at})
 			return err
 		}, `GET /v1/leases?from=2026-11-20T12%3A00%3A00Z&owner=o&provider=p&sandbox=s&state=live&task_id=t&to=2026-11-20T12%3A00%3A00Z`},
-		{"Lease", func(ctx context.Context, o op) error { _, err := o.Lease(ctx, "l"); return err }, `GET /v1/leases/l`},
-		{"Usage", func(ctx context.Context, o op) error { _, err := o.Usage(ctx, at, wire.UsageByOwner, 7); return err }, `GET /v1/usage?by=owner&from=2026-11-20T12%3A00%3A00Z&limit=7`},
-		{"Transcripts", func(ctx context.Context, o op) error {
-			_, err := o.Transcripts(ctx, client.TranscriptFilter{TaskID: "t", LeaseID: "l", After: "a", Limit: 7})
+		{"Credentials.Get", func(ctx context.Context, o op) error { _, err := o.Credentials.Get(ctx, "l"); return err }, `GET /v1/leases/l`},
+		{"Usage", func(ctx context.Context, o op) error {
+			_, err := o.Credentials.Usage(ctx, at, wire.UsageByOwner, 7)
+			return err
+		}, `GET /v1/usage?by=owner&from=2026-11-20T12%3A00%3A00Z&limit=7`},
+		{"Transcripts.List", func(ctx context.Context, o op) error {
+			_, err := o.Transcripts.List(ctx, client.TranscriptFilter{TaskID: "t", LeaseID: "l", After: "a", Limit: 7})
 			return err
 		}, `GET /v1/transcripts?after=a&lease_id=l&limit=7&task_id=t`},
-		{"Transcript", func(ctx context.Context, o op) error { _, err := o.Transcript(ctx, "a/b"); return err }, `GET /v1/transcripts/a%2Fb`},
-		{"CheckProvider", func(ctx context.Context, o op) error {
-			_, err := o.CheckProvider(ctx, "a/b", wire.SelfTestSpec{Scopes: set, TTL: 90})
+		{"Transcripts.Get", func(ctx context.Context, o op) error { _, err := o.Transcripts.Get(ctx, "a/b"); return err }, `GET /v1/transcripts/a%2Fb`},
+		{"Providers.SelfTest", func(ctx context.Context, o op) error {
+			_, err := o.Providers.SelfTest(ctx, "a/b", wire.SelfTestSpec{Scopes: set, TTL: 90})
 			return err
 		}, `POST /v1/providers/a%2Fb/check {"scope":"orders:eu/42:read","ttl_seconds":90}`},
-		{"CheckProvider, set-up alone", func(ctx context.Context, o op) error {
-			_, err := o.CheckProvider(ctx, "p", wire.SelfTestSpec{})
+		{"Providers.SelfTest, set-up alone", func(ctx context.Context, o op) error {
+			_, err := o.Providers.SelfTest(ctx, "p", wire.SelfTestSpec{})
 			return err
 		}, `POST /v1/providers/p/check {}`},
-		{"BreakGlasses", func(ctx context.Context, o op) error {
-			_, err := o.BreakGlasses(ctx, client.BreakGlassFilter{Person: "ann", Unreviewed: true, After: "brk_1", Limit: 2})
+		{"BreakGlass.List", func(ctx context.Context, o op) error {
+			_, err := o.BreakGlass.List(ctx, client.BreakGlassFilter{Person: "ann", Unreviewed: true, After: "brk_1", Limit: 2})
 			return err
 		}, `GET /v1/break-glass?after=brk_1&limit=2&order=desc&person=ann&state=unreviewed`},
-		{"Secrets", func(ctx context.Context, o op) error { _, err := o.Secrets(ctx); return err }, `GET /v1/secrets`},
-		{"PutSecret", func(ctx context.Context, o op) error {
-			_, err := o.PutSecret(ctx, "a", provider.NewSecret("v"))
+		{"Secrets.List", func(ctx context.Context, o op) error { _, err := o.Secrets.List(ctx); return err }, `GET /v1/secrets`},
+		{"Secrets.Put", func(ctx context.Context, o op) error {
+			_, err := o.Secrets.Put(ctx, "a", provider.NewSecret("v"))
 			return err
 		}, `POST /v1/secrets {"name":"a","value":"v"}`},
-		{"RemoveSecret", func(ctx context.Context, o op) error { _, err := o.RemoveSecret(ctx, "a/b"); return err }, `POST /v1/secrets/a%2Fb/remove`},
-		{"RevokeLease", func(ctx context.Context, o op) error { _, err := o.RevokeLease(ctx, "l", "leaked"); return err }, `POST /v1/leases/l/revoke {"reason":"leaked"}`},
-		{"Checkpoints", func(ctx context.Context, o op) error { _, err := o.Checkpoints(ctx); return err }, `GET /v1/audit/checkpoints`},
+		{"Secrets.Remove", func(ctx context.Context, o op) error { _, err := o.Secrets.Remove(ctx, "a/b"); return err }, `POST /v1/secrets/a%2Fb/remove`},
+		{"Credentials.Revoke", func(ctx context.Context, o op) error { _, err := o.Credentials.Revoke(ctx, "l", "leaked"); return err }, `POST /v1/leases/l/revoke {"reason":"leaked"}`},
+		{"Checkpoints", func(ctx context.Context, o op) error { _, err := o.Audit.Checkpoints(ctx); return err }, `GET /v1/audit/checkpoints`},
 		{"Explain", func(ctx context.Context, o op) error {
-			_, err := o.Explain(ctx, wire.PolicyQuery{Scopes: set})
+			_, err := o.Policy.Explain(ctx, wire.PolicyQuery{Scopes: set})
 			return err
 		},
 			`POST /v1/policy/explain {"query":{"sandbox":{"id":"","attestor":"","evidence":"","subject":""},"task":{"id":"","kind":"","owner":"","age_seconds":0},"scope":"orders:eu/42:read","ttl_seconds":0,"binding":"","delivery":"","record":{"denials":0,"violations":0}}}`},
-		{"Policy", func(ctx context.Context, o op) error { _, err := o.Policy(ctx); return err }, `GET /v1/policy`},
-		{"Revocations", func(ctx context.Context, o op) error { _, err := o.Revocations(ctx, "c 1", 25*time.Second); return err }, `GET /v1/revocations?cursor=c+1&wait_seconds=25`},
+		{"Policy.Get", func(ctx context.Context, o op) error { _, err := o.Policy.Get(ctx); return err }, `GET /v1/policy`},
+		{"Revocations", func(ctx context.Context, o op) error {
+			_, err := o.Credentials.Revocations(ctx, "c 1", 25*time.Second)
+			return err
+		}, `GET /v1/revocations?cursor=c+1&wait_seconds=25`},
 	} {
 		f, key := newFake(t, "ci", time.Now)
 		f.script = ok(map[string]any{})
@@ -271,7 +277,7 @@ func TestRoutes(t *testing.T) {
 }
 
 // Half a response is not a result of a self-test.
-func TestCheckProviderCut(t *testing.T) {
+func TestSelfTestCut(t *testing.T) {
 	t.Parallel()
 	f, key := newFake(t, "ci", time.Now)
 	o := f.operator(t, key)
@@ -282,7 +288,7 @@ func TestCheckProviderCut(t *testing.T) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
 			_, _ = io.WriteString(w, body)
 		}
-		if got, err := o.CheckProvider(t.Context(), "p", wire.SelfTestSpec{}); err == nil || got.OK {
+		if got, err := o.Providers.SelfTest(t.Context(), "p", wire.SelfTestSpec{}); err == nil || got.OK {
 			t.Errorf("%q: %+v %v", body, got, err)
 		}
 	}
@@ -295,23 +301,23 @@ func TestAnswers(t *testing.T) {
 	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		answer(w, 201, map[string]any{"task": map[string]any{"id": "tsk_1"}, "ticket": "ebb_tkt_x", "ticket_expires_at": "2026-11-20T12:00:00Z", "later_member": 1})
 	}
-	task, ticket, err := o.OpenTask(t.Context(), wire.TaskSpec{})
+	task, ticket, err := o.Tasks.Open(t.Context(), wire.TaskSpec{})
 	if err != nil || task.ID != "tsk_1" || ticket == nil || ticket.Ticket.Reveal() != "ebb_tkt_x" || ticket.ExpiresAt.IsZero() {
-		t.Errorf("OpenTask = %v %v %v", task.ID, ticket, err)
+		t.Errorf("Tasks.Open = %v %v %v", task.ID, ticket, err)
 	}
 	if s := fmt.Sprintf("%v %+v", ticket, *ticket); strings.Contains(s, "ebb_tkt") {
 		t.Errorf("a ticket prints itself: %s", s)
 	}
 	f.script = ok(map[string]any{"items": []any{map[string]any{"id": "lse_1"}}, "next": "lse_1"})
-	if list, err := o.Leases(t.Context(), client.LeaseFilter{}); err != nil || len(list.Items) != 1 || list.Next != "lse_1" {
-		t.Errorf("Leases = %v, %v", list, err)
+	if list, err := o.Credentials.List(t.Context(), client.CredentialFilter{}); err != nil || len(list.Items) != 1 || list.Next != "lse_1" {
+		t.Errorf("Credentials.List = %v, %v", list, err)
 	}
 	f.script = ok(map[string]any{"events": []any{map[string]any{"task_id": "tsk_1", "at": "2026-11-20T12:00:00Z", "until": "2026-11-20T13:00:00Z"}}, "cursor": "c", "max_age_seconds": 10})
-	if feed, err := o.Revocations(t.Context(), "", 0); err != nil || feed.Events[0].TaskID != "tsk_1" || feed.Cursor != "c" || feed.MaxAge != 10 {
-		t.Errorf("Revocations = %v, %v", feed, err)
+	if feed, err := o.Credentials.Revocations(t.Context(), "", 0); err != nil || feed.Events[0].TaskID != "tsk_1" || feed.Cursor != "c" || feed.MaxAge != 10 {
+		t.Errorf("Credentials.Revocations = %v, %v", feed, err)
 	}
 	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }
-	if _, err := o.Ticket(t.Context(), "t"); err == nil {
+	if _, err := o.Tasks.NewTicket(t.Context(), "t"); err == nil {
 		t.Error("an empty answer passed for a ticket")
 	}
 }
@@ -344,7 +350,7 @@ func TestAudit(t *testing.T) {
 	}
 	for limit, want := range map[int]int{0: 7, 1: 1, 3: 3, 5: 5, 100: 7} {
 		n := 0
-		for e, err := range o.Audit(t.Context(), client.EntryFilter{Limit: limit}) {
+		for e, err := range o.Audit.Entries(t.Context(), client.EntryFilter{Limit: limit}) {
 			if err != nil || e.Hash != entries[n].Hash {
 				t.Errorf("limit %d: entry %d: %+v, %v", limit, n, e, err)
 			}
@@ -355,7 +361,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	before := len(f.calls)
-	for range o.Audit(t.Context(), client.EntryFilter{TaskID: "t", LeaseID: "l", RequestID: "r", Kind: "lease.", Actor: "a", Limit: 7, Desc: true}) {
+	for range o.Audit.Entries(t.Context(), client.EntryFilter{TaskID: "t", LeaseID: "l", RequestID: "r", Kind: "lease.", Actor: "a", Limit: 7, Desc: true}) {
 		break
 	}
 	if got, want := f.calls[before:], "GET /v1/audit?actor=a&kind=lease.&lease_id=l&limit=7&order=desc&request_id=r&task_id=t"; len(got) != 1 || got[0] != want {
@@ -365,7 +371,7 @@ func TestAudit(t *testing.T) {
 		answer(w, 200, map[string]any{"items": entries[:1], "next": "for ever"})
 	}
 	n := 0
-	for range o.Audit(t.Context(), client.EntryFilter{}) {
+	for range o.Audit.Entries(t.Context(), client.EntryFilter{}) {
 		n++
 	}
 	if n > 2 {
@@ -383,14 +389,14 @@ func TestExport(t *testing.T) {
 		_, _ = io.WriteString(w, export)
 	}
 	var out strings.Builder
-	if err := o.Export(t.Context(), client.EntryFilter{TaskID: "t"}, &out); err != nil || out.String() != export {
+	if err := o.Audit.Export(t.Context(), client.EntryFilter{TaskID: "t"}, &out); err != nil || out.String() != export {
 		t.Errorf("export %q, %v", out.String(), err)
 	}
 	if want := "GET /v1/audit?format=jsonl&task_id=t"; f.calls[0] != want {
 		t.Errorf("got %s\nwant %s", f.calls[0], want)
 	}
 	f.script = ok(map[string]any{})
-	if err := o.Export(t.Context(), client.EntryFilter{}, io.Discard); err == nil {
+	if err := o.Audit.Export(t.Context(), client.EntryFilter{}, io.Discard); err == nil {
 		t.Error("something else passed for an export")
 	}
 }
@@ -413,7 +419,7 @@ func TestExportCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Export(t.Context(), client.EntryFilter{}, io.Discard); err == nil {
+	if err := o.Audit.Export(t.Context(), client.EntryFilter{}, io.Discard); err == nil {
 		t.Error("a cut export passed")
 	}
 }

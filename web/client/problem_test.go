@@ -62,7 +62,7 @@ func TestProblems(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = o.Task(t.Context(), "x")
+		_, err = o.Tasks.Get(t.Context(), "x")
 		srv.Close()
 		got, ok := errors.AsType[*client.Problem](err)
 		if !ok {
@@ -93,7 +93,7 @@ func TestRedirectNotFollowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := o.Task(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "redirect") {
+		if _, err := o.Tasks.Get(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "redirect") {
 			t.Errorf("%d: %v", status, err)
 		}
 		srv.Close()
@@ -123,7 +123,7 @@ func TestBadSuccess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = o.Task(t.Context(), "x")
+		_, err = o.Tasks.Get(t.Context(), "x")
 		srv.Close()
 		if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, err), "SECRET") {
 			t.Errorf("%s: error %.200v", name, err)
@@ -144,7 +144,7 @@ func FuzzProblem(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = o.Task(t.Context(), "x")
+		_, err = o.Tasks.Get(t.Context(), "x")
 		if p, ok := errors.AsType[*client.Problem](err); ok && (p.RetryAfter < 0 || p.RetryAfter > 7*24*time.Hour || p.Pending != nil && p.Pending.Interval < 0) {
 			t.Errorf("%+v", p)
 		}

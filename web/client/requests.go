@@ -10,6 +10,9 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
+// RequestsService reads approval requests and decides them.
+type RequestsService struct{ *session }
+
 // RequestFilter selects requests. Zero members match every request.
 type RequestFilter struct {
 	TaskID string
@@ -20,8 +23,8 @@ type RequestFilter struct {
 	Page   Page
 }
 
-// Requests lists approval requests.
-func (o *Operator) Requests(ctx context.Context, f RequestFilter) (wire.List[wire.Request], error) {
+// List lists approval requests.
+func (s *RequestsService) List(ctx context.Context, f RequestFilter) (wire.List[wire.Request], error) {
 	q := pageQuery(f.Page)
 	set(q, "task_id", f.TaskID)
 	set(q, "owner", f.Owner)
@@ -29,33 +32,33 @@ func (o *Operator) Requests(ctx context.Context, f RequestFilter) (wire.List[wir
 	set(q, "group", f.Group)
 	setTime(q, "since", f.Since)
 	var out wire.List[wire.Request]
-	return out, o.do(ctx, http.MethodGet, "/v1/requests", q, nil, &out)
+	return out, s.do(ctx, http.MethodGet, "/v1/requests", q, nil, &out)
 }
 
-// Request returns one request with its facts and their digest.
-func (o *Operator) Request(ctx context.Context, id string) (wire.Request, error) {
+// Get returns one request with its facts and their digest.
+func (s *RequestsService) Get(ctx context.Context, id string) (wire.Request, error) {
 	var out wire.Request
-	return out, o.do(ctx, http.MethodGet, requestPath(id, ""), nil, nil, &out)
+	return out, s.do(ctx, http.MethodGet, requestPath(id, ""), nil, nil, &out)
 }
 
 // Approve approves the facts with v.Digest, or less when v.Scopes or v.TTL is
 // set. Kind Conflict: the facts have changed; review them again. Kind
 // StepUpRequired: the risk requires proofs that only the console accepts;
 // Problem.Missing names them.
-func (o *Operator) Approve(ctx context.Context, id string, v wire.ApprovalBody) (wire.Request, error) {
+func (s *RequestsService) Approve(ctx context.Context, id string, v wire.ApprovalBody) (wire.Request, error) {
 	var out wire.Request
-	err := o.do(ctx, http.MethodPost, requestPath(id, "/approve"), nil, v, &out)
+	err := s.do(ctx, http.MethodPost, requestPath(id, "/approve"), nil, v, &out)
 	if p, ok := errors.AsType[*Problem](err); ok && p.Kind == wire.KindStepUpRequired {
-		p.Page = page(o.issuer, id)
+		p.Page = page(s.issuer, id)
 	}
 	return out, err
 }
 
 // Deny denies a request. The agent gets v.Code as the reason. Suspicious also
 // stops the task.
-func (o *Operator) Deny(ctx context.Context, id string, v wire.DenialBody) (wire.Request, error) {
+func (s *RequestsService) Deny(ctx context.Context, id string, v wire.DenialBody) (wire.Request, error) {
 	var out wire.Request
-	return out, o.do(ctx, http.MethodPost, requestPath(id, "/deny"), nil, v, &out)
+	return out, s.do(ctx, http.MethodPost, requestPath(id, "/deny"), nil, v, &out)
 }
 
 func requestPath(id, verb string) string { return "/v1/requests/" + url.PathEscape(id) + verb }

@@ -14,7 +14,7 @@ import (
 // opens the queue. Only an ebb on loopback makes links.
 func (o *Operator) SignInLink(ctx context.Context, requestID string) (secret.Secret, error) {
 	var ans wire.SignInLink
-	if err := o.do(ctx, http.MethodPost, "/v1/signin-link", nil, nil, &ans); err != nil {
+	if err := o.session.do(ctx, http.MethodPost, "/v1/signin-link", nil, nil, &ans); err != nil {
 		return secret.Secret{}, err
 	}
 	u, err := url.Parse(ans.URL)

@@ -11,12 +11,8 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Page selects a page of a listing.
-type Page struct {
-	After string // wire.List.Next of the page before; "" = the first page
-	Limit int    // items of the page, 1 to 1000; 0 = 50
-	Desc  bool   // newest first
-}
+// TasksService opens tasks and controls them until they end.
+type TasksService struct{ *session }
 
 // TaskFilter selects tasks. Zero members match every task.
 type TaskFilter struct {
@@ -34,30 +30,6 @@ type Ticket struct {
 	ExpiresAt time.Time
 }
 
-func pageQuery(p Page) url.Values {
-	q := url.Values{}
-	set(q, "after", p.After)
-	if p.Limit > 0 {
-		q.Set("limit", strconv.Itoa(p.Limit))
-	}
-	if p.Desc {
-		q.Set("order", "desc")
-	}
-	return q
-}
-
-func set(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
-	}
-}
-
-func setTime(q url.Values, name string, t time.Time) {
-	if !t.IsZero() {
-		q.Set(name, t.UTC().Format(time.RFC3339Nano))
-	}
-}
-
 // ticketOf returns nil for a response without a ticket.
 func ticketOf(ticket string, expires time.Time) *Ticket {
 	if ticket == "" {
@@ -66,17 +38,17 @@ func ticketOf(ticket string, expires time.Time) *Ticket {
 	return &Ticket{Ticket: secret.New(ticket), ExpiresAt: expires}
 }
 
-// OpenTask opens a task. The ticket is nil unless spec asked for one.
-func (o *Operator) OpenTask(ctx context.Context, spec wire.TaskSpec) (wire.Task, *Ticket, error) {
+// Open opens a task. The ticket is nil unless spec asked for one.
+func (s *TasksService) Open(ctx context.Context, spec wire.TaskSpec) (wire.Task, *Ticket, error) {
 	var ans wire.OpenedTask
-	if err := o.do(ctx, http.MethodPost, "/v1/tasks", nil, spec, &ans); err != nil {
+	if err := s.do(ctx, http.MethodPost, "/v1/tasks", nil, spec, &ans); err != nil {
 		return wire.Task{}, nil, err
 	}
 	return ans.Task, ticketOf(ans.Ticket, ans.TicketExpiresAt), nil
 }
 
-// Tasks lists tasks.
-func (o *Operator) Tasks(ctx context.Context, f TaskFilter) (wire.List[wire.Task], error) {
+// List lists tasks.
+func (s *TasksService) List(ctx context.Context, f TaskFilter) (wire.List[wire.Task], error) {
 	q := pageQuery(f.Page)
 	set(q, "state", string(f.State))
 	set(q, "owner", f.Owner)
@@ -86,19 +58,19 @@ func (o *Operator) Tasks(ctx context.Context, f TaskFilter) (wire.List[wire.Task
 		q.Set("open", "true")
 	}
 	var out wire.List[wire.Task]
-	return out, o.do(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
+	return out, s.do(ctx, http.MethodGet, "/v1/tasks", q, nil, &out)
 }
 
-// Task returns one task.
-func (o *Operator) Task(ctx context.Context, id string) (wire.Task, error) {
+// Get returns one task.
+func (s *TasksService) Get(ctx context.Context, id string) (wire.Task, error) {
 	var out wire.Task
-	return out, o.do(ctx, http.MethodGet, taskPath(id, ""), nil, nil, &out)
+	return out, s.do(ctx, http.MethodGet, taskPath(id, ""), nil, nil, &out)
 }
 
-// Ticket creates another enrolment ticket.
-func (o *Operator) Ticket(ctx context.Context, taskID string) (Ticket, error) {
+// NewTicket creates another enrolment ticket.
+func (s *TasksService) NewTicket(ctx context.Context, taskID string) (Ticket, error) {
 	var ans wire.Ticket
-	if err := o.do(ctx, http.MethodPost, taskPath(taskID, "/ticket"), nil, nil, &ans); err != nil {
+	if err := s.do(ctx, http.MethodPost, taskPath(taskID, "/ticket"), nil, nil, &ans); err != nil {
 		return Ticket{}, err
 	}
 	t := ticketOf(ans.Ticket, ans.TicketExpiresAt)
@@ -109,37 +81,37 @@ func (o *Operator) Ticket(ctx context.Context, taskID string) (Ticket, error) {
 }
 
 // Heartbeat sends the runner's heartbeat.
-func (o *Operator) Heartbeat(ctx context.Context, taskID string) (wire.Task, error) {
-	return o.move(ctx, taskID, "/heartbeat", nil)
+func (s *TasksService) Heartbeat(ctx context.Context, taskID string) (wire.Task, error) {
+	return s.move(ctx, taskID, "/heartbeat", nil)
 }
 
 // Pause stops minting. Existing tokens stay valid.
-func (o *Operator) Pause(ctx context.Context, taskID, reason string) (wire.Task, error) {
-	return o.move(ctx, taskID, "/pause", wire.ReasonBody{Reason: reason})
+func (s *TasksService) Pause(ctx context.Context, taskID, reason string) (wire.Task, error) {
+	return s.move(ctx, taskID, "/pause", wire.ReasonBody{Reason: reason})
 }
 
 // Taint reports untrusted content that the task has read, by source, such as
 // "public-issue-comments". Policies and approvers see it.
-func (o *Operator) Taint(ctx context.Context, taskID string, sources ...string) (wire.Task, error) {
-	return o.move(ctx, taskID, "/taint", wire.TaintBody{Sources: sources})
+func (s *TasksService) Taint(ctx context.Context, taskID string, sources ...string) (wire.Task, error) {
+	return s.move(ctx, taskID, "/taint", wire.TaintBody{Sources: sources})
 }
 
 // Resume lets a paused task mint again.
-func (o *Operator) Resume(ctx context.Context, taskID string) (wire.Task, error) {
-	return o.move(ctx, taskID, "/resume", nil)
+func (s *TasksService) Resume(ctx context.Context, taskID string) (wire.Task, error) {
+	return s.move(ctx, taskID, "/resume", nil)
 }
 
-func (o *Operator) move(ctx context.Context, id, verb string, in any) (wire.Task, error) {
+func (s *TasksService) move(ctx context.Context, id, verb string, in any) (wire.Task, error) {
 	var out wire.Task
-	return out, o.do(ctx, http.MethodPost, taskPath(id, verb), nil, in, &out)
+	return out, s.do(ctx, http.MethodPost, taskPath(id, verb), nil, in, &out)
 }
 
 // Complete completes a task and revokes its credentials. It is idempotent:
 // repeat it until it succeeds. It does not wait for third parties:
 // Completion.PendingRevocations is the number of credentials that are not yet known to be
 // dead there.
-func (o *Operator) Complete(ctx context.Context, taskID string) (wire.Completion, error) {
-	return o.CompleteWithin(ctx, taskID, 0)
+func (s *TasksService) Complete(ctx context.Context, taskID string) (wire.Completion, error) {
+	return s.CompleteWithin(ctx, taskID, 0)
 }
 
 // MaxWait is the longest time that CompleteWithin waits.
@@ -147,28 +119,28 @@ const MaxWait = 60 * time.Second
 
 // CompleteWithin is Complete that waits up to wait, at most MaxWait, until the
 // task's credentials are dead at third parties.
-func (o *Operator) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (wire.Completion, error) {
+func (s *TasksService) CompleteWithin(ctx context.Context, taskID string, wait time.Duration) (wire.Completion, error) {
 	var out wire.Completion
 	q := url.Values{}
 	if wait > 0 {
 		q.Set("wait_seconds", strconv.Itoa(int(wait/time.Second)))
 	}
-	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/complete"), q, nil, &out, wait)
+	return out, s.doWait(ctx, http.MethodPost, taskPath(taskID, "/complete"), q, nil, &out, wait)
 }
 
 // Receipt returns the signed receipt of a completed task: how its credentials
 // ended at third parties, as far as known now. Only jws is signed: verify it
 // with ebb's keys ('ebb task receipt verify').
-func (o *Operator) Receipt(ctx context.Context, taskID string) (r wire.Receipt, jws string, err error) {
+func (s *TasksService) Receipt(ctx context.Context, taskID string) (r wire.Receipt, jws string, err error) {
 	var out wire.ReceiptAnswer
-	err = o.do(ctx, http.MethodGet, taskPath(taskID, "/receipt"), nil, nil, &out)
+	err = s.do(ctx, http.MethodGet, taskPath(taskID, "/receipt"), nil, nil, &out)
 	return out.Contents, out.Receipt, err
 }
 
 // Stop stops a task and revokes its credentials, with a reason.
-func (o *Operator) Stop(ctx context.Context, taskID, reason string) (wire.Completion, error) {
+func (s *TasksService) Stop(ctx context.Context, taskID, reason string) (wire.Completion, error) {
 	var out wire.Completion
-	return out, o.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, wire.ReasonBody{Reason: reason}, &out, 0)
+	return out, s.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, wire.ReasonBody{Reason: reason}, &out, 0)
 }
 
 func taskPath(id, verb string) string { return "/v1/tasks/" + url.PathEscape(id) + verb }

@@ -9,6 +9,9 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
+// TranscriptsService reads recorded requests.
+type TranscriptsService struct{ *session }
+
 // TranscriptFilter selects transcripts. Zero members match every transcript.
 type TranscriptFilter struct {
 	TaskID, LeaseID string
@@ -16,9 +19,9 @@ type TranscriptFilter struct {
 	Limit           int    // transcripts of the page, 1 to 1000; 0 = 50
 }
 
-// Transcripts lists the transcripts of this ebb's egress, newest first. Zero
+// List lists the transcripts of this ebb's egress, newest first. Zero
 // members of f match every transcript.
-func (o *Operator) Transcripts(ctx context.Context, f TranscriptFilter) (wire.List[wire.TranscriptHead], error) {
+func (s *TranscriptsService) List(ctx context.Context, f TranscriptFilter) (wire.List[wire.TranscriptHead], error) {
 	q := url.Values{}
 	set(q, "task_id", f.TaskID)
 	set(q, "lease_id", f.LeaseID)
@@ -27,11 +30,11 @@ func (o *Operator) Transcripts(ctx context.Context, f TranscriptFilter) (wire.Li
 		q.Set("limit", strconv.Itoa(f.Limit))
 	}
 	var out wire.List[wire.TranscriptHead]
-	return out, o.do(ctx, http.MethodGet, "/v1/transcripts", q, nil, &out)
+	return out, s.do(ctx, http.MethodGet, "/v1/transcripts", q, nil, &out)
 }
 
-// Transcript returns one transcript. The read is written to the audit log.
-func (o *Operator) Transcript(ctx context.Context, id string) (wire.Transcript, error) {
+// Get returns one transcript. The read is written to the audit log.
+func (s *TranscriptsService) Get(ctx context.Context, id string) (wire.Transcript, error) {
 	var out wire.Transcript
-	return out, o.do(ctx, http.MethodGet, "/v1/transcripts/"+url.PathEscape(id), nil, nil, &out)
+	return out, s.do(ctx, http.MethodGet, "/v1/transcripts/"+url.PathEscape(id), nil, nil, &out)
 }

@@ -67,7 +67,7 @@ func (e *ebb) open(t *testing.T, s Sandbox) string {
 		Name: core.Name, Kind: core.Kind, Owner: core.Owner, Labels: core.Labels, TTL: int64(core.TTL), Ceiling: core.Ceiling.String(),
 		Heartbeat: int64(core.Heartbeat), Expect: wire.Expect{Attestor: e.kind.Name, Selectors: s.Selectors},
 	}
-	task, _, err := o.OpenTask(t.Context(), spec)
+	task, _, err := o.Tasks.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}

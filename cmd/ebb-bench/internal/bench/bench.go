@@ -66,7 +66,7 @@ func Run(ctx context.Context, c Config) (rep Report, err error) {
 	if err != nil {
 		return rep, err
 	}
-	defer func() { _, _ = b.runner.Complete(context.WithoutCancel(ctx), task.id) }()
+	defer func() { _, _ = b.runner.Tasks.Complete(context.WithoutCancel(ctx), task.id) }()
 	var tokens []string
 	for _, n := range c.Clients {
 		if tokens, err = b.mint(ctx, task, n); err != nil {

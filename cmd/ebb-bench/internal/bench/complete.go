@@ -83,7 +83,7 @@ func (b *run) end(ctx context.Context, s sandbox, tokens []string) (took time.Du
 	}
 	undo := load.Quiet()
 	begin := time.Now()
-	done, err := b.runner.Complete(ctx, s.id)
+	done, err := b.runner.Tasks.Complete(ctx, s.id)
 	took = time.Since(begin)
 	undo()
 	if err != nil {

@@ -50,7 +50,7 @@ func (b *run) enter(ctx context.Context) (err error) {
 
 // newTask opens a task with the largest limits and enrols a sandbox for it.
 func (b *run) newTask(ctx context.Context) (sandbox, error) {
-	task, ticket, err := b.runner.OpenTask(ctx, wire.TaskSpec{
+	task, ticket, err := b.runner.Tasks.Open(ctx, wire.TaskSpec{
 		Name: "ebb-bench", Kind: "bench", TTL: int64(b.TaskTTL / time.Second), Ceiling: b.scope.String(), Heartbeat: int64(b.Heartbeat / time.Second),
 		Caps: wire.Caps{Leases: 1_000_000, MintsPerMinute: 1_000_000}, Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	})

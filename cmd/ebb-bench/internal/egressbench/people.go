@@ -45,7 +45,7 @@ func enter(ctx context.Context, c Config) (*people, error) {
 	if p.runner, err = client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: c.Issuer, HTTP: c.HTTP}, ClientID: c.RunnerID, Key: c.Runner}); err != nil {
 		return nil, err
 	}
-	_, err = p.runner.PutSecret(ctx, Secret, provider.NewSecret(c.Secret))
+	_, err = p.runner.Secrets.Put(ctx, Secret, provider.NewSecret(c.Secret))
 	return p, err
 }
 
@@ -55,7 +55,7 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 		Name: "ebb-bench egress", Kind: "bench", TTL: int64(time.Hour / time.Second), Heartbeat: int64(15 * time.Minute / time.Second), Ceiling: p.scope.String(),
 		Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	}
-	opened, ticket, err := p.runner.OpenTask(ctx, spec)
+	opened, ticket, err := p.runner.Tasks.Open(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 	}
 	t.placeholder, t.lease = cred.Token.Reveal(), cred.LeaseID
 	for range boxes {
-		x, err := p.runner.OpenBox(ctx, t.id, wire.BoxSpec{})
+		x, err := p.runner.Endpoints.Open(ctx, t.id, wire.BoxSpec{})
 		if err != nil {
 			return nil, err
 		}
@@ -97,4 +97,6 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 }
 
 // end completes the task, even if ctx has ended.
-func (t *task) end(ctx context.Context) { _, _ = t.p.runner.Complete(context.WithoutCancel(ctx), t.id) }
+func (t *task) end(ctx context.Context) {
+	_, _ = t.p.runner.Tasks.Complete(context.WithoutCancel(ctx), t.id)
+}

@@ -101,7 +101,7 @@ func (b *run) revokeAll(ctx context.Context, tasks spread) error {
 	errs := make([]error, len(tasks))
 	var wg sync.WaitGroup
 	for i, t := range tasks {
-		wg.Go(func() { _, errs[i] = b.people.runner.RevokeLease(ctx, t.lease, "bench") })
+		wg.Go(func() { _, errs[i] = b.people.runner.Credentials.Revoke(ctx, t.lease, "bench") })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

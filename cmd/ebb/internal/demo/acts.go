@@ -25,7 +25,7 @@ func (s *stage) open() error {
 	if err := s.expect(s.Shop.serve(s.ctx, s.Issuer, s.Keys[Server], s.HTTP), "a resource server accepts ebb's tokens: %s", s.Shop.URL); err != nil {
 		return err
 	}
-	task, ticket, err := s.runner.OpenTask(s.ctx, wire.TaskSpec{
+	task, ticket, err := s.runner.Tasks.Open(s.ctx, wire.TaskSpec{
 		Name: "fix order 42", Kind: "bugfix", Owner: "bo", TTL: 600, Ceiling: Provider + ":eu/**:* " + hostScope,
 		Expect: wire.Expect{Attestor: "enroll"}, Heartbeat: 60, Ticket: true,
 	})
@@ -99,17 +99,17 @@ func (s *stage) askAndApprove() error {
 	for _, n := range notes {
 		s.say("                         note    %s", n.Text)
 	}
-	_, err = s.runner.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: req.Digest})
+	_, err = s.runner.Requests.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: req.Digest})
 	if err := s.expect(kind(err, wire.KindForbidden), "the runner is an approver too, but cannot approve a request of its own task"); err != nil {
 		return err
 	}
-	_, err = s.ann.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)})
+	_, err = s.ann.Requests.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: strings.Repeat("0", 64)})
 	if err := s.expect(kind(err, wire.KindConflict), "an approval with another digest is refused"); err != nil {
 		return err
 	}
 	narrow := Provider + ":eu/42:write"
 	less := wire.ApprovalBody{Digest: req.Digest, Scopes: narrow, TTL: 120, Note: "order 42 only", Target: target(req)}
-	_, err = s.ann.Approve(s.ctx, req.ID, less)
+	_, err = s.ann.Requests.Approve(s.ctx, req.ID, less)
 	if err := s.expect(kind(err, wire.KindStepUpRequired), "the risk is high, so an approval through the API is refused"); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func target(r wire.Request) string {
 // waiting returns the request that waits for ann.
 func (s *stage) waiting() (wire.Request, error) {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		list, err := s.ann.Requests(s.ctx, client.RequestFilter{TaskID: s.task, State: wire.RequestPending})
+		list, err := s.ann.Requests.List(s.ctx, client.RequestFilter{TaskID: s.task, State: wire.RequestPending})
 		if err != nil {
 			return wire.Request{}, err
 		}

@@ -22,7 +22,7 @@ func (s *stage) boxed() (err error) {
 	if err := s.Payments.serve(s.ctx); err != nil {
 		return err
 	}
-	if _, err := s.ola.PutSecret(s.ctx, PaymentsSecret, provider.NewSecret(s.Payments.key)); err != nil {
+	if _, err := s.ola.Secrets.Put(s.ctx, PaymentsSecret, provider.NewSecret(s.Payments.key)); err != nil {
 		return s.expect(err, "the operator stores the key of an API in ebb")
 	}
 	c, err := s.openCage()
@@ -140,7 +140,7 @@ func (s *stage) rogueIsCut(c *cage, task string) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 40*time.Second)
 	defer cancel()
-	_, err := s.runner.Complete(ctx, task)
+	_, err := s.runner.Tasks.Complete(ctx, task)
 	start := time.Now()
 	if err == nil {
 		_, err = c.hear("cut")
@@ -163,7 +163,7 @@ func (s *stage) rogueIsCut(c *cage, task string) error {
 		return err
 	}
 	counts := map[string]int{}
-	for e, err := range s.auditor.Audit(s.ctx, client.EntryFilter{TaskID: task}) {
+	for e, err := range s.auditor.Audit.Entries(s.ctx, client.EntryFilter{TaskID: task}) {
 		if err != nil {
 			return s.expect(err, "the auditor reads the audit log")
 		}

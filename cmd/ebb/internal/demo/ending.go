@@ -19,7 +19,7 @@ import (
 // of it is refused.
 func (s *stage) complete() error {
 	s.act("The task ends")
-	done, err := s.runner.CompleteWithin(s.ctx, s.task, broker.DefaultWait)
+	done, err := s.runner.Tasks.CompleteWithin(s.ctx, s.task, broker.DefaultWait)
 	if err == nil && done.Revoked != 3 {
 		err = fmt.Errorf("%d credentials were revoked, not 3", done.Revoked)
 	}
@@ -45,7 +45,7 @@ func (s *stage) complete() error {
 	if err := s.expect(err, "a new credential for the task is refused: %s", r.Kind); err != nil {
 		return err
 	}
-	list, err := s.auditor.Leases(s.ctx, client.LeaseFilter{TaskID: s.task, State: wire.LeaseLive})
+	list, err := s.auditor.Credentials.List(s.ctx, client.CredentialFilter{TaskID: s.task, State: wire.LeaseLive})
 	if err == nil && len(list.Items) != 0 {
 		err = fmt.Errorf("%d credentials are live", len(list.Items))
 	}
@@ -69,7 +69,7 @@ func (s *stage) prove() error {
 		return err
 	}
 	shown := 0
-	for e, err := range s.auditor.Audit(s.ctx, client.EntryFilter{TaskID: s.task}) {
+	for e, err := range s.auditor.Audit.Entries(s.ctx, client.EntryFilter{TaskID: s.task}) {
 		if err != nil {
 			return s.expect(err, "the auditor reads the audit log")
 		}
@@ -77,7 +77,7 @@ func (s *stage) prove() error {
 		shown++
 	}
 	var export bytes.Buffer
-	err := s.auditor.Export(s.ctx, client.EntryFilter{}, &export)
+	err := s.auditor.Audit.Export(s.ctx, client.EntryFilter{}, &export)
 	if err := s.expect(err, "%d entries about the task; the whole audit log is %d KiB", shown, (export.Len()+1023)>>10); err != nil {
 		return err
 	}

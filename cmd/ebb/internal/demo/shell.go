@@ -62,7 +62,7 @@ func (s *stage) lockedOut() error {
 	if err := s.expect(s.shut(s.enter(hostLogin)), "the SSH host refuses the certificate"); err != nil {
 		return err
 	}
-	list, err := s.auditor.Leases(s.ctx, client.LeaseFilter{TaskID: s.task, Provider: SSHProvider})
+	list, err := s.auditor.Credentials.List(s.ctx, client.CredentialFilter{TaskID: s.task, Provider: SSHProvider})
 	if err == nil && (len(list.Items) != 1 || list.Items[0].Upstream == nil) {
 		err = fmt.Errorf("the lease list has %d certificates", len(list.Items))
 	}

@@ -127,7 +127,7 @@ func (s *stage) tickets() error {
 	if err := a.get("helpdesk:tickets:read", "helpdesk-mcp"); err != nil {
 		return err
 	}
-	if _, err := s.people[Runner].Taint(s.ctx, a.task, "helpdesk-tickets"); err != nil {
+	if _, err := s.people[Runner].Tasks.Taint(s.ctx, a.task, "helpdesk-tickets"); err != nil {
 		return err
 	}
 	s.later(6 * time.Minute)
@@ -158,7 +158,7 @@ func (s *stage) deployment() error {
 	}
 	s.later(35 * time.Minute)
 	if err := s.until(func() (bool, error) {
-		list, err := s.people[Operator].Requests(s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestExpired})
+		list, err := s.people[Operator].Requests.List(s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestExpired})
 		return len(list.Items) == 1, err
 	}); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *stage) migration() error {
 	}
 	s.later(5 * time.Minute)
 	return s.until(func() (bool, error) {
-		t, err := s.people[Operator].Task(s.ctx, a.task)
+		t, err := s.people[Operator].Tasks.Get(s.ctx, a.task)
 		return t.State == wire.TaskClosed, err
 	})
 }

@@ -54,7 +54,7 @@ func (s *stage) checkout() error {
 	if err := s.said(a.task, last); err != nil {
 		return err
 	}
-	if _, err := s.people[Runner].Taint(s.ctx, a.task, "public-issue-comments"); err != nil {
+	if _, err := s.people[Runner].Tasks.Taint(s.ctx, a.task, "public-issue-comments"); err != nil {
 		return err
 	}
 	s.later(40 * time.Second)

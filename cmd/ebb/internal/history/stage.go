@@ -76,7 +76,7 @@ func (s *stage) begin(spec wire.TaskSpec) (*agent, error) {
 	if spec.TTL == 0 {
 		spec.TTL = 3600
 	}
-	task, ticket, err := s.people[Runner].OpenTask(s.ctx, spec)
+	task, ticket, err := s.people[Runner].Tasks.Open(s.ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", spec.Name, err)
 	}
@@ -125,7 +125,7 @@ func (a *agent) ask(scope, tool, reason string, ttl time.Duration) (wire.Request
 	if ctx.Err() == nil || a.s.ctx.Err() != nil {
 		return wire.Request{}, fmt.Errorf("request %s: it needs no approval: %w", scope, err)
 	}
-	list, err := a.s.people[Operator].Requests(a.s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestPending})
+	list, err := a.s.people[Operator].Requests.List(a.s.ctx, client.RequestFilter{TaskID: a.task, State: wire.RequestPending})
 	if err != nil {
 		return wire.Request{}, err
 	}
@@ -158,7 +158,7 @@ func (s *stage) yes(who string, r wire.Request, narrower string, ttl time.Durati
 
 // no denies r.
 func (s *stage) no(who string, r wire.Request, code wire.DenyCode, note string) error {
-	_, err := s.people[who].Deny(s.ctx, r.ID, wire.DenialBody{Code: code, Note: note})
+	_, err := s.people[who].Requests.Deny(s.ctx, r.ID, wire.DenialBody{Code: code, Note: note})
 	return err
 }
 
@@ -169,7 +169,7 @@ func target(r wire.Request) string {
 
 // complete completes the task.
 func (a *agent) complete() error {
-	_, err := a.s.people[Runner].Complete(a.s.ctx, a.task)
+	_, err := a.s.people[Runner].Tasks.Complete(a.s.ctx, a.task)
 	return err
 }
 

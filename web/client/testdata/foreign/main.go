@@ -36,7 +36,7 @@ func main() {
 	issuer, resource := os.Args[1], os.Args[2]
 	config := client.Config{Issuer: issuer}
 	runner := must(client.NewOperator(client.OperatorConfig{Config: config, ClientID: os.Args[3], Key: must(client.LoadKey(os.Args[4]))}))
-	task, ticket, err := runner.OpenTask(ctx, wire.TaskSpec{
+	task, ticket, err := runner.Tasks.Open(ctx, wire.TaskSpec{
 		Name: "foreign", Kind: "test", TTL: 600, Ceiling: "orders:eu/**:read", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func main() {
 		return must(sandbox.Transport(cred, door).RoundTrip(req)).StatusCode
 	}
 	before := use()
-	end := must(runner.Complete(ctx, task.ID))
+	end := must(runner.Tasks.Complete(ctx, task.ID))
 	after := use()
 	for after == http.StatusOK && ctx.Err() == nil { // until the feed has said so
 		after = use()

@@ -48,17 +48,17 @@ func upgrading(t *testing.T, answer string) (*httptest.Server, *client.Operator)
 	return srv, o
 }
 
-// TestConnectBox: a connection is forwarded by HTTP/1.1, also if the client has
+// TestConnectEndpoint: a connection is forwarded by HTTP/1.1, also if the client has
 // used HTTP/2 with ebb before, and outlives the call that made it.
-func TestConnectBox(t *testing.T) {
+func TestConnectEndpoint(t *testing.T) {
 	t.Parallel()
 	_, o := upgrading(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ebb-egress\r\n\r\n")
 	box := wire.Box{ID: "box_1", TaskID: "tsk_1"}
-	if x, err := o.CloseBox(t.Context(), box); err != nil || x.ID != "HTTP/2.0" {
+	if x, err := o.Endpoints.Close(t.Context(), box); err != nil || x.ID != "HTTP/2.0" {
 		t.Fatalf("the call before went by %s: %v", x.ID, err)
 	}
 	for range 2 {
-		c, err := o.ConnectBox(t.Context(), box)
+		c, err := o.Endpoints.Connect(t.Context(), box)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,16 +72,16 @@ func TestConnectBox(t *testing.T) {
 	}
 }
 
-// TestConnectBoxToSomethingElse: a response without the upgrade to egress is an
+// TestConnectEndpointToSomethingElse: a response without the upgrade to egress is an
 // error.
-func TestConnectBoxToSomethingElse(t *testing.T) {
+func TestConnectEndpointToSomethingElse(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n",
 	} {
 		_, o := upgrading(t, answer)
-		if c, err := o.ConnectBox(t.Context(), wire.Box{ID: "box_1", TaskID: "tsk_1"}); err == nil {
+		if c, err := o.Endpoints.Connect(t.Context(), wire.Box{ID: "box_1", TaskID: "tsk_1"}); err == nil {
 			_ = c.Close()
 			t.Errorf("%q is a connection", answer)
 		}

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ebb-broker/ebb/web/wire"
+)
+
+// EndpointsService opens and closes egress endpoints of sandboxes.
+type EndpointsService struct{ *session }
+
+// Open opens an egress endpoint for a tool of a task: on the broker's
+// machine, or, with wire.BoxByRunner, on this machine. In the latter case
+// Connect forwards its connections.
+func (s *EndpointsService) Open(ctx context.Context, taskID string, spec wire.BoxSpec) (wire.Box, error) {
+	var out wire.Box
+	return out, s.do(ctx, http.MethodPost, taskPath(taskID, "/boxes"), nil, spec, &out)
+}
+
+// Connect forwards one connection of a sandbox. The returned stream carries
+// the bytes between the sandbox and its egress socket. The caller must close
+// it; ctx limits only the setup.
+func (s *EndpointsService) Connect(ctx context.Context, x wire.Box) (io.ReadWriteCloser, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	resp, err := s.authorized(ctx, call{method: http.MethodPost, path: boxPath(x, "/connect"), upgrade: wire.UpgradeEgress})
+	if err != nil {
+		return nil, err
+	}
+	conn, is := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !is || !strings.EqualFold(resp.Header.Get("Upgrade"), wire.UpgradeEgress) {
+		_ = resp.Body.Close()
+		return nil, badAnswer("is not an upgrade to ebb's egress; check that proxies in between forward the Upgrade header", nil)
+	}
+	return conn, nil
+}
+
+// Register registers the network namespace of the sandbox by its inode,
+// before anything runs in it.
+func (s *EndpointsService) Register(ctx context.Context, x wire.Box, namespace uint64) (wire.Box, error) {
+	var out wire.Box
+	return out, s.do(ctx, http.MethodPost, boxPath(x, "/register"), nil, wire.NamespaceBody{NetworkNamespace: namespace}, &out)
+}
+
+// Close closes the egress endpoint and all its connections.
+func (s *EndpointsService) Close(ctx context.Context, x wire.Box) (wire.Box, error) {
+	var out wire.Box
+	return out, s.do(ctx, http.MethodPost, boxPath(x, "/close"), nil, nil, &out)
+}
+
+func boxPath(x wire.Box, verb string) string {
+	return taskPath(x.TaskID, "/boxes/"+url.PathEscape(x.ID)+verb)
+}

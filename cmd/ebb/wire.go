@@ -74,6 +74,7 @@ type node struct {
 	sealing  *seal.Ring         // nil = no value to encrypt
 	secrets  *secretstore.Store // nil if sealing is nil
 	closers  []func() error
+	metrics  *prometheus.Registry
 
 	notifier    *notifier.Notifier // nil = no notifications
 	tellsPeople bool               // to their own addresses
@@ -105,6 +106,7 @@ func assemble(ctx context.Context, s settings) (_ *node, err error) {
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.metrics = metrics
 
 	if err := n.openTranscripts(s); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.newLiveness()
 	m.newUpstream()
 	if r != nil {
-		r.MustRegister(m.Tokens, m.Tasks, m.Requests, m.Introspect, m.Rejected, m.PendingEnds, m.Refills, m.Shed, m.Unrecorded, m.clockJump,
+		r.MustRegister(m.Tokens, m.Tasks, m.Requests, m.Introspect, m.Rejected, m.PendingEnds, m.BreakGlass, m.Refills, m.Shed, m.Unrecorded, m.clockJump,
 			m.Judging, m.TurnedAway, m.Watched, m.Unwatched, m.Exits, m.ExitDelay,
 			m.RevocationBacklog, m.OldestPending, m.orphans, m.orphansLeft, m.sweeps, m.sweepTook, m.sweptAt, m.revocations, m.deadAfter, m.mints, m.mintSeconds, m.Breakers)
 	}

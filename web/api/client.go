@@ -10,18 +10,14 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/wire"
 )
-
-// assertionJWT is the client assertion type of private_key_jwt (RFC 7523
-// section 2.2). Other types belong to attestors: their assertion is evidence of
-// a sandbox.
-const assertionJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // client holds the client authentication of a request to /oauth2: an assertion,
 // or, if assertion is "", the key of the DPoP proof or client certificate.
 type client struct {
 	assertion string
-	method    string // the attestor's method with this assertion type; "" = private_key_jwt
+	method    string // the attestor's method with this assertion type, whose assertion is evidence of a sandbox; "" = private_key_jwt
 	id        string // form parameter client_id
 }
 
@@ -56,7 +52,7 @@ func (ca *clientAuth) authenticateClient(c echo.Context, f *form) (client, error
 		return client{}, broker.E(broker.Unauthenticated, "Client secrets are not supported. Use client_assertion (private_key_jwt).", nil)
 	case (cl.assertion == "") != (kind == ""):
 		return client{}, malformed("client_assertion and client_assertion_type go together.")
-	case kind != "" && kind != assertionJWT && cl.method == "":
+	case kind != "" && kind != wire.AssertionTypeJWTBearer && cl.method == "":
 		return client{}, broker.E(broker.Unauthenticated, "This client_assertion_type is not supported.", nil)
 	}
 	return cl, nil

@@ -20,8 +20,8 @@ import (
 
 // wireBodies are the types of request bodies, by operation.
 var wireBodies = map[string]any{
-	"token": wire.TokenForm{}, "backchannelAuthorize": wire.BackchannelForm{}, "introspect": wire.TokenQuestion{}, "revoke": wire.TokenQuestion{},
-	"delegate": wire.DelegateForm{}, "hold": wire.HoldForm{}, "ownCredentials": wire.OwnForm{},
+	"token": wire.TokenForm{}, "backchannelAuthorize": wire.BackchannelForm{}, "introspect": wire.IntrospectionForm{}, "revoke": wire.RevocationForm{},
+	"delegate": wire.DelegateForm{}, "hold": wire.HoldForm{}, "ownCredentials": wire.CredentialsForm{},
 	"openTask": wire.TaskSpec{}, "pauseTask": wire.ReasonBody{}, "stopTask": wire.ReasonBody{}, "taintTask": wire.TaintBody{},
 	"openBox": wire.BoxSpec{}, "registerBox": wire.NamespaceBody{}, "enroll": wire.EnrolmentBody{}, "challenge": wire.ChallengeBody{},
 	"approve": wire.ApprovalBody{}, "deny": wire.DenialBody{}, "revokeLease": wire.ReasonBody{}, "forceLease": wire.ReasonBody{},

@@ -24,7 +24,7 @@ func (p *peer) authenticate(form url.Values, clientID string, key jose.Signer, k
 		return fmt.Errorf("client: %w", err)
 	}
 	form.Set("client_id", clientID)
-	form.Set("client_assertion_type", wire.AssertionType)
+	form.Set("client_assertion_type", wire.AssertionTypeJWTBearer)
 	form.Set("client_assertion", assertion)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // ErrCursor is returned by a Feed for an unknown cursor.
@@ -120,7 +121,7 @@ func (f *httpFeed) fetch(ctx context.Context) error {
 	}
 	form := url.Values{
 		"grant_type": {"client_credentials"}, "resource": {f.issuer + "/v1"}, "client_id": {f.id},
-		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {assertion},
+		"client_assertion_type": {wire.AssertionTypeJWTBearer}, "client_assertion": {assertion},
 	}
 	var ans struct {
 		AccessToken string `json:"access_token"`

@@ -11,12 +11,14 @@ const (
 
 // Token types of TokenForm.SubjectTokenType.
 const (
-	TokenTypeTask   = "urn:ebb:params:oauth:token-type:task"                   // the task token of an enrolled sandbox
-	TokenTypeJWT    = "urn:ietf:params:oauth:token-type:jwt"                   // evidence of a workload (RFC 8693 section 3)
-	TokenTypeID     = "urn:ietf:params:oauth:token-type:id_token"              // a person's ID token (RFC 8693 section 3)
-	TokenTypeAccess = "urn:ietf:params:oauth:token-type:access_token"          // an own access token that is to be narrowed (RFC 8693 section 3)
-	AssertionType   = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // of ClientForm.AssertionType (RFC 7523 section 2.2)
+	TokenTypeTask   = "urn:ebb:params:oauth:token-type:task"          // the task token of an enrolled sandbox
+	TokenTypeJWT    = "urn:ietf:params:oauth:token-type:jwt"          // evidence of a workload (RFC 8693 section 3)
+	TokenTypeID     = "urn:ietf:params:oauth:token-type:id_token"     // a person's ID token (RFC 8693 section 3)
+	TokenTypeAccess = "urn:ietf:params:oauth:token-type:access_token" // an own access token that is to be narrowed (RFC 8693 section 3)
 )
+
+// AssertionTypeJWTBearer is the client_assertion_type of private_key_jwt (RFC 7523 section 2.2).
+const AssertionTypeJWTBearer = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // The types below are the bodies of POST requests to /oauth2, of media type application/x-www-form-urlencoded. The tag
 // "form" is the name of the parameter. An empty parameter is the same as an absent one (RFC 6749 section 3.2). A list is
@@ -29,7 +31,7 @@ type ClientForm struct {
 	ClientID string `form:"client_id"`
 	// Assertion is a JWT that the client signed for the issuer as its only audience.
 	Assertion string `form:"client_assertion"`
-	// AssertionType is AssertionType, or the type of an attestor's own assertions.
+	// AssertionType is AssertionTypeJWTBearer, or the type of an attestor's own assertions.
 	AssertionType string `form:"client_assertion_type"`
 }
 
@@ -85,7 +87,7 @@ const (
 type BackchannelForm struct {
 	// Assertion is a JWT that the client signed for the issuer as its only audience (RFC 7523 section 2.2).
 	Assertion string `form:"client_assertion"`
-	// AssertionType is AssertionType.
+	// AssertionType is AssertionTypeJWTBearer.
 	AssertionType string `form:"client_assertion_type"`
 	// Scope is the requested scope; openid in it means nothing.
 	Scope string `form:"scope"`
@@ -143,17 +145,26 @@ type HoldForm struct {
 	Grace string `form:"grace_seconds"`
 }
 
-// OwnForm is the body of POST /oauth2/credentials.
-type OwnForm struct {
+// CredentialsForm is the body of POST /oauth2/credentials.
+type CredentialsForm struct {
 	ClientForm
 	// TaskID is the task of a workload that is not enrolled.
 	TaskID string `form:"task_id"`
 }
 
-// TokenQuestion is the body of POST /oauth2/introspect (RFC 7662 section 2.1) and POST /oauth2/revoke (RFC 7009 section 2.1).
-type TokenQuestion struct {
+// IntrospectionForm is the body of POST /oauth2/introspect (RFC 7662 section 2.1).
+type IntrospectionForm struct {
 	ClientForm
-	// Token is the token; at /oauth2/revoke also a deferral code or a lease id.
+	// Token is the token.
+	Token string `form:"token"`
+	// TokenTypeHint is ignored.
+	TokenTypeHint string `form:"token_type_hint"`
+}
+
+// RevocationForm is the body of POST /oauth2/revoke (RFC 7009 section 2.1).
+type RevocationForm struct {
+	ClientForm
+	// Token is a token, a deferral code or a lease id.
 	Token string `form:"token"`
 	// TokenTypeHint is ignored.
 	TokenTypeHint string `form:"token_type_hint"`

@@ -11,9 +11,9 @@ type ServerMetadata struct {
 	TokenEndpoint string `json:"token_endpoint"`
 	// JWKSURI is the address of JWKS.
 	JWKSURI string `json:"jwks_uri"`
-	// IntrospectionEndpoint takes TokenQuestion.
+	// IntrospectionEndpoint takes IntrospectionForm.
 	IntrospectionEndpoint string `json:"introspection_endpoint"`
-	// RevocationEndpoint takes TokenQuestion.
+	// RevocationEndpoint takes RevocationForm.
 	RevocationEndpoint string `json:"revocation_endpoint"`
 	// BackchannelEndpoint takes BackchannelForm (CIBA Core section 4).
 	BackchannelEndpoint string `json:"backchannel_authentication_endpoint"`

@@ -105,11 +105,11 @@ func TestSelfTestOfInjectOnly(t *testing.T) {
 	t.Parallel()
 	e, d := injectOnly(t, nil)
 	ops := e.Principals[brokertest.Operator]
-	out, err := e.Broker.TryProvider(t.Context(), ops, "stripe", provideradmin.SelfTestSpec{})
+	out, err := e.Broker.SelfTestProvider(t.Context(), ops, "stripe", provideradmin.SelfTestSpec{})
 	if err != nil || !out.OK || len(out.Steps) != 1 || out.Steps[0].Step != "setup" {
 		t.Errorf("%+v, %v", out, err)
 	}
-	_, err = e.Broker.TryProvider(t.Context(), ops, "stripe", provideradmin.SelfTestSpec{Scopes: scopes.MustParseSet("stripe:charges:read")})
+	_, err = e.Broker.SelfTestProvider(t.Context(), ops, "stripe", provideradmin.SelfTestSpec{Scopes: scopes.MustParseSet("stripe:charges:read")})
 	kindOf(t, err, broker.Invalid)
 	if d.mints.Load() != 0 {
 		t.Error("minted")

@@ -89,7 +89,7 @@ func tried(t *testing.T, party brokertest.Party, d *odd) *third {
 
 func (x *third) try(t *testing.T, set string) provideradmin.SelfTest {
 	t.Helper()
-	tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf(set)})
+	tr, err := x.Broker.SelfTestProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf(set)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestSelfTestOfADriverThatHangs(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := x.Broker.TryProvider(ctx, x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a:read")})
+	_, err := x.Broker.SelfTestProvider(ctx, x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a:read")})
 	kindOf(t, err, broker.Unavailable)
 	if x.up.Minted() != 0 {
 		t.Error("minted after the caller left")
@@ -239,7 +239,7 @@ func TestSelfTestsTakeTurns(t *testing.T) {
 	operator := x.who(brokertest.Operator)
 	var first sync.WaitGroup
 	first.Go(func() {
-		if _, err := x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{}); err != nil {
+		if _, err := x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -247,7 +247,7 @@ func TestSelfTestsTakeTurns(t *testing.T) {
 	var others sync.WaitGroup
 	for range 8 {
 		others.Go(func() {
-			_, err := x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{})
+			_, err := x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{})
 			if e := broker.AsError(err); e.Kind != broker.TooMany || e.RetryAfter <= 0 {
 				t.Errorf("a second one: %v", err)
 			}
@@ -298,7 +298,7 @@ func TestSelfTestFindings(t *testing.T) {
 		return d.Driver.Mint(ctx, g)
 	}
 	x := tried(t, instant(), d)
-	tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a:read"), TTL: 90})
+	tr, err := x.Broker.SelfTestProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a:read"), TTL: 90})
 	if err != nil || tr.OK || !strings.HasPrefix(steps(tr), "setup ok, setup bad, check ok, mint ok, alive ok") {
 		t.Fatalf("%v %+v", err, tr)
 	}

@@ -31,7 +31,7 @@ func TestSelfTestMintsProbesAndRevokes(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: instant()})
 	operator := x.who(brokertest.Operator)
-	tr, err := x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
+	tr, err := x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
 	if err != nil || !tr.OK || steps(tr) != "setup ok, check ok, mint ok, alive ok, revoke ok" {
 		t.Fatalf("a provider that works: %v, %s %+v", err, steps(tr), tr)
 	}
@@ -48,7 +48,7 @@ func TestSelfTestMintsProbesAndRevokes(t *testing.T) {
 			t.Errorf("%s is not on the record: %v", want, kinds)
 		}
 	}
-	if tr, err := x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{}); err != nil || steps(tr) != "setup ok" || x.up.Minted() != 1 {
+	if tr, err := x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{}); err != nil || steps(tr) != "setup ok" || x.up.Minted() != 1 {
 		t.Errorf("without a scope: %v %+v", err, tr)
 	}
 }
@@ -59,7 +59,7 @@ func TestSelfTestProbesByHandle(t *testing.T) {
 	party := instant()
 	party.ByHandle = true
 	x := thirdParty(t, shape{party: party})
-	tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
+	tr, err := x.Broker.SelfTestProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
 	if err != nil || !tr.OK || steps(tr) != "setup ok, check ok, mint ok, alive ok, revoke ok" {
 		t.Fatalf("%v, %s %+v", err, steps(tr), tr)
 	}
@@ -80,7 +80,7 @@ func TestSelfTestSaysWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			x := thirdParty(t, shape{party: instant()})
 			x.up.On(c.op, c.fault)
-			tr, err := x.Broker.TryProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
+			tr, err := x.Broker.SelfTestProvider(t.Context(), x.who(brokertest.Operator), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
 			if err != nil || tr.OK || !strings.HasPrefix(steps(tr), c.want) {
 				t.Errorf("%v, %s", err, steps(tr))
 			}
@@ -103,20 +103,20 @@ func TestSelfTestIsTheOperators(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: instant()})
 	for _, role := range []string{brokertest.Runner, brokertest.Approver, brokertest.Auditor} {
-		_, err := x.Broker.TryProvider(t.Context(), x.who(role), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
+		_, err := x.Broker.SelfTestProvider(t.Context(), x.who(role), "up", provideradmin.SelfTestSpec{Scopes: scopesOf("up:a/b:read")})
 		kindOf(t, err, broker.Forbidden)
 	}
 	operator := x.who(brokertest.Operator)
-	_, err := x.Broker.TryProvider(t.Context(), operator, "nope", provideradmin.SelfTestSpec{})
+	_, err := x.Broker.SelfTestProvider(t.Context(), operator, "nope", provideradmin.SelfTestSpec{})
 	kindOf(t, err, broker.NotFound)
-	_, err = x.Broker.TryProvider(t.Context(), operator, "orders", provideradmin.SelfTestSpec{})
+	_, err = x.Broker.SelfTestProvider(t.Context(), operator, "orders", provideradmin.SelfTestSpec{})
 	kindOf(t, err, broker.NotFound)
 	for _, ttl := range []broker.Seconds{-1, 1, 9, 3601, 1 << 60} {
-		_, err = x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{TTL: ttl, Scopes: scopesOf("up:a:read")})
+		_, err = x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{TTL: ttl, Scopes: scopesOf("up:a:read")})
 		kindOf(t, err, broker.Invalid)
 	}
 	for _, set := range []string{"orders:a:read", "up:a:read orders:a:read"} {
-		_, err = x.Broker.TryProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{Scopes: scopesOf(set)})
+		_, err = x.Broker.SelfTestProvider(t.Context(), operator, "up", provideradmin.SelfTestSpec{Scopes: scopesOf(set)})
 		kindOf(t, err, broker.InvalidScope)
 	}
 	if x.up.Minted() != 0 {

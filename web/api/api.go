@@ -196,7 +196,7 @@ func (a *API) v1() []route {
 		{post, "/v1/attestors/:name/explain", below, call(a.clients, http.StatusOK, a.explainEvidence)},
 		{get, "/v1/usage", below, call(a.clients, http.StatusOK, a.usage)},
 		{get, "/v1/providers", below, call(a.clients, http.StatusOK, a.providers)},
-		{post, "/v1/providers/:name/check", below, call(a.clients, http.StatusOK, a.checkProvider)},
+		{post, "/v1/providers/:name/check", below, call(a.clients, http.StatusOK, a.selfTestProvider)},
 		{get, "/v1/secrets", below, call(a.clients, http.StatusOK, a.secrets)},
 		{post, "/v1/secrets", below, call(a.clients, http.StatusOK, a.putSecret)},
 		{post, "/v1/secrets/:name/remove", below, call(a.clients, http.StatusOK, a.removeSecret)},

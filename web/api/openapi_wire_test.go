@@ -25,7 +25,7 @@ var wireBodies = map[string]any{
 	"openTask": wire.TaskSpec{}, "pauseTask": wire.ReasonBody{}, "stopTask": wire.ReasonBody{}, "taintTask": wire.TaintBody{},
 	"openBox": wire.BoxSpec{}, "registerBox": wire.NamespaceBody{}, "enroll": wire.EnrolmentBody{}, "challenge": wire.ChallengeBody{},
 	"approve": wire.ApprovalBody{}, "deny": wire.DenialBody{}, "revokeLease": wire.ReasonBody{}, "forceLease": wire.ReasonBody{},
-	"explainEvidence": wire.EvidenceQuery{}, "checkProvider": wire.SelfTestSpec{}, "putSecret": wire.SecretBody{}, "explainPolicy": wire.ExplainBody{},
+	"explainEvidence": wire.EvidenceQuery{}, "selfTestProvider": wire.SelfTestSpec{}, "putSecret": wire.SecretBody{}, "explainPolicy": wire.ExplainBody{},
 }
 
 // wireAnswers are the types of JSON responses, by operation. nil marks a
@@ -42,7 +42,7 @@ var wireAnswers = map[string]any{
 	"listLeases": wire.List[wire.Lease]{}, "showLease": wire.Lease{}, "revokeLease": wire.Lease{}, "retryLease": wire.Lease{}, "forceLease": wire.Lease{},
 	"listAttestors": wire.List[wire.Attestor]{}, "explainEvidence": wire.EvidenceExplanation{}, "showUsage": wire.Usage{},
 	"listTranscripts": wire.List[wire.TranscriptHead]{}, "showTranscript": wire.Transcript{}, "listProviders": wire.List[wire.Provider]{},
-	"checkProvider": wire.SelfTest{}, "secrets": wire.List[wire.StoredSecret]{}, "putSecret": wire.StoredSecret{}, "removeSecret": wire.StoredSecret{},
+	"selfTestProvider": wire.SelfTest{}, "secrets": wire.List[wire.StoredSecret]{}, "putSecret": wire.StoredSecret{}, "removeSecret": wire.StoredSecret{},
 	"audit": wire.List[wire.AuditEntry]{}, "checkpoints": wire.List[wire.Checkpoint]{}, "revocations": wire.Feed{}, "policy": wire.Policy{},
 	"explainPolicy": wire.Explanation{}, "livez": wire.Live{}, "readyz": wire.Ready{},
 }

@@ -20,7 +20,7 @@ type providerAPI struct {
 // providerBroker is the part of the broker that providerAPI calls.
 type providerBroker interface {
 	ProviderStates(ctx context.Context, who broker.Principal) ([]provideradmin.ProviderState, error)
-	TryProvider(ctx context.Context, who broker.Principal, name string, spec provideradmin.SelfTestSpec) (provideradmin.SelfTest, error)
+	SelfTestProvider(ctx context.Context, who broker.Principal, name string, spec provideradmin.SelfTestSpec) (provideradmin.SelfTest, error)
 	Secrets(ctx context.Context, who broker.Principal) ([]provideradmin.StoredSecret, error)
 	PutSecret(ctx context.Context, who broker.Principal, name string, v provider.Secret) (provideradmin.StoredSecret, error)
 	RemoveSecret(ctx context.Context, who broker.Principal, name string) (provideradmin.StoredSecret, error)
@@ -31,15 +31,15 @@ func (pa *providerAPI) providers(c echo.Context, who broker.Principal, _ web.Non
 	return wire.List[wire.Provider]{Items: each(items, wireProvider)}, err
 }
 
-// checkProvider runs a provider self-test. The response waits until the test is
+// selfTestProvider runs a provider self-test. The response waits until the test is
 // done.
-func (pa *providerAPI) checkProvider(c echo.Context, who broker.Principal, body wire.SelfTestSpec) (wire.SelfTest, error) {
+func (pa *providerAPI) selfTestProvider(c echo.Context, who broker.Principal, body wire.SelfTestSpec) (wire.SelfTest, error) {
 	spec, err := brokerSelfTestSpec(body)
 	if err != nil {
 		return wire.SelfTest{}, err
 	}
 	outlast(c, provideradmin.SelfTestTime)
-	t, err := pa.b.TryProvider(c.Request().Context(), who, c.Param("name"), spec)
+	t, err := pa.b.SelfTestProvider(c.Request().Context(), who, c.Param("name"), spec)
 	ev := web.EventOf(c)
 	ev.LeaseID, ev.TaskID = t.LeaseID, t.TaskID
 	return wireSelfTest(t), err

@@ -29,19 +29,19 @@ type Upstream struct {
 	Traits provider.Traits
 	Logged *kernel.UpstreamMetrics
 
-	Mints   *pace.Gate   // mints have slots of their own, so that they never delay a revocation
-	Minting pace.Breaker //
-	Ending  pace.Breaker //
-	Calls   chan struct{}
-	Claims  chan struct{} // leases that the queue's worker has claimed
-	Wake    chan struct{}
-	Quiet   hush        // how long the provider wants no calls
-	NoMints hush        // how long it wants no mints; apart from Quiet, so that many mints do not delay revocations
-	NoLists hush        // how long it wants no lists
-	Tried   atomic.Bool // a provider self-test is running
-	Held    tally       // credentials in no final state
-	Swept   swept
-	Orphans *lru.LRU[string, time.Time] // by lease, when they were revoked
+	Mints       *pace.Gate   // mints have slots of their own, so that they never delay a revocation
+	Minting     pace.Breaker //
+	Ending      pace.Breaker //
+	Calls       chan struct{}
+	Claims      chan struct{} // leases that the queue's worker has claimed
+	Wake        chan struct{}
+	Quiet       hush        // how long the provider wants no calls
+	NoMints     hush        // how long it wants no mints; apart from Quiet, so that many mints do not delay revocations
+	NoLists     hush        // how long it wants no lists
+	SelfTesting atomic.Bool // a provider self-test is running
+	Held        tally       // credentials in no final state
+	Swept       swept
+	Orphans     *lru.LRU[string, time.Time] // by lease, when they were revoked
 }
 
 func newUpstream(name string, p broker.Provider, m *kernel.UpstreamMetrics) *Upstream {

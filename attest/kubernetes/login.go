@@ -3,19 +3,18 @@ package kubernetes
 import (
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // The files of the service account that the kubelet mounts in every pod.
 const (
 	inClusterDir = "/var/run/secrets/kubernetes.io/serviceaccount"
-	maxLogin     = 64 << 10
 	maxRoots     = 1 << 20
 )
 
@@ -48,29 +47,17 @@ func (c *Config) inCluster(bad func(string, ...any)) {
 // readLogin reads ebb's own token. It is called for each request, because the kubelet
 // replaces the token after 80% of its lifetime.
 func readLogin(path string) (string, error) {
-	f, err := os.Open(path) //nolint:gosec // the operator's own configuration names it
+	s, err := secret.Read(path)
 	if err != nil {
 		return "", fmt.Errorf("reading ebb's login: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("reading ebb's login: %w", err)
-	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o007 != 0 {
-		return "", fmt.Errorf("reading ebb's login: %s must be a regular file that others cannot read: chmod o= it, or set fsGroup or runAsUser in the pod's securityContext", path)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxLogin+1))
-	if err != nil {
-		return "", fmt.Errorf("reading ebb's login: %w", err)
-	}
-	text := strings.TrimRight(string(b), "\r\n")
-	if text == "" || len(b) > maxLogin {
-		return "", fmt.Errorf("reading ebb's login: %s must hold 1 to %d bytes", path, maxLogin)
+	text := strings.TrimRight(s.Reveal(), "\r\n")
+	if text == "" {
+		return "", fmt.Errorf("reading ebb's login: %s contains only line ends: write the token into it", path)
 	}
 	for i := 0; i < len(text); i++ {
 		if text[i] <= ' ' || text[i] > '~' {
-			return "", fmt.Errorf("reading ebb's login: %s holds more than one token", path)
+			return "", fmt.Errorf("reading ebb's login: %s does not contain exactly one token", path)
 		}
 	}
 	return text, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const (
@@ -68,11 +69,11 @@ func (c Config) credentials() (sdk.CredentialsProvider, error) {
 		cfg, err := awsconfig.LoadDefaultConfig(context.Background(), awsconfig.WithRegion(c.Region))
 		return cfg.Credentials, err
 	}
-	id, err := provider.ReadSecret(c.AccessKeyFile)
+	id, err := secret.Read(c.AccessKeyFile)
 	if err != nil {
 		return nil, err
 	}
-	key, err := provider.ReadSecret(c.SecretKeyFile)
+	key, err := secret.Read(c.SecretKeyFile)
 	if err != nil {
 		return nil, err
 	}

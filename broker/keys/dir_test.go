@@ -151,7 +151,7 @@ func TestOpenRefuses(t *testing.T) {
 		"directory open to the group": {func(d string) error { return os.Chmod(d, 0o750) }, "chmod 700"},
 		"key readable by the group":   {func(d string) error { return os.Chmod(filepath.Join(d, key), 0o640) }, "chmod 600"},
 		"key readable by the world":   {func(d string) error { return os.Chmod(filepath.Join(d, key), 0o604) }, "chmod 600"},
-		"key too large":               {func(d string) error { return cut(filepath.Join(d, key), 20<<10)() }, "larger than"},
+		"key too large":               {func(d string) error { return cut(filepath.Join(d, key), 80<<10)() }, "larger than"},
 		"secret readable":             {func(d string) error { return os.Chmod(filepath.Join(d, secret), 0o644) }, "chmod 600"},
 		"key empty":                   {func(d string) error { return cut(filepath.Join(d, key), 0)() }, "it is empty"},
 		"key half written":            {func(d string) error { return cut(filepath.Join(d, key), 200)() }, "restore it from a backup"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Key names a secret of a channel: a file (mode 0600) or an environment variable. The
@@ -24,7 +25,7 @@ func (k Key) Read(look func(string) (string, bool)) (provider.Secret, error) {
 	case k.File != "" && k.Variable != "":
 		return provider.Secret{}, errors.New("a secret is named by both file and variable: set only one")
 	case k.File != "":
-		return provider.ReadSecret(k.File)
+		return secret.Read(k.File)
 	case k.Variable != "":
 		text, set := look(k.Variable)
 		if text = strings.TrimRight(text, "\r\n"); !set || text == "" {

@@ -17,7 +17,7 @@
 //	sealroute.go  the routes of such responses in a configuration
 //	name.go      the name of a lease's object at a provider
 //	secret.go    Secret: that of package secret; CanInject: whether egress can add one to requests;
-//	             ReadSecret reads one from a file; SecretStore keeps secrets that outlive the process
+//	             SecretStore keeps secrets that outlive the process
 //
 // Each subdirectory is one kind of provider. Package all lists them, and providertest is the test
 // suite of every kind. The broker does the shared security steps (scope algebra, limits of the

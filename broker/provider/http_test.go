@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,31 +63,6 @@ func TestRetryAfter(t *testing.T) {
 		h.Set("Retry-After", v)
 		if got, ok := provider.RetryAfter(h, now); got != want || ok != (want > 0) {
 			t.Errorf("Retry-After %q = %s, %v; want %s", v, got, ok, want)
-		}
-	}
-}
-
-func TestReadSecret(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string, mode os.FileMode) string {
-		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(p, mode); err != nil { // whatever the umask is
-			t.Fatal(err)
-		}
-		return p
-	}
-	if s, err := provider.ReadSecret(write("good", "canary\n", 0o600)); err != nil || s.Reveal() != "canary" {
-		t.Errorf("ReadSecret = %v", err)
-	}
-	for _, bad := range []string{
-		write("open", "canary", 0o644), write("empty", "\n", 0o600), write("big", strings.Repeat("canary", 20000), 0o600),
-		filepath.Join(dir, "none"), dir,
-	} {
-		if _, err := provider.ReadSecret(bad); err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("ReadSecret(%s) = %v", bad, err)
 		}
 	}
 }

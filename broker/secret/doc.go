@@ -2,5 +2,5 @@
 // use it without the core.
 //
 //	secret.go  Secret: a credential that cannot be printed by accident
-//	file.go    files of mode 0600: written whole or not at all, and refused when others can reach them
+//	file.go    files: written whole or not at all, and refused when others can reach them
 package secret

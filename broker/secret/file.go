@@ -15,7 +15,7 @@ import (
 const (
 	dirMode    = 0o700
 	tempPrefix = ".writing-"
-	maxFile    = 16 << 10
+	maxFile    = 64 << 10 // far above any key or token
 	// tempAge is when a temporary file must be the leftover of a crash.
 	tempAge = time.Hour
 )
@@ -65,15 +65,48 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// ReadFile reads a file of at most 16 KiB that only its owner can reach; any
-// other mode is refused with ErrOpen.
-func ReadFile(path string) ([]byte, error) {
+// The permission bits that a file must not have.
+const (
+	// ownerOnly is for files that ebb or its commands write, with mode 0600. A
+	// private key with any other mode was copied or changed by hand.
+	ownerOnly = 0o077
+	// ownerAndGroup is for files that others make and the configuration names.
+	// Kubernetes mounts a secret for a pod that runs without root as 0440 or
+	// 0640, owned by root and the pod's fsGroup, so the group must be able to
+	// read it.
+	ownerAndGroup = 0o007
+)
+
+// ReadFile reads a file of at most 64 KiB that ebb or its commands wrote. A file
+// that the group or others can reach is refused with ErrOpen.
+func ReadFile(path string) ([]byte, error) { return read(path, ownerOnly, "chmod 600 "+path) }
+
+// Read reads the secret in a file of at most 64 KiB that the configuration
+// names; options name files and never contain a secret. One newline at the end
+// is not part of the secret, and an empty file is an error. A file that users
+// outside its group can reach is refused with ErrOpen.
+func Read(path string) (Secret, error) {
+	b, err := read(path, ownerAndGroup, "chmod o= "+path+" or, in a pod, set fsGroup or runAsUser in its securityContext")
+	if err != nil {
+		return Secret{}, err
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	if text == "" {
+		return Secret{}, fmt.Errorf("secret: %s is empty: write the secret into it", path)
+	}
+	return New(text), nil
+}
+
+// read reads a regular file of at most maxFile bytes whose mode has no bit of
+// refused.
+func read(path string, refused fs.FileMode, remedy string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("secret: %w", err)
 	}
 	defer f.Close()
-	// The open file is looked at, not its name: nothing can be swapped between.
+	// The mode of the open file is checked, not that of its name, because the
+	// name could be given to another file between the check and the read.
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("secret: %w", err)
@@ -81,7 +114,7 @@ func ReadFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("secret: %s is not a regular file", path)
 	}
-	if err := private(path, info, "600"); err != nil {
+	if err := private(path, info, refused, remedy); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -97,11 +130,12 @@ func ReadFile(path string) ([]byte, error) {
 // ErrOpen is wrapped when others on the machine could read or write a file.
 var ErrOpen = errors.New("others can reach it")
 
-func private(path string, info fs.FileInfo, want string) error {
-	if runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+// private refuses a file or directory whose mode has a bit of refused.
+func private(path string, info fs.FileInfo, refused fs.FileMode, remedy string) error {
+	if runtime.GOOS == "windows" || info.Mode().Perm()&refused == 0 {
 		return nil
 	}
-	return fmt.Errorf("secret: %s has mode %04o: %w; if nobody took a copy run chmod %s %s", path, info.Mode().Perm(), ErrOpen, want, path)
+	return fmt.Errorf("secret: %s has mode %04o: %w; run %s, and replace the secret if it may have been copied", path, info.Mode().Perm(), ErrOpen, remedy)
 }
 
 // EnsureDir makes a directory of mode 0700 when it is absent. One that others can reach is refused with ErrOpen.
@@ -113,7 +147,7 @@ func EnsureDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("secret: %w", err)
 	}
-	return private(dir, info, "700")
+	return private(dir, info, ownerOnly, "chmod 700 "+dir)
 }
 
 // Sweep removes temporary files of a directory that WriteFile and ReplaceFile left behind in a crash: those that are

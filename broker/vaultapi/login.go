@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/vault/api"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // login gets a token. The answer's token is the only secret that leaves here.
@@ -16,7 +17,7 @@ func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 	body := map[string]any{}
 	switch a.Method {
 	case "token":
-		s, err := provider.ReadSecret(a.TokenFile)
+		s, err := secret.Read(a.TokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("vault: token_file: %w", err)
 		}
@@ -28,7 +29,7 @@ func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 		}
 		body["role_id"], body["secret_id"] = a.RoleID, id.Reveal()
 	default: // jwt, kubernetes
-		s, err := provider.ReadSecret(a.JWTFile)
+		s, err := secret.Read(a.JWTFile)
 		if err != nil {
 			return nil, fmt.Errorf("vault: jwt_file: %w", err)
 		}
@@ -50,7 +51,7 @@ func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
 	if !c.unwrapped.Empty() {
 		return c.unwrapped, nil
 	}
-	s, err := provider.ReadSecret(c.cfg.Auth.SecretIDFile)
+	s, err := secret.Read(c.cfg.Auth.SecretIDFile)
 	if err != nil {
 		return s, fmt.Errorf("vault: secret_id_file: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const minBits = 2048
@@ -27,7 +28,7 @@ type key struct {
 // readKey reads such a key. Other kinds of credential files are refused: some name
 // places to fetch tokens from, and programs to run. Errors hold nothing of the file.
 func readKey(path string) (key, error) {
-	secret, err := provider.ReadSecret(path)
+	text, err := secret.Read(path)
 	if err != nil {
 		return key{}, err
 	}
@@ -37,7 +38,7 @@ func readKey(path string) (key, error) {
 		ID         string `json:"private_key_id"`
 		PrivateKey string `json:"private_key"`
 	}
-	if json.Unmarshal([]byte(secret.Reveal()), &doc) != nil || doc.Type != "service_account" || !accountForm.MatchString(doc.Email) || doc.ID == "" {
+	if json.Unmarshal([]byte(text.Reveal()), &doc) != nil || doc.Type != "service_account" || !accountForm.MatchString(doc.Email) || doc.ID == "" {
 		return key{}, fmt.Errorf("%s is not the JSON key of a service account", path)
 	}
 	block, _ := pem.Decode([]byte(doc.PrivateKey))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // GitHub refuses a JWT that is issued in its future or that lives more than ten
@@ -69,11 +70,11 @@ func (a *app) forget() {
 // readKey reads an RSA key in PEM, in the form that GitHub hands out (PKCS #1) or
 // in PKCS #8. Errors hold nothing of the file.
 func readKey(file string) (*rsa.PrivateKey, error) {
-	secret, err := provider.ReadSecret(file)
+	text, err := secret.Read(file)
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode([]byte(secret.Reveal()))
+	block, _ := pem.Decode([]byte(text.Reveal()))
 	if block == nil {
 		return nil, fmt.Errorf("%s is no PEM file: download the key again from the App's settings", file)
 	}

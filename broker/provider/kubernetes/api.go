@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // maxAnswer is above a page of 500 objects without their contents.
@@ -117,7 +118,7 @@ func (a *api) call(ctx context.Context, q request, out any) error {
 	}
 	login := ""
 	if a.tokenFile != "" {
-		s, err := provider.ReadSecret(a.tokenFile)
+		s, err := secret.Read(a.tokenFile)
 		if err != nil {
 			return fmt.Errorf("token_file: %w", err)
 		}

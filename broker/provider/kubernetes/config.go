@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Config is the config part of a provider of this kind.
@@ -72,7 +73,7 @@ func (c Config) check(name string) error {
 			errs = append(errs, err)
 		}
 	default:
-		if _, err := provider.ReadSecret(c.TokenFile); err != nil {
+		if _, err := secret.Read(c.TokenFile); err != nil {
 			bad("token_file: %w", err)
 		}
 	}
@@ -118,7 +119,7 @@ func (c Config) certificate() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate_file: %w", err)
 	}
-	private, err := provider.ReadSecret(c.KeyFile)
+	private, err := secret.Read(c.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("key_file: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // maxAnswer bounds an answer: the largest access tokens have some ten kilobytes.
@@ -99,7 +100,7 @@ func (d *Driver) secret() (provider.Secret, error) {
 	if d.cfg.Client.SecretFile == "" {
 		return provider.Secret{}, nil
 	}
-	s, err := provider.ReadSecret(d.cfg.Client.SecretFile)
+	s, err := secret.Read(d.cfg.Client.SecretFile)
 	if err != nil {
 		return s, fmt.Errorf("oauth: client.secret_file: %w", err)
 	}
@@ -112,7 +113,7 @@ func (d *Driver) certificate() (*clientcert.Certificate, error) {
 	if d.cfg.Client.CertificateFile == "" {
 		return nil, nil //nolint:nilnil // nil stands for none
 	}
-	s, err := provider.ReadSecret(d.cfg.Client.CertificateFile)
+	s, err := secret.Read(d.cfg.Client.CertificateFile)
 	if err != nil {
 		return nil, fmt.Errorf("client.certificate_file: %w", err)
 	}

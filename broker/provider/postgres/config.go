@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Config is the config part of a provider of this kind.
@@ -118,7 +119,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		return nil, err
 	}
 	if c.PasswordFile != "" {
-		s, err := provider.ReadSecret(c.PasswordFile)
+		s, err := secret.Read(c.PasswordFile)
 		if err != nil {
 			return nil, fmt.Errorf("password_file: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"time"
@@ -80,7 +81,7 @@ type Advice struct {
 // PendingInfo is the response to a client that must poll (names of RFC 8628 section 3.2).
 type PendingInfo struct {
 	RequestID    string
-	DeferralCode provider.Secret
+	DeferralCode secret.Secret
 	ExpiresIn    time.Duration
 	Interval     time.Duration
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -129,13 +130,13 @@ type TaskSpec struct {
 
 // Ticket is a single-use enrolment ticket (I10). Only its hash is stored.
 type Ticket struct {
-	Ticket    provider.Secret
+	Ticket    secret.Secret
 	ExpiresAt time.Time
 }
 
 // Enrolment is the answer to accepted evidence: a DPoP-bound task token.
 type Enrolment struct {
-	Token     provider.Secret // typ ebb-task+jwt
+	Token     secret.Secret // typ ebb-task+jwt
 	ExpiresAt time.Time
 	Task      Task
 }
@@ -181,7 +182,7 @@ type TokenRequest struct {
 
 // Token is the answer to a TokenRequest.
 type Token struct {
-	Token     provider.Secret
+	Token     secret.Secret
 	Type      string // "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
 	Format    string // issued_token_type (RFC 8693 section 3); "" = an access token
 	ExpiresIn Seconds
@@ -285,10 +286,10 @@ func (l Liveness) Check(name string) error {
 type Sealer interface {
 	// Seal encrypts s with the newest key. sealed is printable ASCII; the key's id stands
 	// between its only two dots.
-	Seal(leaseID string, s provider.Secret) (sealed string, err error)
+	Seal(leaseID string, s secret.Secret) (sealed string, err error)
 	// Open fails when the key is missing, or when sealed was made for another lease or was
 	// altered.
-	Open(leaseID, sealed string) (provider.Secret, error)
+	Open(leaseID, sealed string) (secret.Secret, error)
 	// KeyID returns the id of the key that Seal uses now, as it appears in sealed handles.
 	KeyID() string
 	// Err returns why sealing or opening fails now, or will fail after the next start.

@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"strings"
 	"time"
@@ -211,15 +212,15 @@ func (ap *Approvals) requestByID(ctx context.Context, id string) (broker.Request
 // the store; and a repeated first request gets the same code.
 const codePrefix = "ebb_dfr_"
 
-func (ap *Approvals) codeOf(requestID string, k provider.Binding) provider.Secret {
+func (ap *Approvals) codeOf(requestID string, k provider.Binding) secret.Secret {
 	return ap.codeFor(requestID, keyName(k))
 }
 
-func (ap *Approvals) codeFor(requestID, key string) provider.Secret {
+func (ap *Approvals) codeFor(requestID, key string) secret.Secret {
 	text := strings.TrimPrefix(requestID, broker.RequestPrefix) + "_" + key
 	m := hmac.New(sha256.New, ap.codeKey)
 	m.Write([]byte(text))
-	return provider.NewSecret(codePrefix + text + "_" + hex.EncodeToString(m.Sum(nil)))
+	return secret.New(codePrefix + text + "_" + hex.EncodeToString(m.Sum(nil)))
 }
 
 // keyName returns a name of the same length for every key, without "_".
@@ -240,5 +241,5 @@ func (ap *Approvals) RequestOfCode(code string) (id, key string, is bool) {
 	if len(part) != 3 || !broker.ValidID(broker.RequestPrefix, id) {
 		return "", "", false
 	}
-	return id, part[1], ap.codeFor(id, part[1]).Equal(provider.NewSecret(code))
+	return id, part[1], ap.codeFor(id, part[1]).Equal(secret.New(code))
 }

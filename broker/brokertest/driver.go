@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -92,7 +93,7 @@ func (d *driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		if err != nil {
 			return provider.Credential{}, err
 		}
-		if err := g.Save(ctx, provider.NewSecret(r.Handle)); err != nil {
+		if err := g.Save(ctx, secret.New(r.Handle)); err != nil {
 			return provider.Credential{}, err
 		}
 		in.Handle = r.Handle
@@ -101,9 +102,9 @@ func (d *driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	if err != nil {
 		return provider.Credential{}, err
 	}
-	c := provider.Credential{Token: provider.NewSecret(out.Token), Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: out.Dies}
+	c := provider.Credential{Token: secret.New(out.Token), Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: out.Dies}
 	if d.ByHandle {
-		c.Handle = provider.NewSecret(out.Handle)
+		c.Handle = secret.New(out.Handle)
 	}
 	if d.Shape != nil {
 		d.Shape(&c)

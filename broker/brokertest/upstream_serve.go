@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // message is the body of every request and answer.
@@ -144,4 +144,4 @@ func (u *Upstream) find(in message) *item {
 
 // token returns a random, recognisable token: it must not appear in a log, the audit log
 // or a store.
-func token() string { return "canary" + provider.NewSecret(randomText()).Hash()[:24] }
+func token() string { return "canary" + secret.New(randomText()).Hash()[:24] }

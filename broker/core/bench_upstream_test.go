@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -27,7 +28,7 @@ func (timed) Traits() provider.Traits {
 func (timed) Check(scopes.Set) error { return nil }
 
 func (timed) Mint(_ context.Context, g provider.Grant) (provider.Credential, error) {
-	s := provider.NewSecret("tok-" + g.LeaseID)
+	s := secret.New("tok-" + g.LeaseID)
 	return provider.Credential{Token: s, Handle: s, Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"net/http"
@@ -122,7 +123,7 @@ func TestDeliveryOfAnyLength(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int]bool{provider.MinInjected - 1: false, provider.MinInjected: true, provider.MaxInjected: true, provider.MaxInjected + 1: false} {
 		x := thirdParty(t, shape{
-			party:  brokertest.Party{ByHandle: true, Shape: func(c *provider.Credential) { c.Token = provider.NewSecret(strings.Repeat("x", n)) }},
+			party:  brokertest.Party{ByHandle: true, Shape: func(c *provider.Credential) { c.Token = secret.New(strings.Repeat("x", n)) }},
 			config: brokertest.Config{Egress: true, Policies: allowing("")},
 			change: func(p *broker.Provider) { p.Driver = bearing{p.Driver} },
 		})
@@ -262,9 +263,9 @@ type forgetful struct {
 	old map[string]bool
 }
 
-func (f forgetful) Open(leaseID, sealed string) (provider.Secret, error) {
+func (f forgetful) Open(leaseID, sealed string) (secret.Secret, error) {
 	if f.old[sealed] {
-		return provider.Secret{}, errors.New("the key is gone")
+		return secret.Secret{}, errors.New("the key is gone")
 	}
 	return f.Sealer.Open(leaseID, sealed)
 }
@@ -289,7 +290,7 @@ func TestDeliveryAfterRotation(t *testing.T) {
 	old.old[sealed] = true
 	_, err = used(t, b, s.Task.ID, tok.LeaseID)
 	kindOf(t, err, broker.Unavailable)
-	again, err := x.Config.Sealer.Seal(tok.LeaseID, provider.NewSecret(strings.TrimPrefix(want, "Bearer ")))
+	again, err := x.Config.Sealer.Seal(tok.LeaseID, secret.New(strings.TrimPrefix(want, "Bearer ")))
 	if err != nil {
 		t.Fatal(err)
 	}

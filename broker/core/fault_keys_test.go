@@ -5,9 +5,9 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/seal"
 	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"path/filepath"
 	"strings"
@@ -65,7 +65,7 @@ func TestFaultSealingKeyRotated(t *testing.T) {
 	}
 	ring := ringOf(store)
 	secrets := secretstore.New(store, ring, now)
-	if err := secrets.Put(t.Context(), "n", provider.NewSecret("canary")); err != nil {
+	if err := secrets.Put(t.Context(), "n", secret.New("canary")); err != nil {
 		t.Fatal(err)
 	}
 	x := thirdParty(t, shape{idle: true, party: brokertest.Party{ByHandle: true, Probes: true}, config: brokertest.Config{Start: start, Sealer: ring}})

@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/static"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -43,7 +44,7 @@ func injecting(t *testing.T) *counted {
 	t.Helper()
 	store := sqlstoretest.Open(t)
 	s := secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
-	if err := s.Put(t.Context(), "stripe", provider.NewSecret("sk_canary")); err != nil {
+	if err := s.Put(t.Context(), "stripe", secret.New("sk_canary")); err != nil {
 		t.Fatal(err)
 	}
 	d, err := static.New("stripe", static.Config{

@@ -6,6 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,8 +73,8 @@ func (x *sealer) login(t *testing.T, taskID, parentID string) *issuance.Sealing 
 	return s
 }
 
-func made() map[string]provider.Secret {
-	return map[string]provider.Secret{"access_token": provider.NewSecret(answered)}
+func made() map[string]secret.Secret {
+	return map[string]secret.Secret{"access_token": secret.New(answered)}
 }
 
 // TestUnreadAnswersAreNeverProvenDead: the expiry of a credential in an unread response is unknown.

@@ -12,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // I3: another replica takes an intent for one whose minter has died, settles it, and erases the
@@ -125,11 +126,11 @@ type lostName struct {
 }
 
 func (d *lostName) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
-	if err := g.Save(ctx, provider.NewSecret("asked")); err != nil {
+	if err := g.Save(ctx, secret.New("asked")); err != nil {
 		return provider.Credential{}, err
 	}
 	c, err := d.Driver.Mint(ctx, g)
-	c.Handle = provider.NewSecret("canary-known")
+	c.Handle = secret.New("canary-known")
 	return c, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -395,9 +396,9 @@ func TestUpstreamMintNeedsTheSealingKey(t *testing.T) {
 
 type noKey struct{}
 
-func (noKey) Seal(string, provider.Secret) (string, error) { return "", errors.New("no key") }
-func (noKey) Open(string, string) (provider.Secret, error) {
-	return provider.Secret{}, errors.New("no key")
+func (noKey) Seal(string, secret.Secret) (string, error) { return "", errors.New("no key") }
+func (noKey) Open(string, string) (secret.Secret, error) {
+	return secret.Secret{}, errors.New("no key")
 }
 func (noKey) KeyID() string { return "" }
 func (noKey) Err() error    { return errors.New("no key") }

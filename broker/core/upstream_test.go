@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/broker/revocation"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"slices"
 	"strings"
@@ -228,11 +229,11 @@ func TestUpstreamMintAnswersNonsense(t *testing.T) {
 		kind  broker.Kind
 	}{
 		"too long":        {func(c *provider.Credential) { c.ExpiresAt = c.ExpiresAt.Add(time.Second) }, broker.Internal},
-		"no token":        {func(c *provider.Credential) { c.Token = provider.Secret{} }, broker.Unavailable},
+		"no token":        {func(c *provider.Credential) { c.Token = secret.Secret{} }, broker.Unavailable},
 		"unknown type":    {func(c *provider.Credential) { c.Type = "MAC" }, broker.Unavailable},
 		"over already":    {func(c *provider.Credential) { c.ExpiresAt = c.ExpiresAt.Add(-24 * time.Hour) }, broker.Unavailable},
 		"dead already":    {func(c *provider.Credential) { c.DiesAt = c.DiesAt.Add(-24 * time.Hour) }, broker.Unavailable},
-		"handle too long": {func(c *provider.Credential) { c.Handle = provider.NewSecret(strings.Repeat("x", 4<<20)) }, broker.Unavailable},
+		"handle too long": {func(c *provider.Credential) { c.Handle = secret.New(strings.Repeat("x", 4<<20)) }, broker.Unavailable},
 		"panic":           {func(*provider.Credential) { panic("canary") }, broker.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -81,7 +81,7 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	b.host = "api.example.com:" + strconv.Itoa(int(at.Port()))
 	store := sqlstoretest.Open(t)
 	b.secrets = secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
-	if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
+	if err := b.secrets.Put(t.Context(), "stripe", secret.New(canary)); err != nil {
 		t.Fatal(err)
 	}
 	config := static.Config{

@@ -20,13 +20,13 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // put replaces the client certificate of the provider.
 func (b *bank) put(t *testing.T, text string) {
 	t.Helper()
-	if err := b.secrets.Put(t.Context(), "mtls", provider.NewSecret(text)); err != nil {
+	if err := b.secrets.Put(t.Context(), "mtls", secret.New(text)); err != nil {
 		t.Fatal(err)
 	}
 }

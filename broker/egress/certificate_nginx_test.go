@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // inNginx configures nginx to admit clients with a certificate of an authority, and to return the
@@ -81,7 +81,7 @@ func TestClientCertificateAtNginx(t *testing.T) {
 			_, port, _ := net.SplitHostPort(startNginx(t, a, b, protocols))
 			host = "api.example.com:" + port
 			c.Hosts, c.ClientCertificate = []string{host}, &static.Kept{Secret: "mtls"}
-			if err := b.secrets.Put(t.Context(), "mtls", provider.NewSecret(a.Client(t, "ebb"))); err != nil {
+			if err := b.secrets.Put(t.Context(), "mtls", secret.New(a.Client(t, "ebb"))); err != nil {
 				t.Fatal(err)
 			}
 		}, func(*brokertest.Config) {})
@@ -90,7 +90,7 @@ func TestClientCertificateAtNginx(t *testing.T) {
 		if res, body := send(t, x.client(t, true), "GET", "https://"+host+"/v1/x", "", "Authorization", auth); res.StatusCode != http.StatusOK || body != want {
 			t.Errorf("%s: %s %q", protocols, res.Status, body)
 		}
-		if err := b.secrets.Put(t.Context(), "mtls", provider.NewSecret(clientcerttest.New(t).Client(t, "ebb"))); err != nil {
+		if err := b.secrets.Put(t.Context(), "mtls", secret.New(clientcerttest.New(t).Client(t, "ebb"))); err != nil {
 			t.Fatal(err)
 		}
 		if res, body := send(t, x.client(t, true), "GET", "https://"+host+"/v1/x", "", "Authorization", auth); res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "The SSL certificate error") {

@@ -16,8 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/clientcert/clientcerttest"
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // bank is a bed whose upstream requires a client certificate of its authority.
@@ -33,7 +33,7 @@ func newBank(t *testing.T, handle http.HandlerFunc, text func(*clientcerttest.Au
 	t.Helper()
 	b := &bank{Authority: clientcerttest.New(t)}
 	b.bed = newBedOf(t, handle, func(made *bed, c *static.Config) {
-		if err := made.secrets.Put(t.Context(), "mtls", provider.NewSecret(text(b.Authority))); err != nil {
+		if err := made.secrets.Put(t.Context(), "mtls", secret.New(text(b.Authority))); err != nil {
 			t.Fatal(err)
 		}
 		if c.ClientCertificate = (&static.Kept{Secret: "mtls"}); !header {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // token returns a token of n characters.
@@ -32,15 +33,15 @@ func TestLongCredentials(t *testing.T) {
 	x := b.sandbox(t)
 	c := x.client(t, false)
 	for _, n := range []int{1350, 4096, provider.MaxInjected} {
-		secret := token(n)
-		if err := b.secrets.Put(t.Context(), "stripe", provider.NewSecret(secret)); err != nil {
+		long := token(n)
+		if err := b.secrets.Put(t.Context(), "stripe", secret.New(long)); err != nil {
 			t.Fatal(err)
 		}
 		res, body := send(t, c, "GET", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Echo") != "Bearer "+redact.Mark || !strings.HasPrefix(body, "you are Bearer "+redact.Mark+" or ") || len(body) > 80 {
 			t.Errorf("%d bytes: %d, %q, %.200q", n, res.StatusCode, res.Header.Get("X-Echo"), body)
 		}
-		if seen := b.arrived(); len(seen) == 0 || seen[len(seen)-1].Header.Get("Authorization") != "Bearer "+secret {
+		if seen := b.arrived(); len(seen) == 0 || seen[len(seen)-1].Header.Get("Authorization") != "Bearer "+long {
 			t.Errorf("%d bytes: it did not arrive", n)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Answers stores credentials that responses create; *broker.Broker implements it.
@@ -260,7 +261,7 @@ func (a *answer) value(name string, value jsontext.Value) error {
 	}
 	s := string(text)
 	odd := strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
-	if odd || holds(s) || !provider.CanInject(provider.NewSecret(s)) {
+	if odd || holds(s) || !provider.CanInject(secret.New(s)) {
 		return deny(SealBadValue, nil)
 	}
 	a.values[name] = s
@@ -310,10 +311,10 @@ func (a *answer) with(stands map[string]string, marked func(string) string) ([]b
 }
 
 // secrets returns the credentials by member name.
-func (a *answer) secrets() map[string]provider.Secret {
-	out := make(map[string]provider.Secret, len(a.values))
+func (a *answer) secrets() map[string]secret.Secret {
+	out := make(map[string]secret.Secret, len(a.values))
 	for name, value := range a.values {
-		out[name] = provider.NewSecret(value)
+		out[name] = secret.New(value)
 	}
 	return out
 }

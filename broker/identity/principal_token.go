@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"log/slog"
 	"slices"
 	"strings"
@@ -227,7 +228,7 @@ func (ac *Accounts) signAPI(who broker.Principal, bind provider.Binding, id atte
 	if err != nil {
 		return broker.Token{}, broker.StoreError(err)
 	}
-	return broker.Token{Token: provider.NewSecret(signed), Type: tokenType, ExpiresIn: broker.Seconds(exp.Unix() - now.Unix()), API: scopeOf(who.Roles)}, nil
+	return broker.Token{Token: secret.New(signed), Type: tokenType, ExpiresIn: broker.Seconds(exp.Unix() - now.Unix()), API: scopeOf(who.Roles)}, nil
 }
 
 // scopeOf returns roles as the scope of a token for the API; rolesOf is its inverse.

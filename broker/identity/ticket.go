@@ -10,7 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -88,7 +88,7 @@ func (e *Enroller) IssueTicket(ctx context.Context, taskID string) (broker.Ticke
 	}}); err != nil {
 		return broker.Ticket{}, broker.StoreError(err)
 	}
-	return broker.Ticket{Ticket: provider.NewSecret(text), ExpiresAt: until}, nil
+	return broker.Ticket{Ticket: secret.New(text), ExpiresAt: until}, nil
 }
 
 // Enrol exchanges evidence for a task token. From then on the sandbox authenticates with its
@@ -134,5 +134,5 @@ func (e *Enroller) taskToken(ctx context.Context, a kernel.Caller) (broker.Enrol
 	}}); err != nil {
 		return broker.Enrolment{}, broker.StoreError(err)
 	}
-	return broker.Enrolment{Token: provider.NewSecret(token), ExpiresAt: exp, Task: a.Live.Task}, nil
+	return broker.Enrolment{Token: secret.New(token), ExpiresAt: exp, Task: a.Live.Task}, nil
 }

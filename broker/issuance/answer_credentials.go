@@ -8,6 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"time"
 )
@@ -103,7 +104,7 @@ func (tp *ThirdParties) intendPart(ctx context.Context, u *thirdparty.Upstream, 
 	l.Upstream = &broker.Upstream{DiesAt: l.IssuedAt.Add(lives), NextAt: l.IssuedAt.Add(broker.MintCall + broker.MintSlack)}
 	m := &minting{b: tp, u: u, w: w, d: d, lease: l, part: true}
 	// The outcome must be sealed later, so sealing must work before the request is sent.
-	if _, err := tp.sealer.Seal(l.ID, provider.NewSecret(l.ID)); err != nil {
+	if _, err := tp.sealer.Seal(l.ID, secret.New(l.ID)); err != nil {
 		return nil, broker.StoreError(fmt.Errorf("sealing: %w", err))
 	}
 	if err := m.issue(ctx); err != nil {
@@ -128,7 +129,7 @@ func (s *Sealing) Leases() []string {
 // response does not state one. After nil every credential is recorded and live under its lease,
 // and the placeholders may be returned to the sandbox (I1). After an error no credential of the
 // response can be used.
-func (s *Sealing) Keep(values map[string]provider.Secret, lives time.Duration) error {
+func (s *Sealing) Keep(values map[string]secret.Secret, lives time.Duration) error {
 	s.settled = true
 	if lives <= 0 {
 		lives = s.what.Lifetime

@@ -7,7 +7,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/pace"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"log/slog"
@@ -205,7 +205,7 @@ type pending interface {
 
 // queue is the part of package revocation that this package calls; *revocation.Queue implements it.
 type queue interface {
-	KeepLate(ctx context.Context, u *thirdparty.Upstream, l broker.Lease, handle provider.Secret, gone bool)
+	KeepLate(ctx context.Context, u *thirdparty.Upstream, l broker.Lease, handle secret.Secret, gone bool)
 }
 
 // revoker is the part of package revocation that this package calls; *revocation.Revocations implements it.

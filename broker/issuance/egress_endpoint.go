@@ -6,6 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"regexp"
 	"slices"
@@ -176,7 +177,7 @@ func (eu *EgressUse) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable
 	var out []broker.Usable
 	for _, l := range ls {
 		if injector, is := eu.providers[l.Provider].Driver.(provider.Injector); is {
-			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Bare: true, Target: eu.upstream.TargetOf(l, provider.Secret{})})
+			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Bare: true, Target: eu.upstream.TargetOf(l, secret.Secret{})})
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"time"
 )
@@ -79,23 +80,23 @@ func (eu *EgressUse) liveUse(ctx context.Context, l broker.Lease) (broker.Task, 
 // opened returns the handle of a lease for egress. It is decrypted for each request; in clear
 // it stays only in the redactor, which is dropped with the lease. If key rotation has sealed
 // the handle again meanwhile, the lease is read again.
-func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (provider.Secret, error) {
+func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (secret.Secret, error) {
 	if l.Upstream == nil {
-		return provider.Secret{}, nil
+		return secret.Secret{}, nil
 	}
 	handle, err := eu.sealer.Open(l.ID, l.Upstream.Handle)
 	if err != nil {
 		eu.used.Remove(l.ID)
 		if l, err = eu.usedLease(ctx, l.ID); err != nil {
-			return provider.Secret{}, err
+			return secret.Secret{}, err
 		}
 		if l.State != broker.LeaseLive || l.Upstream == nil || l.Upstream.Handle == "" {
-			return provider.Secret{}, noUse(errNotLive)
+			return secret.Secret{}, noUse(errNotLive)
 		}
 		handle, err = eu.sealer.Open(l.ID, l.Upstream.Handle)
 	}
 	if err != nil {
-		return provider.Secret{}, broker.StoreError(fmt.Errorf("opening the handle for egress: %w", err))
+		return secret.Secret{}, broker.StoreError(fmt.Errorf("opening the handle for egress: %w", err))
 	}
 	return handle, nil
 }
@@ -182,7 +183,7 @@ func (eu *EgressUse) Reach(ctx context.Context, c broker.Caller, leaseID string,
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l, provider.Secret{})}, nil
+	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l, secret.Secret{})}, nil
 }
 
 // MayHaveReached returns a function that reports which SSH connections a lease, live or ended,

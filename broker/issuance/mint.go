@@ -13,6 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
@@ -70,7 +71,7 @@ func (tp *ThirdParties) enter(ctx context.Context, u *thirdparty.Upstream, taskI
 }
 
 // TargetOf returns a lease as its driver sees it.
-func (tp *ThirdParties) TargetOf(l broker.Lease, handle provider.Secret) provider.Target {
+func (tp *ThirdParties) TargetOf(l broker.Lease, handle secret.Secret) provider.Target {
 	t := provider.Target{
 		LeaseID: l.ID, Instance: tp.instance, TaskID: l.TaskID, Scopes: l.Scopes, Handle: handle,
 		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Now: tp.clock.Now(),
@@ -92,7 +93,7 @@ type minting struct {
 	saved string // the sealed handle that the driver saved on the way
 	// handle is the same in clear. The stored one is erased when the revocation queue settles
 	// the intent; after that only this copy can find a credential that the provider made since.
-	handle provider.Secret
+	handle secret.Secret
 	part   bool // a response contains it, see Seal
 }
 
@@ -157,7 +158,7 @@ func (tp *ThirdParties) MintUpstream(ctx context.Context, w kernel.MintRequest, 
 // the outcome needs, does not work now. Without an error the provider's circuit breaker has
 // granted the call.
 func (m *minting) intend(ctx context.Context) error {
-	if _, err := m.b.sealer.Seal(m.lease.ID, provider.NewSecret(m.lease.ID)); err != nil {
+	if _, err := m.b.sealer.Seal(m.lease.ID, secret.New(m.lease.ID)); err != nil {
 		return broker.StoreError(fmt.Errorf("sealing: %w", err))
 	}
 	var granted bool
@@ -232,7 +233,7 @@ var errWeaker = errors.New("the credential is less revocable than approved")
 const weakerThan = "The provider's credential is less revocable than was approved. Nothing was issued; tell the operator of the broker: 'ebb providers check' shows it."
 
 // save makes a handle durable while the mint continues.
-func (m *minting) save(ctx context.Context, handle provider.Secret) error {
+func (m *minting) save(ctx context.Context, handle secret.Secret) error {
 	m.handle = handle
 	sealed, err := m.b.sealer.Seal(m.lease.ID, handle)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -20,18 +19,18 @@ type Key struct {
 func (k Key) Set() bool { return k.File != "" || k.Variable != "" }
 
 // Read returns the secret. look is os.LookupEnv.
-func (k Key) Read(look func(string) (string, bool)) (provider.Secret, error) {
+func (k Key) Read(look func(string) (string, bool)) (secret.Secret, error) {
 	switch {
 	case k.File != "" && k.Variable != "":
-		return provider.Secret{}, errors.New("a secret is named by both file and variable: set only one")
+		return secret.Secret{}, errors.New("a secret is named by both file and variable: set only one")
 	case k.File != "":
 		return secret.Read(k.File)
 	case k.Variable != "":
 		text, set := look(k.Variable)
 		if text = strings.TrimRight(text, "\r\n"); !set || text == "" {
-			return provider.Secret{}, fmt.Errorf("the variable %s is not set", k.Variable)
+			return secret.Secret{}, fmt.Errorf("the variable %s is not set", k.Variable)
 		}
-		return provider.NewSecret(text), nil
+		return secret.New(text), nil
 	}
-	return provider.Secret{}, errors.New("a secret is missing: name its file or its variable")
+	return secret.Secret{}, errors.New("a secret is missing: name its file or its variable")
 }

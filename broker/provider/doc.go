@@ -16,7 +16,7 @@
 //	sealing.go   AnswerSealer: responses with credentials that stay in ebb
 //	sealroute.go  the routes of such responses in a configuration
 //	name.go      the name of a lease's object at a provider
-//	secret.go    Secret: that of package secret; CanInject: whether egress can add one to requests;
+//	secret.go    CanInject: whether egress can add a secret to requests;
 //	             SecretStore keeps secrets that outlive the process
 //
 // Each subdirectory is one kind of provider. Package all lists them, and providertest is the test

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
@@ -76,4 +77,4 @@ const (
 )
 
 // Placeholder is the one of a lease.
-func Placeholder(leaseID string) Secret { return NewSecret(PlaceholderPrefix + leaseID) }
+func Placeholder(leaseID string) secret.Secret { return secret.New(PlaceholderPrefix + leaseID) }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -69,17 +70,17 @@ type Grant struct {
 	// comes into being in several steps calls it before each step whose result
 	// could not be found again by the lease id; after an error it takes back what
 	// it has made and gives up. nil for own tokens.
-	Save func(ctx context.Context, handle Secret) error
+	Save func(ctx context.Context, handle secret.Secret) error
 }
 
 // Credential is what a driver minted.
 type Credential struct {
-	Token     Secret    // what the caller gets: the token itself, or a JSON document of the kind Format names
-	Type      string    // token_type of RFC 6749: "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
-	Format    string    // issued_token_type (RFC 8693 section 3); "" = an access token
-	ExpiresAt time.Time // never after Grant.ExpiresAt: from then on ebb refuses it and takes it back
-	DiesAt    time.Time // when the provider refuses it by itself, whatever ebb does; zero = never
-	Handle    Secret    // what Revoke and Probe need; empty when the lease id alone is enough
+	Token     secret.Secret // what the caller gets: the token itself, or a JSON document of the kind Format names
+	Type      string        // token_type of RFC 6749: "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
+	Format    string        // issued_token_type (RFC 8693 section 3); "" = an access token
+	ExpiresAt time.Time     // never after Grant.ExpiresAt: from then on ebb refuses it and takes it back
+	DiesAt    time.Time     // when the provider refuses it by itself, whatever ebb does; zero = never
+	Handle    secret.Secret // what Revoke and Probe need; empty when the lease id alone is enough
 	// Revocability replaces that of the Traits for this one credential, when it is
 	// weaker; zero = as in the Traits.
 	Revocability Revocability
@@ -91,10 +92,10 @@ type Target struct {
 	Instance  string
 	TaskID    string
 	Scopes    scopes.Set
-	Handle    Secret    // of Save or of the Credential; empty when there was none
-	IssuedAt  time.Time //
-	ExpiresAt time.Time // of the lease
-	DiesAt    time.Time // zero = never by itself
+	Handle    secret.Secret // of Save or of the Credential; empty when there was none
+	IssuedAt  time.Time     //
+	ExpiresAt time.Time     // of the lease
+	DiesAt    time.Time     // zero = never by itself
 	// AcceptedAt is the time at which Revoke succeeded; zero if it has not or the time is unknown.
 	// Another replica uses it to compute the time from which the revocation holds everywhere.
 	AcceptedAt time.Time

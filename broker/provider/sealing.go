@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -32,7 +33,7 @@ type Sealing struct {
 // Sealed is a credential that an answer has made, and how it is added to requests.
 type Sealed struct {
 	Header, Prefix string
-	Value          Secret
+	Value          secret.Secret
 }
 
 // sealedForm is a Sealed as a handle holds it.
@@ -43,21 +44,21 @@ type sealedForm struct {
 }
 
 // Handle is a value of the answer as Inject works from it.
-func (s Sealing) Handle(value Secret) Secret {
+func (s Sealing) Handle(value secret.Secret) secret.Secret {
 	text, err := json.Marshal(sealedForm{s.Header, s.Prefix, value.Reveal()})
 	if err != nil { // strings alone: it cannot be
-		return Secret{}
+		return secret.Secret{}
 	}
-	return NewSecret(string(text))
+	return secret.New(string(text))
 }
 
 // OpenSealed reads such a handle.
-func OpenSealed(handle Secret) (Sealed, error) {
+func OpenSealed(handle secret.Secret) (Sealed, error) {
 	var f sealedForm
 	if json.Unmarshal([]byte(handle.Reveal()), &f) != nil || f.Header == "" || f.Value == "" {
 		return Sealed{}, errors.New("provider: the handle holds no credential of an answer") // of the parser's own words none
 	}
-	return Sealed{f.Header, f.Prefix, NewSecret(f.Value)}, nil
+	return Sealed{f.Header, f.Prefix, secret.New(f.Value)}, nil
 }
 
 // AddTo puts it into a request.

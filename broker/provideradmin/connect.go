@@ -6,6 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"log/slog"
 	"time"
@@ -81,5 +82,5 @@ type tasks interface {
 // upstream is the part of package issuance that this package calls; *issuance.ThirdParties implements it.
 type upstream interface {
 	MintUpstream(ctx context.Context, w kernel.MintRequest, d kernel.Decision) (broker.Token, broker.Lease, error)
-	TargetOf(l broker.Lease, handle provider.Secret) provider.Target
+	TargetOf(l broker.Lease, handle secret.Secret) provider.Target
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 )
 
@@ -129,7 +130,7 @@ func (a *Providers) Secrets(ctx context.Context, who broker.Principal) ([]Stored
 
 // PutSecret stores a secret under a name and replaces an existing one. The audit entry is
 // written first, so that no secret is stored unrecorded.
-func (a *Providers) PutSecret(ctx context.Context, who broker.Principal, name string, v provider.Secret) (StoredSecret, error) {
+func (a *Providers) PutSecret(ctx context.Context, who broker.Principal, name string, v secret.Secret) (StoredSecret, error) {
 	if err := a.withSafe(who, broker.RoleOperator); err != nil {
 		return StoredSecret{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -254,7 +255,7 @@ func (st *selfTest) alive(ctx context.Context, l broker.Lease) {
 	b, start := st.b, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, broker.CallTime)
 	defer cancel()
-	var handle provider.Secret
+	var handle secret.Secret
 	var err error
 	if l.Upstream.Handle != "" {
 		handle, err = b.sealer.Open(l.ID, l.Upstream.Handle)

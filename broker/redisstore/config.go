@@ -15,25 +15,25 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Config describes how Redis is reached. Only Addrs is required.
 type Config struct {
-	Addrs            []string        // host:port; with MasterName, of Sentinels; several without MasterName are nodes of a Cluster
-	MasterName       string          // name of the master that the Sentinels watch
-	Cluster          bool            // Addrs holds the one configuration endpoint of a Cluster
-	Username         string          // ACL user; default "default"
-	Password         provider.Secret // of that user
-	SentinelUsername string          // ACL user at the Sentinels
-	SentinelPassword provider.Secret // of that user
-	TLS              *tls.Config     // nil = plaintext
-	DB               int             // not in a Cluster
-	Prefix           string          // of every key; default "ebb"
-	PoolSize         int             // connections to each node; default 32
-	Timeout          time.Duration   // of dialling and of each reply; default 2 s
-	WaitReplicas     int             // replicas that must confirm a close or a revocation before it is acknowledged; default 0
-	CacheSize        int             // tasks whose data is kept decoded; default 4096
+	Addrs            []string      // host:port; with MasterName, of Sentinels; several without MasterName are nodes of a Cluster
+	MasterName       string        // name of the master that the Sentinels watch
+	Cluster          bool          // Addrs holds the one configuration endpoint of a Cluster
+	Username         string        // ACL user; default "default"
+	Password         secret.Secret // of that user
+	SentinelUsername string        // ACL user at the Sentinels
+	SentinelPassword secret.Secret // of that user
+	TLS              *tls.Config   // nil = plaintext
+	DB               int           // not in a Cluster
+	Prefix           string        // of every key; default "ebb"
+	PoolSize         int           // connections to each node; default 32
+	Timeout          time.Duration // of dialling and of each reply; default 2 s
+	WaitReplicas     int           // replicas that must confirm a close or a revocation before it is acknowledged; default 0
+	CacheSize        int           // tasks whose data is kept decoded; default 4096
 
 	Now        func() time.Time      // default time.Now
 	Logger     *slog.Logger          // default discards

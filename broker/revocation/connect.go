@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"log/slog"
 	"time"
@@ -189,5 +190,5 @@ type tasks interface {
 // upstream is the part of package issuance that this package calls; *issuance.ThirdParties implements it.
 type upstream interface {
 	LeaseEntry(kind, actor string, l broker.Lease, data any) audit.Entry
-	TargetOf(l broker.Lease, handle provider.Secret) provider.Target
+	TargetOf(l broker.Lease, handle secret.Secret) provider.Target
 }

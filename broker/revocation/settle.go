@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"maps"
 	"net"
 	"slices"
@@ -192,7 +193,7 @@ type lateCredentials struct {
 type lateCredential struct {
 	u      *thirdparty.Upstream
 	lease  broker.Lease
-	handle provider.Secret
+	handle secret.Secret
 }
 
 func (g *lateCredentials) all() []lateCredential {
@@ -212,7 +213,7 @@ func (g *lateCredentials) count() map[string]int {
 
 // KeepLate takes a late credential. gone means that it is revoked already; otherwise its handle
 // is kept in memory until reclaim has revoked it.
-func (q *Queue) KeepLate(ctx context.Context, u *thirdparty.Upstream, l broker.Lease, handle provider.Secret, gone bool) {
+func (q *Queue) KeepLate(ctx context.Context, u *thirdparty.Upstream, l broker.Lease, handle secret.Secret, gone bool) {
 	if gone {
 		q.reportLate(ctx, u, l)
 		return

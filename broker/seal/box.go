@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const (
@@ -58,21 +58,21 @@ func bound(id, leaseID string) []byte {
 	return []byte("ebb " + version + "\x00" + id + "\x00" + leaseID)
 }
 
-func (b box) seal(leaseID string, s provider.Secret) string {
+func (b box) seal(leaseID string, s secret.Secret) string {
 	ct := b.aead.Seal(nil, nil, []byte(s.Reveal()), bound(b.id, leaseID))
 	return version + "." + b.id + "." + base64.RawURLEncoding.EncodeToString(ct)
 }
 
-func (b box) open(leaseID, body string) (provider.Secret, error) {
+func (b box) open(leaseID, body string) (secret.Secret, error) {
 	ct, err := base64.RawURLEncoding.Strict().DecodeString(body)
 	if err != nil {
-		return provider.Secret{}, ErrDamaged
+		return secret.Secret{}, ErrDamaged
 	}
 	pt, err := b.aead.Open(nil, nil, ct, bound(b.id, leaseID))
 	if err != nil {
-		return provider.Secret{}, ErrDamaged
+		return secret.Secret{}, ErrDamaged
 	}
-	return provider.NewSecret(string(pt)), nil
+	return secret.New(string(pt)), nil
 }
 
 // split splits a sealed text into its parts.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const lease, other = "lse_0192f0c1a2b37c3d8e9f00112233aabb", "lse_0192f0c1a2b37c3d8e9f00112233aabc"
@@ -19,21 +19,21 @@ func testBox(t testing.TB, id string, fill byte) box {
 	return b
 }
 
-func (b box) openText(leaseID, sealed string) (provider.Secret, error) {
+func (b box) openText(leaseID, sealed string) (secret.Secret, error) {
 	id, body, err := split(sealed)
 	if err != nil || id != b.id {
-		return provider.Secret{}, errors.Join(ErrDamaged, err)
+		return secret.Secret{}, errors.Join(ErrDamaged, err)
 	}
 	return b.open(leaseID, body)
 }
 
 func TestBoxOpensForItsLeaseAlone(t *testing.T) {
 	b := testBox(t, "0011223344556677", 'k')
-	text := b.seal(lease, provider.NewSecret("canary-handle"))
+	text := b.seal(lease, secret.New("canary-handle"))
 	if strings.Contains(text, "canary") {
 		t.Fatal("the sealed text shows the secret")
 	}
-	if text == b.seal(lease, provider.NewSecret("canary-handle")) {
+	if text == b.seal(lease, secret.New("canary-handle")) {
 		t.Error("two sealings of one secret are equal")
 	}
 	if s, err := b.openText(lease, text); err != nil || s.Reveal() != "canary-handle" {
@@ -54,7 +54,7 @@ func TestBoxOpensForItsLeaseAlone(t *testing.T) {
 // If any byte is altered, removed or added, the text does not open.
 func TestBoxNoticesEveryChange(t *testing.T) {
 	b := testBox(t, "0011223344556677", 'k')
-	text := b.seal(lease, provider.NewSecret("canary-handle"))
+	text := b.seal(lease, secret.New("canary-handle"))
 	for i := range len(text) {
 		for _, c := range []byte{'A', 'b', '_', '.', 0, '\n', text[i] ^ 1} {
 			if c == text[i] {
@@ -78,7 +78,7 @@ func TestBoxNoticesEveryChange(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	b := testBox(f, "0011223344556677", 'k')
-	f.Add(b.seal(lease, provider.NewSecret("x")))
+	f.Add(b.seal(lease, secret.New("x")))
 	f.Add("s1.0011223344556677.AAAA")
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Wrapper is the wrapping key, independent of its location. Implementations are safe for concurrent
@@ -110,7 +110,7 @@ func (r *Ring) KeyID() string {
 }
 
 // Seal encrypts s for a lease with the newest key.
-func (r *Ring) Seal(leaseID string, s provider.Secret) (string, error) {
+func (r *Ring) Seal(leaseID string, s secret.Secret) (string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	b, ok := r.boxes[r.newest]
@@ -128,18 +128,18 @@ func (r *Ring) Seal(leaseID string, s provider.Secret) (string, error) {
 }
 
 // Open decrypts what Seal made for the same lease.
-func (r *Ring) Open(leaseID, sealed string) (provider.Secret, error) {
+func (r *Ring) Open(leaseID, sealed string) (secret.Secret, error) {
 	id, body, err := split(sealed)
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("seal: %w", err)
+		return secret.Secret{}, fmt.Errorf("seal: %w", err)
 	}
 	b, ok := r.box(id)
 	if !ok {
-		return provider.Secret{}, fmt.Errorf("seal: %w: no key %s", ErrNoKey, id)
+		return secret.Secret{}, fmt.Errorf("seal: %w: no key %s", ErrNoKey, id)
 	}
 	s, err := b.open(leaseID, body)
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("seal: %w", err)
+		return secret.Secret{}, fmt.Errorf("seal: %w", err)
 	}
 	return s, nil
 }

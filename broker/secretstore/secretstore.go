@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Sealer is the part of broker.Sealer that a Store needs.
 type Sealer interface {
-	Seal(leaseID string, s provider.Secret) (string, error)
-	Open(leaseID, sealed string) (provider.Secret, error)
+	Seal(leaseID string, s secret.Secret) (string, error)
+	Open(leaseID, sealed string) (secret.Secret, error)
 	KeyID() string
 }
 
@@ -62,18 +63,18 @@ func New(store Database, sealer Sealer, now func() time.Time) *Store {
 func bound(name string) string { return "safe/" + name }
 
 // Get returns a secret, or an error that wraps ErrNone.
-func (s *Store) Get(ctx context.Context, name string) (provider.Secret, error) {
+func (s *Store) Get(ctx context.Context, name string) (secret.Secret, error) {
 	rows, err := s.store.Secrets(ctx, name)
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("secret store: %w", err)
+		return secret.Secret{}, fmt.Errorf("secret store: %w", err)
 	}
 	if len(rows) == 0 {
-		return provider.Secret{}, fmt.Errorf("secret store: %s: %w", name, ErrNone)
+		return secret.Secret{}, fmt.Errorf("secret store: %s: %w", name, ErrNone)
 	}
 	return s.open(rows[0])
 }
 
-func (s *Store) open(r Row) (provider.Secret, error) {
+func (s *Store) open(r Row) (secret.Secret, error) {
 	v, err := s.sealer.Open(bound(r.Name), r.Sealed)
 	if err != nil {
 		return v, fmt.Errorf("secret store: %s: %w", r.Name, err)
@@ -82,7 +83,7 @@ func (s *Store) open(r Row) (provider.Secret, error) {
 }
 
 // Put stores a secret under a name and replaces an existing one.
-func (s *Store) Put(ctx context.Context, name string, v provider.Secret) error {
+func (s *Store) Put(ctx context.Context, name string, v secret.Secret) error {
 	if !ValidName(name) {
 		return fmt.Errorf("secret store: %w", ErrName)
 	}
@@ -129,7 +130,7 @@ func settleTime(hold time.Duration) time.Duration { return hold / 5 }
 // secret; an empty result changes nothing. The claim lasts for hold, and the context of f ends
 // before that. If the result cannot be written, this process keeps it and writes it with the next
 // Exchange, unless the secret was replaced in the meantime.
-func (s *Store) Exchange(ctx context.Context, name string, hold time.Duration, f func(context.Context, provider.Secret) (provider.Secret, error)) error {
+func (s *Store) Exchange(ctx context.Context, name string, hold time.Duration, f func(context.Context, secret.Secret) (secret.Secret, error)) error {
 	row, err := s.claim(ctx, name, hold)
 	if err != nil {
 		return err

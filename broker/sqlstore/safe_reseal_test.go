@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/seal"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
@@ -236,9 +236,9 @@ func TestSafeResealKeepsTheSuccessor(t *testing.T) {
 			want      string
 		}{
 			{func() error { return nil }, "second"},
-			{func() error { return b.Put(t.Context(), "n", provider.NewSecret("the operator's")) }, "the operator's"},
+			{func() error { return b.Put(t.Context(), "n", secret.New("the operator's")) }, "the operator's"},
 			{func() error {
-				return errors.Join(b.Remove(t.Context(), "n"), b.Put(t.Context(), "n", provider.NewSecret("its namesake")))
+				return errors.Join(b.Remove(t.Context(), "n"), b.Put(t.Context(), "n", secret.New("its namesake")))
 			}, "its namesake"},
 			{func() error { return b.Exchange(t.Context(), "n", hold, become("theirs")) }, "theirs"},
 		} {
@@ -307,10 +307,10 @@ func TestSafeResealRaces(t *testing.T) {
 		work.Go(func() {
 			for i := range each {
 				v := strconv.Itoa(i)
-				if err := safes[0].Put(t.Context(), "put", provider.NewSecret(v)); err != nil {
+				if err := safes[0].Put(t.Context(), "put", secret.New(v)); err != nil {
 					t.Error(err)
 				}
-				var got provider.Secret
+				var got secret.Secret
 				err := known(func() (err error) { got, err = safes[0].Get(t.Context(), "put"); return err })
 				if err != nil || got.Reveal() != v {
 					t.Errorf("put %s, and it is %s, %v", v, got.Reveal(), err)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
@@ -34,30 +34,30 @@ func get(t *testing.T, s *secretstore.Store, name string) string {
 
 func put(t *testing.T, s *secretstore.Store, name, v string) {
 	t.Helper()
-	if err := s.Put(t.Context(), name, provider.NewSecret(v)); err != nil {
+	if err := s.Put(t.Context(), name, secret.New(v)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func become(v string) func(context.Context, provider.Secret) (provider.Secret, error) {
-	return func(context.Context, provider.Secret) (provider.Secret, error) { return provider.NewSecret(v), nil }
+func become(v string) func(context.Context, secret.Secret) (secret.Secret, error) {
+	return func(context.Context, secret.Secret) (secret.Secret, error) { return secret.New(v), nil }
 }
 
 // addOne exchanges a number for the next one.
-func addOne(_ context.Context, old provider.Secret) (provider.Secret, error) {
+func addOne(_ context.Context, old secret.Secret) (secret.Secret, error) {
 	n, err := strconv.Atoi(old.Reveal())
-	return provider.NewSecret(strconv.Itoa(n + 1)), err
+	return secret.New(strconv.Itoa(n + 1)), err
 }
 
 // exchanges makes s exchange the secret n, whose value must be want, for next. If next is
 // "", the exchange returns an empty secret.
 func exchanges(t *testing.T, s *secretstore.Store, want, next string) {
 	t.Helper()
-	err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old provider.Secret) (provider.Secret, error) {
+	err := s.Exchange(t.Context(), "n", hold, func(_ context.Context, old secret.Secret) (secret.Secret, error) {
 		if old.Reveal() != want {
 			t.Errorf("the exchange sees %q, want %q", old.Reveal(), want)
 		}
-		return provider.NewSecret(next), nil
+		return secret.New(next), nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -80,11 +80,11 @@ func TestSafeKeepsSecrets(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{"", "A", "a/b", "1a", strings.Repeat("a", 65), "a b", "a\x00"} {
-			if err := s.Put(t.Context(), bad, provider.NewSecret("x")); !errors.Is(err, secretstore.ErrName) {
+			if err := s.Put(t.Context(), bad, secret.New("x")); !errors.Is(err, secretstore.ErrName) {
 				t.Errorf("Put(%q) = %v", bad, err)
 			}
 		}
-		if err := s.Put(t.Context(), "token", provider.Secret{}); err == nil {
+		if err := s.Put(t.Context(), "token", secret.Secret{}); err == nil {
 			t.Error("nothing was kept as a secret")
 		}
 		rows, err := store.Secrets(t.Context())
@@ -129,7 +129,7 @@ func TestSafeExchangesOneAtATime(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 16 {
 			wg.Go(func() {
-				err := safes[i%2].Exchange(t.Context(), "n", time.Minute, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
+				err := safes[i%2].Exchange(t.Context(), "n", time.Minute, func(ctx context.Context, old secret.Secret) (secret.Secret, error) {
 					if inside.Add(1) != 1 {
 						t.Error("two hold it")
 					}
@@ -160,7 +160,7 @@ func TestSafeLateHolder(t *testing.T) {
 		c := &clock{now: time.Now()}
 		s := openSafe(t, store, store, path, c)
 		put(t, s, "n", "0")
-		err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+		err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ secret.Secret) (secret.Secret, error) {
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > hold*3/4 {
 				t.Error("the work may go on longer than its claim")
 			}
@@ -168,7 +168,7 @@ func TestSafeLateHolder(t *testing.T) {
 			if err := s.Exchange(ctx, "n", hold, become("theirs")); err != nil {
 				t.Error(err)
 			}
-			return provider.NewSecret("mine"), nil
+			return secret.New("mine"), nil
 		})
 		if !errors.Is(err, secretstore.ErrHeld) {
 			t.Errorf("the late holder's Exchange = %v", err)
@@ -177,19 +177,19 @@ func TestSafeLateHolder(t *testing.T) {
 			t.Errorf("it is %q", got)
 		}
 		// An operator's Put does not wait and is not overwritten.
-		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
-			return provider.NewSecret("rotated"), s.Put(ctx, "n", provider.NewSecret("the operator's"))
+		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ secret.Secret) (secret.Secret, error) {
+			return secret.New("rotated"), s.Put(ctx, "n", secret.New("the operator's"))
 		})
 		if got := get(t, s, "n"); err == nil || got != "the operator's" {
 			t.Errorf("it is %q, %v", got, err)
 		}
-		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+		err = s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ secret.Secret) (secret.Secret, error) {
 			waits, cancel := context.WithTimeout(ctx, 8*time.Second) // it must poll at least once
 			defer cancel()
 			if err := s.Exchange(waits, "n", hold, become("x")); !errors.Is(err, secretstore.ErrHeld) {
 				t.Errorf("an exchange while it is held = %v", err)
 			}
-			return provider.Secret{}, errors.New("nothing came of it")
+			return secret.Secret{}, errors.New("nothing came of it")
 		})
 		if got := get(t, s, "n"); err == nil || got != "the operator's" {
 			t.Errorf("after a failure it is %q, %v", got, err)
@@ -242,7 +242,7 @@ func TestSafeSuccessorThatWasNotWritten(t *testing.T) {
 		u.strand(t, s, "second")
 		u.off.Store(true)
 		// An operator's Put and Remove fail as well.
-		if s.Put(t.Context(), "n", provider.NewSecret("the operator's")) == nil || s.Remove(t.Context(), "n") == nil {
+		if s.Put(t.Context(), "n", secret.New("the operator's")) == nil || s.Remove(t.Context(), "n") == nil {
 			t.Error("it was replaced")
 		}
 		u.off.Store(false)
@@ -301,10 +301,10 @@ func TestSafeFitsIntoItsClaim(t *testing.T) {
 	s := openSafe(t, w, store, path, &clock{now: time.Now()})
 	put(t, s, "n", "first")
 	var work time.Duration
-	err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ provider.Secret) (provider.Secret, error) {
+	err := s.Exchange(t.Context(), "n", hold, func(ctx context.Context, _ secret.Secret) (secret.Secret, error) {
 		end, _ := ctx.Deadline()
 		work = time.Until(end)
-		return provider.NewSecret("second"), nil
+		return secret.New("second"), nil
 	})
 	if err != nil || work <= 0 || w.until <= 0 || work+w.until > hold*9/10 {
 		t.Errorf("the work has %s and its record %s of %s: %v", work, w.until, hold, err)

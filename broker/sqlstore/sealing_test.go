@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/seal"
 	"github.com/ebb-broker/ebb/broker/seal/file"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const leaseA, leaseB = "lse_0192f0c1a2b37c3d8e9f00112233aabb", "lse_0192f0c1a2b37c3d8e9f00112233aabc"
@@ -56,7 +56,7 @@ func ring(t *testing.T, store seal.Store, w seal.Wrapper, c *clock) *seal.Ring {
 
 func sealed(t *testing.T, r *seal.Ring) string {
 	t.Helper()
-	s, err := r.Seal(leaseA, provider.NewSecret("canary-handle"))
+	s, err := r.Seal(leaseA, secret.New("canary-handle"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestSealingKeysOfManyFirstStarts(t *testing.T) {
 					rings[i], err = seal.New(t.Context(), seal.Config{Wrapper: w, Store: store, Now: c.Now})
 				}
 				if err == nil {
-					texts[i], err = rings[i].Seal(leaseA, provider.NewSecret("canary-handle"))
+					texts[i], err = rings[i].Seal(leaseA, secret.New("canary-handle"))
 				}
 				if err != nil {
 					t.Error(err)
@@ -148,7 +148,7 @@ func TestSealingKeyOfSomebodyElse(t *testing.T) {
 		if err := other.Err(); !errors.Is(err, seal.ErrNoKey) {
 			t.Errorf("Err = %v", err)
 		}
-		if _, err := other.Seal(leaseA, provider.NewSecret("x")); !errors.Is(err, seal.ErrNoKey) {
+		if _, err := other.Seal(leaseA, secret.New("x")); !errors.Is(err, seal.ErrNoKey) {
 			t.Errorf("Seal = %v", err)
 		}
 		if _, err := other.Open(leaseA, text); !errors.Is(err, seal.ErrNoKey) {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/vault/api"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // maxAnswer is far above any answer that is asked for; the library keeps whole ones.
@@ -25,7 +26,7 @@ type Client struct {
 	mu        sync.Mutex // one login at a time
 	me        *api.Client
 	renewAt   time.Time // zero = the token does not end
-	unwrapped provider.Secret
+	unwrapped secret.Secret
 }
 
 // New makes a client. It does not connect. now may be nil.
@@ -61,7 +62,7 @@ func New(c Config, now func() time.Time) (*Client, error) {
 }
 
 // As is a client with another token, which is never logged in again.
-func (c *Client) As(token provider.Secret) (*api.Client, error) {
+func (c *Client) As(token secret.Secret) (*api.Client, error) {
 	other, err := c.bare.CloneWithHeaders() // keeps the namespace
 	if err != nil {
 		return nil, errors.New("vault: the client cannot be copied")
@@ -108,7 +109,7 @@ func (c *Client) session(ctx context.Context, dead *api.Client) (*api.Client, er
 		}
 		return nil, err
 	}
-	me, err := c.As(provider.NewSecret(auth.ClientToken))
+	me, err := c.As(secret.New(auth.ClientToken))
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/vault/api"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
@@ -247,7 +248,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 		}))
 		defer s.Close()
 		c := client(t, vaultapi.Config{Address: s.URL, Auth: vaultapi.Auth{Method: "token", TokenFile: vaulttest.File(t, "canary")}})
-		as, err := c.As(provider.NewSecret("canary-of-a-lease"))
+		as, err := c.As(secret.New("canary-of-a-lease"))
 		if err != nil {
 			t.Fatal(err)
 		}

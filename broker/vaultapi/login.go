@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -47,7 +46,7 @@ func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 
 // secretID reads the secret id, or unwraps it once and keeps it: a wrapping token
 // opens a single time.
-func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
+func (c *Client) secretID(ctx context.Context) (secret.Secret, error) {
 	if !c.unwrapped.Empty() {
 		return c.unwrapped, nil
 	}
@@ -60,25 +59,25 @@ func (c *Client) secretID(ctx context.Context) (provider.Secret, error) {
 	}
 	look, err := c.bare.Logical().WriteWithContext(ctx, "sys/wrapping/lookup", map[string]any{"token": s.Reveal()})
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id is unknown: it was opened by somebody, or has expired: make a new one: %w", err)
+		return secret.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id is unknown: it was opened by somebody, or has expired: make a new one: %w", err)
 	}
 	if look == nil {
-		return provider.Secret{}, errors.New("vault: the wrapping token of the secret id cannot be looked up: the answer is empty")
+		return secret.Secret{}, errors.New("vault: the wrapping token of the secret id cannot be looked up: the answer is empty")
 	}
 	if made, _ := look.Data["creation_path"].(string); made != c.cfg.Auth.SecretIDPath {
-		return provider.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q and not at %q: it was swapped, and is not opened", made, c.cfg.Auth.SecretIDPath)
+		return secret.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q and not at %q: it was swapped, and is not opened", made, c.cfg.Auth.SecretIDPath)
 	}
 	out, err := c.bare.Logical().UnwrapWithContext(ctx, s.Reveal())
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("vault: unwrapping the secret id: %w", err)
+		return secret.Secret{}, fmt.Errorf("vault: unwrapping the secret id: %w", err)
 	}
 	var id string
 	if out != nil {
 		id, _ = out.Data["secret_id"].(string)
 	}
 	if id == "" {
-		return provider.Secret{}, errors.New("vault: the wrapping token held no secret id")
+		return secret.Secret{}, errors.New("vault: the wrapping token held no secret id")
 	}
-	c.unwrapped = provider.NewSecret(id)
+	c.unwrapped = secret.New(id)
 	return c.unwrapped, nil
 }

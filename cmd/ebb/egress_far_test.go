@@ -18,7 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/egress"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -216,7 +216,7 @@ func TestConnectHostile(t *testing.T) {
 }
 
 // accessToken gets a token of a principal, like its client.
-func (b *farBed) accessToken(t *testing.T, id string) provider.Secret {
+func (b *farBed) accessToken(t *testing.T, id string) secret.Secret {
 	t.Helper()
 	var sent string
 	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: b.url, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -229,7 +229,7 @@ func (b *farBed) accessToken(t *testing.T, id string) provider.Secret {
 	if _, err := o.Tasks.Get(t.Context(), b.task.ID); err != nil || sent == "" {
 		t.Fatal(err, sent)
 	}
-	return provider.NewSecret(sent)
+	return secret.New(sent)
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

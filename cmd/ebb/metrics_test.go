@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // TestMetricsTable compares the metrics of an ebb with Redis, a provider and a

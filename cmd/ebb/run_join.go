@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
@@ -76,7 +76,7 @@ func (c runCommand) borrow(taskID string) (keeper, error) {
 	}
 	a := ask.NewClient(socket)
 	return keeper{taskID: taskID, sandbox: a, prove: func(method, url, token string) (string, error) {
-		return a.Prove(context.Background(), method, url, provider.NewSecret(token))
+		return a.Prove(context.Background(), method, url, secret.New(token))
 	}}, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
@@ -36,11 +36,11 @@ func TestSealingKeyMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := first.Seal("lse_1", provider.NewSecret("handle"))
+	text, err := first.Seal("lse_1", secret.New("handle"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := secrets.Put(t.Context(), "n", provider.NewSecret("secret")); err != nil {
+	if err := secrets.Put(t.Context(), "n", secret.New("secret")); err != nil {
 		t.Fatal(err)
 	}
 	key := `{"path": "` + filepath.Join(dir, "new.pem") + `"}`

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 
@@ -72,19 +72,19 @@ const maxSecret = 64 << 10
 
 // secretFrom reads a secret. A terminal is refused, because it would display
 // the input.
-func secretFrom(r io.Reader) (provider.Secret, error) {
+func secretFrom(r io.Reader) (secret.Secret, error) {
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return provider.Secret{}, usage("standard input is a terminal, which would display the secret", "write ebb secrets put NAME < FILE")
+			return secret.Secret{}, usage("standard input is a terminal, which would display the secret", "write ebb secrets put NAME < FILE")
 		}
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxSecret+2))
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("read standard input: %w", err)
+		return secret.Secret{}, fmt.Errorf("read standard input: %w", err)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
 	if text == "" || len(text) > maxSecret {
-		return provider.Secret{}, usage("standard input must have 1 to 65536 bytes", "write ebb secrets put NAME < FILE")
+		return secret.Secret{}, usage("standard input must have 1 to 65536 bytes", "write ebb secrets put NAME < FILE")
 	}
-	return provider.NewSecret(text), nil
+	return secret.New(text), nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/attest/dpop"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -115,7 +115,7 @@ func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.printToken(cmd, t, cred, id.TaskID, func(method, url string, token provider.Secret) (string, error) {
+	return c.printToken(cmd, t, cred, id.TaskID, func(method, url string, token secret.Secret) (string, error) {
 		return dpop.NewProof(id.Key, method, url, token.Reveal(), "", time.Now())
 	})
 }
@@ -133,13 +133,13 @@ func (c tokenCommands) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.printToken(cmd, t, cred, c.env("EBB_TASK_ID"), func(method, url string, token provider.Secret) (string, error) {
+	return c.printToken(cmd, t, cred, c.env("EBB_TASK_ID"), func(method, url string, token secret.Secret) (string, error) {
 		return a.Prove(cmd.Context(), method, url, token)
 	})
 }
 
 // prover makes a DPoP proof for one request with a credential (RFC 9449).
-type prover func(method, url string, token provider.Secret) (string, error)
+type prover func(method, url string, token secret.Secret) (string, error)
 
 func (c tokenCommands) printToken(cmd *cobra.Command, t *tokenFlags, cred client.Credential, taskID string, prove prover) error {
 	if t.use != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/web/client"
 )
@@ -92,5 +92,5 @@ func (c tokenCommands) enrol(cmd *cobra.Command, s *client.Sandbox, t *tokenFlag
 		}
 		ticket = text
 	}
-	return s.Enrol(cmd.Context(), provider.NewSecret(ticket))
+	return s.Enrol(cmd.Context(), secret.New(ticket))
 }

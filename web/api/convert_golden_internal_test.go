@@ -13,6 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/broker/receipt"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -33,7 +34,7 @@ func must[From, To any](t *testing.T, convert func(From) (To, error), v From) To
 func samples(t *testing.T) map[string]any {
 	task, lease := filled[broker.Task](t), filled[broker.Lease](t)
 	at := filled[time.Time](t)
-	ticket := &broker.Ticket{Ticket: provider.NewSecret("ebb_tkt_x"), ExpiresAt: at}
+	ticket := &broker.Ticket{Ticket: secret.New("ebb_tkt_x"), ExpiresAt: at}
 	other := broker.Task{ID: "tsk_1", Ceiling: lease.Scopes, Deadline: lease.ExpiresAt, Caps: broker.Caps{Uses: 3}, Expect: filled[broker.Expect](t)}
 	return map[string]any{
 		"OpenedTask":                wireOpenedTask(task, ticket),
@@ -77,7 +78,7 @@ func samples(t *testing.T) map[string]any {
 		"Entry list":                wire.List[wire.AuditEntry]{Items: []wire.AuditEntry{must(t, wireAuditEntry, entry(t))}, Next: cursorOf(entry(t))},
 		"Feed":                      wire.Feed{Events: each([]broker.Event{filled[broker.Event](t), {}}, wireEvent), Cursor: "c", MaxAge: 10, Audiences: []string{"a"}},
 		"Own credentials":           wire.List[wire.OwnCredential]{Items: each([]broker.Lease{lease, {}}, wireOwnCredential)},
-		"Delegated":                 wireDelegated(other, &broker.Ticket{Ticket: provider.NewSecret("ebb_tkt_x"), ExpiresAt: lease.IssuedAt}),
+		"Delegated":                 wireDelegated(other, &broker.Ticket{Ticket: secret.New("ebb_tkt_x"), ExpiresAt: lease.IssuedAt}),
 		"Delegated empty":           wireDelegated(broker.Task{}, nil),
 		"Enrolled":                  wire.Enrolled{TaskToken: "tt", TokenType: "DPoP", ExpiresAt: lease.ExpiresAt, TaskID: "tsk_1", ClientID: "sbx_1"},
 		"Challenge":                 wire.Challenge{Nonce: "n", Document: json.RawMessage(`{"a":1}`), ExpiresAt: lease.ExpiresAt},
@@ -125,7 +126,7 @@ func TestAnswersAreGolden(t *testing.T) {
 func TestTokenAnswerIsWireToken(t *testing.T) {
 	t.Parallel()
 	tok := filled[broker.Token](t)
-	tok.Token, tok.Class = provider.NewSecret("t.o.k <é>"), provider.ClassInstant
+	tok.Token, tok.Class = secret.New("t.o.k <é>"), provider.ClassInstant
 	tok.Format, tok.Type, tok.API, tok.LeaseID = "urn:x", "N_A", "", "lse_1"
 	text, err := tokenAnswer(tok, false)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -22,7 +22,7 @@ type providerBroker interface {
 	ProviderStates(ctx context.Context, who broker.Principal) ([]provideradmin.ProviderState, error)
 	SelfTestProvider(ctx context.Context, who broker.Principal, name string, spec provideradmin.SelfTestSpec) (provideradmin.SelfTest, error)
 	Secrets(ctx context.Context, who broker.Principal) ([]provideradmin.StoredSecret, error)
-	PutSecret(ctx context.Context, who broker.Principal, name string, v provider.Secret) (provideradmin.StoredSecret, error)
+	PutSecret(ctx context.Context, who broker.Principal, name string, v secret.Secret) (provideradmin.StoredSecret, error)
 	RemoveSecret(ctx context.Context, who broker.Principal, name string) (provideradmin.StoredSecret, error)
 }
 
@@ -51,7 +51,7 @@ func (pa *providerAPI) secrets(c echo.Context, who broker.Principal, _ web.None)
 }
 
 func (pa *providerAPI) putSecret(c echo.Context, who broker.Principal, body wire.SecretBody) (wire.StoredSecret, error) {
-	s, err := pa.b.PutSecret(c.Request().Context(), who, body.Name, provider.NewSecret(body.Value))
+	s, err := pa.b.PutSecret(c.Request().Context(), who, body.Name, secret.New(body.Value))
 	return wireSecret(s), err
 }
 

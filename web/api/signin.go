@@ -7,14 +7,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // Links makes links that sign a principal in to the console, once.
 type Links interface {
-	Make(ctx context.Context, who broker.Principal) (link provider.Secret, until time.Time, err error)
+	Make(ctx context.Context, who broker.Principal) (link secret.Secret, until time.Time, err error)
 }
 
 func (d *discovery) signInLink(c echo.Context, who broker.Principal, _ web.None) (wire.SignInLink, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/api"
@@ -390,7 +391,7 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if _, err := o.Tasks.Get(ctx, task.ID); !client.IsKind(err, wire.KindUnauthenticated) {
 		t.Errorf("a stranger: %v", err)
 	}
-	if _, err := box.Enrol(ctx, provider.NewSecret("ebb_tkt_guess")); err == nil {
+	if _, err := box.Enrol(ctx, secret.New("ebb_tkt_guess")); err == nil {
 		t.Error("a guessed ticket was good")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -29,7 +29,7 @@ func TestHostileNamesAndTokensAreRefused(t *testing.T) {
 			f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { answer(w, 200, ans) }
 			ask := func() error {
 				if enrols {
-					_, err := s.Enrol(t.Context(), provider.NewSecret("ebb_tkt_x"))
+					_, err := s.Enrol(t.Context(), secret.New("ebb_tkt_x"))
 					return err
 				}
 				_, err := s.Token(t.Context(), client.TokenRequest{Scope: readScope})

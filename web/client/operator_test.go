@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 
 	"github.com/ebb-broker/ebb/web/wire"
@@ -244,7 +244,7 @@ func TestRoutes(t *testing.T) {
 		}, `GET /v1/break-glass?after=brk_1&limit=2&order=desc&person=ann&state=unreviewed`},
 		{"Secrets.List", func(ctx context.Context, o op) error { _, err := o.Secrets.List(ctx); return err }, `GET /v1/secrets`},
 		{"Secrets.Put", func(ctx context.Context, o op) error {
-			_, err := o.Secrets.Put(ctx, "a", provider.NewSecret("v"))
+			_, err := o.Secrets.Put(ctx, "a", secret.New("v"))
 			return err
 		}, `POST /v1/secrets {"name":"a","value":"v"}`},
 		{"Secrets.Remove", func(ctx context.Context, o op) error { _, err := o.Secrets.Remove(ctx, "a/b"); return err }, `POST /v1/secrets/a%2Fb/remove`},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -24,7 +24,7 @@ func (f *fake) sandbox(t testing.TB, key jose.Signer, taskToken string) *client.
 	t.Helper()
 	s, err := client.NewSandbox(client.SandboxConfig{
 		Config: client.Config{Issuer: issuer, HTTP: &http.Client{Transport: f}, Now: f.now},
-		Key:    key, ClientID: f.client, TaskToken: provider.NewSecret(taskToken),
+		Key:    key, ClientID: f.client, TaskToken: secret.New(taskToken),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestEnrol(t *testing.T) {
 	if _, err := s.Token(t.Context(), client.TokenRequest{Scope: readScope}); err == nil || len(f.forms) != 0 {
 		t.Errorf("a sandbox that never enrolled asked: %v", err)
 	}
-	if err := s.Revoke(t.Context(), provider.NewSecret("x")); err == nil {
+	if err := s.Revoke(t.Context(), secret.New("x")); err == nil {
 		t.Error("a sandbox that never enrolled revoked")
 	}
 	f.script = func(w http.ResponseWriter, r *http.Request, _ []byte) {
@@ -48,7 +48,7 @@ func TestEnrol(t *testing.T) {
 		}
 		answer(w, 200, map[string]any{"task_token": "TASK-TOKEN", "token_type": "DPoP", "expires_at": "2026-11-20T13:00:00Z", "task_id": "tsk_1", "client_id": sandboxID})
 	}
-	e, err := s.Enrol(t.Context(), provider.NewSecret("ebb_tkt_x"))
+	e, err := s.Enrol(t.Context(), secret.New("ebb_tkt_x"))
 	if err != nil || e.TaskID != "tsk_1" || e.ClientID != sandboxID || e.TaskToken.Reveal() != "TASK-TOKEN" || e.ExpiresAt.IsZero() {
 		t.Fatalf("Enrol = %+v, %v", e, err)
 	}
@@ -61,7 +61,7 @@ func TestEnrol(t *testing.T) {
 		}
 	}
 	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { answer(w, 200, map[string]any{}) }
-	if _, err := s.Enrol(t.Context(), provider.NewSecret("t")); err == nil {
+	if _, err := s.Enrol(t.Context(), secret.New("t")); err == nil {
 		t.Error("an empty answer passed for an enrolment")
 	}
 }
@@ -126,7 +126,7 @@ func TestRevoke(t *testing.T) {
 			}
 			w.WriteHeader(200)
 		}
-		if err := f.sandbox(t, key, taskToken).Revoke(t.Context(), provider.NewSecret("ACCESS")); err != nil {
+		if err := f.sandbox(t, key, taskToken).Revoke(t.Context(), secret.New("ACCESS")); err != nil {
 			t.Fatal(err)
 		}
 		if f.forms[0].Get("token") != "ACCESS" || f.forms[0].Has("client_assertion") != (taskToken == "") {

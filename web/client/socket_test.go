@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -57,7 +57,7 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cred := client.Credential{Type: "DPoP", Token: provider.NewSecret("at"), Resource: "https://orders.test"}
+	cred := client.Credential{Type: "DPoP", Token: secret.New("at"), Resource: "https://orders.test"}
 	if _, err := s.Transport(cred, nil).RoundTrip(req); err == nil || len(outside) != 1 {
 		t.Errorf("%v, outside %v", err, outside)
 	}

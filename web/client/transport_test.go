@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/dpop"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -66,7 +66,7 @@ func newResource(t *testing.T) (*resourceServer, *httptest.Server, *client.Sandb
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rs, srv, s, client.Credential{Token: provider.NewSecret("ACCESS"), Type: "DPoP", Resource: srv.URL + "/base"}
+	return rs, srv, s, client.Credential{Token: secret.New("ACCESS"), Type: "DPoP", Resource: srv.URL + "/base"}
 }
 
 func TestTransport(t *testing.T) {

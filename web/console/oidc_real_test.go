@@ -11,7 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/signin"
 	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
@@ -29,7 +29,7 @@ func startOP(t *testing.T, base string, options ...string) realOP {
 
 func (o realOP) house(t *testing.T) *house {
 	return newHouse(t, brokertest.Config{RealTime: true}, func(h *house) signin.Method {
-		m, err := oidc.New(oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.Issuer, ClientID: o.ID, ClientSecret: provider.NewSecret(o.Secret), Now: h.Clock.Now,
+		m, err := oidc.New(oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.Issuer, ClientID: o.ID, ClientSecret: secret.New(o.Secret), Now: h.Clock.Now,
 			Scopes: []string{"openid", "profile"}, ACRValues: []string{"phr"}, Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}})
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/signin"
 	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
@@ -94,7 +94,7 @@ func (o *badOP) claims(change attesttest.Claims) attesttest.Claims {
 
 func (o *badOP) method(t *testing.T, change func(*oidc.Config)) func(*house) signin.Method {
 	return func(h *house) signin.Method {
-		c := oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.URL, ClientID: "ebb", ClientSecret: provider.NewSecret("hush"), Now: h.Clock.Now,
+		c := oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.URL, ClientID: "ebb", ClientSecret: secret.New("hush"), Now: h.Clock.Now,
 			Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}}
 		if change != nil {
 			change(&c)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // counted is a driver whose calls are steps.
@@ -51,7 +52,7 @@ func counting(d provider.Driver, c *counter) provider.Driver {
 // Mint implements provider.Driver.
 func (d counted) Mint(ctx context.Context, g provider.Grant) (out provider.Credential, err error) {
 	if save := g.Save; save != nil {
-		g.Save = func(ctx context.Context, h provider.Secret) (err error) {
+		g.Save = func(ctx context.Context, h secret.Secret) (err error) {
 			d.c.step("driver: Save", func() { err = save(ctx, h) })
 			return err
 		}

@@ -3,6 +3,7 @@ package thirdparty
 import (
 	"errors"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"maps"
 	"slices"
 	"sync"
@@ -13,7 +14,7 @@ import (
 // process lives.
 type RetainedHandles struct {
 	mu sync.Mutex
-	m  map[string]provider.Secret // by lease
+	m  map[string]secret.Secret // by lease
 }
 
 // claimsPerCall is how many leases are claimed for each concurrent call, so that no call
@@ -83,19 +84,19 @@ func (r *Waiters) Ring(taskID string) {
 	}
 }
 
-func (h *RetainedHandles) Keep(leaseID string, s provider.Secret) {
+func (h *RetainedHandles) Keep(leaseID string, s secret.Secret) {
 	if s.Empty() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.m == nil {
-		h.m = map[string]provider.Secret{}
+		h.m = map[string]secret.Secret{}
 	}
 	h.m[leaseID] = s
 }
 
-func (h *RetainedHandles) Get(leaseID string) provider.Secret {
+func (h *RetainedHandles) Get(leaseID string) secret.Secret {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.m[leaseID]

@@ -13,6 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Options are the channel's settings in the configuration.
@@ -45,7 +46,7 @@ type Sender struct {
 	implicit bool   // TLS from the start
 	from     *mail.Address
 	to       []string
-	password provider.Secret
+	password secret.Secret
 	roots    *x509.CertPool
 }
 

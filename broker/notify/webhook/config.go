@@ -10,7 +10,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/notify"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Options are the channel's settings in the configuration.
@@ -75,7 +75,7 @@ func New(c Config) (*Sender, error) {
 	return s, nil
 }
 
-func (s *Sender) addHMAC(secret provider.Secret) error {
+func (s *Sender) addHMAC(secret secret.Secret) error {
 	key, err := decode(secret, "whsec_")
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Sender) addHMAC(secret provider.Secret) error {
 	return nil
 }
 
-func (s *Sender) addEd25519(secret provider.Secret) error {
+func (s *Sender) addEd25519(secret secret.Secret) error {
 	key, err := decode(secret, "whsk_")
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func (s *Sender) addEd25519(secret provider.Secret) error {
 
 // decode removes the prefix and decodes the base64 of a secret. Errors do not repeat the
 // secret.
-func decode(secret provider.Secret, prefix string) ([]byte, error) {
+func decode(secret secret.Secret, prefix string) ([]byte, error) {
 	text, found := strings.CutPrefix(secret.Reveal(), prefix)
 	if !found {
 		return nil, fmt.Errorf("it does not begin with %s", prefix)

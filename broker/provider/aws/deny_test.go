@@ -3,7 +3,7 @@ package aws
 import (
 	"testing"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // FuzzDenials: whatever stands at IAM, reading and writing it loses no deny and
@@ -41,7 +41,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add(`{"role":"` + cloudRoleA + `","session":"ebb-0a1b2c3d-0192f0c1a2b37c3d0000000000000001","by":"aws:userid","issued":1767323045,"until":1767323345}`)
 	f.Add(`{}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		h, err := readHandle(provider.NewSecret(text))
+		h, err := readHandle(secret.New(text))
 		if err != nil {
 			return
 		}

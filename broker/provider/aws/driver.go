@@ -16,6 +16,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/awsapi"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -199,7 +200,7 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 	}
 	// DiesAt: from then on no Allow of the session holds, though STS lets it live.
 	return provider.Credential{
-		Token: provider.NewSecret(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
+		Token: secret.New(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
 	}, nil
 }
 

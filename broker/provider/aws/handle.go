@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // handle is the stored state of a session, sealed by the broker. It holds everything that a
@@ -63,13 +63,13 @@ func (h handle) pattern() string {
 	return "*:" + h.Session
 }
 
-func (h handle) secret() (provider.Secret, error) {
+func (h handle) secret() (secret.Secret, error) {
 	b, err := json.Marshal(h)
-	return provider.NewSecret(string(b)), err
+	return secret.New(string(b)), err
 }
 
 // readHandle is the inverse of secret.
-func readHandle(s provider.Secret) (handle, error) {
+func readHandle(s secret.Secret) (handle, error) {
 	var h handle
 	d := json.NewDecoder(bytes.NewReader([]byte(s.Reveal())))
 	d.DisallowUnknownFields()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -26,11 +27,11 @@ type grants struct {
 	ttl   time.Duration
 	now   func() time.Time
 	mu    sync.Mutex
-	saved map[string]provider.Secret
+	saved map[string]secret.Secret
 }
 
 func newGrants(now func() time.Time) *grants {
-	return &grants{set: "s3:data/in/**:read s3:data/out/task1/**:write", ttl: 5 * time.Minute, now: now, saved: map[string]provider.Secret{}}
+	return &grants{set: "s3:data/in/**:read s3:data/out/task1/**:write", ttl: 5 * time.Minute, now: now, saved: map[string]secret.Secret{}}
 }
 
 func (g *grants) next() provider.Grant {
@@ -38,7 +39,7 @@ func (g *grants) next() provider.Grant {
 	return provider.Grant{
 		LeaseID: id, Instance: instance, TaskID: "tsk_1", Sandbox: "sbx_1~é", Subject: "bo@example.com", Scopes: scopes.MustParseSet(g.set),
 		IssuedAt: now, ExpiresAt: now.Add(g.ttl),
-		Save: func(_ context.Context, h provider.Secret) error {
+		Save: func(_ context.Context, h secret.Secret) error {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.saved[id] = h
@@ -47,7 +48,7 @@ func (g *grants) next() provider.Grant {
 	}
 }
 
-func (g *grants) handleOf(lease string) provider.Secret {
+func (g *grants) handleOf(lease string) secret.Secret {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.saved[lease]
@@ -152,7 +153,7 @@ func TestHandleIsDurableBeforeTheCall(t *testing.T) {
 	cl := newCloud(t)
 	d, gs := driver(t, cl.config()), newGrants(cl.now)
 	g := gs.next()
-	g.Save = func(_ context.Context, h provider.Secret) error {
+	g.Save = func(_ context.Context, h secret.Secret) error {
 		if got, err := readHandle(h); err != nil || got.Role != cloudRoleA || cl.count("AssumeRole") != 0 {
 			t.Errorf("saved %+v %v after %d calls", got, err, cl.count("AssumeRole"))
 		}

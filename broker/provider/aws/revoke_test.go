@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -154,7 +155,7 @@ func TestProbeOfWhatNobodyCanName(t *testing.T) {
 	d, gs := driver(t, cl.config()), newGrants(cl.now)
 	ls := mintAll(t, d, gs, 1, "tsk_1")
 	tg := gs.target(ls[0].Grant, ls[0].Credential)
-	tg.Handle = provider.Secret{}
+	tg.Handle = secret.Secret{}
 	if isAlive, err := d.Probe(t.Context(), tg); isAlive || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Probe = %v, %v", isAlive, err)
 	}
@@ -179,12 +180,12 @@ func TestRevokeOfWhatIsNotThere(t *testing.T) {
 	cl.roles["data-1"] = role
 	cl.mu.Unlock()
 	calls := cl.count("GetRolePolicy")
-	tg.Handle = provider.Secret{}
+	tg.Handle = secret.Secret{}
 	if err := d.Revoke(t.Context(), tg); err != nil || cl.count("GetRolePolicy") != calls {
 		t.Errorf("nothing was saved, so nothing was asked of AWS: %v", err)
 	}
 	for _, bad := range []string{"{}", "garbage", `{"role":"arn:aws:iam::1:role/x"}`, tg.Handle.Reveal() + "x"} {
-		tg.Handle = provider.NewSecret(bad)
+		tg.Handle = secret.New(bad)
 		if err := d.Revoke(t.Context(), tg); err == nil {
 			t.Errorf("the handle %q was taken", bad)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // maxAnswer bounds an answer: a token of the exchange has up to 12 KiB.
@@ -41,7 +42,7 @@ func status(err error) string {
 }
 
 // postJSON calls a method of a Google API.
-func (d *Driver) postJSON(ctx context.Context, to string, login provider.Secret, body, out any) error {
+func (d *Driver) postJSON(ctx context.Context, to string, login secret.Secret, body, out any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err

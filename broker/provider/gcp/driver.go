@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -106,7 +107,7 @@ func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
 // generate calls iamcredentials generateAccessToken. When the broker's own token
 // turns out to be dead, it gets a new one and tries once more.
-func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (token provider.Secret, expiry time.Time, err error) {
+func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (token secret.Secret, expiry time.Time, err error) {
 	type request struct {
 		Scope    []string `json:"scope"`
 		Lifetime string   `json:"lifetime"` // google-duration
@@ -116,9 +117,9 @@ func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (toke
 		Expiry time.Time `json:"expireTime"`
 	}
 	to := d.cfg.Endpoints.IAMCredentials + "/v1/projects/-/serviceAccounts/" + url.PathEscape(p.account) + ":generateAccessToken"
-	var dead provider.Secret
+	var dead secret.Secret
 	for range 2 {
-		var me provider.Secret
+		var me secret.Secret
 		if me, err = d.me(ctx, dead); err != nil {
 			return token, expiry, notMade(err)
 		}
@@ -134,12 +135,12 @@ func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (toke
 	if out.Token == "" || !out.Expiry.After(d.now().Add(-clocks)) {
 		return token, expiry, errors.New("gcp: asking for a token: the answer holds none, or one that is over")
 	}
-	return provider.NewSecret(out.Token), out.Expiry, nil
+	return secret.New(out.Token), out.Expiry, nil
 }
 
 // narrow exchanges a token for one with a credential access boundary. Its errors never claim that
 // nothing was made, because the wide token exists.
-func (d *Driver) narrow(ctx context.Context, p plan, wide provider.Secret, until time.Time) (token provider.Secret, expiry time.Time, err error) {
+func (d *Driver) narrow(ctx context.Context, p plan, wide secret.Secret, until time.Time) (token secret.Secret, expiry time.Time, err error) {
 	const accessToken = "urn:ietf:params:oauth:token-type:access_token"
 	var out struct {
 		Token   string `json:"access_token"`
@@ -165,7 +166,7 @@ func (d *Driver) narrow(ctx context.Context, p plan, wide provider.Secret, until
 	if out.Expires != nil && *out.Expires < int64(until.Sub(d.now())/time.Second) {
 		until = d.now().Add(time.Duration(*out.Expires) * time.Second)
 	}
-	return provider.NewSecret(out.Token), until, nil
+	return secret.New(out.Token), until, nil
 }
 
 const public = "Google Cloud does not allow this. Tell the operator of the broker: ebb providers check says what is missing."

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -57,7 +56,7 @@ func readKey(path string) (key, error) {
 // that wait do so no longer than they want to.
 type login struct {
 	turn  chan struct{} // holds one
-	token provider.Secret
+	token secret.Secret
 	until time.Time // from then on a new one is asked for
 }
 
@@ -67,13 +66,13 @@ func newLogin() *login { return &login{turn: make(chan struct{}, 1)} }
 const assertionLife = time.Hour
 
 // me is the broker's own token; dead is one that was refused.
-func (d *Driver) me(ctx context.Context, dead provider.Secret) (provider.Secret, error) {
+func (d *Driver) me(ctx context.Context, dead secret.Secret) (secret.Secret, error) {
 	l := d.login
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
-		return provider.Secret{}, ctx.Err()
+		return secret.Secret{}, ctx.Err()
 	}
 	now := d.now()
 	if !l.token.Empty() && now.Before(l.until) && (dead.Empty() || !l.token.Equal(dead)) {
@@ -91,15 +90,15 @@ func (d *Driver) me(ctx context.Context, dead provider.Secret) (provider.Secret,
 		err = d.askByKey(ctx, now, &answer)
 	}
 	if err != nil {
-		return provider.Secret{}, fmt.Errorf("gcp: the broker's own login: %w", err)
+		return secret.Secret{}, fmt.Errorf("gcp: the broker's own login: %w", err)
 	}
 	if answer.Token == "" || answer.Type != "Bearer" || answer.Expires < 0 {
-		return provider.Secret{}, errors.New("gcp: the broker's own login was answered without a token")
+		return secret.Secret{}, errors.New("gcp: the broker's own login was answered without a token")
 	}
 	// A metadata server hands out the same token until shortly before its end, so
 	// that there is nothing to gain from two thirds of a short one.
 	life := min(time.Duration(answer.Expires)*time.Second, assertionLife)
-	l.token, l.until = provider.NewSecret(answer.Token), now.Add(life-min(life/3, 5*time.Minute))
+	l.token, l.until = secret.New(answer.Token), now.Add(life-min(life/3, 5*time.Minute))
 	return l.token, nil
 }
 

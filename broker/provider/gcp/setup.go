@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // CheckSetup implements provider.Checker.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
-	me, err := d.me(ctx, provider.Secret{})
+	me, err := d.me(ctx, secret.Secret{})
 	if err != nil {
 		return []provider.Finding{{Fatal: true, What: fmt.Sprintf("The broker cannot log in (%v).", err), Remedy: "Check key_file, or that the machine has a service account; and that the endpoints can be reached."}}
 	}

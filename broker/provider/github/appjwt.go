@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -31,13 +30,13 @@ type app struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	token provider.Secret
+	token secret.Secret
 	made  time.Time
 }
 
 // jwt returns the JWT of the App, a new one when the last is getting old. fresh
 // reports that its key was read just now.
-func (a *app) jwt() (token provider.Secret, fresh bool, err error) {
+func (a *app) jwt() (token secret.Secret, fresh bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
@@ -46,7 +45,7 @@ func (a *app) jwt() (token provider.Secret, fresh bool, err error) {
 	}
 	key, err := readKey(a.file)
 	if err != nil {
-		return provider.Secret{}, false, err
+		return secret.Secret{}, false, err
 	}
 	signed, err := jose.Sign(key, jose.SignHeader{Type: "JWT"}, struct {
 		IssuedAt int64  `json:"iat"`
@@ -54,9 +53,9 @@ func (a *app) jwt() (token provider.Secret, fresh bool, err error) {
 		Issuer   string `json:"iss"`
 	}{now.Add(-jwtBefore).Unix(), now.Add(jwtAfter).Unix(), a.issuer})
 	if err != nil {
-		return provider.Secret{}, false, fmt.Errorf("signing the App's JWT: %w", err)
+		return secret.Secret{}, false, fmt.Errorf("signing the App's JWT: %w", err)
 	}
-	a.token, a.made = provider.NewSecret(signed), now
+	a.token, a.made = secret.New(signed), now
 	return a.token, true, nil
 }
 
@@ -64,7 +63,7 @@ func (a *app) jwt() (token provider.Secret, fresh bool, err error) {
 func (a *app) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.token = provider.Secret{}
+	a.token = secret.Secret{}
 }
 
 // readKey reads an RSA key in PEM, in the form that GitHub hands out (PKCS #1) or

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // maxAnswer is above any answer: 500 repositories of 8 kB.
@@ -31,7 +32,7 @@ var errNotSent = errors.New("nothing was sent")
 
 // call makes one API call. Any complete response is an answer, whatever its status. An error means
 // that there was no response, or only a part of one.
-func (d *Driver) call(ctx context.Context, method, path string, auth provider.Secret, body any) (answer, error) {
+func (d *Driver) call(ctx context.Context, method, path string, auth secret.Secret, body any) (answer, error) {
 	var payload []byte
 	if body != nil {
 		var err error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -81,7 +82,7 @@ type request struct {
 // Mint requests a token and returns it only if it is exactly the requested one. It stores first
 // that GitHub was called, because a token whose response is lost can be neither found nor revoked.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
-	nothing := provider.Credential{Handle: provider.NewSecret(handleNothing)}
+	nothing := provider.Credential{Handle: secret.New(handleNothing)}
 	if g.LeaseID == "" || g.Scopes.Empty() || g.ExpiresAt.IsZero() || !g.ExpiresAt.After(g.IssuedAt) {
 		return nothing, errors.New("github provider: the grant is incomplete")
 	}
@@ -90,7 +91,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return nothing, err
 	}
 	if g.Save != nil {
-		if err := g.Save(ctx, provider.NewSecret(handleAsked)); err != nil {
+		if err := g.Save(ctx, secret.New(handleAsked)); err != nil {
 			return nothing, fmt.Errorf("github provider: saving that GitHub is asked: %w", err)
 		}
 	}
@@ -110,17 +111,17 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return failed(d.whyNot(ctx, a, err))
 	}
 	if err != nil {
-		return failed(provider.Secret{}, err)
+		return failed(secret.Secret{}, err)
 	}
 	until, dies, wrong := m.lives(ans)
 	if wrong = errors.Join(m.differs(a, ids), wrong); wrong != nil {
-		return failed(d.reject(ctx, provider.NewSecret(m.Token), wrong))
+		return failed(d.reject(ctx, secret.New(m.Token), wrong))
 	}
 	return credential(g, m.Token, until, dies), nil
 }
 
 func credential(g provider.Grant, token string, until, dies time.Time) provider.Credential {
-	secret := provider.NewSecret(token)
+	secret := secret.New(token)
 	c := provider.Credential{Token: secret, Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: dies, Handle: secret}
 	if until.Before(c.ExpiresAt) {
 		c.ExpiresAt = until
@@ -133,7 +134,7 @@ func credential(g provider.Grant, token string, until, dies time.Time) provider.
 
 // failed is what Mint answers beside an error: left is a token that may live on,
 // empty when none is held.
-func failed(left provider.Secret, err error) (provider.Credential, error) {
+func failed(left secret.Secret, err error) (provider.Credential, error) {
 	if !left.Empty() {
 		return provider.Credential{Handle: left}, err
 	}
@@ -142,7 +143,7 @@ func failed(left provider.Secret, err error) (provider.Credential, error) {
 	if errors.Is(err, errNotSent) || errors.Is(err, provider.ErrRefused) || errors.As(err, &busy) {
 		handle = handleNothing
 	}
-	return provider.Credential{Handle: provider.NewSecret(handle)}, err
+	return provider.Credential{Handle: secret.New(handle)}, err
 }
 
 // post asks for a token. Errors that are neither refused, busy nor not sent mean
@@ -163,26 +164,26 @@ func (d *Driver) post(ctx context.Context, a ask, body request) (minted, answer,
 }
 
 // reject revokes a token that differs from the request.
-func (d *Driver) reject(ctx context.Context, token provider.Secret, wrong error) (left provider.Secret, err error) {
+func (d *Driver) reject(ctx context.Context, token secret.Secret, wrong error) (left secret.Secret, err error) {
 	d.cfg.Logger.ErrorContext(ctx, "github minted something else than it was asked for", "error", wrong)
 	if err := d.takeBack(ctx, token); err != nil {
 		// Not wrapped: a limit met here does not mean that nothing was made.
 		return token, fmt.Errorf("github: %w; and taking it back failed: %v", wrong, err)
 	}
-	return provider.Secret{}, provider.Refused("GitHub minted something else than was asked for, and it was taken back. The operator of ebb must check names, ids and permissions.", wrong)
+	return secret.Secret{}, provider.Refused("GitHub minted something else than was asked for, and it was taken back. The operator of ebb must check names, ids and permissions.", wrong)
 }
 
 // whyNot looks again for repositories whose ids were not taken, to tell one that
 // is gone from one whose name went to another repository.
-func (d *Driver) whyNot(ctx context.Context, a ask, refused error) (left provider.Secret, err error) {
+func (d *Driver) whyNot(ctx context.Context, a ask, refused error) (left secret.Secret, err error) {
 	names := d.known.lookedUp(a.repositories)
 	if len(names) == 0 {
-		return provider.Secret{}, refused
+		return secret.Secret{}, refused
 	}
 	if left, err := d.lookUp(ctx, a, names); err != nil {
 		return left, err
 	}
-	return provider.Secret{}, refused
+	return secret.Secret{}, refused
 }
 
 // Revoke takes a token back with the token itself.
@@ -197,7 +198,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 // revoke reports success when GitHub took the token back, or does not know it any
 // more. A suspended installation answers 403 and its tokens come to life again, so
 // that is no success.
-func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
+func (d *Driver) revoke(ctx context.Context, token secret.Secret) error {
 	ans, err := d.call(ctx, http.MethodDelete, "/installation/token", token, nil)
 	if err != nil {
 		return fmt.Errorf("github: revoking: %w", err)
@@ -216,7 +217,7 @@ func (d *Driver) revoke(ctx context.Context, token provider.Secret) error {
 }
 
 // takeBack revokes a token that was never issued, also if the caller's context has ended.
-func (d *Driver) takeBack(ctx context.Context, token provider.Secret) error {
+func (d *Driver) takeBack(ctx context.Context, token secret.Secret) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(d.cfg.TimeoutSeconds)*time.Second)
 	defer cancel()
 	return d.revoke(ctx, token)

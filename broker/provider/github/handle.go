@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // A handle is the token itself, because GitHub revokes a token only for its holder. A value with a
@@ -27,14 +28,14 @@ const room = 5 * time.Minute
 
 // tokenOf is the token of a lease. Without one, dead says whether it is certain
 // that there is none that lives, and err why not.
-func tokenOf(t provider.Target) (token provider.Secret, dead bool, err error) {
+func tokenOf(t provider.Target) (token secret.Secret, dead bool, err error) {
 	switch {
 	// No handle: GitHub was not asked, for handleAsked is saved before.
-	case t.Handle.Empty(), t.Handle.Equal(provider.NewSecret(handleNothing)):
-		return provider.Secret{}, true, nil
-	case t.Handle.Equal(provider.NewSecret(handleAsked)):
+	case t.Handle.Empty(), t.Handle.Equal(secret.New(handleNothing)):
+		return secret.Secret{}, true, nil
+	case t.Handle.Equal(secret.New(handleAsked)):
 		// However late it is: that it is over by then is the broker's to say, not GitHub's.
-		return provider.Secret{}, false, fmt.Errorf("github: %w: nobody has what GitHub may have made", provider.ErrLost)
+		return secret.Secret{}, false, fmt.Errorf("github: %w: nobody has what GitHub may have made", provider.ErrLost)
 	}
 	return t.Handle, false, nil
 }

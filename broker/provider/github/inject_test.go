@@ -14,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -47,7 +48,7 @@ func inject(t testing.TB, d *github.Driver, scope, method, url, host string) str
 	}
 	req.Header.Set("Authorization", "Bearer somebody-else")
 	lease := func(scope string) provider.Target {
-		return provider.Target{Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("ghs_x")}
+		return provider.Target{Scopes: scopes.MustParseSet(scope), Handle: secret.New("ghs_x")}
 	}
 	before := req.Clone(t.Context())
 	err = d.Inject(t.Context(), req, lease(scope))
@@ -187,7 +188,7 @@ func TestInjectNowhereElse(t *testing.T) {
 	for _, header := range []string{"X-HTTP-Method-Override", "X-Original-URL", "X_HTTP_METHOD"} {
 		req, _ := http.NewRequest(http.MethodGet, "https://api.github.com/repos/acme/web/readme", nil)
 		req.Header[header] = []string{"DELETE"}
-		err := ds["github.com"].Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: provider.NewSecret("ghs_x")})
+		err := ds["github.com"].Inject(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: secret.New("ghs_x")})
 		if !errors.Is(err, provider.ErrElsewhere) {
 			t.Errorf("%s: %v", header, err)
 		}
@@ -312,7 +313,7 @@ func FuzzInject(f *testing.F) {
 			return
 		}
 		r := &http.Request{Method: method, URL: u, Host: host, Header: http.Header{header: {"x"}}}
-		err = d.Inject(t.Context(), r, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: provider.NewSecret("ghs_x")})
+		err = d.Inject(t.Context(), r, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/contents:read"), Handle: secret.New("ghs_x")})
 		got := r.Header.Get("Authorization")
 		if err != nil {
 			if got == basic || got == bearer {

@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 const mintPath = "/app/installations/11/access_tokens"
@@ -25,14 +26,14 @@ func TestLostAnswer(t *testing.T) {
 			r := newRig(t, impatient)
 			r.hub.Break(githubtest.Fault{Method: "POST", Path: mintPath, Kind: kind})
 			g := r.grant(readWeb)
-			var saved provider.Secret
-			g.Save = func(_ context.Context, h provider.Secret) error { saved = h; return nil }
+			var saved secret.Secret
+			g.Save = func(_ context.Context, h secret.Secret) error { saved = h; return nil }
 			c, err := r.Mint(t.Context(), g)
 			busy := (*provider.BusyError)(nil)
 			if err == nil || errors.Is(err, provider.ErrRefused) || errors.As(err, &busy) || !c.Token.Empty() {
 				t.Fatalf("minting: %v", err)
 			}
-			for name, handle := range map[string]provider.Secret{"saved": saved, "returned": c.Handle} {
+			for name, handle := range map[string]secret.Secret{"saved": saved, "returned": c.Handle} {
 				if err := r.Revoke(t.Context(), r.target(g, handle)); !errors.Is(err, provider.ErrLost) {
 					t.Errorf("%s: revoked what nobody has: %v", name, err)
 				}
@@ -67,7 +68,7 @@ func TestNeverAsked(t *testing.T) {
 
 	r = newRig(t)
 	g = r.grant(readWeb)
-	g.Save = func(context.Context, provider.Secret) error { return errors.New("the database is down") }
+	g.Save = func(context.Context, secret.Secret) error { return errors.New("the database is down") }
 	if c, err = r.Mint(t.Context(), g); err == nil || len(r.hub.Calls()) != 0 {
 		t.Errorf("GitHub was asked although that could not be saved: %v", err)
 	}
@@ -81,7 +82,7 @@ func TestSavedBeforeAsked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	g := r.grant("gh:acme/docs/contents:read")
-	g.Save = func(context.Context, provider.Secret) error {
+	g.Save = func(context.Context, secret.Secret) error {
 		if n := len(r.hub.Calls()); n != 0 {
 			t.Errorf("%d calls before saving", n)
 		}

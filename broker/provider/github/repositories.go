@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // known remembers which id a name had when it was first looked up. A name can be
@@ -77,7 +78,7 @@ func (e *movedError) Error() string {
 // lookUp asks GitHub for the ids of some of an ask's names, with a token that can
 // read their metadata and is taken back at once: an App has no other way to an id.
 // left is a token that could not be taken back.
-func (d *Driver) lookUp(ctx context.Context, a ask, names []string) (left provider.Secret, err error) {
+func (d *Driver) lookUp(ctx context.Context, a ask, names []string) (left secret.Secret, err error) {
 	look := ask{owner: a.owner, repositories: names, permissions: map[string]string{metadata: readLevel}, words: a.words}
 	body := request{Permissions: look.permissions}
 	for _, full := range names {
@@ -86,19 +87,19 @@ func (d *Driver) lookUp(ctx context.Context, a ask, names []string) (left provid
 	}
 	m, _, err := d.post(ctx, look, body)
 	if err != nil {
-		return provider.Secret{}, err
+		return secret.Secret{}, err
 	}
-	token := provider.NewSecret(m.Token)
+	token := secret.New(m.Token)
 	if err := d.takeBack(ctx, token); err != nil {
 		// Not wrapped: a limit met here does not mean that nothing was made.
 		return token, fmt.Errorf("taking back the token of a look-up: %v", err)
 	}
 	if err := m.differs(look, nil); err != nil {
-		return provider.Secret{}, provider.Refused("GitHub knows a repository of the request under another name. Spell owner and repository as GitHub does.", err)
+		return secret.Secret{}, provider.Refused("GitHub knows a repository of the request under another name. Spell owner and repository as GitHub does.", err)
 	}
 	if err := d.known.learn(m); err != nil {
 		d.cfg.Logger.ErrorContext(ctx, "a repository's name belongs to another repository now", "error", err)
-		return provider.Secret{}, provider.Refused("The name of a repository belongs to another repository than before. The operator of ebb must pin the right one.", err)
+		return secret.Secret{}, provider.Refused("The name of a repository belongs to another repository than before. The operator of ebb must pin the right one.", err)
 	}
-	return provider.Secret{}, nil
+	return secret.Secret{}, nil
 }

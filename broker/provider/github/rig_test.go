@@ -18,6 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -90,7 +91,7 @@ func (r *rig) grant(scope string) provider.Grant {
 	}
 }
 
-func (r *rig) target(g provider.Grant, handle provider.Secret) provider.Target {
+func (r *rig) target(g provider.Grant, handle secret.Secret) provider.Target {
 	return provider.Target{LeaseID: g.LeaseID, Instance: g.Instance, TaskID: g.TaskID, Scopes: g.Scopes, Handle: handle, IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, Now: r.clock.Now()}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	web "github.com/ebb-broker/ebb/broker/provider/http"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -110,7 +111,7 @@ func TestSeals(t *testing.T) {
 		t.Errorf("without a use: %+v", s)
 	}
 	made := lease(all)
-	made.Handle = d.Seals(r, made).Handle(provider.NewSecret("at_0123456789"))
+	made.Handle = d.Seals(r, made).Handle(secret.New("at_0123456789"))
 	if d.Seals(r, made) != nil {
 		t.Error("what an answer has made makes more")
 	}
@@ -134,7 +135,7 @@ func TestInjectsWhatWasMade(t *testing.T) {
 	if s.Lifetime != time.Minute {
 		t.Errorf("%v", s.Lifetime)
 	}
-	made.Handle = s.Handle(provider.NewSecret("at_0123456789"))
+	made.Handle = s.Handle(secret.New("at_0123456789"))
 	for _, tt := range []struct {
 		d   *web.Driver
 		url string
@@ -154,12 +155,12 @@ func TestInjectsWhatWasMade(t *testing.T) {
 			t.Errorf("%s: %v, %v", tt.url, err, r.Header)
 		}
 	}
-	made.Handle = provider.NewSecret(`{"value":7}`)
+	made.Handle = secret.New(`{"value":7}`)
 	r, _ = http.NewRequest("GET", "https://api.example.com/v1/a", nil)
 	if err := now.Inject(t.Context(), r, made); err == nil || len(r.Header) != 0 {
 		t.Errorf("what is no such handle: %v", err)
 	}
-	made.Handle, made.Scopes = s.Handle(provider.NewSecret("at_0123456789")), scopes.MustParseSet("web:api.example.com/v2/**:read")
+	made.Handle, made.Scopes = s.Handle(secret.New("at_0123456789")), scopes.MustParseSet("web:api.example.com/v2/**:read")
 	r, _ = http.NewRequest("GET", "https://api.example.com/v2/a", nil)
 	if err := now.Inject(t.Context(), r, made); !errors.Is(err, provider.ErrElsewhere) {
 		t.Errorf("for what no route makes any: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -68,7 +69,7 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	if g.Binding.JKT != "" {
 		kind = "DPoP"
 	}
-	return provider.Credential{Token: provider.NewSecret(token), Type: kind, ExpiresAt: g.ExpiresAt}, nil
+	return provider.Credential{Token: secret.New(token), Type: kind, ExpiresAt: g.ExpiresAt}, nil
 }
 
 // Revoke has nothing to do: the live store refuses the token already.

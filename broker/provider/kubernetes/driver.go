@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -82,9 +83,9 @@ type handle struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-func (h handle) secret() (provider.Secret, error) {
+func (h handle) secret() (secret.Secret, error) {
 	b, err := json.Marshal(h)
-	return provider.NewSecret(string(b)), err
+	return secret.New(string(b)), err
 }
 
 // Mint saves the namespace, makes the Secret, and then a token that hangs on it. What
@@ -211,7 +212,7 @@ func (d *Driver) request(ctx context.Context, g provider.Grant, acc Account, nam
 	if !expiry.After(g.IssuedAt) {
 		return provider.Credential{}, errors.New("kubernetes: the token is already over: compare the clocks of the API server and of ebb")
 	}
-	c := provider.Credential{Token: provider.NewSecret(made.Status.Token), Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: expiry.Add(spare)}
+	c := provider.Credential{Token: secret.New(made.Status.Token), Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: expiry.Add(spare)}
 	if expiry.Before(c.ExpiresAt) {
 		c.ExpiresAt = expiry // the server has a maximum
 	}

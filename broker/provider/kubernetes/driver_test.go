@@ -18,6 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -55,11 +56,11 @@ func grant(action string, life time.Duration) provider.Grant {
 	return provider.Grant{
 		LeaseID: "lse_" + hex.EncodeToString(id), Instance: instance, TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "ann",
 		Scopes: scopes.MustParseSet("kube:shop:" + action), IssuedAt: now, ExpiresAt: now.Add(life),
-		Save: func(context.Context, provider.Secret) error { return nil },
+		Save: func(context.Context, secret.Secret) error { return nil },
 	}
 }
 
-func targetOf(g provider.Grant, h provider.Secret) provider.Target {
+func targetOf(g provider.Grant, h secret.Secret) provider.Target {
 	return provider.Target{LeaseID: g.LeaseID, Instance: g.Instance, Scopes: g.Scopes, Handle: h, IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, Now: g.IssuedAt}
 }
 
@@ -138,8 +139,8 @@ func TestIntentWhoseGrantHasMoved(t *testing.T) {
 			a.after = func(http.ResponseWriter, *http.Request, int, any) bool { panic(http.ErrAbortHandler) }
 		})
 		g := grant("deploy", time.Hour)
-		var saved provider.Secret
-		g.Save = func(_ context.Context, h provider.Secret) error {
+		var saved secret.Secret
+		g.Save = func(_ context.Context, h secret.Secret) error {
 			if saved = h; a.left() != 0 {
 				t.Errorf("%s: the Secret was made before its place was saved", name)
 			}
@@ -164,7 +165,7 @@ func TestWhatIsNotSavedIsNotMade(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
 	g := grant("deploy", time.Hour)
-	g.Save = func(context.Context, provider.Secret) error { return errors.New("the database is down") }
+	g.Save = func(context.Context, secret.Secret) error { return errors.New("the database is down") }
 	if _, err := driver(t, configFor(t, a)).Mint(t.Context(), g); err == nil || errors.Is(err, provider.ErrRefused) {
 		t.Errorf("Mint = %v", err)
 	}
@@ -184,12 +185,12 @@ func TestRevokeByNameAlone(t *testing.T) {
 	d := driver(t, configFor(t, a))
 	g, neighbour := grant("deploy", time.Hour), grant("deploy", time.Hour)
 	c, n := mint(t, d, g), mint(t, d, neighbour)
-	for want, x := range map[bool]provider.Target{true: targetOf(g, provider.Secret{}), false: revoked(targetOf(grant("read", time.Hour), provider.Secret{}))} {
+	for want, x := range map[bool]provider.Target{true: targetOf(g, secret.Secret{}), false: revoked(targetOf(grant("read", time.Hour), secret.Secret{}))} {
 		if alive, err := d.Probe(t.Context(), x); err != nil || alive != want {
 			t.Errorf("Probe = %v, %v; want %v", alive, err, want)
 		}
 	}
-	if err := d.Revoke(t.Context(), targetOf(g, provider.Secret{})); err != nil {
+	if err := d.Revoke(t.Context(), targetOf(g, secret.Secret{})); err != nil {
 		t.Fatal(err)
 	}
 	if a.alive(c.Token.Reveal()) || !a.alive(n.Token.Reveal()) {
@@ -200,7 +201,7 @@ func TestRevokeByNameAlone(t *testing.T) {
 	}
 	moved := configFor(t, a) // the grant is not in the configuration any more
 	moved.Grants = map[string]map[string]kubernetes.Account{"x": {"y": {Namespace: "n", ServiceAccount: "s"}}}
-	if err := driver(t, moved).Revoke(t.Context(), targetOf(neighbour, provider.Secret{})); err == nil {
+	if err := driver(t, moved).Revoke(t.Context(), targetOf(neighbour, secret.Secret{})); err == nil {
 		t.Error("a Secret whose namespace is not known is taken for gone")
 	}
 	if err := driver(t, moved).Revoke(t.Context(), targetOf(neighbour, n.Handle)); err != nil || a.left() != 0 {
@@ -326,8 +327,8 @@ func TestList(t *testing.T) {
 	ours := map[string]string{"app.kubernetes.io/managed-by": "ebb", "ebb/instance": instance}
 	a.set(func() {
 		a.page = 2
-		a.secrets["agents/ebb-ffffffff-"+strings.Repeat("0", 32)] = &secret{Name: "ebb-ffffffff-" + strings.Repeat("0", 32), Namespace: "agents", UID: "x", Labels: ours}
-		a.secrets["agents/ebb"] = &secret{Name: "ebb", Namespace: "agents", UID: "x", Labels: ours}
+		a.secrets["agents/ebb-ffffffff-"+strings.Repeat("0", 32)] = &boundSecret{Name: "ebb-ffffffff-" + strings.Repeat("0", 32), Namespace: "agents", UID: "x", Labels: ours}
+		a.secrets["agents/ebb"] = &boundSecret{Name: "ebb", Namespace: "agents", UID: "x", Labels: ours}
 	})
 	var got []string
 	collect := func(x provider.Target) error {

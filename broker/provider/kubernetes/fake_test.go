@@ -30,8 +30,8 @@ type apiServer struct {
 
 	mu       sync.Mutex
 	login    string
-	secrets  map[string]*secret // by namespace/name
-	accounts map[string]bool    // namespace/name
+	secrets  map[string]*boundSecret // by namespace/name
+	accounts map[string]bool         // namespace/name
 	calls    []string
 	deleted  int
 	maxLife  time.Duration
@@ -44,7 +44,7 @@ type apiServer struct {
 	token    func(string) string
 }
 
-type secret struct {
+type boundSecret struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
 	UID       string            `json:"uid"`
@@ -55,7 +55,7 @@ type secret struct {
 func newServer(t *testing.T) *apiServer {
 	t.Helper()
 	a := &apiServer{
-		t: t, login: "login-canary-1", secrets: map[string]*secret{}, accounts: map[string]bool{"agents/shop-deployer": true, "agents/shop-reader": true, "other/reader": true},
+		t: t, login: "login-canary-1", secrets: map[string]*boundSecret{}, accounts: map[string]bool{"agents/shop-deployer": true, "agents/shop-reader": true, "other/reader": true},
 	}
 	s := httptest.NewTLSServer(a)
 	t.Cleanup(s.Close)
@@ -148,7 +148,7 @@ func (a *apiServer) serve(r *http.Request) (int, any) {
 	return 405, kubetest.Status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 }
 
-func object(kind string, s *secret) map[string]any {
+func object(kind string, s *boundSecret) map[string]any {
 	return map[string]any{"kind": kind, "apiVersion": "v1", "metadata": s, "immutable": true, "type": "Opaque"}
 }
 
@@ -174,7 +174,7 @@ func (a *apiServer) create(r *http.Request, ns string) (int, any) {
 	if a.secrets[at] != nil {
 		return 409, kubetest.Status(409, "AlreadyExists", `secrets "`+in.Metadata.Name+`" already exists`)
 	}
-	a.secrets[at] = &secret{Name: in.Metadata.Name, Namespace: ns, UID: uid(), Labels: in.Metadata.Labels}
+	a.secrets[at] = &boundSecret{Name: in.Metadata.Name, Namespace: ns, UID: uid(), Labels: in.Metadata.Labels}
 	return 201, object("Secret", a.secrets[at])
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/kubetest"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 type answerFunc = func(http.ResponseWriter, *http.Request)
@@ -224,7 +225,7 @@ func TestRevokeAndProbeFaults(t *testing.T) {
 		}
 	}
 	for _, h := range []string{"{", `{"namespace":"../../x"}`, `{"namespace":"agents","uid":"a b"}`, `{}`} {
-		if err := patient.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil {
+		if err := patient.Revoke(t.Context(), targetOf(g, secret.New(h))); err == nil {
 			t.Errorf("the handle %s is good enough", h)
 		}
 	}
@@ -368,7 +369,7 @@ func TestLoginByCertificate(t *testing.T) {
 		Grants: map[string]map[string]kubernetes.Account{"shop": {"deploy": {Namespace: "agents", ServiceAccount: "shop-deployer"}}},
 	}
 	d := driver(t, c)
-	x := targetOf(grant("deploy", time.Hour), provider.Secret{})
+	x := targetOf(grant("deploy", time.Hour), secret.Secret{})
 	if err := d.Revoke(t.Context(), x); err != nil || seen.Load() != "ebb-1" {
 		t.Errorf("Revoke = %v as %v", err, seen.Load())
 	}
@@ -470,7 +471,7 @@ func TestSetupIsJudged(t *testing.T) {
 	check("any account", func(_, verb, _, _ string) bool { return verb == "*" }, "every service account in namespace agents", "every service account in namespace other")
 	check("no delete", func(ns, verb, r, n string) bool { return narrow(ns, verb, r, n) || ns == "other" && verb == "delete" }, "may not delete Secrets in namespace other")
 	check("one account is missing", func(ns, verb, r, n string) bool { return narrow(ns, verb, r, n) || n == "shop-reader" }, "--resource-name=shop-reader")
-	a.set(func() { a.secrets["agents/database"] = &secret{Name: "database", Namespace: "agents", UID: "x"} })
+	a.set(func() { a.secrets["agents/database"] = &boundSecret{Name: "database", Namespace: "agents", UID: "x"} })
 	check("Secrets of others", narrow, "Namespace agents holds Secrets")
 	a.set(func() { a.login = "another" })
 	check("a login that is refused", narrow, "is not accepted")

@@ -16,6 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/kubernetes"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 func TestRealConformance(t *testing.T) {
@@ -198,7 +199,7 @@ func TestRealSweep(t *testing.T) {
 		t.Errorf("List = %v, want %v", got, mine)
 	}
 	// An intent has no handle: the name alone finds it.
-	x := targetOf(grant("deploy", time.Minute), provider.Secret{})
+	x := targetOf(grant("deploy", time.Minute), secret.Secret{})
 	x.LeaseID = mine[0]
 	if err := d.Revoke(t.Context(), x); err != nil {
 		t.Error(err)

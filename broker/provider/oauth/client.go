@@ -96,9 +96,9 @@ func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]
 	return nil, fmt.Errorf("oauth: %w", e)
 }
 
-func (d *Driver) secret() (provider.Secret, error) {
+func (d *Driver) secret() (secret.Secret, error) {
 	if d.cfg.Client.SecretFile == "" {
-		return provider.Secret{}, nil
+		return secret.Secret{}, nil
 	}
 	s, err := secret.Read(d.cfg.Client.SecretFile)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -183,11 +184,11 @@ func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got an
 		return read(body)
 	}
 	form.Set("grant_type", "refresh_token")
-	err = d.secrets.Exchange(ctx, g.RefreshToken, hold, func(ctx context.Context, old provider.Secret) (provider.Secret, error) {
+	err = d.secrets.Exchange(ctx, g.RefreshToken, hold, func(ctx context.Context, old secret.Secret) (secret.Secret, error) {
 		form.Set("refresh_token", old.Reveal())
 		body, err := d.post(ctx, d.cfg.TokenEndpoint, form)
 		if err != nil {
-			return provider.Secret{}, err
+			return secret.Secret{}, err
 		}
 		got, err = read(body)
 		return got.refresh, err // the successor counts, whatever else is wrong

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/oauth"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -35,7 +36,7 @@ func at(t *testing.T, f http.HandlerFunc, change func(*oauth.Config)) (provider.
 	if change != nil {
 		change(&c)
 	}
-	m := &memory{v: map[string]provider.Secret{"ann": provider.NewSecret("canary-refresh-1")}}
+	m := &memory{v: map[string]secret.Secret{"ann": secret.New("canary-refresh-1")}}
 	return driver(t, c, m), m
 }
 
@@ -130,12 +131,12 @@ func TestErrorsOfTheServer(t *testing.T) {
 		} else if errors.Is(err, provider.ErrRefused) {
 			t.Errorf("%s: %v claims to know", name, err)
 		}
-		if err := d.Revoke(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: provider.NewSecret("x")})); err == nil {
+		if err := d.Revoke(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: secret.New("x")})); err == nil {
 			t.Errorf("%s: Revoke succeeds", name)
 		}
 	}
 	page, _ := at(t, body(http.StatusOK, "\n<!DOCTYPE html><title>Sign in</title>canary"), nil)
-	if err := page.Revoke(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: provider.NewSecret("x")})); err == nil || strings.Contains(err.Error(), "canary") {
+	if err := page.Revoke(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: secret.New("x")})); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a page for people: Revoke = %v", err)
 	}
 	for status, busy := range map[int]bool{429: true, 503: false} {
@@ -202,7 +203,7 @@ func TestHonestClasses(t *testing.T) {
 	}
 	for _, text := range []string{`{}`, `{"active":"no"}`, `[]`, `{"active":false`, ``} {
 		d, _ := at(t, body(http.StatusOK, text), nil)
-		if alive, err := d.(provider.Prober).Probe(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: provider.NewSecret("x")})); err == nil { //nolint:forcetypeassert // a test
+		if alive, err := d.(provider.Prober).Probe(t.Context(), targetOf(grant("files:drive:read"), provider.Credential{Handle: secret.New("x")})); err == nil { //nolint:forcetypeassert // a test
 			t.Errorf("introspection answered %q: %v is taken for a proof", text, alive)
 		}
 	}

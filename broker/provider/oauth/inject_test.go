@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/oauth"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -41,7 +42,7 @@ func injectConfig() oauth.Config {
 
 func held(scope string) provider.Target {
 	now := time.Now()
-	return provider.Target{LeaseID: "lse_1", Scopes: scopes.MustParseSet(scope), Handle: provider.NewSecret("at-canary"), IssuedAt: now, ExpiresAt: now.Add(time.Minute), Now: now}
+	return provider.Target{LeaseID: "lse_1", Scopes: scopes.MustParseSet(scope), Handle: secret.New("at-canary"), IssuedAt: now, ExpiresAt: now.Add(time.Minute), Now: now}
 }
 
 // TestInject: (E13, E55, E56, E57, E58, E60, E66, E82) Bearer at the hosts of the configuration, for the requests of the scopes, in
@@ -88,7 +89,7 @@ func TestInject(t *testing.T) {
 	}
 	r, _ := http.NewRequest("GET", "https://api.example.com/v1/files", nil)
 	over, none := held("files:drive:read"), held("files:drive:read")
-	over.Now, none.Handle = over.ExpiresAt, provider.Secret{}
+	over.Now, none.Handle = over.ExpiresAt, secret.Secret{}
 	for _, x := range []provider.Target{over, none} {
 		if err := d.Inject(t.Context(), r, x); err == nil || r.Header.Get("Authorization") != "" {
 			t.Errorf("%v", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/oauth"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -25,19 +26,19 @@ import (
 // real databases.
 type memory struct {
 	mu sync.Mutex
-	v  map[string]provider.Secret
+	v  map[string]secret.Secret
 }
 
-func (m *memory) Get(_ context.Context, name string) (provider.Secret, error) {
+func (m *memory) Get(_ context.Context, name string) (secret.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.v[name].Empty() {
-		return provider.Secret{}, os.ErrNotExist
+		return secret.Secret{}, os.ErrNotExist
 	}
 	return m.v[name], nil
 }
 
-func (m *memory) Exchange(ctx context.Context, name string, _ time.Duration, f func(context.Context, provider.Secret) (provider.Secret, error)) error {
+func (m *memory) Exchange(ctx context.Context, name string, _ time.Duration, f func(context.Context, secret.Secret) (secret.Secret, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next, err := f(ctx, m.v[name])
@@ -177,7 +178,7 @@ func TestRefreshTokens(t *testing.T) {
 	t.Parallel()
 	o := startOP(t)
 	first := o.next()
-	s := &memory{v: map[string]provider.Secret{"drive-ann": provider.NewSecret(first)}}
+	s := &memory{v: map[string]secret.Secret{"drive-ann": secret.New(first)}}
 	c := o.config(t)
 	c.RevocationEndpoint = ""
 	d := driver(t, c, s)
@@ -209,7 +210,7 @@ func TestRefreshTokens(t *testing.T) {
 	}
 	mint(t, d, "files:drive:read")
 	// Somebody uses an old one: reuse detection ends them all, and the caller is told whom to ask.
-	thief := driver(t, c, &memory{v: map[string]provider.Secret{"drive-ann": provider.NewSecret(first)}})
+	thief := driver(t, c, &memory{v: map[string]secret.Secret{"drive-ann": secret.New(first)}})
 	for _, d := range []provider.Driver{thief, d} {
 		_, err := d.Mint(t.Context(), grant("files:drive:read"))
 		refused(t, err, "renew it")
@@ -219,7 +220,7 @@ func TestRefreshTokens(t *testing.T) {
 func TestSetupIsJudged(t *testing.T) {
 	t.Parallel()
 	o := startOP(t)
-	s := &memory{v: map[string]provider.Secret{"drive-ann": provider.NewSecret(o.next())}}
+	s := &memory{v: map[string]secret.Secret{"drive-ann": secret.New(o.next())}}
 	look := func(c oauth.Config, s provider.SecretStore) []provider.Finding {
 		t.Helper()
 		return driver(t, c, s).(provider.Checker).CheckSetup(t.Context()) //nolint:forcetypeassert // a test
@@ -232,7 +233,7 @@ func TestSetupIsJudged(t *testing.T) {
 	if f := look(bad, s); len(f) != 1 || !f[0].Fatal || !strings.Contains(f[0].What, "invalid_client") {
 		t.Errorf("a wrong secret: %+v", f)
 	}
-	if f := look(o.config(t), &memory{v: map[string]provider.Secret{}}); len(f) != 1 || !f[0].Fatal || !strings.Contains(f[0].Remedy, "ebb secrets put drive-ann") {
+	if f := look(o.config(t), &memory{v: map[string]secret.Secret{}}); len(f) != 1 || !f[0].Fatal || !strings.Contains(f[0].Remedy, "ebb secrets put drive-ann") {
 		t.Errorf("an empty secret store: %+v", f)
 	}
 	mute := o.config(t)

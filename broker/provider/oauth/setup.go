@@ -9,6 +9,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // CheckSetup implements provider.Checker: is every secret there, and does the
@@ -43,7 +44,7 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	}
 	// The revocation of an unknown token returns 200 (RFC 7009 section 2.2) if the client
 	// authentication is valid.
-	err = d.Revoke(ctx, provider.Target{Handle: provider.NewSecret("ebb-set-up-check")})
+	err = d.Revoke(ctx, provider.Target{Handle: secret.New("ebb-set-up-check")})
 	if errors.Is(err, provider.ErrRefused) { // nothing could be sent, which is said above
 		return out
 	}

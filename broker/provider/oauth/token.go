@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // answer is what a token endpoint gave (RFC 6749 section 5.1).
 type answer struct {
-	access   provider.Secret
-	refresh  provider.Secret // empty = the old one goes on
-	lifetime time.Duration   // 0 = it did not say
-	scopes   []string        // nil = as asked
+	access   secret.Secret
+	refresh  secret.Secret // empty = the old one goes on
+	lifetime time.Duration // 0 = it did not say
+	scopes   []string      // nil = as asked
 }
 
 // read parses a token response (RFC 6749 section 5.1). It ignores unknown members, as section 5.1
@@ -34,7 +34,7 @@ func read(body []byte) (answer, error) {
 	if err := dec.Decode(&doc); err != nil || dec.More() {
 		return answer{}, errors.New("it is not a JSON object of a token endpoint") // err can hold parts of a token
 	}
-	out := answer{access: provider.NewSecret(doc.AccessToken), refresh: provider.NewSecret(doc.RefreshToken)}
+	out := answer{access: secret.New(doc.AccessToken), refresh: secret.New(doc.RefreshToken)}
 	if doc.ExpiresIn != nil {
 		n, err := doc.ExpiresIn.Int64()
 		if err != nil || n < 1 || n > int64(10*365*24*time.Hour/time.Second) {

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -129,7 +130,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, err
 	}
 	password := newPassword()
-	secret, err := verifier(password)
+	hashed, err := verifier(password)
 	if err != nil {
 		return provider.Credential{}, provider.Refused("No password could be made.", err)
 	}
@@ -141,7 +142,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	// Utility statements take no parameters. Every part is a fixed form: names are
 	// quoted, the verifier is base64, the time is digits.
 	statement := fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT %d PASSWORD '%s' VALID UNTIL '%s'",
-		quote(name), d.cfg.Connections, secret, g.ExpiresAt.UTC().Format(time.RFC3339))
+		quote(name), d.cfg.Connections, hashed, g.ExpiresAt.UTC().Format(time.RFC3339))
 	if err := d.create(ctx, statement, name, strings.Join(groups, ", ")); err != nil {
 		return provider.Credential{}, judged(fmt.Errorf("postgres: creating a role: %w", err))
 	}
@@ -164,7 +165,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, err
 	}
 	return provider.Credential{
-		Token: provider.NewSecret(string(token)), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: provider.NewSecret(string(h)),
+		Token: secret.New(string(token)), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: secret.New(string(h)),
 	}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/postgres"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/storetest"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -97,7 +98,7 @@ func (b bed) grant(action string) provider.Grant {
 	}
 }
 
-func targetOf(g provider.Grant, h provider.Secret) provider.Target {
+func targetOf(g provider.Grant, h secret.Secret) provider.Target {
 	return provider.Target{LeaseID: g.LeaseID, Instance: g.Instance, TaskID: g.TaskID, Scopes: g.Scopes, Handle: h, IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, Now: g.IssuedAt}
 }
 
@@ -206,7 +207,7 @@ func TestRevokeEndsOpenSessions(t *testing.T) {
 	if alive, err := d.Probe(t.Context(), targetOf(other, otherCred.Handle)); err != nil || !alive {
 		t.Errorf("Probe of the neighbour = %v, %v", alive, err)
 	}
-	if err := d.Revoke(t.Context(), targetOf(other, provider.Secret{})); err != nil { // an intent whose answer was lost
+	if err := d.Revoke(t.Context(), targetOf(other, secret.Secret{})); err != nil { // an intent whose answer was lost
 		t.Error(err)
 	}
 	if _, err := stays.Exec(t.Context(), "SELECT 1"); err == nil {
@@ -328,11 +329,11 @@ func TestListNamesOursAlone(t *testing.T) {
 	if mine.Handle.Reveal() != c.Handle.Reveal() {
 		t.Error("what is listed cannot be revoked like what was minted")
 	}
-	bad := targetOf(g, provider.NewSecret(`{"role":"`+foreign+`","oid":1}`))
+	bad := targetOf(g, secret.New(`{"role":"`+foreign+`","oid":1}`))
 	if err := d.Revoke(t.Context(), bad); err == nil {
 		t.Error("a handle that names somebody else's role is followed")
 	}
-	if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret("{"))); err == nil {
+	if err := d.Revoke(t.Context(), targetOf(g, secret.New("{"))); err == nil {
 		t.Error("a damaged handle is followed")
 	}
 }
@@ -401,7 +402,7 @@ func TestSetupIsJudged(t *testing.T) {
 	if _, err := d.Mint(t.Context(), g); err == nil || errors.Is(err, provider.ErrRefused) {
 		t.Errorf("Mint while the server is away = %v: nobody knows", err)
 	}
-	if err := d.Revoke(t.Context(), targetOf(g, provider.Secret{})); err == nil {
+	if err := d.Revoke(t.Context(), targetOf(g, secret.Secret{})); err == nil {
 		t.Error("Revoke while the server is away succeeds")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // handle holds values that cannot be found by name after the role is dropped: its sessions are
@@ -159,7 +160,7 @@ func (d *Driver) List(ctx context.Context, instance string, yield func(provider.
 		if err != nil {
 			return err
 		}
-		if err := yield(provider.Target{LeaseID: lease, Instance: instance, Handle: provider.NewSecret(string(text))}); err != nil {
+		if err := yield(provider.Target{LeaseID: lease, Instance: instance, Handle: secret.New(string(text))}); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -102,7 +103,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, fmt.Errorf("ssh provider: signing: %w", err)
 	}
 	line := strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(cert)), "\n") + " " + g.LeaseID
-	return provider.Credential{Token: provider.NewSecret(line), Type: "N_A", Format: Format, ExpiresAt: expires, DiesAt: expires}, nil
+	return provider.Credential{Token: secret.New(line), Type: "N_A", Format: Format, ExpiresAt: expires, DiesAt: expires}, nil
 }
 
 // Revoke publishes the certificate's serial as revoked, then ends open sessions

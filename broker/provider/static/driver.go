@@ -10,6 +10,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -94,16 +95,16 @@ func (d *Driver) Check(s scopes.Set) error {
 
 // fit reads the secret, and looks whether it can go where it has to. Where none is configured
 // it is empty.
-func (d *Driver) fit(ctx context.Context) (provider.Secret, error) {
+func (d *Driver) fit(ctx context.Context) (secret.Secret, error) {
 	if d.secret == nil {
-		return provider.Secret{}, nil
+		return secret.Secret{}, nil
 	}
 	s, err := d.secret(ctx)
 	if err == nil {
 		err = d.cfg.Inject.fits(s)
 	}
 	if err != nil {
-		return provider.Secret{}, err
+		return secret.Secret{}, err
 	}
 	return s, nil
 }

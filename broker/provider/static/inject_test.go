@@ -14,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
@@ -220,13 +221,13 @@ func TestSecretChangesUnderUs(t *testing.T) {
 	if got, err := inject(); got != "Bearer the first" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if err := s.Put(t.Context(), "stripe", provider.NewSecret("the second")); err != nil {
+	if err := s.Put(t.Context(), "stripe", secret.New("the second")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := inject(); got != "Bearer the second" {
 		t.Errorf("after a change: %q, %v", got, err)
 	}
-	if err := s.Put(t.Context(), "stripe", provider.NewSecret("bad\r\nX: 1")); err != nil {
+	if err := s.Put(t.Context(), "stripe", secret.New("bad\r\nX: 1")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := inject(); got != "" || err == nil || errors.Is(err, provider.ErrElsewhere) {
@@ -261,7 +262,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := s.Put(t.Context(), "stripe", provider.NewSecret(fmt.Sprintf("version %d", i))); err != nil {
+			if err := s.Put(t.Context(), "stripe", secret.New(fmt.Sprintf("version %d", i))); err != nil {
 				t.Error(err)
 			}
 		})

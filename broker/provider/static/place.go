@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Place is where in a request the secret goes. Exactly one of Header, Basic and
@@ -70,7 +71,7 @@ var errUnfit = errors.New("static: the secret does not fit where it has to go: i
 
 // fits reports whether a secret can stand in its place, without becoming anything
 // else there: a line end in a header would be the next header.
-func (p Place) fits(s provider.Secret) error {
+func (p Place) fits(s secret.Secret) error {
 	text := s.Reveal()
 	ok := provider.CanInject(s) && plain(text)
 	switch {
@@ -86,7 +87,7 @@ func (p Place) fits(s provider.Secret) error {
 }
 
 // put sets the place to the secret, which fits the place.
-func (p Place) put(r *http.Request, s provider.Secret) {
+func (p Place) put(r *http.Request, s secret.Secret) {
 	text := s.Reveal()
 	if p.Query != "" {
 		r.URL.RawQuery = withParameter(r.URL.RawQuery, p.Query, text)

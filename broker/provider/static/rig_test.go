@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -24,7 +25,7 @@ func vaultOf(t testing.TB, name, value string) *secretstore.Store {
 	t.Helper()
 	store := sqlstoretest.Open(t)
 	s := secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
-	if err := s.Put(t.Context(), name, provider.NewSecret(value)); err != nil {
+	if err := s.Put(t.Context(), name, secret.New(value)); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
@@ -112,7 +113,7 @@ func TestInjectsWhatWasMade(t *testing.T) {
 	d, without := driver(t, client(sealRoute()), s), driver(t, client(), s)
 	own := lease("stripe:charges:read stripe:charges:write stripe:feed:listen stripe:feed:look stripe:token:create")
 	made := lease("stripe:charges:read stripe:feed:listen")
-	made.Handle = d.Seals(request(t, "POST", "https://api.example.com/oauth/token"), own).Handle(provider.NewSecret("at_0123456789"))
+	made.Handle = d.Seals(request(t, "POST", "https://api.example.com/oauth/token"), own).Handle(secret.New("at_0123456789"))
 	const token, basic = "Bearer at_0123456789", "Basic Ym90OnNrX2xpdmVfY2FuYXJ5" // bot:sk_live_canary
 	for _, tt := range []struct {
 		d                 *static.Driver
@@ -133,7 +134,7 @@ func TestInjectsWhatWasMade(t *testing.T) {
 	if !d.Upgrades(r, made) || d.Upgrades(r, own) || !without.Upgrades(r, own) {
 		t.Error("a WebSocket is opened by what is not for it, or is not by what is")
 	}
-	made.Handle = provider.NewSecret(canary)
+	made.Handle = secret.New(canary)
 	if err := d.Inject(t.Context(), request(t, "GET", "https://api.example.com/v1/charges"), made); err == nil {
 		t.Error("what is no such handle is added")
 	}
@@ -155,7 +156,7 @@ func TestMadeOverACertificate(t *testing.T) {
 		t.Errorf("without a token: %v, %v", shown, err)
 	}
 	made := lease("stripe:charges:read")
-	made.Handle = d.Seals(login, own).Handle(provider.NewSecret("at_0123456789"))
+	made.Handle = d.Seals(login, own).Handle(secret.New("at_0123456789"))
 	if shown, err := d.Presents(t.Context(), use, made); err != nil || shown == nil {
 		t.Errorf("with a token: %v, %v", shown, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/vault/api"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -83,9 +84,9 @@ type handle struct {
 	Lease    string `json:"lease,omitempty"`
 }
 
-func (h handle) secret() (provider.Secret, error) {
+func (h handle) secret() (secret.Secret, error) {
 	b, err := json.Marshal(h)
-	return provider.NewSecret(string(b)), err
+	return secret.New(string(b)), err
 }
 
 // Mint makes the lease's token, saves its accessor, and asks the engine with it.
@@ -114,7 +115,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		err = fmt.Errorf("vault: the token of the lease could not be saved: %w", err)
 		return provider.Credential{Handle: hs}, errors.Join(err, d.takeBack(ctx, h))
 	}
-	made, err := d.make(ctx, provider.NewSecret(auth.ClientToken), p)
+	made, err := d.make(ctx, secret.New(auth.ClientToken), p)
 	if err != nil {
 		return provider.Credential{Handle: hs}, err
 	}
@@ -179,7 +180,7 @@ func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Pat
 }
 
 // make asks the engine.
-func (d *Driver) make(ctx context.Context, token provider.Secret, p Path) (*api.Secret, error) {
+func (d *Driver) make(ctx context.Context, token secret.Secret, p Path) (*api.Secret, error) {
 	as, err := d.client.As(token)
 	if err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(int64(n), int64(math.MaxInt64/time.Second)/2)) * time.Second
 }
 
-func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h provider.Secret) (provider.Credential, error) {
+func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h secret.Secret) (provider.Credential, error) {
 	c := provider.Credential{
 		Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: h,
 		// The end of its token ends it, unless the engine's backend is down at that
@@ -223,7 +224,7 @@ func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h prov
 	if err != nil {
 		return provider.Credential{Handle: h}, err
 	}
-	c.Token = provider.NewSecret(string(token))
+	c.Token = secret.New(string(token))
 	return c, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 	"github.com/ebb-broker/ebb/scopes"
@@ -145,10 +146,10 @@ func TestAnswersThatAreNone(t *testing.T) {
 			t.Errorf("%s: Mint = %v", name, err)
 		}
 		for _, h := range []string{`{"accessor":"a","lease":"l"}`, `{"accessor":"a"}`} {
-			if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil {
+			if err := d.Revoke(t.Context(), targetOf(g, secret.New(h))); err == nil {
 				t.Errorf("%s: Revoke of %s succeeds", name, h)
 			}
-			if alive, err := d.Probe(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil && !alive {
+			if alive, err := d.Probe(t.Context(), targetOf(g, secret.New(h))); err == nil && !alive {
 				t.Errorf("%s: the probe of %s takes it for a proof of death", name, h)
 			}
 		}
@@ -162,7 +163,7 @@ func TestProbeOfWhatNobodyCanName(t *testing.T) {
 	t.Parallel()
 	d := driver(t, engine(t, "120", http.StatusNoContent))
 	g, _ := grant("read")
-	if alive, err := d.Probe(t.Context(), targetOf(g, provider.Secret{})); alive || !errors.Is(err, errors.ErrUnsupported) {
+	if alive, err := d.Probe(t.Context(), targetOf(g, secret.Secret{})); alive || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Probe = %v, %v", alive, err)
 	}
 }
@@ -176,10 +177,10 @@ func TestDamagedHandles(t *testing.T) {
 	d := driver(t, c)
 	g, _ := grant("read")
 	for _, h := range []string{"x", "{}", `{"lease":"l"}`, "[]"} {
-		if err := d.Revoke(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil {
+		if err := d.Revoke(t.Context(), targetOf(g, secret.New(h))); err == nil {
 			t.Errorf("Revoke with handle %q succeeds", h)
 		}
-		if _, err := d.Probe(t.Context(), targetOf(g, provider.NewSecret(h))); err == nil {
+		if _, err := d.Probe(t.Context(), targetOf(g, secret.New(h))); err == nil {
 			t.Errorf("Probe with handle %q succeeds", h)
 		}
 	}

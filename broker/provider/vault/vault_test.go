@@ -20,6 +20,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/providertest"
 	"github.com/ebb-broker/ebb/broker/provider/vault"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/storetest"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
@@ -115,7 +116,7 @@ func driver(t *testing.T, c vault.Config) *vault.Driver {
 
 // saved collects what a driver saves.
 type saved struct {
-	handle provider.Secret
+	handle secret.Secret
 	err    error
 }
 
@@ -127,11 +128,11 @@ func grant(action string) (provider.Grant, *saved) {
 	return provider.Grant{
 		LeaseID: "lse_" + hex.EncodeToString(id), Instance: instance, TaskID: "tsk_1", Sandbox: "sbx_1", Subject: "ann",
 		Scopes: scopes.MustParseSet("db:orders:" + action), IssuedAt: now, ExpiresAt: now.Add(2 * time.Minute),
-		Save: func(_ context.Context, h provider.Secret) error { s.handle = h; return s.err },
+		Save: func(_ context.Context, h secret.Secret) error { s.handle = h; return s.err },
 	}, s
 }
 
-func targetOf(g provider.Grant, h provider.Secret) provider.Target {
+func targetOf(g provider.Grant, h secret.Secret) provider.Target {
 	return provider.Target{LeaseID: g.LeaseID, Instance: g.Instance, Scopes: g.Scopes, Handle: h, IssuedAt: g.IssuedAt, ExpiresAt: g.ExpiresAt, Now: g.IssuedAt}
 }
 

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/awsapi/awstest"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/seal"
 	"github.com/ebb-broker/ebb/broker/seal/file"
 	"github.com/ebb-broker/ebb/broker/seal/kms"
 	"github.com/ebb-broker/ebb/broker/seal/sealtest"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 func TestSuite(t *testing.T) {
@@ -265,7 +265,7 @@ func TestRing(t *testing.T) {
 	if err != nil || ring.Err() != nil {
 		t.Fatal(err, ring.Err())
 	}
-	text, err := ring.Seal("lse_1", provider.NewSecret("handle"))
+	text, err := ring.Seal("lse_1", secret.New("handle"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestRing(t *testing.T) {
 	if s, err := ring.Open("lse_1", text); err != nil || s.Reveal() != "handle" {
 		t.Errorf("Open: %v", err)
 	}
-	if _, err := ring.Seal("lse_2", provider.NewSecret("handle")); err != nil {
+	if _, err := ring.Seal("lse_2", secret.New("handle")); err != nil {
 		t.Errorf("Seal: %v", err)
 	}
 	c.set(keyA, func(k *cloudKey) { k.state = "Enabled" })
@@ -305,7 +305,7 @@ func TestKeyIsReplaced(t *testing.T) {
 		}
 		return r
 	}
-	text, err := ring(c.config(keyA)).Seal("lse_1", provider.NewSecret("handle"))
+	text, err := ring(c.config(keyA)).Seal("lse_1", secret.New("handle"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestMovingFromAFile(t *testing.T) {
 		}
 		return r
 	}
-	text, err := ring(files).Seal("lse_1", provider.NewSecret("handle"))
+	text, err := ring(files).Seal("lse_1", secret.New("handle"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // check sets values that depend on others, and adds every problem to ps.
@@ -173,7 +173,7 @@ func (c *Config) checkDatabase(src map[string]string, ps *Problems) {
 		ps.add("database", src["database"], "it contains a password", "remove it and use database_password_file or EBB_DATABASE_PASSWORD")
 		return
 	}
-	c.databasePassword = provider.NewSecret(password)
+	c.databasePassword = secret.New(password)
 	u.User = url.User(u.User.Username())
 	c.Database = u.String()
 }

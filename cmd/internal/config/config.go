@@ -6,6 +6,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // Config is the whole configuration after Load: defaults applied, every value
@@ -37,7 +38,7 @@ type Config struct {
 	ServiceLinks   []string // variables that Kubernetes set for Services, which ebb ignored
 
 	databasePasswordFile string
-	databasePassword     provider.Secret
+	databasePassword     secret.Secret
 }
 
 // Sources of policies.
@@ -70,7 +71,7 @@ type Redis struct {
 	WaitReplicas     int
 
 	passwordFile, sentinelPasswordFile string
-	password, sentinelPassword         provider.Secret
+	password, sentinelPassword         secret.Secret
 }
 
 // Attestor is one configured attestor. Config is in the format of its kind,

@@ -7,7 +7,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/people"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"slices"
 	"strings"
@@ -34,11 +34,11 @@ type OIDC struct {
 	Private                              bool
 
 	clientSecretFile string
-	clientSecret     provider.Secret
+	clientSecret     secret.Secret
 }
 
 // ClientSecret is ebb's client secret at the provider.
-func (o OIDC) ClientSecret() provider.Secret { return o.clientSecret }
+func (o OIDC) ClientSecret() secret.Secret { return o.clientSecret }
 
 // Roles are the groups whose members get each role.
 type Roles struct {

@@ -5,17 +5,17 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // DatabasePassword is the password for Database, or empty.
-func (c Config) DatabasePassword() provider.Secret { return c.databasePassword }
+func (c Config) DatabasePassword() secret.Secret { return c.databasePassword }
 
 // Password is the Redis password, or empty.
-func (r Redis) Password() provider.Secret { return r.password }
+func (r Redis) Password() secret.Secret { return r.password }
 
 // SentinelPassword is the password at the Sentinels, or empty.
-func (r Redis) SentinelPassword() provider.Secret { return r.sentinelPassword }
+func (r Redis) SentinelPassword() secret.Secret { return r.sentinelPassword }
 
 // secrets reads the password files. Giving one password both in a file and in a
 // variable is a problem.
@@ -23,7 +23,7 @@ func (c *Config) secrets(src map[string]string, ps *Problems) {
 	for _, s := range []struct {
 		key  string
 		file string
-		to   *provider.Secret
+		to   *secret.Secret
 	}{
 		{"database_password", c.databasePasswordFile, &c.databasePassword},
 		{"redis.password", c.Redis.passwordFile, &c.Redis.password},
@@ -40,7 +40,7 @@ func (c *Config) secrets(src map[string]string, ps *Problems) {
 			if err != nil {
 				ps.add(key, src[key], err.Error(), "write the password alone into that file, then chmod 600 "+s.file)
 			}
-			*s.to = provider.NewSecret(text)
+			*s.to = secret.New(text)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // choice is a string with a fixed set of values.
@@ -18,9 +18,9 @@ type choice struct {
 	are []string
 }
 
-// secret marks a key whose value is a secret. Messages about it never contain
+// secretKey marks a key whose value is a secret. Messages about it never contain
 // the value.
-type secret struct{ to *provider.Secret }
+type secretKey struct{ to *secret.Secret }
 
 // set stores text into to, a pointer into Config.
 func set(to any, text string) error {
@@ -53,11 +53,11 @@ func set(to any, text string) error {
 			return fmt.Errorf("%q is not a duration such as 90s, 10m or 24h", text)
 		}
 		*p = v
-	case secret:
+	case secretKey:
 		if strings.ContainsFunc(text, unicode.IsControl) {
 			return errors.New("it contains a control character")
 		}
-		*p.to = provider.NewSecret(text)
+		*p.to = secret.New(text)
 	case *[]string:
 		*p = nil
 		for part := range strings.SplitSeq(text, ",") {

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/signin"
 	"net/url"
 	"slices"
@@ -58,9 +58,9 @@ type content struct {
 // Make returns a link that signs who in, once, and the time until which it
 // works. It is no proof of presence: the session keeps the time at which who
 // authenticated, and ends with the access token.
-func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, time.Time, error) {
+func (l *Links) Make(_ context.Context, who broker.Principal) (secret.Secret, time.Time, error) {
 	if err := who.Certain(); err != nil {
-		return provider.Secret{}, time.Time{}, err
+		return secret.Secret{}, time.Time{}, err
 	}
 	in := content{Principal: who.ID, Roles: who.Roles, Once: rand.Text()}
 	until := l.cfg.Now().Add(lifetime).Truncate(time.Second)
@@ -76,10 +76,10 @@ func (l *Links) Make(_ context.Context, who broker.Principal) (provider.Secret, 
 	in.Until = until.Unix()
 	body, err := json.Marshal(in)
 	if err != nil {
-		return provider.Secret{}, time.Time{}, err
+		return secret.Secret{}, time.Time{}, err
 	}
 	text := base64.RawURLEncoding.EncodeToString(body)
-	return provider.NewSecret(l.cfg.Base + "/signin/" + l.Name() + "?" + url.Values{"t": {text + "." + l.mac(text)}}.Encode()), until, nil
+	return secret.New(l.cfg.Base + "/signin/" + l.Name() + "?" + url.Values{"t": {text + "." + l.mac(text)}}.Encode()), until, nil
 }
 
 func (l *Links) mac(text string) string {

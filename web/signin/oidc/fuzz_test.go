@@ -14,14 +14,14 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/people"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // fuzzed is a Method that makes no requests.
 func fuzzed(t testing.TB) *OIDC {
 	t.Helper()
 	at := time.Unix(1_800_000_000, 0)
-	o, err := New(Config{Base: "https://ebb.test", Key: make([]byte, 32), Name: "sso", Issuer: "https://op.test", ClientID: "ebb", ClientSecret: provider.NewSecret("hush"),
+	o, err := New(Config{Base: "https://ebb.test", Key: make([]byte, 32), Name: "sso", Issuer: "https://op.test", ClientID: "ebb", ClientSecret: secret.New("hush"),
 		Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "web"}}, broker.RoleAuditor: {{Group: "audit"}}}, Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)

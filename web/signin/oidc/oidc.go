@@ -12,7 +12,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/signin"
 )
 
@@ -23,7 +23,7 @@ type Config struct {
 	Name         string // first part of the ids of people; required
 	Issuer       string // required
 	ClientID     string // required
-	ClientSecret provider.Secret
+	ClientSecret secret.Secret
 	Scopes       []string // openid is added
 
 	GroupsClaim  string // default groups

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -45,7 +45,7 @@ func enter(ctx context.Context, c Config) (*people, error) {
 	if p.runner, err = client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: c.Issuer, HTTP: c.HTTP}, ClientID: c.RunnerID, Key: c.Runner}); err != nil {
 		return nil, err
 	}
-	_, err = p.runner.Secrets.Put(ctx, Secret, provider.NewSecret(c.Secret))
+	_, err = p.runner.Secrets.Put(ctx, Secret, secret.New(c.Secret))
 	return p, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -54,7 +55,7 @@ func TestAsk(t *testing.T) {
 	t.Parallel()
 	set := "a:b:read a:c:write"
 	want := client.Credential{
-		Token: provider.NewSecret("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: wire.ClassInstant,
+		Token: secret.New("ebb-placeholder.lse_1"), Type: "Bearer", Format: "f", ExpiresAt: time.Unix(1790000000, 0).UTC(), Scope: set, Resource: "https://a", LeaseID: "lse_1", Class: wire.ClassInstant,
 		Endpoint: &wire.Endpoint{Protocol: provider.PostgreSQL, Host: "db.example.com:5432", Database: "orders"},
 	}
 	asked := make(chan client.TokenRequest, 1)
@@ -92,11 +93,11 @@ func TestAskTellsWhoDecides(t *testing.T) {
 	t.Parallel()
 	denied := false
 	c, _ := serve(t, ask.Config{Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
-		r.Pending(client.Pending{Code: provider.NewSecret("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute})
+		r.Pending(client.Pending{Code: secret.New("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute})
 		if denied {
 			return client.Credential{}, &client.Problem{Status: 400, Kind: wire.KindDenied, Detail: "Somebody said no."}
 		}
-		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
+		return client.Credential{Token: secret.New("t"), LeaseID: "lse_1"}, nil
 	})})
 	var told []client.Pending
 	r := client.TokenRequest{Scope: "a:b:write", Wait: true, Pending: func(p client.Pending) { told = append(told, p) }}
@@ -147,7 +148,7 @@ func tell(c client.Credential) string {
 func TestAskForAKey(t *testing.T) {
 	t.Parallel()
 	given := sandbox(func(client.TokenRequest) (client.Credential, error) {
-		return client.Credential{Token: provider.NewSecret("t"), LeaseID: "lse_1"}, nil
+		return client.Credential{Token: secret.New("t"), LeaseID: "lse_1"}, nil
 	})
 	r := client.TokenRequest{Scope: "ssh:web/deploy:login", PublicKey: "ssh-ed25519 AAAA"}
 	for _, keyless := range []bool{true, false} {
@@ -225,7 +226,7 @@ func TestConnections(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.Prove(t.Context(), "GET", "https://a/x", provider.NewSecret("t"))
+		_, err := c.Prove(t.Context(), "GET", "https://a/x", secret.New("t"))
 		answered <- err
 	}()
 	select {

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -47,7 +47,7 @@ func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Crede
 		return client.Credential{}, err
 	}
 	return client.Credential{
-		Token: provider.NewSecret(a.Token), Type: a.Type, Format: a.Format, ExpiresAt: a.ExpiresAt, Scope: a.Scope, Resource: a.Resource, LeaseID: a.LeaseID, Class: a.Class, Endpoint: a.Endpoint,
+		Token: secret.New(a.Token), Type: a.Type, Format: a.Format, ExpiresAt: a.ExpiresAt, Scope: a.Scope, Resource: a.Resource, LeaseID: a.LeaseID, Class: a.Class, Endpoint: a.Endpoint,
 	}, nil
 }
 
@@ -93,7 +93,7 @@ func (c *Client) Complete(ctx context.Context) (Completed, error) {
 }
 
 // Prove requests a DPoP proof for one request with a credential.
-func (c *Client) Prove(ctx context.Context, method, url string, token provider.Secret) (string, error) {
+func (c *Client) Prove(ctx context.Context, method, url string, token secret.Secret) (string, error) {
 	var a proofAnswer
 	err := c.do(ctx, provePath, proofQuestion{Method: method, URL: url, Token: token.Reveal()}, &a)
 	return a.Proof, err

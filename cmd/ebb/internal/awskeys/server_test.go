@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -26,7 +27,7 @@ const (
 var until = time.Unix(1790000000, 0)
 
 func placeholder(context.Context) (client.Credential, error) {
-	return client.Credential{Token: provider.NewSecret("ebb-placeholder.lse_1"), Format: provider.PlaceholderFormat, ExpiresAt: until}, nil
+	return client.Credential{Token: secret.New("ebb-placeholder.lse_1"), Format: provider.PlaceholderFormat, ExpiresAt: until}, nil
 }
 
 // serve returns a client of the endpoint.
@@ -113,7 +114,7 @@ func TestKeys(t *testing.T) {
 		},
 		{"urn:ebb:token-type:aws", session, `{"AccessKeyId":"ASIA1","SecretAccessKey":"session-canary","Token":"t","Expiration":"2026-09-21T14:13:20Z"}`, session},
 	} {
-		cred := client.Credential{Token: provider.NewSecret(tt.token), Format: tt.format, ExpiresAt: until}
+		cred := client.Credential{Token: secret.New(tt.token), Format: tt.format, ExpiresAt: until}
 		c := serve(t, awskeys.Config{Authorization: said, Get: func(context.Context) (client.Credential, error) { return cred, nil }})
 		if status, text := get(t, c, "GET", awskeys.Path, said); status != 200 || strings.TrimSpace(text) != tt.want {
 			t.Errorf("%d %s", status, text)
@@ -132,7 +133,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	given := func(format, token string) func(context.Context) (client.Credential, error) {
 		return func(context.Context) (client.Credential, error) {
-			return client.Credential{Token: provider.NewSecret(token), Format: format}, nil
+			return client.Credential{Token: secret.New(token), Format: format}, nil
 		}
 	}
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -22,7 +22,7 @@ func (s *stage) boxed() (err error) {
 	if err := s.Payments.serve(s.ctx); err != nil {
 		return err
 	}
-	if _, err := s.ola.Secrets.Put(s.ctx, PaymentsSecret, provider.NewSecret(s.Payments.key)); err != nil {
+	if _, err := s.ola.Secrets.Put(s.ctx, PaymentsSecret, secret.New(s.Payments.key)); err != nil {
 		return s.expect(err, "the operator stores the key of an API in ebb")
 	}
 	c, err := s.openCage()

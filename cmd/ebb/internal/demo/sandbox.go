@@ -14,7 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -92,7 +92,7 @@ func Sandbox(ctx context.Context, issuer string, in io.Reader, out io.Writer) er
 func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
 	switch o.Do {
 	case "enrol":
-		_, err := b.client.Enrol(ctx, provider.NewSecret(o.Ticket))
+		_, err := b.client.Enrol(ctx, secret.New(o.Ticket))
 		return reply{}, err
 	case "ask":
 		return b.ask(ctx, o)

@@ -25,6 +25,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/jwt"
 	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -101,7 +102,7 @@ func stripe(t *testing.T) provider.Driver {
 	t.Helper()
 	store := sqlstoretest.Open(t)
 	secrets := secretstore.New(store, brokertest.Sealer(t, store, time.Now), nil)
-	if err := secrets.Put(t.Context(), "stripe", provider.NewSecret(canary)); err != nil {
+	if err := secrets.Put(t.Context(), "stripe", secret.New(canary)); err != nil {
 		t.Fatal(err)
 	}
 	d, err := static.New("stripe", static.Config{

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -147,7 +147,7 @@ func (s lying) RevokeLease(context.Context, string) error {
 func TestNoPlaceholder(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"eyJ.secret.x", "ebb-placeholder.", "ebb-placeholder.eyJ.secret.x", "ebb-placeholder.lse_1 secret", "ebb-placeholder.LSE_00000000000000000000000000000000"} {
-		s := lying{idle{t}, client.Credential{Token: provider.NewSecret(token), Type: "N_A", Format: "urn:ebb:token-type:placeholder", Scope: "orders:eu/42:read", LeaseID: nobodys}}
+		s := lying{idle{t}, client.Credential{Token: secret.New(token), Type: "N_A", Format: "urn:ebb:token-type:placeholder", Scope: "orders:eu/42:read", LeaseID: nobodys}}
 		say, lines, hangUp := raw(t, s)
 		go func() { say(hello); say(askOnce) }()
 		lines.Scan()

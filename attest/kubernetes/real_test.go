@@ -212,12 +212,12 @@ func TestRealDeletion(t *testing.T) {
 		err  error
 		at   time.Time
 	}
-	died := make(chan result, 1)
+	exited := make(chan result, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	go func() {
 		d, err := at.Watch(ctx, id)
-		died <- result{d, err, time.Now()}
+		exited <- result{d, err, time.Now()}
 	}()
 	if ok, why := b.Review(token, audience); !ok { // the API server caches the result from here on
 		t.Fatal(why)
@@ -227,11 +227,11 @@ func TestRealDeletion(t *testing.T) {
 	if _, err := at.Attest(t.Context(), evidence(t, token)); attesttest.Reason(err) != attest.ReasonExited {
 		t.Errorf("right after: %v", err)
 	}
-	got := <-died
+	got := <-exited
 	if got.err != nil || !ended(got.exit.How, "pod_deleted") {
 		t.Errorf("watching: %+v", got)
 	}
-	t.Logf("Watch saw the death after %s", got.at.Sub(start).Round(10*time.Millisecond))
+	t.Logf("Watch saw the exit after %s", got.at.Sub(start).Round(10*time.Millisecond))
 	for ok := true; ok; {
 		if time.Since(start) > 15*time.Second {
 			t.Fatal("the API server still accepts the token")
@@ -301,7 +301,7 @@ func TestRealEnds(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 		if tt.how == "pod_terminating" && (d.At.IsZero() || d.At.Sub(start).Abs() > 5*time.Second) {
-			t.Errorf("%s: it died at %s, deleted at %s", name, d.At, start)
+			t.Errorf("%s: it exited at %s, deleted at %s", name, d.At, start)
 		}
 	}
 	// A pod on a node that does not respond counts as running.
@@ -380,7 +380,7 @@ subjects: [{kind: ServiceAccount, name: ebb, namespace: READER}]`))
 		c.TokenFile, c.Poll, c.Logger = kubetest.File(t, b.Login(tt.account, "ebb")), tt.poll, slog.New(slog.NewTextHandler(&log, nil))
 		at, _ := open(t, c).(attest.Watcher)
 		done := make(chan time.Time, 1)
-		time.AfterFunc(time.Second, func() { // by then the watch, or polling, is mostly under way; if not the death is seen as well
+		time.AfterFunc(time.Second, func() { // by then the watch, or polling, is mostly under way; if not the exit is seen as well
 			done <- time.Now()
 			tt.end(pod)
 		})
@@ -392,6 +392,6 @@ subjects: [{kind: ServiceAccount, name: ebb, namespace: READER}]`))
 		if polling := strings.Contains(log.String(), "not watched"); polling != (tt.account == reader) {
 			t.Errorf("%s: the log says %q", name, log.String())
 		}
-		t.Logf("%s: Watch saw the death after %s", name, took.Round(time.Millisecond))
+		t.Logf("%s: Watch saw the exit after %s", name, took.Round(time.Millisecond))
 	}
 }

@@ -111,7 +111,7 @@ func testWatch(t *testing.T, mute bool) {
 					t.Errorf("got %+v after %s", got, got.at.Sub(start))
 				}
 				if want := a.clock.Now(); tt.asked != got.exit.At.Equal(want) {
-					t.Errorf("it died at %s, asked for at %s", got.exit.At, want)
+					t.Errorf("it exited at %s, asked for at %s", got.exit.At, want)
 				}
 			})
 		})

@@ -95,7 +95,7 @@ func TestWatchProcess(t *testing.T) {
 	found := waitFor(t, time.Now(), watch(t.Context(), a, id))
 	found.is(t, "process_exited")
 	if !found.exit.At.IsZero() {
-		t.Errorf("found dead, and died at %v", found.exit.At)
+		t.Errorf("found exited, and exited at %v", found.exit.At)
 	}
 }
 

@@ -23,14 +23,14 @@ func TestExitDuringAPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.putOut("a")
-	eventually(t, "its death is on the record", func() bool { return len(entriesOf(t, e, s.Task.ID, audit.SandboxExited)) == 1 })
+	eventually(t, "its exit is in the audit log", func() bool { return len(entriesOf(t, e, s.Task.ID, audit.SandboxExited)) == 1 })
 	if got := stateOf(t, e, s.Task.ID); got.PausedBy != runner.ID {
 		t.Errorf("paused by %q: whose pause it is was lost", got.PausedBy)
 	}
 	if _, err := e.Broker.ResumeTask(t.Context(), runner, s.Task.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pause for its death follows", func() bool { return stateOf(t, e, s.Task.ID).State == broker.TaskPaused })
+	eventually(t, "the pause for its exit follows", func() bool { return stateOf(t, e, s.Task.ID).State == broker.TaskPaused })
 	// The runner can resume that one, once.
 	if _, err := e.Broker.ResumeTask(t.Context(), runner, s.Task.ID); err != nil {
 		t.Fatal(err)

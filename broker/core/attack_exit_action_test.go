@@ -32,7 +32,7 @@ func TestGraceEndsNobodyOnceTheBrokerHasEnded(t *testing.T) {
 	late.Lost(t.Context())
 	staysOpen(t, x, s.Task.ID, 1500*time.Millisecond)
 	if es := entriesOf(t, x.Env, s.Task.ID, audit.SandboxExited); len(es) != 0 {
-		t.Errorf("%d deaths are on the record", len(es))
+		t.Errorf("%d exits are in the audit log", len(es))
 	}
 }
 
@@ -58,7 +58,7 @@ func TestGracesEndBeforeTheListener(t *testing.T) {
 		}
 	}
 	lamp.putOut("a")
-	eventually(t, "a death ends its task", func() bool { return stateOf(t, x.Env, s.Task.ID).State == broker.TaskClosed })
+	eventually(t, "an exit ends its task", func() bool { return stateOf(t, x.Env, s.Task.ID).State == broker.TaskClosed })
 }
 
 // An on_sandbox_exit action that has failed is tried once more when the broker stops, and no part

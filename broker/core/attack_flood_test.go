@@ -49,7 +49,7 @@ func TestAttackRunnerOpensWithoutEnd(t *testing.T) {
 	}
 	for _, d := range x.Broker.Ready(t.Context()) {
 		if d.Name == "pending_ends" {
-			t.Errorf("a refused task is owed an end: %s", d.Warning)
+			t.Errorf("a refused task has a pending end: %s", d.Warning)
 		}
 	}
 }

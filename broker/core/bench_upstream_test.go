@@ -137,7 +137,7 @@ func BenchmarkCompleteUpstream(b *testing.B) {
 	b.ResetTimer()
 	c, err := e.Broker.CompleteTask(b.Context(), e.Principals[brokertest.Runner], s.Task.ID, time.Minute)
 	if err != nil || c.PendingRevocations != 0 || c.Revoked != b.N {
-		b.Fatalf("owed %d, revoked %d (%v)", c.PendingRevocations, c.Revoked, err)
+		b.Fatalf("pending %d, revoked %d (%v)", c.PendingRevocations, c.Revoked, err)
 	}
 	b.StopTimer()
 	ideal := time.Duration(b.N) * takes / parallel
@@ -154,7 +154,7 @@ func BenchmarkDeadProvider(b *testing.B) {
 	stuck := benchTask(b, beside)
 	fill(b, stuck, "dead:a:read", 200)
 	if c, err := beside.Broker.CompleteTask(b.Context(), beside.Principals[brokertest.Runner], stuck.Task.ID, 0); err != nil || c.PendingRevocations != 200 {
-		b.Fatalf("owed %d (%v)", c.PendingRevocations, err)
+		b.Fatalf("pending %d (%v)", c.PendingRevocations, err)
 	}
 	end := func(e *brokertest.Env) time.Duration {
 		b.StopTimer()
@@ -163,7 +163,7 @@ func BenchmarkDeadProvider(b *testing.B) {
 		b.StartTimer()
 		start := time.Now()
 		if c, err := e.Broker.CompleteTask(b.Context(), e.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait); err != nil || c.PendingRevocations != 0 {
-			b.Fatalf("owed %d (%v)", c.PendingRevocations, err)
+			b.Fatalf("pending %d (%v)", c.PendingRevocations, err)
 		}
 		return time.Since(start)
 	}

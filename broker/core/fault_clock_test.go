@@ -94,7 +94,7 @@ func TestFaultBrokersClockJumpsBack(t *testing.T) {
 	x.Clock.Add(-10 * time.Minute)
 	c := x.complete(t, now.Task.ID)
 	if l := c.Credentials[0]; c.PendingRevocations != 0 || l.State != broker.LeaseRevoked || l.RevokedAt.After(x.Clock.Now()) || l.Upstream.DeadAt.Before(l.RevokedAt) {
-		t.Errorf("owed %d, %+v %+v", c.PendingRevocations, l, l.Upstream)
+		t.Errorf("pending %d, %+v %+v", c.PendingRevocations, l, l.Upstream)
 	}
 	if _, err := x.Broker.RetryLease(t.Context(), x.who(brokertest.Operator), asked); err != nil {
 		t.Fatal(err)

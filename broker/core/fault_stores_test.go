@@ -88,7 +88,7 @@ func TestFaultDatabaseDownInTheRevocationQueue(t *testing.T) {
 			id := minted(t, s, "up:a:read").LeaseID
 			x.store.on(op, func() error { return errNoDatabase })
 			if c := x.closed(t, s.Task.ID); c.PendingRevocations != 1 {
-				t.Errorf("owed %d", c.PendingRevocations)
+				t.Errorf("pending %d", c.PendingRevocations)
 			}
 			eventually(t, "it was tried", func() bool { return x.store.count(op) > 0 })
 			if l := x.lease(t, id); l.State != broker.LeaseRevoking || !l.Upstream.DeadAt.IsZero() {
@@ -150,7 +150,7 @@ func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 			eventually(t, "it mints again", func() bool { _, err := s.Ask(t, "up:a:read"); return err == nil })
 			c, err := env.Broker.CompleteTask(t.Context(), env.Principals[brokertest.Runner], s.Task.ID, revocation.MaxWait)
 			if err != nil || c.PendingRevocations != 0 || len(up.Alive()) != 0 {
-				t.Errorf("completed: owed %d, alive %v (%v)", c.PendingRevocations, up.Alive(), err)
+				t.Errorf("completed: pending %d, alive %v (%v)", c.PendingRevocations, up.Alive(), err)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestFaultReplicasRaceForOneLease(t *testing.T) {
 		s := x.Open(t, upSpec())
 		id := minted(t, s, "up:a:read").LeaseID
 		if c := x.complete(t, s.Task.ID); c.PendingRevocations != 0 {
-			t.Fatalf("owed %d", c.PendingRevocations)
+			t.Fatalf("pending %d", c.PendingRevocations)
 		}
 		if n := x.up.Revocations(provider.Name(instance(x), id)); n != 1 {
 			t.Errorf("ended %d times", n)

@@ -329,12 +329,12 @@ func TestMissedAttestation(t *testing.T) {
 func TestLivenessConfig(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]map[string]broker.Liveness{
-		"no attestor":   {"nobody": {Reattest: time.Minute}},
-		"strange death": {"enroll": {OnSandboxExit: "explode"}},
-		"strange lapse": {"lantern": {OnMissedAttestation: "pause", Reattest: time.Minute}},
-		"never lapses":  {"lantern": {OnMissedAttestation: broker.ActionComplete}},
-		"too short":     {"lantern": {Reattest: time.Second}},
-		"a ticket":      {"enroll": {Reattest: time.Minute}},
+		"no attestor":         {"nobody": {Reattest: time.Minute}},
+		"unknown exit action": {"enroll": {OnSandboxExit: "explode"}},
+		"strange lapse":       {"lantern": {OnMissedAttestation: "pause", Reattest: time.Minute}},
+		"never lapses":        {"lantern": {OnMissedAttestation: broker.ActionComplete}},
+		"too short":           {"lantern": {Reattest: time.Second}},
+		"a ticket":            {"enroll": {Reattest: time.Minute}},
 	} {
 		e := brokertest.New(t, brokertest.Config{Attestors: map[string]attest.Attestor{"lantern": newLantern()}})
 		c := e.Config

@@ -193,13 +193,13 @@ func (b *Broker) Ready(ctx context.Context) []broker.Dependency {
 		store = lacks
 	}
 	_, _, _, key := b.cfg.Keys.Signer(b.Now())
-	owed := b.PendingCount()
+	pending := b.PendingCount()
 	out := []broker.Dependency{
 		{Name: "live_store", Err: liveStore}, {Name: "database", Err: store}, {Name: "signing_key", Err: key},
 		{Name: "policy", Detail: b.PolicyVersion()}, b.ClockState(),
 	}
-	if owed > 0 {
-		out = append(out, broker.Dependency{Name: "pending_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are pending, because a store has not accepted them; the broker keeps trying", owed)})
+	if pending > 0 {
+		out = append(out, broker.Dependency{Name: "pending_ends", Warning: fmt.Sprintf("%d ends of tasks or credentials are pending, because a store has not accepted them; the broker keeps trying", pending)})
 	}
 	if b.MarkFailed() {
 		out = append(out, broker.Dependency{Name: "high_water_mark", Warning: "the high-water mark of the audit log cannot be written: a database that loses its newest entries is not detected; see the log"})

@@ -126,10 +126,10 @@ func TestSweepTakesBackOrphansAlone(t *testing.T) {
 	x.up.On(brokertest.OpMint, brokertest.DoneCut)
 	_, _ = s.Ask(t, "up:a:read") // revoking: the revocation queue does not run
 	x.up.On(brokertest.OpMint, "")
-	var owed string
+	var pending string
 	for _, l := range x.leases(t, s.Task.ID) {
 		if l.State == broker.LeaseRevoking {
-			owed = l.ID
+			pending = l.ID
 		}
 	}
 	orphan, young, future := idOf(now), idOf(now.Add(9*time.Minute+10*time.Second)), idOf(now.Add(time.Hour))
@@ -141,13 +141,13 @@ func TestSweepTakesBackOrphansAlone(t *testing.T) {
 	x.up.Plant("ebb-" + mine + "-nonsense")
 	x.up.Plant("postgres")
 	x.Clock.Add(10 * time.Minute)
-	for _, id := range []string{live, owed} { // as old as an orphan
+	for _, id := range []string{live, pending} { // as old as an orphan
 		if got := x.lease(t, id); got.State != broker.LeaseLive && got.State != broker.LeaseRevoking {
 			t.Fatalf("lease %s is %s", id, got.State)
 		}
 	}
 	l.more = func(_ context.Context, _ string, yield func(provider.Target) error) error {
-		for _, id := range []string{live, live, owed, "", "lse_", "tsk_" + strings.Repeat("0", 32), orphan + "0", strings.ToUpper(orphan), "lse_" + strings.Repeat("\x00", 32)} {
+		for _, id := range []string{live, live, pending, "", "lse_", "tsk_" + strings.Repeat("0", 32), orphan + "0", strings.ToUpper(orphan), "lse_" + strings.Repeat("\x00", 32)} {
 			if err := yield(provider.Target{LeaseID: id, Instance: mine}); err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func TestSweepTakesBackOrphansAlone(t *testing.T) {
 	if slices.Contains(alive, provider.Name(mine, orphan)) || x.metric(t, "ebb_orphans_total") != 1 || x.metric(t, "ebb_orphans_left") != 0 {
 		t.Errorf("alive %v, counted %v", alive, x.metric(t, "ebb_orphans_total"))
 	}
-	if l.calls(live) != 0 || l.calls(owed) != 1 || len(l.revoked) != 2 { // a call of the revocation queue
+	if l.calls(live) != 0 || l.calls(pending) != 1 || len(l.revoked) != 2 { // a call of the revocation queue
 		t.Errorf("revoked %v", l.revoked)
 	}
 	es := entries(t, x.target, broker.EntryFilter{Kind: audit.OrphanRevoked})

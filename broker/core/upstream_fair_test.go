@@ -49,7 +49,7 @@ func TestUpstreamOneTaskStarvesNoOther(t *testing.T) {
 	wg.Wait()
 	for _, s := range []*brokertest.Sandbox{greedy, modest} {
 		if c := x.complete(t, s.Task.ID); c.PendingRevocations != 0 {
-			t.Errorf("owed %d", c.PendingRevocations)
+			t.Errorf("pending %d", c.PendingRevocations)
 		}
 	}
 	if alive := x.up.Alive(); len(alive) != 0 {
@@ -314,7 +314,7 @@ func TestRevocationQueueDeadProviderDelaysNoOther(t *testing.T) {
 	eventually(t, "it hangs", func() bool { return dead.Calls(brokertest.OpRevoke) > 0 })
 	start := time.Now()
 	if c := x.complete(t, good.Task.ID); c.PendingRevocations != 0 || time.Since(start) > 14*time.Second { // one call that hangs takes 15
-		t.Errorf("owed %d after %s", c.PendingRevocations, time.Since(start))
+		t.Errorf("pending %d after %s", c.PendingRevocations, time.Since(start))
 	}
 	if n := len(dead.Alive()); n != 20 {
 		t.Errorf("%d alive at the dead provider", n)

@@ -67,7 +67,7 @@ func TestUpstreamMintOutlivesItsIntent(t *testing.T) {
 			x.janitor(t, x.Broker)
 			eventually(t, "dead at the provider", func() bool { return len(x.up.Alive()) == 0 })
 			eventually(t, "on the record as an orphan", func() bool { return told(audit.OrphanRevoked) == 1 && x.metric(t, "ebb_orphans_total") == 1 })
-			eventually(t, "nothing is owed", func() bool { return x.backlogState(t).Warning == "" && x.metric(t, "ebb_pending_revocations") == 0 })
+			eventually(t, "nothing is pending", func() bool { return x.backlogState(t).Warning == "" && x.metric(t, "ebb_pending_revocations") == 0 })
 			eventually(t, "no handle is in memory", func() bool { return x.Broker.KeptHandles() == 0 })
 		})
 	}

@@ -61,7 +61,7 @@ func TestPendingAtARemovedProviderIsCountedUntilSettled(t *testing.T) {
 		c.Providers, c.Registerer = map[string]broker.Provider{"another": up}, seen
 	})
 	x.janitor(t, other)
-	owed := func() (n float64) {
+	pending := func() (n float64) {
 		all, err := seen.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -75,9 +75,9 @@ func TestPendingAtARemovedProviderIsCountedUntilSettled(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "counted", func() bool { return owed() == 1 })
+	eventually(t, "counted", func() bool { return pending() == 1 })
 	if _, err := other.ForceLease(t.Context(), x.who(brokertest.Operator), id, "the cluster is gone"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "not any more", func() bool { return owed() == 0 })
+	eventually(t, "not any more", func() bool { return pending() == 0 })
 }

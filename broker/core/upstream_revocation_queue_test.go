@@ -72,7 +72,7 @@ func TestRevocationQueueOutlastsAnOutage(t *testing.T) {
 			x.up.On(brokertest.OpRevoke, fault)
 			c := x.closed(t, s.Task.ID)
 			if c.PendingRevocations != 1 {
-				t.Errorf("owed %d", c.PendingRevocations)
+				t.Errorf("pending %d", c.PendingRevocations)
 			}
 			x.turn(t, 5*time.Minute, "six attempts", func() bool { return x.lease(t, tok.LeaseID).Upstream.Attempts >= 6 })
 			l := x.lease(t, tok.LeaseID)
@@ -272,7 +272,7 @@ func TestRevocationQueueBelievesProbesNotWords(t *testing.T) {
 	s := x.Open(t, upSpec())
 	id := minted(t, s, "up:a:read").LeaseID
 	if c := x.closed(t, s.Task.ID); c.PendingRevocations != 1 {
-		t.Errorf("owed %d", c.PendingRevocations)
+		t.Errorf("pending %d", c.PendingRevocations)
 	}
 	eventually(t, "told", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
 	if l := x.lease(t, id); l.State != broker.LeaseRevoking || !strings.Contains(l.Upstream.LastError, "still accepts") || l.Upstream.ProbedAt.IsZero() || !l.Upstream.AcceptedAt.IsZero() {
@@ -304,7 +304,7 @@ func TestRevocationQueueTTLOnly(t *testing.T) {
 	l := x.lease(t, minted(t, s, "up:a:read").LeaseID)
 	c := x.closed(t, s.Task.ID)
 	if c.PendingRevocations != 1 {
-		t.Errorf("owed %d", c.PendingRevocations)
+		t.Errorf("pending %d", c.PendingRevocations)
 	}
 	eventually(t, "planned", func() bool { return x.lease(t, l.ID).Upstream.NextAt.Equal(l.Upstream.DiesAt.Add(time.Minute)) })
 	x.Clock.Add(l.Upstream.DiesAt.Sub(x.Clock.Now()) + 59*time.Second)
@@ -330,7 +330,7 @@ func TestRevocationQueueReplicas(t *testing.T) {
 	}
 	c := x.complete(t, s.Task.ID)
 	if c.PendingRevocations != 0 || len(x.up.Alive()) != 0 {
-		t.Fatalf("owed %d, alive %d", c.PendingRevocations, len(x.up.Alive()))
+		t.Fatalf("pending %d, alive %d", c.PendingRevocations, len(x.up.Alive()))
 	}
 	for _, l := range x.leases(t, s.Task.ID) {
 		if n := x.up.Revocations(provider.Name(instance(x), l.ID)); n != 1 || l.Upstream.Proof != broker.ProofProbed {

@@ -152,7 +152,7 @@ func TestUpstreamFromIntentToProof(t *testing.T) {
 			}
 			done := x.complete(t, s.Task.ID)
 			if done.PendingRevocations != 0 || len(x.up.Alive()) != 0 || done.Revoked != 1 {
-				t.Errorf("completed: owed %d, revoked %d, alive %v", done.PendingRevocations, done.Revoked, x.up.Alive())
+				t.Errorf("completed: pending %d, revoked %d, alive %v", done.PendingRevocations, done.Revoked, x.up.Alive())
 			}
 			l := done.Credentials[0]
 			if l.State != broker.LeaseRevoked || l.Upstream.Proof != c.proof || l.Upstream.DeadAt.IsZero() || l.Upstream.AcceptedAt.IsZero() || l.Cause != broker.CauseCompleted {
@@ -325,7 +325,7 @@ func TestUpstreamMintRacingTheEnd(t *testing.T) {
 			wg.Wait()
 			c := x.complete(t, s.Task.ID)
 			if alive := x.up.Alive(); c.PendingRevocations != 0 || len(alive) != 0 {
-				t.Fatalf("owed %d, alive at the provider %v", c.PendingRevocations, alive)
+				t.Fatalf("pending %d, alive at the provider %v", c.PendingRevocations, alive)
 			}
 			x.settled(t, s.Task.ID)
 		}

@@ -80,7 +80,7 @@ func (sw *SandboxWatch) mayHaveMissedAttestation(ctx context.Context, t broker.T
 	if l.OnMissedAttestation != broker.ActionComplete {
 		return false
 	}
-	if until, owed := sw.deadlines.owed(t.ID, sw.clock.Now().Add(2*rewatch)); owed {
+	if until, pending := sw.deadlines.pending(t.ID, sw.clock.Now().Add(2*rewatch)); pending {
 		sw.noteAttested(ctx, t.ID, t.Sandbox.Attestor, until)
 	}
 	return sw.attestationMissed(t.Sandbox.At.Add(l.Reattest)) && sw.attestationMissed(sw.deadlines.until(t.ID))
@@ -156,9 +156,9 @@ func (v *evidenceDeadlines) grows(taskID string, until time.Time, step time.Dura
 	return grows
 }
 
-// owed returns an end that is not recorded, if the recorded one is before soon. The caller must
+// pending returns an end that is not recorded, if the recorded one is before soon. The caller must
 // record it.
-func (v *evidenceDeadlines) owed(taskID string, soon time.Time) (until time.Time, owed bool) {
+func (v *evidenceDeadlines) pending(taskID string, soon time.Time) (until time.Time, pending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	had, known := v.ends[taskID]

@@ -106,7 +106,7 @@ type Target struct {
 type Traits struct {
 	Revocability Revocability
 	// ThirdParty: something comes into being outside ebb, so that an intent must
-	// be durable first and an end is owed afterwards (I3). Own tokens are false.
+	// be durable first and an end is pending afterwards (I3). Own tokens are false.
 	ThirdParty bool
 	// Floor is the shortest lifetime that the provider can issue, such as one hour at GitHub. If
 	// the lease ends earlier, the broker revokes the credential then.

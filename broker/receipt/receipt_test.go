@@ -62,7 +62,7 @@ func TestReceiptSaysWhatIsKnown(t *testing.T) {
 		"one":                 {1, nil, true},
 		"many":                {receipt.Shown + 3, nil, true},
 		"pending_revocations": {2, func(i int, c *receipt.Credential) { c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{} }, false},
-		"owed later": {receipt.Shown + 2, func(i int, c *receipt.Credential) {
+		"pending later": {receipt.Shown + 2, func(i int, c *receipt.Credential) {
 			if i == receipt.Shown+1 {
 				c.State, c.Proof, c.DeadAt = "revoking", "", time.Time{}
 			}

@@ -101,11 +101,11 @@ func (fg *Figures) sumUp(ctx context.Context, f broker.FigureFilter) (Insights, 
 	if err != nil {
 		return Insights{}, broker.StoreError(err)
 	}
-	owing, err := fg.store.RevocationBacklog(ctx, f.Now)
+	backlog, err := fg.store.RevocationBacklog(ctx, f.Now)
 	if err != nil {
 		return Insights{}, broker.StoreError(err)
 	}
-	out := Insights{Figures: figures, At: f.Now, RevocationBacklog: owing, All: answersOf("", figures.Decisions)}
+	out := Insights{Figures: figures, At: f.Now, RevocationBacklog: backlog, All: answersOf("", figures.Decisions)}
 	people, groups := map[string][]broker.Decision{}, map[string][]broker.Decision{}
 	for _, d := range figures.Decisions {
 		people[d.By] = append(people[d.By], d)

@@ -13,8 +13,8 @@ func (rv *Revocations) nudgeTask(ctx context.Context, taskID string) error {
 	if len(rv.upstreams) == 0 {
 		return nil
 	}
-	owed, err := rv.hasPending(ctx, broker.Task{ID: taskID})
-	if err == nil && owed {
+	pending, err := rv.hasPending(ctx, broker.Task{ID: taskID})
+	if err == nil && pending {
 		for _, u := range rv.upstreams {
 			u.Nudge()
 		}
@@ -67,8 +67,8 @@ func (rv *Revocations) awaitDead(ctx context.Context, c broker.Completion, wait 
 func (rv *Revocations) look(ctx context.Context, t broker.Task, until *time.Timer, waits bool) (bool, error) {
 	rung, forget := rv.rang.Hear(t.ID) // delegated tasks do not notify: they are found by polling
 	defer forget()
-	owed, err := rv.hasPending(ctx, t)
-	if err != nil || !owed || !waits {
+	pending, err := rv.hasPending(ctx, t)
+	if err != nil || !pending || !waits {
 		return false, err
 	}
 	return pause(ctx, rung, until), nil

@@ -256,13 +256,13 @@ func (q *Queue) RevocationBacklog(ctx context.Context) []broker.Dependency {
 	out := broker.Dependency{Name: "pending_revocations", Detail: "none"}
 	n, text := 0, ""
 	for _, o := range sums {
-		owed := o.Intents + o.Revoking
-		if owed == 0 {
+		pending := o.Intents + o.Revoking
+		if pending == 0 {
 			continue
 		}
-		n += owed
+		n += pending
 		age := max(now.Sub(o.Oldest), 0).Truncate(time.Second)
-		text += fmt.Sprintf(" %s %d since %s", o.Provider, owed, age)
+		text += fmt.Sprintf(" %s %d since %s", o.Provider, pending, age)
 		switch {
 		case q.upstreams[o.Provider] == nil:
 			out.Warning = "revocations are pending at a provider that is no longer configured: configure it again, or force them; see ebb leases list --state revoking"

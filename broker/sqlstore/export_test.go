@@ -180,7 +180,7 @@ func (s *Store) UsageWithin(ctx context.Context, f broker.UsageFilter, leases, u
 // FigureTexts returns the statements of Figures and Usage, by name.
 func FigureTexts() map[string]string {
 	out := map[string]string{"requests": figureRequests, "refused": figureRefused, "issued": figureIssued, "ended": figureEnded, "scopes": figureScopes,
-		"providers": figureProviders, "ends": figureEnds, "deaths": figureRevocations, "proofs": figureProofs, "votes": figureVotes, "day": figureDay, "handed out": usageHandedOut, "uses": usageUses}
+		"providers": figureProviders, "ends": figureEnds, "revocations": figureRevocations, "proofs": figureProofs, "votes": figureVotes, "day": figureDay, "handed out": usageHandedOut, "uses": usageUses}
 	for by, columns := range usageColumns {
 		out["usage by "+string(by)] = usageText(columns.names)
 	}

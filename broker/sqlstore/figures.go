@@ -54,7 +54,7 @@ const (
 
 	figureEnds = "SELECT cause, COUNT(*) FROM tasks WHERE state = 'closed' AND closed_at >= ? AND closed_at < ? GROUP BY cause ORDER BY 2 DESC, 1"
 
-	// Confirmed deaths at providers, ranked for each provider; only the rows at the ranks
+	// Confirmed revocations at providers, ranked for each provider; only the rows at the ranks
 	// are returned.
 	figureRevocations = "SELECT provider, n, rank, took FROM (SELECT provider, took, " +
 		"ROW_NUMBER() OVER (PARTITION BY provider ORDER BY took) AS rank, COUNT(*) OVER (PARTITION BY provider) AS n FROM (" +

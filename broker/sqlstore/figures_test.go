@@ -38,7 +38,7 @@ func TestFigurePlans(t *testing.T) {
 				continue
 			}
 			by := map[string]string{"requests": "requests_created", "refused": "audit_entries_kind", "issued": "leases_issued", "ended": "leases_expires", "scopes": "leases_issued",
-				"providers": "leases_issued", "ends": "tasks_closed", "deaths": "upstream_leases_dead", "proofs": "upstream_leases_dead", "votes": "votes_voted", "day": "leases_issued",
+				"providers": "leases_issued", "ends": "tasks_closed", "revocations": "upstream_leases_dead", "proofs": "upstream_leases_dead", "votes": "votes_voted", "day": "leases_issued",
 				"handed out": "leases_issued", "uses": "audit_entries_kind", "usage by scope": "leases_issued", "usage by owner": "leases_issued", "usage by task": "leases_issued"}[name]
 			if found := whole.FindString(plan); found != "" || !strings.Contains(plan, by) {
 				t.Errorf("%s reads more than the window (%s), by %q:\n%s", name, found, by, plan)

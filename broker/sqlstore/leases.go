@@ -38,14 +38,14 @@ var leaseNumbers = [...]int{14, 15, 17} // issued_at, expires_at, revoked_at
 var leaseFields = "l." + strings.ReplaceAll(leaseColumns, ", ", ", l.")
 
 // leaseState returns the SQL expression that derives the state at the time in its one
-// parameter. ended is when the task was closed; owed says whether the lease is at a third
+// parameter. ended is when the task was closed; upstream says whether the lease is at a third
 // party. Only leases stored as live are derived. An intent or a pending revocation is
 // settled by the provider's answer, never by the clock: the clock makes it due for
 // revocation at most.
-func leaseState(ended, owed string) string {
+func leaseState(ended, upstream string) string {
 	return "CASE WHEN l.state <> 'live' THEN l.state " +
-		"WHEN " + ended + " < l.expires_at THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'revoked' END " +
-		"WHEN l.expires_at <= ? THEN CASE WHEN " + owed + " THEN 'revoking' ELSE 'expired' END ELSE 'live' END"
+		"WHEN " + ended + " < l.expires_at THEN CASE WHEN " + upstream + " THEN 'revoking' ELSE 'revoked' END " +
+		"WHEN l.expires_at <= ? THEN CASE WHEN " + upstream + " THEN 'revoking' ELSE 'expired' END ELSE 'live' END"
 }
 
 // leaseRows returns the INSERT of own tokens in three parts: the text before the rows,

@@ -97,7 +97,7 @@ func BenchmarkRevocationBacklog(b *testing.B) {
 		if err != nil || len(closed) != 1 {
 			b.Fatal(len(closed), err)
 		}
-		owed := closed[0].ID
+		pending := closed[0].ID
 		task := storetest.Task()
 		if err := s.Append(b.Context(), broker.Record{OpenTask: &task}); err != nil {
 			b.Fatal(err)
@@ -126,7 +126,7 @@ func BenchmarkRevocationBacklog(b *testing.B) {
 				}
 			}
 		})
-		b.Run(engine+"/owed", func(b *testing.B) {
+		b.Run(engine+"/pending", func(b *testing.B) {
 			for b.Loop() {
 				ls, err := s.Leases(b.Context(), broker.LeaseFilter{State: broker.LeaseRevoking, Now: now})
 				if err != nil || len(ls) != 50 {
@@ -134,9 +134,9 @@ func BenchmarkRevocationBacklog(b *testing.B) {
 				}
 			}
 		})
-		b.Run(engine+"/owed-of-task", func(b *testing.B) { // each poll of a caller that waits for the end of a task
+		b.Run(engine+"/pending-of-task", func(b *testing.B) { // each poll of a caller that waits for the end of a task
 			for b.Loop() {
-				ls, err := s.Leases(b.Context(), broker.LeaseFilter{TaskID: owed, Upstream: true, State: broker.LeaseRevoking, Now: now, Page: broker.Page{Limit: 1}})
+				ls, err := s.Leases(b.Context(), broker.LeaseFilter{TaskID: pending, Upstream: true, State: broker.LeaseRevoking, Now: now, Page: broker.Page{Limit: 1}})
 				if err != nil || len(ls) != 1 {
 					b.Fatalf("got %d, %v", len(ls), err)
 				}

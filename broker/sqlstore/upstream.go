@@ -122,8 +122,8 @@ func endUpstream(ctx context.Context, s *session, e broker.LeaseEnd) error {
 	case broker.LeaseUnconfirmed:
 		_, err = s.exec(ctx, "UPDATE upstream_leases SET next_at = 0, claimed_until = 0, proof = ?, handle = '' WHERE lease_id = ? AND next_at > 0", string(broker.ProofForced), e.ID)
 	default:
-		var owed bool
-		if owed, err = exists(ctx, s, "SELECT 1 FROM upstream_leases WHERE lease_id = ? AND next_at > 0", e.ID); err == nil && owed {
+		var pending bool
+		if pending, err = exists(ctx, s, "SELECT 1 FROM upstream_leases WHERE lease_id = ? AND next_at > 0", e.ID); err == nil && pending {
 			err = fmt.Errorf("lease %s: %w", e.ID, broker.ErrPendingRevocation)
 		}
 	}

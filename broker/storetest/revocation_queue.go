@@ -18,7 +18,7 @@ func RunRevocationQueue(t *testing.T, open OpenStores) {
 		"SettleLife": settleLife, "SettleFence": settleFence, "SettleFinal": settleFinal, "SettleOnce": settleOnce, "SettleExpiry": settleExpiry,
 		"SettleHandle": settleHandle, "SettleErases": settleErases, "SettleAgain": settleAgain, "SettleRefused": settleRefused,
 		"Close": closeMoves, "CloseThenSettle": closeThenSettle, "CloseExpired": closeExpired, "End": endUpstream, "EndNarrowed": endNarrowed,
-		"Listings": upstreamListings, "Derived": upstreamDerived, "Owing": owing, "Sealed": sealed, "Reseal": reseal,
+		"Listings": upstreamListings, "Derived": upstreamDerived, "Pending": pendingRevocations, "Sealed": sealed, "Reseal": reseal,
 		"RaceTake": raceTake, "RaceClose": raceCloseSettle, "RaceIssue": raceCloseIssue, "RaceFence": raceFence, "RaceEnd": raceEnd, "Crash": crashBetweenSteps,
 	})
 }
@@ -58,8 +58,8 @@ func (t *storeTest) live(taskID string) broker.Lease {
 	return l
 }
 
-// owed issues a lease whose revocation is pending since at.
-func (t *storeTest) owed(taskID string, at time.Time) broker.Lease {
+// pending issues a lease whose revocation is pending since at.
+func (t *storeTest) pending(taskID string, at time.Time) broker.Lease {
 	t.Helper()
 	l := t.live(taskID)
 	t.want("end", t.end(l.ID, broker.LeaseRevoking, at), nil)

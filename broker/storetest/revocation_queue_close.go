@@ -12,7 +12,7 @@ func closeMoves(t *storeTest) {
 	task, other := t.openTask(), t.openTask()
 	at := Epoch.Add(4 * time.Minute)
 	intent, live, own := t.intent(task.ID), t.live(task.ID), t.issue(Lease(task.ID))
-	revoking := t.owed(task.ID, Epoch.Add(3*time.Minute))
+	revoking := t.pending(task.ID, Epoch.Add(3*time.Minute))
 	m := done(revoking.ID, 1, broker.LeaseRevoking, Epoch.Add(3*time.Minute))
 	t.want("settle", t.settle(m), nil)
 	revoking.Upstream = &m.Upstream
@@ -33,7 +33,7 @@ func closeMoves(t *storeTest) {
 		l.Upstream = &up
 		t.same("moved", t.leaseAt(l.ID, at), shown(l))
 	}
-	t.same("owed before", t.leaseAt(revoking.ID, at), shown(revoking))
+	t.same("pending before", t.leaseAt(revoking.ID, at), shown(revoking))
 	t.same("dead before", t.leaseAt(ended.ID, at), wantEnded)
 	t.same("of another task", t.leaseAt(stranger.ID, at), shown(stranger))
 	if got := t.leaseAt(own.ID, at); got.State != broker.LeaseRevoked || got.Upstream != nil {
@@ -70,7 +70,7 @@ func closeThenSettle(t *storeTest) {
 		t.same("kept", t.leaseAt(l.ID, end), shown(want))
 		t.want("again", t.settle(*m), broker.ErrTaskClosed)
 		got := t.take(m.At, 10)
-		t.same("owed at once", ids(got), []string{l.ID})
+		t.same("pending at once", ids(got), []string{l.ID})
 		t.same("with its handle", got[0].Lease, want)
 		t.want("and dead", t.settle(done(l.ID, got[0].Fence, broker.LeaseRevoked, m.At)), nil)
 	}
@@ -150,7 +150,7 @@ func endNarrowed(t *storeTest) {
 	t.same("own token", t.leaseAt(own.ID, at).State, broker.LeaseRevoked)
 	for _, id := range []string{intent.ID, live.ID} {
 		if got := t.leaseAt(id, at); got.State != broker.LeaseRevoking || !got.RevokedAt.Equal(at) || got.RevokedBy != "ops" || !got.Upstream.NextAt.Equal(at) {
-			t.Errorf("got %+v %+v, want its end owed", got, got.Upstream)
+			t.Errorf("got %+v %+v, want its end pending", got, got.Upstream)
 		}
 	}
 	t.same("dead before", t.leaseAt(dead.ID, at), last)

@@ -146,7 +146,7 @@ func raceFence(t *storeTest) {
 	side := t.sides()
 	task := t.openTask()
 	for range 10 {
-		l := t.owed(task.ID, Epoch.Add(2*time.Minute))
+		l := t.pending(task.ID, Epoch.Add(2*time.Minute))
 		now := l.RevokedAt
 		for range 3 {
 			t.take(now, 1)

@@ -60,7 +60,7 @@ func settleLife(t *storeTest) {
 
 // Of two workers on one lease, only the outcome of the later claim is stored.
 func settleFence(t *storeTest) {
-	l := t.owed(t.openTask().ID, Epoch.Add(5*time.Minute))
+	l := t.pending(t.openTask().ID, Epoch.Add(5*time.Minute))
 	at := l.RevokedAt
 	t.take(at, 1)
 	at = at.Add(time.Minute)
@@ -142,7 +142,7 @@ func settleErases(t *storeTest) {
 
 // RevokedAt, RevokedBy and Cause are written once.
 func settleOnce(t *storeTest) {
-	l := t.owed(t.openTask().ID, Epoch.Add(3*time.Minute))
+	l := t.pending(t.openTask().ID, Epoch.Add(3*time.Minute))
 	at := Epoch.Add(4 * time.Minute)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoking, at)), nil)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoked, at)), nil)

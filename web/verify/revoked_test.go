@@ -206,7 +206,7 @@ func TestTooManyDead(t *testing.T) {
 		w.kill(w.dead("tsk_late", ""))
 		synctest.Wait()
 		if _, err := v.Verify(w.request(w.token(nil))); err != nil {
-			t.Errorf("after the deaths are over: %v", err)
+			t.Errorf("after the revocations are over: %v", err)
 		}
 	})
 }

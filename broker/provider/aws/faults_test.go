@@ -90,7 +90,7 @@ func TestAProxysWordIsNotAWSs(t *testing.T) {
 				t.Error("Revoke succeeds")
 			}
 			if alive, err := d.Probe(t.Context(), target); err == nil && !alive {
-				t.Error("the probe takes it for a proof of death")
+				t.Error("the probe takes it for a proof of revocation")
 			}
 			if _, err := d.Mint(t.Context(), gs.next()); err == nil || errors.Is(err, provider.ErrRefused) || isBusy(err) {
 				t.Errorf("Mint = %v", err)

@@ -149,7 +149,7 @@ func TestMintsSomethingElse(t *testing.T) {
 			t.Errorf("%s, and taking it back fails: %v", name, err)
 		}
 		if err := r.Revoke(t.Context(), r.target(g, c.Handle)); err != nil || r.hub.Living() != 0 {
-			t.Errorf("%s: the owed end: %v; %d tokens live", name, err, r.hub.Living())
+			t.Errorf("%s: the pending end: %v; %d tokens live", name, err, r.hub.Living())
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestSavedBeforeAsked(t *testing.T) {
 	}
 }
 
-// The caller hangs up in the middle: a token that is there is taken back or owed.
+// The caller hangs up in the middle: a token that is there is taken back or pending.
 func TestHungUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: the error holds %s: %v", name, secret, err)
 			}
 		}
-		// Nothing was made, so nothing is owed.
+		// Nothing was made, so nothing is pending.
 		if err := r.Revoke(t.Context(), r.target(g, c.Handle)); err != nil || r.hub.Living() != 0 {
 			t.Errorf("%s: %v, %d live", name, err, r.hub.Living())
 		}
@@ -102,7 +102,7 @@ func TestRateLimits(t *testing.T) {
 			t.Errorf("%s: minting: %v, want to wait %s", name, err, tt.after)
 		}
 		if err := r.Revoke(t.Context(), r.target(g, c.Handle)); err != nil || r.hub.Living() != 0 {
-			t.Errorf("%s: something is owed: %v", name, err)
+			t.Errorf("%s: something is pending: %v", name, err)
 		}
 		r = newRig(t)
 		g, c = r.mint(t, readWeb)

@@ -49,7 +49,7 @@ func TestLookUpRefuses(t *testing.T) {
 	}
 }
 
-// A token of a look-up that cannot be taken back is owed like any other.
+// A token of a look-up that cannot be taken back is pending like any other.
 func TestLookUpIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -87,7 +87,7 @@ func TestWalk(t *testing.T) {
 	}
 	done := h.complete(t, s.Task.ID)
 	if l := done.Credentials[0]; done.PendingRevocations != 0 || h.hub.Living() != 0 || l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
-		t.Errorf("owed %d, %d live, %+v", done.PendingRevocations, h.hub.Living(), l.Upstream)
+		t.Errorf("pending %d, %d live, %+v", done.PendingRevocations, h.hub.Living(), l.Upstream)
 	}
 
 	h = newHouse(t, func(c *github.Config) { c.TokenFormat = "" })
@@ -99,7 +99,7 @@ func TestWalk(t *testing.T) {
 	// It waits in vain, so not for long.
 	done, err = h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], s.Task.ID, broker.DefaultWait)
 	if err != nil || done.PendingRevocations != 1 || h.hub.Living() != 1 {
-		t.Errorf("owed %d, %d live, %v", done.PendingRevocations, h.hub.Living(), err)
+		t.Errorf("pending %d, %d live, %v", done.PendingRevocations, h.hub.Living(), err)
 	}
 	h.until(t, 5*time.Second, "the late end is proven", func() bool { return h.lease(t, s.Task.ID).State == broker.LeaseRevoked })
 	if l := h.lease(t, s.Task.ID); l.Upstream.Proof != broker.ProofProbed || h.hub.Living() != 0 || l.Upstream.DeadAt.Sub(l.Upstream.AcceptedAt) < 40*time.Second {
@@ -121,7 +121,7 @@ func TestWalkOutlivesItsLease(t *testing.T) {
 	}
 }
 
-// Lost answers are owed, in sight, until GitHub's hour is over, never called
+// Lost answers are pending, in sight, until GitHub's hour is over, never called
 // revoked, and hold up nobody else's end, however many there are.
 func TestWalkLostAnswer(t *testing.T) {
 	t.Parallel()
@@ -147,7 +147,7 @@ func TestWalkLostAnswer(t *testing.T) {
 	for _, id := range tasks {
 		wg.Go(func() {
 			if done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], id, broker.DefaultWait); err != nil || done.PendingRevocations != 1 {
-				t.Errorf("owed %d, %v", done.PendingRevocations, err)
+				t.Errorf("pending %d, %v", done.PendingRevocations, err)
 			}
 		})
 	}

@@ -140,7 +140,7 @@ func TestMintFaults(t *testing.T) {
 	}
 }
 
-// What cannot be taken back at once is owed: the error does not say that nothing
+// What cannot be taken back at once is pending: the error does not say that nothing
 // was made.
 func TestRefusedTokenWhoseSecretStays(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestClientCertificatesThatCannotBeShown: nothing is sent, nothing is owed, and the operator is told why; of one that the
+// TestClientCertificatesThatCannotBeShown: nothing is sent, nothing is pending, and the operator is told why; of one that the
 // server does not take nobody knows.
 func TestClientCertificatesThatCannotBeShown(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func TestWhatALeaseLeavesHasNoRightsOfTheOwner(t *testing.T) {
 	}
 }
 
-// Without the role for them nothing is dropped by mistake: the end is owed, in sight.
+// Without the role for them nothing is dropped by mistake: the end is pending, in sight.
 func TestTheOwnerIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

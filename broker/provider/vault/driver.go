@@ -131,7 +131,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 }
 
 // undo takes back a token that must not be used, with the policies it has. It is
-// refused only when it is dead; otherwise it is owed.
+// refused only when it is dead; otherwise it is pending.
 func (d *Driver) undo(ctx context.Context, h handle, cause error) (provider.Credential, error) {
 	if err := d.takeBack(ctx, h); err != nil {
 		hs, bad := h.secret()

@@ -81,7 +81,7 @@ func TestLifetimesOfEngines(t *testing.T) {
 			t.Errorf("%s s: %v", seconds, err)
 		}
 	}
-	// It cannot be taken back now: that is owed, until the end that the engine gave.
+	// It cannot be taken back now: that is pending, until the end that the engine gave.
 	g, _ := grant("read")
 	c, err := driver(t, engine(t, "2764800", http.StatusBadRequest)).Mint(t.Context(), g)
 	if err == nil || errors.Is(err, provider.ErrRefused) || c.Handle.Empty() || c.DiesAt.Before(g.IssuedAt.Add(2764800*time.Second)) || strings.Contains(err.Error(), "canary") {

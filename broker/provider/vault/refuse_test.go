@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "hvs.") {
 			t.Errorf("%s: Mint = %v", action, err)
 		}
-		if !s.handle.Empty() { // whatever was made is owed, and can be paid
+		if !s.handle.Empty() { // every created credential has a pending revocation
 			if err := d.Revoke(t.Context(), targetOf(g, s.handle)); err != nil {
 				t.Error(err)
 			}
@@ -150,7 +150,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				t.Errorf("%s: Revoke of %s succeeds", name, h)
 			}
 			if alive, err := d.Probe(t.Context(), targetOf(g, secret.New(h))); err == nil && !alive {
-				t.Errorf("%s: the probe of %s takes it for a proof of death", name, h)
+				t.Errorf("%s: the probe of %s takes it for a proof of revocation", name, h)
 			}
 		}
 	}

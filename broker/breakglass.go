@@ -4,12 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"github.com/ebb-broker/ebb/attest/jose"
 	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // BreakGlassReview is the time in which a period must be reviewed after its end: 24 hours.

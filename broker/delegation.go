@@ -2,12 +2,13 @@ package broker
 
 import (
 	"fmt"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/scopes"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Delegation allows the sandbox of a task to delegate a part of the task's rights to other

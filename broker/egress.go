@@ -1,8 +1,9 @@
 package broker
 
 import (
-	"github.com/ebb-broker/ebb/broker/provider"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // BoxState is the state of a sandbox's egress endpoint.

@@ -1,9 +1,10 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/scopes"
-	"slices"
 )
 
 // RoleGroup is a group whose members have a role. For approvers Scopes limits the requests that

@@ -3,10 +3,11 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/attest/jose"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Kind classifies a refusal. web maps it to a status code, and no other package chooses one.

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
+
+	"github.com/gowebpki/jcs"
+
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"time"
-
-	"github.com/gowebpki/jcs"
 )
 
 // FactSheet holds the facts on which an approver decides. The broker alone computes them; the

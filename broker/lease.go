@@ -1,11 +1,12 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"time"
 )
 
 // Endpoint returns where sessions with a provider's credential for these scopes connect to.

@@ -2,9 +2,10 @@ package broker
 
 import (
 	"errors"
-	"github.com/ebb-broker/ebb/attest/jose"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // Skew is the accepted error of a client's clock.

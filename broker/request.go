@@ -2,6 +2,8 @@ package broker
 
 import (
 	"encoding/json"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/provider"
@@ -9,7 +11,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"time"
 )
 
 // Proofs that an approval may lack, as Error.Missing and the member "missing" of a problem

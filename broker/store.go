@@ -2,11 +2,12 @@ package broker
 
 import (
 	"context"
+	"iter"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"iter"
-	"time"
 )
 
 // Store keeps durable state: tasks, leases and the audit log. One Append is one durable unit:

@@ -3,8 +3,9 @@ package broker
 import (
 	"cmp"
 	"context"
-	"github.com/ebb-broker/ebb/broker/audit"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 // Page is a cursor over ids, which sort by time of creation.

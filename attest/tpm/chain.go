@@ -5,14 +5,13 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"crypto/x509/pkix"
 )
 
 var (

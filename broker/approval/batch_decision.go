@@ -3,11 +3,12 @@ package approval
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/risk"
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
 // MaxTogether is the largest number of requests in one batch decision.

@@ -3,12 +3,13 @@ package approval
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
 // Emergencies manages break-glass periods, in which one named person may approve alone.

@@ -3,12 +3,13 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"slices"
-	"unicode/utf8"
 )
 
 // EndBreakGlass ends a period early; allowed to its person, operators and auditors.

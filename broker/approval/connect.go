@@ -2,6 +2,8 @@ package approval
 
 import (
 	"context"
+	"log/slog"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -9,7 +11,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
 )
 
 // Approval is the area in which people decide requests.

@@ -6,6 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
@@ -13,10 +18,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
-	"slices"
-	"strings"
-	"unicode/utf8"
 )
 
 // Verdicts accepts people's decisions, each bound to the digest of the facts that the person

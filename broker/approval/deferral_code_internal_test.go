@@ -1,9 +1,10 @@
 package approval
 
 import (
-	"github.com/ebb-broker/ebb/broker/provider"
 	"strings"
 	"testing"
+
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func FuzzDeferralCode(f *testing.F) {

@@ -3,11 +3,12 @@ package approval
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"slices"
-	"time"
 )
 
 // MaxSeen bounds an evidence snapshot, in bytes.

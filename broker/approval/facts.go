@@ -3,14 +3,15 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"slices"
-	"strings"
-	"time"
 )
 
 // factsOf computes the facts of a request from the current task and the policy's decision;

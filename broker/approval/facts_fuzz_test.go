@@ -3,10 +3,11 @@ package approval
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"github.com/ebb-broker/ebb/broker"
 	"testing"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // For any stored facts, a sheet is either refused or has, sealed again, the digest of the

@@ -3,15 +3,16 @@ package approval
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"reflect"
-	"strings"
-	"testing"
-	"time"
 )
 
 func someFacts(t testing.TB) broker.FactSheet {

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
 // FatigueGuard throttles tasks that ask people too often.

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"testing"
-	"time"
 )
 
 // A caller whose evidence could not be checked is blocked from approvals alone. Failures for

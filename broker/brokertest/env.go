@@ -5,6 +5,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/enroll"
@@ -21,15 +31,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/transcript"
-	"log/slog"
-	"maps"
-	"path/filepath"
-	"sync"
-	"testing"
-	"testing/fstest"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Names that every Env has.

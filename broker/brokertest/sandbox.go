@@ -2,6 +2,9 @@ package brokertest
 
 import (
 	"crypto/rand"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -9,8 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/scopes"
-	"testing"
-	"time"
 )
 
 // Sandbox is a sandbox that has enrolled for a task with its own key.

@@ -2,6 +2,11 @@ package core_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -10,10 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
-	"slices"
-	"strings"
-	"testing"
-	"time"
 )
 
 // TestApprovalDemands tests every path to an approval at every risk, with every set of proofs that

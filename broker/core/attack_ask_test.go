@@ -1,14 +1,15 @@
 package core_test
 
 import (
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"slices"
-	"testing"
-	"time"
 )
 
 // byCertificate returns r with the sandbox's key proved by TLS instead of a DPoP proof.

@@ -1,11 +1,12 @@
 package core_test
 
 import (
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"testing"
-	"time"
 )
 
 // H60: a clock that is set back causes refusals for a while, and no violations.

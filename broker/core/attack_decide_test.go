@@ -1,12 +1,13 @@
 package core_test
 
 import (
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"testing"
 )
 
 // The verdict "suspicious" is in the audit log, and the process dies or its outcome is not known:

@@ -1,11 +1,12 @@
 package core_test
 
 import (
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"testing"
-	"time"
 )
 
 // The close of a task holds for its delegated tasks from the first moment, also while the database,

@@ -3,13 +3,14 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"slices"
-	"testing"
-	"time"
 )
 
 // The LiveStore is lost between the two halves of a close, and a replica refills it from a database

@@ -2,6 +2,11 @@ package core_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -9,10 +14,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"sync"
-	"sync/atomic"
-	"testing"
-	"time"
 )
 
 // The response to an enrolment is lost. The sandbox enrols again with the same key, and the same

@@ -2,13 +2,14 @@ package core_test
 
 import (
 	"context"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/liveness"
-	"testing"
-	"time"
 )
 
 // A process that stops does not wait for grace periods: a sandbox whose connection just broke

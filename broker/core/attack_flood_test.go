@@ -2,16 +2,17 @@ package core_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
-	"slices"
-	"strings"
-	"testing"
-	"time"
 )
 
 // A runner that opens tasks without closing any uses up its own share, not the stores.

@@ -1,14 +1,15 @@
 package core_test
 
 import (
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/memstore"
-	"sync"
-	"testing"
-	"time"
 )
 
 // rollBack is a failover of the LiveStore to a replica that lags behind: it has the task as open,

@@ -2,12 +2,13 @@ package core_test
 
 import (
 	"encoding/json"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"testing"
-	"time"
 )
 
 // askWith requests a token for a tool and a time, and accepts a deferral.

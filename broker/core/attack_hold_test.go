@@ -1,14 +1,15 @@
 package core_test
 
 import (
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/liveness"
-	"testing"
-	"time"
 )
 
 func holdHouse(t *testing.T, l broker.Liveness) (*target, *brokertest.Sandbox) {

@@ -1,16 +1,17 @@
 package core_test
 
 import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/oidc"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/brokertest"
-	"maps"
-	"strings"
-	"testing"
-	"time"
 )
 
 // A person is identified by the issuer and the name: the same name at another issuer is another

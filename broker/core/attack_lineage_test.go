@@ -1,13 +1,14 @@
 package core_test
 
 import (
+	"slices"
+	"sync"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"slices"
-	"sync"
-	"testing"
 )
 
 // A mint whose task is closed between the read of the LiveStore and the write to the database

@@ -1,6 +1,10 @@
 package core_test
 
 import (
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -8,9 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"slices"
-	"testing"
-	"time"
 )
 
 // sso returns an issuer of people (or of workloads) and its attestor.

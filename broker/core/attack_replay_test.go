@@ -2,15 +2,16 @@ package core_test
 
 import (
 	"crypto/rand"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"sync"
-	"testing"
-	"time"
 )
 
 // The shared LiveStore loses everything, and one replica refills it before the other has checked: a

@@ -1,11 +1,12 @@
 package core_test
 
 import (
+	"path/filepath"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"path/filepath"
-	"testing"
 )
 
 // BenchmarkToken measures a mint and an introspection inside the broker, on embedded stores: no

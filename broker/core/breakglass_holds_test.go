@@ -1,13 +1,14 @@
 package core_test
 
 import (
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"strings"
-	"testing"
-	"time"
 )
 
 // endedBy returns the cause of a period's end in the audit log.

@@ -2,12 +2,13 @@ package core_test
 
 import (
 	"crypto/rand"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/people"
-	"testing"
-	"time"
 )
 
 const why = "nobody else is awake and orders stand still"

@@ -3,15 +3,16 @@ package core_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"strings"
-	"sync"
-	"testing"
-	"time"
 )
 
 // TestBreakGlassProof: a period begins only with a proof of this plan, by this person, at this

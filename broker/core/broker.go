@@ -4,6 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -25,13 +33,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
-	"net/url"
-	"slices"
-	"strings"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Broker is the facade of the core: it connects the areas and offers their methods. Its methods

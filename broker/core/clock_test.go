@@ -2,13 +2,14 @@ package core_test
 
 import (
 	"fmt"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"strings"
-	"testing"
-	"time"
 )
 
 // clockLine returns the clock's line of /readyz.

@@ -3,16 +3,17 @@ package core_test
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/memstore"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/memstore"
 )
 
 var errDown = errors.New("dial tcp 10.0.0.1:6379: connection refused")

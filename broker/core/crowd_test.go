@@ -1,11 +1,12 @@
 package core_test
 
 import (
+	"sync/atomic"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"sync/atomic"
-	"testing"
 )
 
 // While all places are taken, mints and introspections get "try again". Revocations, closes and

@@ -2,12 +2,13 @@ package core_test
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
 )
 
 // doubts is a RevocationListener that counts the calls to disconnect everything.

@@ -1,9 +1,10 @@
 package core_test
 
 import (
-	"github.com/ebb-broker/ebb/broker/identity"
 	"strings"
 	"testing"
+
+	"github.com/ebb-broker/ebb/broker/identity"
 )
 
 func TestCheckEvidenceHeader(t *testing.T) {

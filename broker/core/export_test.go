@@ -2,13 +2,14 @@ package core
 
 import (
 	"context"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/revocation"
-	"log/slog"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // RunLiveStore is the part of Run that watches a LiveStore and its feed, for c.

@@ -2,14 +2,15 @@ package core_test
 
 import (
 	"fmt"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/issuance"
-	"sync"
-	"testing"
-	"time"
 )
 
 // onRecord counts entries of a kind about a task.

@@ -2,6 +2,12 @@ package core_test
 
 import (
 	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
@@ -9,11 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/seal/file"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
-	"path/filepath"
-	"strings"
-	"sync"
-	"testing"
-	"time"
 )
 
 // handles returns the sealed handles of leases that are not in a final state.

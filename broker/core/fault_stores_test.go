@@ -3,6 +3,10 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
@@ -10,9 +14,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/redisstore"
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 	"github.com/ebb-broker/ebb/broker/revocation"
-	"sync"
-	"testing"
-	"time"
 )
 
 var errNoDatabase = errors.New("dial tcp 10.0.0.9:5432: connection refused")

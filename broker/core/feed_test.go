@@ -3,13 +3,14 @@ package core_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/scopes"
-	"slices"
-	"testing"
-	"time"
 )
 
 // mailServer is a resource server of brokertest's other resource.

@@ -3,6 +3,12 @@ package core_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -12,11 +18,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
-	"path/filepath"
-	"strings"
-	"sync"
-	"testing"
-	"time"
 )
 
 // marked is a broker with high-water marks beside its keys, and its database.

@@ -2,6 +2,12 @@ package core_test
 
 import (
 	"context"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
@@ -14,11 +20,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/sqlstore/sqlstoretest"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
-	"maps"
-	"strings"
-	"sync/atomic"
-	"testing"
-	"time"
 )
 
 // counted counts the mints of a driver that only injects.

@@ -2,6 +2,10 @@ package core_test
 
 import (
 	"bytes"
+	"maps"
+	"slices"
+	"testing"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
@@ -9,9 +13,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"maps"
-	"slices"
-	"testing"
 )
 
 // I3, I8: a driver for a third party has revocation handles, which are never stored unsealed.

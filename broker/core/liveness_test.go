@@ -3,14 +3,15 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-	"sync"
-	"testing"
-	"time"
 )
 
 // lantern is an attestor that watches sandboxes: its evidence is their name, and they exit when the

@@ -1,12 +1,6 @@
 package core_test
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/issuance"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/secret"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/provider"
 	web "github.com/ebb-broker/ebb/broker/provider/http"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
 

@@ -1,15 +1,16 @@
 package core_test
 
 import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"regexp"
-	"strings"
-	"testing"
-	"time"
 )
 
 // seenBy returns a request that Approver approved, with a second approval missing.

@@ -1,14 +1,15 @@
 package core_test
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provideradmin"
 )
 
 func steps(tr provideradmin.SelfTest) string {

@@ -2,14 +2,15 @@ package core
 
 import (
 	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
-	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // shared is the state that several areas use. Each value synchronizes itself, or is not written

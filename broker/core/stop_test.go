@@ -2,12 +2,6 @@ package core_test
 
 import (
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/redisstore"
-	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +9,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/redisstore"
+	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 )
 
 // patient is far longer than a close takes on an idle machine while a store does not answer, which

@@ -6,11 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +14,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // sweepEvery is also how long a list may give no answer: a busy machine needs a part of it.

@@ -2,16 +2,17 @@ package core_test
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
 // target is a broker whose stores can be attacked.

@@ -1,13 +1,14 @@
 package core_test
 
 import (
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/transcript"
-	"testing"
-	"time"
 )
 
 // Only entries about requests, or about a reading, name a transcript, and only by an id.

@@ -1,13 +1,14 @@
 package core_test
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
 )
 
 // A revocation at the only third party stays pending, and is reported, when that provider was

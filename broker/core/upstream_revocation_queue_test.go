@@ -5,13 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"github.com/ebb-broker/ebb/attest/attesttest"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/secret"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +12,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // closed completes a task without waiting for its providers.

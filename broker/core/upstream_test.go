@@ -4,6 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -13,11 +19,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/revocation"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
-	"slices"
-	"strings"
-	"sync"
-	"testing"
-	"time"
 )
 
 // third is a broker with a third party, provider "up", whose stores can be attacked.

@@ -1,13 +1,14 @@
 package core_test
 
 import (
+	"reflect"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/scopes"
-	"reflect"
-	"testing"
-	"time"
 )
 
 // TestUsage: uses through egress are reported beside issued credentials, to the people who may see

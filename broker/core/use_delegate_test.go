@@ -1,12 +1,13 @@
 package core_test
 
 import (
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/scopes"
-	"testing"
-	"time"
 )
 
 // TestUseBelow: the limits of an ancestor hold for a delegate, at every replica, and delegating

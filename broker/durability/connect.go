@@ -2,12 +2,13 @@ package durability
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"log/slog"
-	"time"
 )
 
 // Durability is the area that compares the LiveStore and the database, and repairs the

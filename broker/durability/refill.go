@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
 // Refiller fills the LiveStore from the database, at start and after a loss.

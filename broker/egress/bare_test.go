@@ -1,17 +1,17 @@
 package egress_test
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/egress"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/egress"
 	web "github.com/ebb-broker/ebb/broker/provider/http"
 	"github.com/ebb-broker/ebb/scopes"
 )

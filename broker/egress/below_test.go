@@ -2,6 +2,9 @@ package egress_test
 
 import (
 	"crypto/rand"
+	"net/http"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
@@ -9,8 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/redisstore"
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
 	"github.com/ebb-broker/ebb/scopes"
-	"net/http"
-	"testing"
 )
 
 // liveStore connects to a Redis that several replicas share.

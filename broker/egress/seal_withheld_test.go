@@ -1,13 +1,14 @@
 package egress_test
 
 import (
+	"net/http"
+	"strings"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/egress"
 	"github.com/ebb-broker/ebb/broker/issuance"
-	"net/http"
-	"strings"
-	"testing"
 )
 
 // TestAnswersThatAreWithheld: a response that can be read in several ways reaches no sandbox, and

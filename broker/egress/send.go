@@ -3,11 +3,6 @@ package egress
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/egress/redact"
-	"github.com/ebb-broker/ebb/broker/issuance"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/stricturl"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/redact"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
 // outbound is one request to an upstream and its response. It is used once.

@@ -3,17 +3,18 @@ package egress_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/egress"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider/static"
-	"io"
-	"net/http"
-	"strings"
-	"sync"
-	"testing"
 )
 
 // E111: if the store has no room, a request that requires a transcript is refused, or sent without

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/provider"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // Authenticator authenticates the caller of a request: by evidence, by a client assertion (RFC

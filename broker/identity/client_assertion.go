@@ -9,11 +9,12 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"math/big"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"math/big"
 )
 
 // AuthenticateAssertion authenticates a principal by private_key_jwt (RFC 7523 section 3; RFC

@@ -2,13 +2,14 @@ package identity
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
-	"log/slog"
-	"time"
 )
 
 // Identity is the area that authenticates callers.

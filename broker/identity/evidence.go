@@ -8,14 +8,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/enroll"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // Evidence runs the attestor that a request names, and compares the identity with the sandbox

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/broker"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // ClientMethods returns the methods of OAuth client authentication that the attestors of

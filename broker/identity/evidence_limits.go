@@ -3,15 +3,16 @@ package identity
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/broker/pace"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/time/rate"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/pace"
 )
 
 // judging holds the limits of one attestor.

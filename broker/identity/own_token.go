@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"strings"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/scopes"
-	"strings"
-	"time"
 )
 
 // Claim returns the collision-resistant name of a private claim (RFC 7519 section 4.2).

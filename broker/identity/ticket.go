@@ -4,6 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/enroll"
 	"github.com/ebb-broker/ebb/broker"
@@ -11,10 +16,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/secret"
-	"log/slog"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // Enroller issues tickets for tasks, and a task token to the one sandbox that redeems a ticket.

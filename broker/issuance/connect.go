@@ -2,6 +2,11 @@ package issuance
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -10,10 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
-	"time"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // Issuance is the area that opens tasks, issues credentials and decides on their use.

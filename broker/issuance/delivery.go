@@ -3,14 +3,15 @@ package issuance
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"slices"
-	"time"
 )
 
 // Delivery returns how the credential of w reaches its use. Without a wish of the client it is

@@ -2,17 +2,18 @@ package issuance
 
 import (
 	"context"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/transcript"
-	"regexp"
-	"slices"
-	"time"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // EgressUse decides for the egress proxy whether a caller may use a credential now, and records

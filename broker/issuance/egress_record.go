@@ -5,11 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/transcript"
-	"github.com/ebb-broker/ebb/scopes"
 	"maps"
 	"net/http"
 	"slices"
@@ -18,6 +13,12 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // WithoutTranscript replaces the transcript's id when a rule lets a request pass without a

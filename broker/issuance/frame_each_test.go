@@ -2,11 +2,12 @@ package issuance
 
 import (
 	"errors"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/scopes"
-	"testing"
-	"time"
 )
 
 // I4: each limit alone sets the expiry when it is the earliest.

@@ -2,11 +2,12 @@ package issuance
 
 import (
 	"errors"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/scopes"
-	"testing"
-	"time"
 )
 
 // I4, I5: each limit refuses by itself, even when all other limits allow the token.

@@ -1,14 +1,15 @@
 package issuance
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/scopes"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // I4 and I5: an issued token is inside every limit (request, policy, grant, task, parent,

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"time"
 )
 
 // outcome makes the credential durable, and checks once more whether it may be returned. It

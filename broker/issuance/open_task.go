@@ -5,16 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/people"
-	"log/slog"
-	"regexp"
-	"time"
-	"unicode/utf8"
 )
 
 // TaskOpener opens tasks, including delegated ones, and reads them.

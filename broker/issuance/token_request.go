@@ -3,6 +3,9 @@ package issuance
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -10,8 +13,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
-	"time"
 )
 
 // TokenIssuer answers token requests. It selects the provider, evaluates the policy, computes

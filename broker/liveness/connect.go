@@ -2,11 +2,12 @@ package liveness
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"log/slog"
-	"time"
 )
 
 // Liveness is the area that detects whether sandboxes still run.

@@ -3,13 +3,14 @@ package liveness
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"log/slog"
-	"sync"
-	"time"
 )
 
 // Connections watches sandboxes by the control connection that they keep open.

@@ -3,12 +3,13 @@ package liveness
 import (
 	"context"
 	"encoding/json"
+	"sync"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"sync"
-	"time"
 )
 
 // Believed returns until when evidence is valid. With a re-attestation interval, a document

@@ -2,11 +2,12 @@ package liveness
 
 import (
 	"context"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"time"
 )
 
 // EndGraces announces that this process will accept no more connections: from now on a control

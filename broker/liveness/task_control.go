@@ -2,13 +2,14 @@ package liveness
 
 import (
 	"context"
+	"slices"
+	"time"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"slices"
-	"time"
-	"unicode/utf8"
 )
 
 // TaskControl handles heartbeats, and pauses, resumes and taints tasks.

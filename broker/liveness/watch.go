@@ -3,16 +3,17 @@ package liveness
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 )
 
 // SandboxWatch detects sandboxes that exit or miss their re-attestation deadline, and takes the

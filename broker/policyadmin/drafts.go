@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
@@ -11,9 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"slices"
-	"strings"
-	"unicode/utf8"
 )
 
 // Drafts drafts, tests, replays and publishes policies.

@@ -3,10 +3,6 @@ package policyadmin
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/policyset"
-	"github.com/ebb-broker/ebb/broker/replay"
-	"github.com/ebb-broker/ebb/scopes/policy"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,6 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/replay"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // The bounds of one replay. A result is shared by all callers that ask for the same within

@@ -3,6 +3,11 @@ package policyadmin
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
@@ -10,10 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 )
 
 // PolicyAnswer is one set's answer to a query.

@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/policyadmin"
-	"github.com/ebb-broker/ebb/broker/policyset"
-	"github.com/ebb-broker/ebb/scopes/policy"
 	"io/fs"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/policyadmin"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // Config holds the arguments of Open.

@@ -2,14 +2,15 @@ package provideradmin
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
-	"log/slog"
-	"time"
 )
 
 // ProviderAdmin is the area of providers, their secrets and their self-test.

@@ -2,9 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/broker"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 var _ broker.MarkStore = (*lossGuard)(nil)

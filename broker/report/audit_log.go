@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
+	"slices"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"iter"
-	"slices"
 )
 
 // checkedPoints is how many of the last checkpoints CheckRecord verifies.

@@ -2,12 +2,13 @@ package report
 
 import (
 	"context"
+	"log/slog"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
 )
 
 // Report is the area of listings and statistics.

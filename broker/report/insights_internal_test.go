@@ -1,10 +1,11 @@
 package report
 
 import (
-	"github.com/ebb-broker/ebb/broker"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // TestAnswers: for random votes, the sums equal those of separate counting.

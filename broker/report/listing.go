@@ -3,11 +3,12 @@ package report
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"slices"
-	"time"
 )
 
 // LeaseList returns one page of the credentials, in every state. A runner must name one of its

@@ -2,10 +2,11 @@ package report
 
 import (
 	"context"
+	"slices"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"slices"
 )
 
 // Requests lists the requests that the principal may see: approvers those of their groups,

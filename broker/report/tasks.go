@@ -2,14 +2,15 @@ package report
 
 import (
 	"context"
+	"log/slog"
+	"sync"
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/scopes/policy"
-	"log/slog"
-	"sync"
-	"time"
 )
 
 // Listings reads tasks, leases, requests and the audit log for people and runners.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"time"
 )
 
 // expirySkew is how far a provider's clock may be behind: the expiry of a credential counts as

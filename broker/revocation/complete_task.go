@@ -3,17 +3,18 @@ package revocation
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"log/slog"
 	"time"
 	"unicode/utf8"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 )
 
 // Revocations ends tasks and credentials here, and waits for the outcome at third parties (I2).

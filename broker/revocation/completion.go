@@ -2,9 +2,10 @@ package revocation
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/broker"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // nudgeTask wakes the queue's workers if the task has pending revocations. Most tasks have

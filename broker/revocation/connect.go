@@ -2,6 +2,11 @@ package revocation
 
 import (
 	"context"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -11,10 +16,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
-	"log/slog"
-	"time"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // Revocation is the area that ends tasks and credentials.

@@ -2,11 +2,12 @@ package revocation
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
 // lookTime bounds one read before an end, so that a store that does not answer delays the end

@@ -3,11 +3,12 @@ package revocation
 import (
 	"context"
 	"errors"
+	"time"
+	"unicode/utf8"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
-	"time"
-	"unicode/utf8"
 )
 
 // RetryLease makes the next attempt to revoke a credential due now.

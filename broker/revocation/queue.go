@@ -3,17 +3,18 @@ package revocation
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secretstore"
-	"log/slog"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // Queue revokes credentials at third parties: it claims due leases, attempts the revocation,

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/receipt"
-	"sync"
 )
 
 // Receipt proves the outcome of a closed task's credentials at third parties, as far as it is

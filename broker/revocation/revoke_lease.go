@@ -3,14 +3,15 @@ package revocation
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
 // RevokeLease ends one credential.

@@ -3,6 +3,12 @@ package revocation
 import (
 	"context"
 	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -10,11 +16,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/pace"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
-	"maps"
-	"net"
-	"slices"
-	"sync"
-	"time"
 )
 
 // retries is the waiting time of the queue after failed attempts for one lease.

@@ -4,12 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
-	"github.com/ebb-broker/ebb/broker/pace"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"log/slog"
 	"maps"
 	"slices"
@@ -18,6 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
+	"github.com/ebb-broker/ebb/broker/pace"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Sweeper compares the credentials that a provider lists with the recorded leases, and revokes

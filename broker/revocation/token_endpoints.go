@@ -3,12 +3,13 @@ package revocation
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
-	"slices"
-	"time"
 )
 
 // Introspect implements RFC 7662. Unknown, expired, revoked, malformed and foreign tokens all

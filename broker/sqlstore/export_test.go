@@ -6,12 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/migrations"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
 // RequestColumns are the columns of a request, in order.

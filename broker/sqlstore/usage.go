@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/report"
-	"strings"
 )
 
 // The statements of Usage. Each uses an index on the time that bounds it. kind <>

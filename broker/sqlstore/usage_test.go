@@ -2,12 +2,13 @@ package sqlstore_test
 
 import (
 	"fmt"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/storetest"
-	"testing"
-	"time"
 )
 
 // TestUsageCut: a window with more credentials than the limit begins later and reports

@@ -3,13 +3,14 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/scopes"
-	"math/rand/v2"
-	"slices"
-	"time"
 )
 
 // usage: the sums over windows of a random history equal a count of all its data.

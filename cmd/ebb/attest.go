@@ -6,11 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/cmd/internal/out"
-
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/durability"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/cobra"
 )
 
 func (c keyCommands) keysRevoke() *cobra.Command {

@@ -9,18 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/broker/identity"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ebb-broker/ebb/attest"
 	attestors "github.com/ebb-broker/ebb/attest/all"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/memstore"
-
 	providers "github.com/ebb-broker/ebb/broker/provider/all"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"

@@ -4,11 +4,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/report"
-	"github.com/ebb-broker/ebb/cmd/internal/out"
-
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

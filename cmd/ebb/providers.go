@@ -4,10 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ebb-broker/ebb/cmd/internal/out"
-
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

@@ -6,12 +6,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
-
-	"github.com/spf13/cobra"
-
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/attest/options"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/durability"
@@ -19,11 +21,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/memstore"
 	"github.com/ebb-broker/ebb/broker/redisstore"
 	"github.com/ebb-broker/ebb/broker/seal"
-	"github.com/ebb-broker/ebb/broker/secretstore"
-
-	"github.com/prometheus/client_golang/prometheus"
-
 	wrappers "github.com/ebb-broker/ebb/broker/seal/all"
+	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 )

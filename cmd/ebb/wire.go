@@ -10,6 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/core"
@@ -28,11 +33,6 @@ import (
 	"github.com/ebb-broker/ebb/web/api"
 	"github.com/ebb-broker/ebb/web/console"
 	"github.com/ebb-broker/ebb/web/signin/link"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // nonceSlice is how long the same DPoP nonce is issued (RFC 9449 section 8).

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/web"
-
-	"github.com/labstack/echo/v4"
 )
 
 // Config holds the dependencies and settings of New.

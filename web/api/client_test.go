@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -17,8 +19,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A90, A91, A92, H14: client assertions, at introspection and for client_credentials.

@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/identity"
-	"github.com/ebb-broker/ebb/broker/provideradmin"
-
 	strict "github.com/go-json-experiment/json"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provideradmin"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes/policy"

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/web"
-
-	"github.com/labstack/echo/v4"
 )
 
 // export streams JSON lines. The audit log records every export, whole or not,

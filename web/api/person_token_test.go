@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/oidc"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // clientEBB is ebb's client id at the identity provider, as docs/operations.md configures it.

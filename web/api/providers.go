@@ -6,8 +6,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/provideradmin"
+	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
 )

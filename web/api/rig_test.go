@@ -12,6 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/ebb-broker/ebb/attest/attesttest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -21,13 +28,6 @@ import (
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/api"
 	"github.com/ebb-broker/ebb/web/signin/link"
-
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (

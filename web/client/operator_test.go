@@ -17,7 +17,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
-
 	"github.com/ebb-broker/ebb/web/wire"
 )
 

@@ -1,16 +1,17 @@
 package console_test
 
 import (
-	"github.com/ebb-broker/ebb/attest/attesttest"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/web/signin/oidc"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/attesttest"
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
 // TestBreakGlassPasskeyAlone: if only a passkey is accepted, the page offers

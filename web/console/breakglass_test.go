@@ -1,16 +1,17 @@
 package console_test
 
 import (
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
 const glassWhy = `Orders <b>stand</b> still & nobody "else" is awake`

@@ -4,13 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/people"
-	"github.com/ebb-broker/ebb/web/console"
-	"github.com/ebb-broker/ebb/web/console/passkey"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -19,6 +12,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web/console"
+	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
 // periods creates n ended periods of n people, none of them reviewed.

@@ -5,6 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
@@ -13,13 +21,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/web/console"
-	"net/http"
-	"net/url"
-	"regexp"
-	"strings"
-	"sync/atomic"
-	"testing"
-	"time"
 )
 
 // torn is a client that disconnects after so many bytes.

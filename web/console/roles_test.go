@@ -2,11 +2,6 @@ package console_test
 
 import (
 	"encoding/json"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/web/signin/oidc"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,6 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/signin/oidc"
 )
 
 // byRole has two people of each role. The second one does not own the runner's

@@ -2,12 +2,6 @@ package console_test
 
 import (
 	"encoding/json"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/approval"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/web/console/passkey"
-	"github.com/ebb-broker/ebb/web/console/proof"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +9,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/web/console/passkey"
+	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
 // few is a house with n waiting requests of one task that one answer can

@@ -3,12 +3,6 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/issuance"
-	"github.com/ebb-broker/ebb/broker/report"
-	"github.com/ebb-broker/ebb/broker/transcript"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,6 +14,13 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/issuance"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/broker/transcript"
 )
 
 // openTranscripts returns an empty transcript store.

@@ -2,6 +2,12 @@ package crashtest
 
 import (
 	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/memstore"
@@ -12,11 +18,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/seal/file"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/scopes"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"testing"
-	"time"
 )
 
 // variable tells a test binary that it is a child, with its order.

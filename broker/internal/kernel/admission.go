@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/pace"
-
-	"github.com/hashicorp/golang-lru/v2/expirable"
 )
 
 // Admitter admits requests. One round trip to the LiveStore claims the proof and the evidence,

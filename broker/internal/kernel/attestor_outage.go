@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/attest"
-	"github.com/ebb-broker/ebb/broker"
 	"sync"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // UnjudgedFor is how long an attestor counts as down after it could not check evidence, unless

@@ -3,10 +3,11 @@ package kernel
 import (
 	"encoding/json"
 	"errors"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
-	"time"
 )
 
 // MaxLineage bounds how many times in a row a token is narrowed: it names all its parents, and

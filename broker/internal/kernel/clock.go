@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/attest/clock"
-	"github.com/ebb-broker/ebb/broker"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/clock"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // Timekeeper reads the clock and tracks how far it can be trusted: while it has jumped ahead

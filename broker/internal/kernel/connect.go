@@ -2,12 +2,13 @@ package kernel
 
 import (
 	"context"
-	"github.com/ebb-broker/ebb/attest/dpop"
-	"github.com/ebb-broker/ebb/broker"
 	"log/slog"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // Kernel is the clock, the audit recorder and admission, which every area uses.

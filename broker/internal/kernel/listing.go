@@ -3,10 +3,11 @@ package kernel
 import (
 	"context"
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // RefillPage and refillWidth shorten a refill: the next page is read while earlier entries are

@@ -2,11 +2,12 @@ package kernel
 
 import (
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // Metrics holds the broker's own metrics. Labels come from closed sets of this package, never

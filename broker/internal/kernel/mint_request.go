@@ -1,11 +1,12 @@
 package kernel
 
 import (
+	"time"
+
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
-	"time"
 )
 
 // Decision is the access that the policy, or the policy and people, allowed.

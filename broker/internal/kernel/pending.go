@@ -2,9 +2,10 @@ package kernel
 
 import (
 	"errors"
-	"github.com/ebb-broker/ebb/broker"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // Suspicion returns the end of a task whose request an approver denied as suspicious. The

@@ -1,12 +1,13 @@
 package kernel
 
 import (
-	"github.com/ebb-broker/ebb/attest/dpop"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // LiveState is this process's knowledge of the LiveStore's completeness.

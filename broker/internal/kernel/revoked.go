@@ -1,10 +1,11 @@
 package kernel
 
 import (
-	"github.com/ebb-broker/ebb/broker"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // RevokedSet holds the ids of tasks and leases whose end this process has caused or read from

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/internal/kernel"
-	"github.com/ebb-broker/ebb/broker/pace"
-	"github.com/ebb-broker/ebb/broker/provider"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/pace"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // defaultParallel is the number of concurrent calls to one provider.

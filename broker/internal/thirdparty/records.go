@@ -2,12 +2,13 @@ package thirdparty
 
 import (
 	"errors"
-	"github.com/ebb-broker/ebb/broker/provider"
-	"github.com/ebb-broker/ebb/broker/secret"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
 )
 
 // RetainedHandles holds revocation handles that could not be stored, for as long as this

@@ -1,6 +1,10 @@
 package github_test
 
 import (
+	"sync"
+	"testing"
+	"time"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider"
@@ -8,9 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 	"github.com/ebb-broker/ebb/broker/revocation"
 	"github.com/ebb-broker/ebb/scopes"
-	"sync"
-	"testing"
-	"time"
 )
 
 // house is a whole broker whose provider "gh" is a rig.

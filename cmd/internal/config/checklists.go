@@ -2,12 +2,13 @@ package config
 
 import (
 	"fmt"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/identity"
-	"github.com/ebb-broker/ebb/scopes"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/identity"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 func (c *Config) checkAttestors(src map[string]string, ps *Problems) {

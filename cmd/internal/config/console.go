@@ -2,6 +2,12 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
@@ -9,11 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
-	"slices"
-	"strings"
-	"time"
-
-	"github.com/goccy/go-yaml/ast"
 )
 
 // Console configures sign-in to the web console.

@@ -7,16 +7,17 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/broker/secret"
-	"github.com/ebb-broker/ebb/web/signin"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/web/signin"
 )
 
 // lifetime of a link. People open it at once.

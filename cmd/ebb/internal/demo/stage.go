@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/ebb-broker/ebb/attest/jose"
-	"github.com/ebb-broker/ebb/broker/core"
-	"github.com/ebb-broker/ebb/web/client"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/web/client"
 )
 
 // Config configures the tour. All fields are required.

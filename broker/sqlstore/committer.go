@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 )
@@ -250,4 +252,137 @@ func readChain(ctx context.Context, q querier, writer string) (*audit.Chain, err
 		return nil, errors.Join(errors.New("all writes are refused: verify the audit log"), err)
 	}
 	return chain, nil
+}
+
+// patience is the maximum time that a batch waits for further units, and lateness the
+// maximum time for a batch of late units only.
+const (
+	patience = 10 * time.Millisecond
+	lateness = 20 * time.Millisecond
+)
+
+// gather collects first and the units that share its commit. Clients whose requests were
+// answered together send the next ones shortly after each other: without a wait, the
+// first would get a commit of its own, and all others would wait for it. So if several
+// units shared the previous batch, this batch waits for as many units, no longer than
+// bound. A single client waits for no further units. Batches with more than mints, such
+// as the close of a task, do not wait. Late units wait for the first unit that is not
+// late, and are not counted.
+func (c *committer) gather(first *unit) {
+	c.batch, c.urgent, c.prompt = c.batch[:0], false, 0
+	c.take(first)
+	c.waiting()
+	if c.prompt == 0 && len(c.batch) > 0 {
+		c.waitLate()
+		c.waiting()
+	}
+	if !c.expects() {
+		return
+	}
+	late := time.NewTimer(c.bound())
+	defer late.Stop()
+	for c.expects() {
+		select {
+		case u := <-c.queue:
+			c.take(u)
+		case <-late.C:
+			return
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// bound returns the maximum wait for further units: half the duration of the previous
+// batch, or with engine.waits more, the larger that batch was. With many clients the wait
+// costs none of them anything: the processor is the bottleneck, and each saved commit
+// frees some of it.
+func (c *committer) bound() time.Duration {
+	quarters := max(2, min(c.shared, c.engine.waits))
+	return min(c.took*time.Duration(quarters)/4, patience)
+}
+
+// waiting takes the units in the queue without blocking.
+func (c *committer) waiting() {
+	for len(c.batch) < maxBatch {
+		select {
+		case u := <-c.queue:
+			c.take(u)
+		default:
+			return
+		}
+	}
+}
+
+// waitLate waits until a unit arrives that is not late, the batch is full, or lateness
+// has passed.
+func (c *committer) waitLate() {
+	enough := time.NewTimer(lateness)
+	defer enough.Stop()
+	for c.prompt == 0 && len(c.batch) < maxBatch {
+		select {
+		case u := <-c.queue:
+			c.take(u)
+		case <-enough.C:
+			return
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// take adds a unit to the batch unless its caller has withdrawn it.
+func (c *committer) take(u *unit) {
+	if !u.place.CompareAndSwap(queued, taken) {
+		return
+	}
+	c.batch = append(c.batch, u)
+	c.urgent = c.urgent || u.work != nil
+	if !u.late {
+		c.prompt++
+	}
+}
+
+// expects reports whether the batch should wait for further units.
+func (c *committer) expects() bool {
+	return !c.urgent && c.prompt > 0 && c.prompt < c.shared && len(c.batch) < maxBatch
+}
+
+// metrics are the committer's. No label comes from input.
+type metrics struct {
+	units    prometheus.Counter
+	failures prometheus.Counter
+	splits   prometheus.Counter
+	sizes    prometheus.Histogram
+	seconds  prometheus.Histogram
+	waiting  prometheus.Gauge
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		units:    prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_units_total", Help: "Units of the committer that got an outcome, including refused and failed ones."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_failures_total", Help: "Units that failed because the database failed, or whose outcome is unknown."}),
+		splits:   prometheus.NewCounter(prometheus.CounterOpts{Name: "ebb_database_splits_total", Help: "Batches that were rolled back and run unit by unit."}),
+		sizes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_database_batch_units", Help: "Units that shared one commit.",
+			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ebb_database_batch_seconds", Help: "Time from the begin to the commit of a batch.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 12)}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "ebb_database_queue_units", Help: "Units that wait for the next batch."}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.units, m.failures, m.splits, m.sizes, m.seconds, m.waiting} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) batch(n int, took time.Duration, waiting int) {
+	m.units.Add(float64(n))
+	m.sizes.Observe(float64(n))
+	m.seconds.Observe(took.Seconds())
+	m.waiting.Set(float64(waiting))
 }

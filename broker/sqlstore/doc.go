@@ -1,42 +1,16 @@
 // Package sqlstore implements broker.Store and broker.ApprovalStore in PostgreSQL or SQLite, with one SQL text for both. Apart from
 // migrations, no other package imports database/sql.
 //
-//	config.go     Config, Open, Close
-//	migrate.go    Migrate and MigrationStatus
-//	engine.go     an open database: handles to write and to read; its clock
-//	postgres.go   how PostgreSQL is opened and what its errors mean
-//	sqlite.go     the same for SQLite
-//	errors.go     which errors are refusals, and which mean an unknown outcome
-//	session.go    one connection with its prepared statements
-//	sqltext.go    placeholders, conditions and pages
-//	rows.go       reading the rows of a query; hot.go  prepared statements for frequent reads
-//	metrics.go
-//	sealing.go    the wrapped data keys of package seal
-//	secretstore.go  the sealed secrets of package secretstore
-//	sessions.go   the sessions of package people; passkeys.go  its passkeys
-//	breakglass.go break-glass periods, in which one person approves alone
-//	policies.go   drafts of policies; releases.go  published policies
-//	reach.go      addresses and notification wishes of people; notifysources.go  the unread
-//	              audit entries of package notify, and its plans; outbox.go  its messages
+// Open connects, applies pending migrations and starts the chain of this process run. A Store embeds one store for each kind of
+// data: tasks, leases, requests, the audit log, the revocation queue, figures, notifications, policies, people and secrets.
 //
-// The files of a write:
+// A write is a unit of work. Append checks a record and makes it a unit: conditional updates of rows, then inserts of rows, then
+// audit entries. The unit waits in a queue for the committer, the one goroutine that writes. The approval store and the revocation
+// queue put their units into the same queue. A read uses a pool of connections, sees only committed rows, and never waits for the
+// committer.
 //
-//	store.go      Append checks a Record and makes it a unit
-//	committer.go  the queue: one goroutine takes the waiting units and commits them
-//	gather.go     which units share a commit
-//	batch.go      one batch: one transaction, or each unit by itself
-//	parts.go      the compare-and-swaps and inserts of a unit
-//	delegation.go counting the uses of a task
-//	upstream.go   the row beside a lease at a third party
-//	settlelease.go the outcome of a step at a provider
-//	revocation_queue.go  the revocation queue: claims, and counts of pending revocations
-//	approval_store.go  Create as a unit; vote.go, settle.go  Vote and Settle
-//	verdict.go    the decision that the votes make
-//	writable.go   whether writes succeed: by the latest write, or by a probe
-//
-// The files of a read: tasks.go, leases.go, requests.go, queue.go and entries.go. Paged
-// lists: leaselist.go, leasetally.go and entrylist.go. Sums over a window: figures.go,
-// figuredays.go, answers.go and usage.go.
+// The engine holds every difference between the two databases: how they are opened, how rows are locked, and what the errors of
+// their drivers mean. An error is a refusal (the content of the database decides), a failure, or a commit with an unknown outcome.
 //
 // # Group commit
 //

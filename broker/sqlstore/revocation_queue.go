@@ -17,9 +17,6 @@ type revocationStore struct {
 	engine *engine
 }
 
-// maxTake is the maximum of one claim and of one page of sealed handles.
-const maxTake = 1000
-
 // due selects leases that may be claimed. Both of its parameters are the current time.
 const due = "u.next_at > 0 AND u.next_at <= ? AND u.claimed_until <= ?"
 

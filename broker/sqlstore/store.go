@@ -4,95 +4,158 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
-// storeWriter appends records: one unit for each record, many units in one commit.
-type storeWriter struct {
-	com    *committer
+// Store is the database of ebb, PostgreSQL or SQLite. It embeds one store for each kind
+// of data and is safe for concurrent use.
+type Store struct {
+	cfg    Config
 	engine *engine
+	com    *committer
+
+	*taskStore
+	*leaseStore
+	*requestStore
+	*emergencyStore
+	*auditStore
+	*storeWriter
+	*revocationStore
+	*figureStore
+	*outboxStore
+	*policyStore
+	*peopleStore
+	*secretStore
 }
 
-// Append implements broker.Store. While the record waits in the queue, the end of ctx
-// withdraws it. Once its batch has begun, the batch runs to its end regardless of ctx,
-// and Append waits for that (about 10 seconds at most).
-func (w *storeWriter) Append(ctx context.Context, r broker.Record) error {
-	return w.Begin(ctx, r)()
+var (
+	_ broker.Store         = (*Store)(nil)
+	_ broker.ApprovalStore = (*Store)(nil)
+)
+
+// connect gives each embedded store the engine and the committer, which must both be set.
+func (s *Store) connect() {
+	s.secretStore = &secretStore{com: s.com, engine: s.engine}
+	s.taskStore = &taskStore{engine: s.engine}
+	s.leaseStore = &leaseStore{engine: s.engine}
+	s.requestStore = &requestStore{com: s.com, engine: s.engine}
+	s.emergencyStore = &emergencyStore{com: s.com, engine: s.engine}
+	s.auditStore = &auditStore{writer: s.cfg.Writer, com: s.com, engine: s.engine}
+	s.storeWriter = &storeWriter{com: s.com, engine: s.engine}
+	s.revocationStore = &revocationStore{com: s.com, engine: s.engine}
+	s.figureStore = &figureStore{engine: s.engine}
+	s.outboxStore = &outboxStore{engine: s.engine, secrets: s.secretStore}
+	s.policyStore = &policyStore{com: s.com, engine: s.engine}
+	s.peopleStore = &peopleStore{engine: s.engine, secrets: s.secretStore}
 }
 
-// Begin implements broker.Store.
-func (w *storeWriter) Begin(ctx context.Context, r broker.Record) (wait func() error) {
-	u, err := newUnit(r)
-	if err == nil {
-		err = w.com.put(ctx, u)
-	}
-	return func() error {
-		if err == nil {
-			err = w.com.outcome(ctx, u)
-		}
-		if err != nil {
-			return fmt.Errorf("append: %w", err)
-		}
-		return nil
-	}
-}
-
-// newUnit validates a record, so that an invalid one cannot fail a batch of others.
-func newUnit(r broker.Record) (*unit, error) {
-	if r.SettleLease != nil && !r.Late {
-		work, err := settleLease(r)
-		return &unit{work: work}, err
-	}
-	u := &unit{late: r.Late}
-	var err error
-	if u.lease, err = ownLease(r); err != nil {
-		return nil, err
-	}
-	if u.entries, err = draft(r.Entries); err != nil {
-		return nil, err
-	}
-	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.ResealLease == nil && r.EndLease == nil && r.IssueLease == u.lease {
-		if u.lease == nil && len(u.entries) == 0 {
-			return nil, errors.New("the record is empty")
-		}
-		if u.late && u.lease != nil {
-			return nil, errors.New("a record with a lease cannot be late; only entries may be late")
-		}
-		return u, nil
-	}
-	if u.late {
-		return nil, errors.New("only entries may be late")
-	}
-	work, err := parts(r)
+// Open connects, applies pending migrations, and starts this run's chain. Its errors name
+// the remedy. It overwrites no existing data.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg, eng, err := connect(ctx, cfg, true)
 	if err != nil {
 		return nil, err
 	}
-	u.work = func(ctx context.Context, s *session, _ *unit) error { return work(ctx, s) }
-	return u, nil
+	s := &Store{cfg: cfg, engine: eng}
+	if err := s.start(ctx); err != nil {
+		_ = eng.close()
+		return nil, eng.explain(err)
+	}
+	return s, nil
 }
 
-// ownLease checks the lease that a record issues, and returns it if it is an uncounted
-// lease of an own token: these are inserted together with the others of the batch. A
-// counted lease is inserted by issueLimited, a lease at a third party by issueUpstream.
-func ownLease(r broker.Record) (*broker.Lease, error) {
-	if r.IssueLease == nil {
-		return nil, nil
+func (s *Store) start(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return err
 	}
-	if err := checkLease(r.IssueLease); err != nil || r.IssueLease.Upstream != nil || r.IssueLimit > 0 {
+	chain, err := audit.NewChain(s.cfg.Writer)
+	if err != nil {
+		return err
+	}
+	sess, err := openSession(ctx, s.engine)
+	if err != nil {
+		return err
+	}
+	if err := register(ctx, sess, s.cfg.Writer, s.cfg.Now()); err != nil {
+		sess.close()
+		return err
+	}
+	m, err := newMetrics(s.cfg.Registerer)
+	if err != nil {
+		sess.close()
+		return err
+	}
+	s.com = newCommitter(s.cfg, s.engine, m, sess, chain)
+	s.connect()
+	go s.com.run()
+	return nil
+}
+
+// register records the writer and checks that no earlier run had its name: two runs in
+// one chain would fork it.
+func register(ctx context.Context, s *session, writer string, now time.Time) error {
+	n, err := s.exec(ctx, "INSERT INTO audit_writers (writer, started_at) VALUES (?, ?) ON CONFLICT (writer) DO NOTHING", writer, millis(now))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		return fmt.Errorf("database: writer id %q was used by an earlier run: every run needs its own", writer)
+	}
+	return nil
+}
+
+// Close commits the queued units, refuses later ones, and disconnects.
+func (s *Store) Close() error {
+	s.com.stop()
+	return s.engine.close()
+}
+
+// Writer returns the id of this run's chain.
+func (s *Store) Writer() string { return s.cfg.Writer }
+
+// Migrate applies pending migrations and returns their names.
+func Migrate(ctx context.Context, cfg Config) ([]migrations.File, error) {
+	_, eng, err := connect(ctx, cfg, true)
+	if err != nil {
 		return nil, err
 	}
-	return r.IssueLease, nil
+	done, err := migrations.Apply(ctx, eng.writer, eng.dialect)
+	return done, errors.Join(eng.explain(err), eng.close())
 }
 
-func draft(entries []audit.Entry) ([]audit.Entry, error) {
-	out := make([]audit.Entry, len(entries))
-	for i, e := range entries {
-		var err error
-		if out[i], err = audit.Draft(e); err != nil {
-			return nil, err
-		}
+// MigrationStatus reports the applied and the pending migrations. It changes nothing.
+func MigrationStatus(ctx context.Context, cfg Config) (migrations.State, error) {
+	_, eng, err := connect(ctx, cfg, false)
+	if err != nil {
+		return migrations.State{}, err
 	}
-	return out, nil
+	if eng == nil { // no file yet
+		files, err := migrations.Files()
+		return migrations.State{Pending: files}, err
+	}
+	st, err := migrations.Status(ctx, eng.writer, eng.dialect)
+	return st, errors.Join(eng.explain(err), eng.close())
+}
+
+// migrate applies pending migrations, or refuses them if Config.Manual is set.
+func (s *Store) migrate(ctx context.Context) error {
+	if s.cfg.Manual {
+		st, err := migrations.Status(ctx, s.engine.writer, s.engine.dialect)
+		if err != nil {
+			return err
+		}
+		if len(st.Pending) > 0 {
+			return fmt.Errorf("database: %d migrations are pending, the first is %s: run `ebb migrate`", len(st.Pending), st.Pending[0].Name)
+		}
+		return nil
+	}
+	done, err := migrations.Apply(ctx, s.engine.writer, s.engine.dialect)
+	for _, f := range done {
+		s.cfg.Logger.InfoContext(ctx, "database schema changed", "migration", f.Name)
+	}
+	return err
 }

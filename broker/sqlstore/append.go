@@ -7,7 +7,96 @@ import (
 	"fmt"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
+
+// storeWriter appends records: one unit for each record, many units in one commit.
+type storeWriter struct {
+	com    *committer
+	engine *engine
+}
+
+// Append implements broker.Store. While the record waits in the queue, the end of ctx
+// withdraws it. Once its batch has begun, the batch runs to its end regardless of ctx,
+// and Append waits for that (about 10 seconds at most).
+func (w *storeWriter) Append(ctx context.Context, r broker.Record) error {
+	return w.Begin(ctx, r)()
+}
+
+// Begin implements broker.Store.
+func (w *storeWriter) Begin(ctx context.Context, r broker.Record) (wait func() error) {
+	u, err := newUnit(r)
+	if err == nil {
+		err = w.com.put(ctx, u)
+	}
+	return func() error {
+		if err == nil {
+			err = w.com.outcome(ctx, u)
+		}
+		if err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+		return nil
+	}
+}
+
+// newUnit validates a record, so that an invalid one cannot fail a batch of others.
+func newUnit(r broker.Record) (*unit, error) {
+	if r.SettleLease != nil && !r.Late {
+		work, err := settleLease(r)
+		return &unit{work: work}, err
+	}
+	u := &unit{late: r.Late}
+	var err error
+	if u.lease, err = ownLease(r); err != nil {
+		return nil, err
+	}
+	if u.entries, err = draft(r.Entries); err != nil {
+		return nil, err
+	}
+	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.ResealLease == nil && r.EndLease == nil && r.IssueLease == u.lease {
+		if u.lease == nil && len(u.entries) == 0 {
+			return nil, errors.New("the record is empty")
+		}
+		if u.late && u.lease != nil {
+			return nil, errors.New("a record with a lease cannot be late; only entries may be late")
+		}
+		return u, nil
+	}
+	if u.late {
+		return nil, errors.New("only entries may be late")
+	}
+	work, err := parts(r)
+	if err != nil {
+		return nil, err
+	}
+	u.work = func(ctx context.Context, s *session, _ *unit) error { return work(ctx, s) }
+	return u, nil
+}
+
+// ownLease checks the lease that a record issues, and returns it if it is an uncounted
+// lease of an own token: these are inserted together with the others of the batch. A
+// counted lease is inserted by issueLimited, a lease at a third party by issueUpstream.
+func ownLease(r broker.Record) (*broker.Lease, error) {
+	if r.IssueLease == nil {
+		return nil, nil
+	}
+	if err := checkLease(r.IssueLease); err != nil || r.IssueLease.Upstream != nil || r.IssueLimit > 0 {
+		return nil, err
+	}
+	return r.IssueLease, nil
+}
+
+func draft(entries []audit.Entry) ([]audit.Entry, error) {
+	out := make([]audit.Entry, len(entries))
+	for i, e := range entries {
+		var err error
+		if out[i], err = audit.Draft(e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
 
 type step func(ctx context.Context, s *session) error
 
@@ -236,4 +325,64 @@ func lost(ctx context.Context, s *session, table, id string) error {
 		return fmt.Errorf("%s %s: %w", table, id, broker.ErrDone)
 	}
 	return fmt.Errorf("%s %s: %w", table, id, broker.ErrNotFound)
+}
+
+// delegated checks that the delegating task is open and has at least uses uses left, and
+// keeps the task open until the transaction ends.
+func delegated(ctx context.Context, s *session, parent string, uses int) error {
+	limit, err := hold(ctx, s, parent)
+	if err != nil || limit == 0 {
+		return err
+	}
+	if uses <= 0 {
+		return fmt.Errorf("task %s: a delegated task needs a limit of uses because this task has one: %w", parent, broker.ErrCap)
+	}
+	return left(ctx, s, parent, limit, uses)
+}
+
+// issueLimited counts the lease against its task. It inserts an own token itself, so that
+// the next count includes it; a lease at a third party is inserted by issueUpstream.
+func issueLimited(l *broker.Lease, limit int) (step, error) {
+	args := appendLease(nil, l)
+	return func(ctx context.Context, s *session) error {
+		if _, err := hold(ctx, s, l.TaskID); err != nil {
+			return err
+		}
+		if err := left(ctx, s, l.TaskID, limit, 1); err != nil || l.Upstream != nil {
+			return err
+		}
+		n, err := s.exec(ctx, insertLease+" ("+marks(len(args))+") ON CONFLICT (id) DO NOTHING", args...)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("lease %s: %w", l.ID, broker.ErrExists)
+		}
+		return err
+	}, nil
+}
+
+// hold locks a task against concurrent counting until the transaction ends, and returns
+// the task's limit of uses.
+func hold(ctx context.Context, s *session, taskID string) (uses int, err error) {
+	lock := ""
+	if s.e.lock != "" {
+		lock = " FOR UPDATE"
+	}
+	rows, err := collect(ctx, s, "SELECT uses FROM tasks WHERE id = ? AND state <> 'closed'"+lock, []any{taskID},
+		func(row scan) (n int, err error) { return n, row(&n) })
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("task %s: %w", taskID, broker.ErrTaskClosed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
+}
+
+// left fails with ErrCap when a task has fewer than n uses left.
+func left(ctx context.Context, s *session, taskID string, limit, n int) error {
+	full, err := exists(ctx, s, "SELECT 1 WHERE (SELECT count(*) FROM leases WHERE task_id = ?) + "+
+		"(SELECT CAST(coalesce(sum(uses), 0) AS BIGINT) FROM tasks WHERE parent_id = ? AND parent_id <> '') > ?", taskID, taskID, limit-n)
+	if err == nil && full {
+		err = fmt.Errorf("task %s has fewer than %d of its %d uses left: %w", taskID, n, limit, broker.ErrCap)
+	}
+	return err
 }

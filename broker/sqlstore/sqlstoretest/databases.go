@@ -2,14 +2,22 @@ package sqlstoretest
 
 import (
 	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	_ "modernc.org/sqlite"
+
 	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/broker/storetest"
+	"github.com/ebb-broker/ebb/migrations"
 )
 
 // Open opens a new SQLite store.
@@ -74,3 +82,41 @@ var migrated = sync.OnceValues(func() ([]byte, error) {
 	}
 	return os.ReadFile(path) //nolint:gosec // made above
 })
+
+// Postgres returns the URL of a new database with the schema, on the server of
+// EBB_TEST_POSTGRES. The template that it copies stays on the server, one for each
+// schema.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	files, err := migrations.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	for _, f := range files {
+		sum.Write([]byte(f.Checksum))
+	}
+	return storetest.PostgresLike(t, "ebb_schema_"+hex.EncodeToString(sum.Sum(nil))[:16], func(url string) {
+		if _, err := sqlstore.Migrate(t.Context(), sqlstore.Config{URL: url}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Exec changes a database without ebb; url comes from SQLite or Postgres.
+func Exec(t testing.TB, url, statement string) {
+	t.Helper()
+	path, is := strings.CutPrefix(url, "sqlite://")
+	if !is {
+		storetest.PostgresExec(t, url, statement)
+		return
+	}
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+}

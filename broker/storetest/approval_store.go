@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 // RunApprovalStore tests the contract of broker.ApprovalStore.
 func RunApprovalStore(t *testing.T, open OpenStores) {
-	run(t, open, map[string]func(*storeTest){
+	run(t, open, func(t *storeTest) *approvalTest { return &approvalTest{t} }, map[string]func(*approvalTest){
 		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "OwnerCap": capOwner, "CapRace": capRace,
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
 		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "VoteAll": voteAll, "VoteAllRace": voteAllRace, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
@@ -22,14 +24,17 @@ func RunApprovalStore(t *testing.T, open OpenStores) {
 	})
 }
 
-func (t *storeTest) create(r broker.Request, limit int) (broker.Request, bool, error) {
+// approvalTest is a storeTest with the steps of broker.ApprovalStore.
+type approvalTest struct{ *storeTest }
+
+func (t *approvalTest) create(r broker.Request, limit int) (broker.Request, bool, error) {
 	e := Entry(audit.RequestCreated, r.TaskID)
 	e.RequestID = r.ID
 	return t.ApprovalStore.Create(context.WithoutCancel(t.Context()), r, broker.Room{Open: limit}, e)
 }
 
 // asked creates a request of a new task.
-func (t *storeTest) asked(f func(*broker.Request)) broker.Request {
+func (t *approvalTest) asked(f func(*broker.Request)) broker.Request {
 	t.Helper()
 	r := Request(t.openTask().ID)
 	if f != nil {
@@ -42,7 +47,7 @@ func (t *storeTest) asked(f func(*broker.Request)) broker.Request {
 	return out
 }
 
-func (t *storeTest) request(id string) broker.Request {
+func (t *approvalTest) request(id string) broker.Request {
 	t.Helper()
 	got, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{id}})
 	if err != nil || len(got) != 1 {
@@ -51,7 +56,7 @@ func (t *storeTest) request(id string) broker.Request {
 	return got[0]
 }
 
-func (t *storeTest) kinds(id string) []string {
+func (t *approvalTest) kinds(id string) []string {
 	t.Helper()
 	var out []string
 	for _, e := range t.entries(broker.EntryFilter{RequestID: id}) {
@@ -60,7 +65,7 @@ func (t *storeTest) kinds(id string) []string {
 	return out
 }
 
-func createRequest(t *storeTest) {
+func createRequest(t *approvalTest) {
 	r := Request(t.openTask().ID)
 	out, made, err := t.create(r, 3)
 	if err != nil || !made {
@@ -74,7 +79,7 @@ func createRequest(t *storeTest) {
 	}
 }
 
-func repeatRequest(t *storeTest) {
+func repeatRequest(t *approvalTest) {
 	first := t.asked(nil)
 	again := Request(first.TaskID)
 	again.Dedupe = first.Dedupe
@@ -97,7 +102,7 @@ func repeatRequest(t *storeTest) {
 	}
 }
 
-func repeatRace(t *storeTest) {
+func repeatRace(t *approvalTest) {
 	second := t.another()
 	task := t.openTask()
 	for range 5 {
@@ -129,7 +134,7 @@ func repeatRace(t *storeTest) {
 }
 
 // A request that expired without a decision must not keep its key taken.
-func overdueIsReplaced(t *storeTest) {
+func overdueIsReplaced(t *approvalTest) {
 	old := t.asked(nil)
 	again := Request(old.TaskID)
 	again.Dedupe, again.CreatedAt, again.ExpiresAt = old.Dedupe, old.ExpiresAt, old.ExpiresAt.Add(time.Minute)
@@ -144,7 +149,7 @@ func overdueIsReplaced(t *storeTest) {
 	t.want("expire it again", err, broker.ErrDone)
 }
 
-func capRequests(t *storeTest) {
+func capRequests(t *approvalTest) {
 	task := t.openTask()
 	for i := range 3 {
 		_, made, err := t.create(Request(task.ID), 2)
@@ -167,7 +172,7 @@ func capRequests(t *storeTest) {
 
 // capOwner limits the requests for one owner at one runner within a time, over all tasks
 // and regardless of their results.
-func capOwner(t *storeTest) {
+func capOwner(t *approvalTest) {
 	at := func(n int) time.Time { return Epoch.Add(time.Duration(n) * time.Minute) }
 	create := func(minute int, owner, runner string) (broker.Request, error) {
 		r := Request(t.openTask().ID)
@@ -194,7 +199,7 @@ func capOwner(t *storeTest) {
 	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.RequestCreated})), 5)
 }
 
-func capRace(t *storeTest) {
+func capRace(t *approvalTest) {
 	second := t.another()
 	task := t.openTask()
 	errs := race(16, func(i int) error {
@@ -206,7 +211,7 @@ func capRace(t *storeTest) {
 	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.RequestCreated})), 3)
 }
 
-func createForTask(t *storeTest) {
+func createForTask(t *approvalTest) {
 	_, _, err := t.create(Request("tsk_none"), 0)
 	t.want("unknown task", err, broker.ErrNotFound)
 	task := t.openTask()
@@ -220,7 +225,7 @@ func createForTask(t *storeTest) {
 	t.want("the id is taken", err, broker.ErrExists)
 }
 
-func createRefuses(t *storeTest) {
+func createRefuses(t *approvalTest) {
 	task := t.openTask()
 	for name, spoil := range map[string]func(*broker.Request){
 		"no id":     func(r *broker.Request) { r.ID = "" },
@@ -245,4 +250,99 @@ func createRefuses(t *storeTest) {
 	if err != nil || len(got) != 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
+}
+
+func settle(t *approvalTest) {
+	at := Epoch.Add(2 * time.Minute)
+	all := []broker.RequestState{
+		broker.RequestPending, broker.RequestApproved, broker.RequestIssued, broker.RequestDenied, broker.RequestExpired, broker.RequestWithdrawn, "", "gone",
+	}
+	legal := map[[2]broker.RequestState]bool{
+		{broker.RequestPending, broker.RequestDenied}: true, {broker.RequestPending, broker.RequestExpired}: true, {broker.RequestPending, broker.RequestWithdrawn}: true,
+		{broker.RequestApproved, broker.RequestIssued}: true, {broker.RequestApproved, broker.RequestExpired}: true, {broker.RequestApproved, broker.RequestWithdrawn}: true,
+	}
+	for _, from := range all {
+		for _, to := range all {
+			r := t.asked(nil)
+			if from == broker.RequestApproved {
+				var err error
+				if r, err = t.ApprovalStore.Vote(t.Context(), yes(r, "bob"), Epoch.Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e := Entry(audit.RequestWithdrawn, r.TaskID)
+			e.RequestID = r.ID
+			got, err := t.ApprovalStore.Settle(t.Context(), r.ID, from, to, at, broker.Record{Entries: []audit.Entry{e}})
+			if !legal[[2]broker.RequestState{from, to}] {
+				if err == nil || errors.Is(err, broker.ErrDone) {
+					t.Errorf("%s to %s: got %v, want a refusal", from, to, err)
+				}
+				t.same("unchanged", t.request(r.ID), r)
+				continue
+			}
+			t.want("settle", err, nil)
+			r.State = to
+			if from == broker.RequestPending {
+				r.DecidedAt = at
+			}
+			if from == broker.RequestPending && to == broker.RequestExpired {
+				r.Code = broker.NoAnswer
+			}
+			t.same(fmt.Sprint(from, " to ", to), got, r)
+			t.same("stored", t.request(r.ID), r)
+			_, err = t.ApprovalStore.Settle(t.Context(), r.ID, from, to, at, broker.Record{Entries: []audit.Entry{e}})
+			t.want("again", err, broker.ErrDone)
+			t.same("entries", t.kinds(r.ID)[1:], []string{audit.RequestWithdrawn})
+		}
+	}
+	_, err := t.ApprovalStore.Settle(t.Context(), "req_none", broker.RequestPending, broker.RequestWithdrawn, at, broker.Record{})
+	t.want("unknown", err, broker.ErrNotFound)
+}
+
+func settleRace(t *approvalTest) {
+	second := t.another()
+	r := t.asked(nil)
+	errs := race(16, func(i int) error {
+		to := []broker.RequestState{broker.RequestDenied, broker.RequestExpired, broker.RequestWithdrawn}[i%3]
+		e := Entry(audit.RequestExpired, r.TaskID)
+		e.RequestID = r.ID
+		_, err := []broker.ApprovalStore{t.ApprovalStore, second.ApprovalStore}[i%2].Settle(context.WithoutCancel(t.Context()), r.ID, broker.RequestPending, to, Epoch.Add(time.Minute),
+			broker.Record{Entries: []audit.Entry{e}})
+		return err
+	})
+	t.same("winners", t.winners("settle", errs, broker.ErrDone), 1)
+	kinds := t.kinds(r.ID) // from two writers at the same time: in either order
+	slices.Sort(kinds)
+	t.same("entries", kinds, []string{audit.RequestCreated, audit.RequestExpired})
+}
+
+// The first token and the move of the request are one unit.
+func settleWithLease(t *approvalTest) {
+	r := t.asked(nil)
+	r, err := t.ApprovalStore.Vote(t.Context(), yes(r, "bob"), Epoch.Add(time.Hour))
+	t.want("vote", err, nil)
+	taken := t.issue(Lease(r.TaskID))
+	record := func(l broker.Lease) broker.Record {
+		e := Entry(audit.LeaseIssued, r.TaskID)
+		e.RequestID, e.LeaseID = r.ID, l.ID
+		return broker.Record{IssueLease: &l, Entries: []audit.Entry{e}}
+	}
+	_, err = t.ApprovalStore.Settle(t.Context(), r.ID, broker.RequestApproved, broker.RequestIssued, Epoch, record(taken))
+	t.want("with a lease that exists", err, broker.ErrExists)
+	t.same("unchanged", t.request(r.ID), r)
+	leases := make([]broker.Lease, 16)
+	errs := race(16, func(i int) error {
+		leases[i] = Lease(r.TaskID)
+		_, err := t.ApprovalStore.Settle(context.WithoutCancel(t.Context()), r.ID, broker.RequestApproved, broker.RequestIssued, Epoch, record(leases[i]))
+		return err
+	})
+	t.same("winners", t.winners("settle", errs, broker.ErrDone), 1)
+	for i, l := range leases {
+		got, err := t.Store.Leases(t.Context(), broker.LeaseFilter{IDs: []string{l.ID}, Now: l.IssuedAt})
+		if err != nil || (len(got) == 1) != (errs[i] == nil) {
+			t.Errorf("lease of caller %d: got %d, %v; the caller got %v", i, len(got), err, errs[i])
+		}
+	}
+	t.same("entries", t.kinds(r.ID), []string{audit.RequestCreated, audit.LeaseIssued})
+	t.same("state", t.request(r.ID).State, broker.RequestIssued)
 }

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -227,5 +229,219 @@ func taskCloseRace(t *liveStoreTest) {
 	})
 	if wins != 1 {
 		t.Errorf("%d calls closed the task first", wins)
+	}
+}
+
+func taskTouch(t *liveStoreTest) {
+	want := t.live(t.id("tsk", 1))
+	t.put(want)
+	touch := func(u broker.Touch) {
+		t.Helper()
+		got, err := t.l.Touch(t.ctx, want.ID, u)
+		t.want("Touch", err, nil)
+		t.same("result", got, want)
+		t.same("task", t.read(want.ID), want)
+	}
+	touch(broker.Touch{})
+	want.Denials = 1
+	touch(broker.Touch{Denials: 1})
+	want.Denials, want.Violations = 3, 5
+	touch(broker.Touch{Denials: 2, Violations: 5})
+	want.Due = t.in(90 * time.Second)
+	touch(broker.Touch{Due: want.Due.Add(500)})
+	want.Taint = []string{"a", "b"}
+	touch(broker.Touch{Taint: []string{"b", "a", "b"}})
+	want.Taint = []string{"a", "aa", "b"}
+	touch(broker.Touch{Taint: []string{"aa", "b"}})
+	want.Sandbox = sandbox(1, t.now())
+	touch(broker.Touch{Sandbox: sandbox(1, t.now())})
+	// A second attestation of the same sandbox is accepted; the first facts stay.
+	again := sandbox(1, t.in(time.Minute))
+	again.Selectors = nil
+	touch(broker.Touch{Sandbox: again})
+
+	for _, change := range []func(*broker.Sandbox){
+		func(s *broker.Sandbox) { s.JKT = "x" },
+		func(s *broker.Sandbox) { s.Subject = "x" },
+		func(s *broker.Sandbox) { s.Attestor = "x" },
+		func(s *broker.Sandbox) { s.ID = "x" },
+	} {
+		other := sandbox(1, t.now())
+		change(other)
+		_, err := t.l.Touch(t.ctx, want.ID, broker.Touch{Sandbox: other, Denials: 100, Taint: []string{"z"}, Due: t.in(time.Hour)})
+		t.want("Touch with another sandbox", err, broker.ErrClaimed)
+		t.same("task", t.read(want.ID), want)
+	}
+	_, err := t.l.Touch(t.ctx, t.id("tsk", 9), broker.Touch{Denials: 1})
+	t.want("Touch of an unknown task", err, broker.ErrNotFound)
+	want.State = broker.TaskPaused
+	_, _, err = t.l.SetState(t.ctx, want.ID, broker.TaskPaused, t.now(), t.keep())
+	t.want("SetState", err, nil)
+	want.Denials++
+	touch(broker.Touch{Denials: 1})
+	t.close(want.ID)
+	_, err = t.l.Touch(t.ctx, want.ID, broker.Touch{Denials: 1})
+	t.want("Touch of a closed task", err, broker.ErrTaskClosed)
+}
+
+func taskTouchRace(t *liveStoreTest) {
+	id := t.task(1)
+	t.race(16, func(i int) (bool, error) {
+		_, err := t.l.Touch(t.ctx, id, broker.Touch{Denials: 1, Violations: 2, Taint: []string{fmt.Sprint(i % 4)}})
+		return true, err
+	})
+	got := t.read(id)
+	if got.Denials != 16 || got.Violations != 32 || len(got.Taint) != 4 {
+		t.Errorf("got %d, %d, %v, want 16, 32 and 4 taints", got.Denials, got.Violations, got.Taint)
+	}
+}
+
+func taskSandboxRace(t *liveStoreTest) {
+	id := t.task(1)
+	wins := t.race(16, func(i int) (bool, error) {
+		_, err := t.l.Touch(t.ctx, id, broker.Touch{Sandbox: sandbox(i, t.now())})
+		return won(err, broker.ErrClaimed)
+	})
+	if wins != 1 {
+		t.Errorf("%d sandboxes won", wins)
+	}
+}
+
+// A task keeps a limited number of taint names, and a marker that there were more, for
+// any reporters and any order.
+func taskTaintBound(t *liveStoreTest) {
+	want := t.live(t.id("tsk", 1))
+	t.put(want)
+	var got broker.Live
+	l := t.second()
+	touch := func(sources ...string) {
+		t.Helper()
+		var err error
+		got, err = l.Touch(t.ctx, want.ID, broker.Touch{Taint: sources})
+		t.want("touch", err, nil)
+	}
+	for i := range broker.MaxTaint {
+		touch(fmt.Sprintf("s%03d", i))
+	}
+	if len(got.Taint) != broker.MaxTaint {
+		t.Fatalf("%d names, want %d", len(got.Taint), broker.MaxTaint)
+	}
+	touch("s000", "s001")
+	t.same("known names", slices.Contains(got.Taint, broker.MoreTaint), false)
+	touch("web", "s000", "mail")
+	touch("chat")
+	again := want
+	again.Taint = []string{"x", "y", broker.MoreTaint}
+	t.put(again)
+	touch("z")
+	live, err := t.l.Admit(t.ctx, broker.Admission{TaskID: want.ID})
+	t.want("admit", err, nil)
+	if n := len(live.Taint); n != broker.MaxTaint+1 || live.Taint[0] != broker.MoreTaint || live.Taint[n-1] != "s063" {
+		t.Errorf("%d names from %q to %q, want %d and the marker", n, live.Taint[0], live.Taint[n-1], broker.MaxTaint)
+	}
+	want = t.live(t.id("tsk", 2))
+	want.Taint = []string{broker.MoreTaint}
+	t.put(want)
+	touch("web")
+	t.same("a marker is no name", got.Taint, []string{broker.MoreTaint, "web"})
+}
+
+// due takes the due tasks, for a minute.
+func (t *liveStoreTest) due(l broker.LiveStore, want ...int) {
+	t.Helper()
+	got, err := l.Due(t.ctx, t.now(), t.in(time.Minute), 100)
+	t.want("Due", err, nil)
+	slices.Sort(got)
+	var ids []string
+	for _, n := range want {
+		ids = append(ids, t.id("tsk", n))
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("due are %v, want %v", got, ids)
+	}
+}
+
+func taskDue(t *liveStoreTest) {
+	for i := range 5 {
+		l := t.live(t.id("tsk", i))
+		l.Due = t.in(time.Duration(i) * 10 * time.Second)
+		t.put(l)
+	}
+	never := t.live(t.id("tsk", 7))
+	never.Due = time.Time{}
+	t.put(never)
+	t.due(t.l, 0)
+	t.due(t.l)
+	t.clock.move(20 * time.Second)
+	_, _, err := t.l.SetState(t.ctx, t.id("tsk", 2), broker.TaskPaused, t.now(), t.keep())
+	t.want("SetState", err, nil)
+	got, err := t.l.Due(t.ctx, t.now(), t.in(time.Minute), 1)
+	t.want("Due", err, nil)
+	t.same("one of two", got, []string{t.id("tsk", 1)})
+	t.due(t.second(), 2)
+	// The takers died: the tasks that they held are due again.
+	t.clock.move(time.Minute)
+	t.due(t.l, 0, 1, 2, 3, 4)
+	t.close(t.id("tsk", 3))
+	t.clock.move(61 * time.Second)
+	t.due(t.l, 0, 1, 2, 4)
+}
+
+func taskDueMoves(t *liveStoreTest) {
+	id := t.task(1) // due in 30 s
+	touch := func(d time.Duration) {
+		t.Helper()
+		_, err := t.l.Touch(t.ctx, id, broker.Touch{Due: t.in(d)})
+		t.want("Touch", err, nil)
+	}
+	touch(60 * time.Second)
+	t.clock.move(30 * time.Second)
+	t.due(t.l) // moved later
+	touch(10 * time.Second)
+	t.clock.move(10 * time.Second)
+	t.due(t.l, 1) // moved earlier
+	touch(20 * time.Second)
+	t.clock.move(20 * time.Second)
+	t.due(t.l, 1) // moved while held
+	t.put(t.live(id))
+	t.due(t.l) // putting the task again does not make it visible
+	t.clock.move(time.Minute)
+	t.due(t.l, 1)
+	_, err := t.l.Touch(t.ctx, id, broker.Touch{Denials: 1})
+	t.want("Touch", err, nil)
+	t.due(t.l) // another touch does not make it visible
+}
+
+func taskDueFencing(t *liveStoreTest) {
+	for i := range 40 {
+		t.task(i)
+	}
+	t.clock.move(time.Minute)
+	other := t.second()
+	taken := make([]atomic.Int64, 40)
+	t.race(16, func(i int) (bool, error) {
+		l := t.l
+		if i%2 == 1 {
+			l = other
+		}
+		for range 4 {
+			ids, err := l.Due(t.ctx, t.now(), t.in(time.Minute), 3)
+			if err != nil {
+				return false, err
+			}
+			for _, id := range ids {
+				var n int
+				if _, err := fmt.Sscanf(id, "tsk_%x", &n); err != nil {
+					return false, err
+				}
+				taken[n].Add(1)
+			}
+		}
+		return true, nil
+	})
+	for n := range taken {
+		if got := taken[n].Load(); got != 1 {
+			t.Errorf("task %d was taken %d times", n, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -91,4 +92,347 @@ func (t *notifyTest) settle(m notify.Taken, s notify.State) {
 	if err := t.SettleMessage(t.Context(), notify.Outcome{ID: m.ID, Fence: m.Fence, State: s, At: Epoch.Add(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Entries from before ReadFromHere are not read; of a later writer all entries are read.
+func notifyBegin(t *notifyTest) {
+	t.write(audit.RequestCreated)
+	for range 2 {
+		if err := t.ReadFromHere(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rs := t.unread(10); len(rs) != 0 {
+		t.Errorf("unread: %+v", rs)
+	}
+	t.write(audit.RequestCreated)
+	second := t.again()
+	if err := second.Append(t.Context(), broker.Record{Entries: []audit.Entry{Entry(audit.RequestCreated, "tsk_2")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.ReadFromHere(t.Context()); err != nil { // reading has begun before
+		t.Fatal(err)
+	}
+	if rs := t.unread(10); len(rs) != 2 || len(rs[0].Entries) != 1 || len(rs[1].Entries) != 1 {
+		t.Errorf("unread: %+v", rs)
+	}
+}
+
+// Unread returns only entries of the given kinds, and counts the others as read.
+func notifyUnread(t *notifyTest) {
+	for range 3 {
+		t.write(audit.LiveStoreLost)
+		t.write(audit.RequestCreated)
+		t.write(audit.TaskTicket)
+	}
+	var got []string
+	for rounds := 0; ; rounds++ {
+		rs := t.unread(2)
+		if len(rs) == 0 {
+			break
+		}
+		if rounds > 20 || len(rs) != 1 || rs[0].To-rs[0].From > 2 {
+			t.Fatalf("round %d: %+v", rounds, rs)
+		}
+		for _, e := range rs[0].Entries {
+			got = append(got, e.Kind)
+		}
+		if err := t.Keep(t.Context(), notify.Plan{Reading: rs[0], Now: Epoch}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprint([]string{audit.RequestCreated, audit.TaskTicket, audit.RequestCreated, audit.TaskTicket, audit.RequestCreated, audit.TaskTicket})
+	if fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// Of replicas that read the same range, one stores its plan.
+func notifyKeepRace(t *notifyTest) {
+	second := t.again()
+	for n := range 5 {
+		t.write(audit.RequestCreated)
+		var r notify.Reading
+		for _, x := range t.unread(100) {
+			r = x
+		}
+		errs := race(8, func(i int) error {
+			return []NotifyStore{t, second}[i%2].Keep(t.Context(), notify.Plan{Reading: r, Items: []notify.Item{item(100*n + i)}, Now: Epoch, Window: window})
+		})
+		won := 0
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				won++
+			case !errors.Is(err, notify.ErrStale):
+				t.Error(err)
+			}
+		}
+		if won != 1 {
+			t.Errorf("%d won", won)
+		}
+	}
+	if got := t.take(Epoch, 100); len(got) != 5 {
+		t.Errorf("%d messages, want 5", len(got))
+	}
+}
+
+func notifyRefuses(t *notifyTest) {
+	ctx := t.Context()
+	if _, err := t.Unread(ctx, nil, 1); err == nil {
+		t.Error("no kinds")
+	}
+	bad := item(1)
+	bad.Notice.Subject = "\x00"
+	t.write(audit.RequestCreated)
+	r := t.unread(10)[0]
+	for name, p := range map[string]notify.Plan{
+		"no writer": {Now: Epoch}, "nothing read": {Reading: notify.Reading{Writer: r.Writer, From: 1, To: 1}, Now: Epoch}, "no time": {Reading: r},
+		"no window": {Reading: r, Now: Epoch, Items: []notify.Item{item(1)}}, "NUL": {Reading: r, Now: Epoch, Items: []notify.Item{item(2), bad}, Window: window},
+	} {
+		if err := t.Keep(ctx, p); err == nil {
+			t.Errorf("%s: kept", name)
+		}
+	}
+	if got := t.take(Epoch, 10); len(got) != 0 { // all or nothing
+		t.Errorf("kept: %+v", got)
+	}
+	for _, o := range []notify.Outcome{{}, {ID: "x", At: Epoch, State: "gone"}, {ID: "x", At: Epoch, State: notify.StateWaiting}, {ID: "x", At: Epoch, State: notify.StateSent, Next: Epoch}} {
+		if err := t.SettleMessage(ctx, o); err == nil || errors.Is(err, notify.ErrStale) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := t.TakeMessages(ctx, "ops", Epoch, Epoch, 1); err == nil {
+		t.Error("a claim without a time")
+	}
+}
+
+// The same notice is sent once, with the same id, however often it is planned.
+func notifyOnce(t *notifyTest) {
+	t.keep(item(1))
+	t.keep(item(1), item(1))
+	digest := item(1)
+	digest.Digest, digest.SendAt = true, Epoch.Add(window)
+	t.keep(digest)
+	got := t.take(Epoch.Add(time.Hour), 10)
+	if len(got) != 1 || got[0].ID != item(1).MessageID() || len(got[0].Items) != 1 || got[0].More != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	if n := got[0].Items[0].Notice; fmt.Sprint(n) != fmt.Sprint(item(1).Notice) {
+		t.Errorf("got %+v", n)
+	}
+	t.settle(got[0], notify.StateSent)
+	t.keep(item(1))
+	if got := t.take(Epoch.Add(time.Hour), 10); len(got) != 0 {
+		t.Errorf("told again: %+v", got)
+	}
+}
+
+// Items for the same time are one message; an item that comes during its delivery goes
+// into the next one.
+func notifyDigest(t *notifyTest) {
+	of := func(n int, person string) notify.Item {
+		i := item(n)
+		i.Person, i.Address, i.Digest, i.SendAt = person, person+"@example.com", true, Epoch.Add(window)
+		return i
+	}
+	t.keep(of(1, ""), of(2, ""), of(1, "ana"))
+	t.keep(of(3, ""))
+	if got := t.take(Epoch.Add(window-time.Second), 10); len(got) != 0 {
+		t.Fatalf("too early: %+v", got)
+	}
+	got := t.take(Epoch.Add(window), 10)
+	if len(got) != 2 || len(got[0].Items)+len(got[1].Items) != 4 || !got[0].Digest {
+		t.Fatalf("got %+v", got)
+	}
+	t.keep(of(4, ""))
+	next := t.take(Epoch.Add(2*window), 10)
+	var late []notify.Taken
+	for _, m := range next { // claims of the first have ended
+		if m.ID != got[0].ID && m.ID != got[1].ID {
+			late = append(late, m)
+		}
+	}
+	if len(late) != 1 || len(late[0].Items) != 1 || late[0].Items[0].Notice.Subject != "req_4" {
+		t.Errorf("got %+v", next)
+	}
+}
+
+// Further immediate messages to one recipient become one digest; other recipients are not
+// delayed.
+func notifyCrowd(t *notifyTest) {
+	var items []notify.Item
+	for n := range 100 {
+		items = append(items, item(n))
+	}
+	other := item(1)
+	other.Person = "ana"
+	t.keep(append(items, other)...)
+	got := t.take(Epoch, 100)
+	if len(got) != 6 {
+		t.Fatalf("%d at once, want 5 and one of another", len(got))
+	}
+	for _, m := range got {
+		t.settle(m, notify.StateSent)
+	}
+	got = t.take(Epoch.Add(2*window), 100)
+	if len(got) != 1 || len(got[0].Items) != 95 || !got[0].Digest {
+		t.Errorf("got %d messages: %+v", len(got), got)
+	}
+}
+
+// A flood stores a limited number of rows.
+func notifyFlood(t *notifyTest) {
+	var items []notify.Item
+	for n := range 3 * notify.MaxItems {
+		i := item(n)
+		i.Digest, i.SendAt = true, Epoch.Add(window)
+		items = append(items, i)
+	}
+	t.keep(items...)
+	got := t.take(Epoch.Add(window), 10)
+	if len(got) != 1 || len(got[0].Items) != notify.MaxItems || got[0].More != 2*notify.MaxItems {
+		t.Errorf("%d messages of %d and %d more", len(got), len(got[0].Items), got[0].More)
+	}
+}
+
+func notifyTold(t *notifyTest) {
+	person, escalated, other := item(1), item(1), item(2)
+	person.Person, person.Address = "ana", "ana@example.com"
+	escalated.Notice.Event, escalated.Channel = notify.Escalated, "dev"
+	t.keep(item(1), person, escalated, other)
+	if got, err := t.Told(t.Context(), "req_1"); err != nil || len(got) != 0 {
+		t.Errorf("no recipient was notified: %v, %v", got, err)
+	}
+	for _, m := range t.take(Epoch, 10) {
+		if m.Person == "" {
+			t.settle(m, notify.StateSent)
+		} // the other is being sent
+	}
+	got, err := t.Told(t.Context(), "req_1")
+	if want := []notify.Recipient{{Channel: "ops"}, {Channel: "ops", Person: "ana", Address: "ana@example.com"}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func notifyBacklogs(t *notifyTest) {
+	later := item(2)
+	later.SendAt = Epoch.Add(time.Minute)
+	t.keep(item(1), later)
+	for at, want := range map[time.Time]string{
+		Epoch.Add(-time.Second): "[]",
+		Epoch:                   fmt.Sprint([]notify.Backlog{{Channel: "ops", Waiting: 1, Oldest: Epoch}}),
+		Epoch.Add(time.Minute):  fmt.Sprint([]notify.Backlog{{Channel: "ops", Waiting: 2, Oldest: Epoch}}),
+	} {
+		if got, err := t.Backlogs(t.Context(), at); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("got %v, %v; want %s", got, err, want)
+		}
+	}
+}
+
+func notifyForget(t *notifyTest) {
+	t.keep(item(1), item(2))
+	t.settle(t.take(Epoch, 1)[0], notify.StateSent)
+	for _, before := range []time.Time{Epoch, Epoch.Add(time.Hour)} {
+		if err := t.ForgetMessages(t.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := t.take(Epoch.Add(time.Hour), 10); len(got) != 1 || len(got[0].Items) != 1 {
+		t.Errorf("what waits was forgotten: %+v", got)
+	}
+	told1, err1 := t.Told(t.Context(), "req_1")
+	told2, err2 := t.Told(t.Context(), "req_2")
+	if err1 != nil || err2 != nil || len(told1)+len(told2) != 1 { // the one taken last
+		t.Errorf("told: %v, %v", told1, told2)
+	}
+}
+
+func notifyTake(t *notifyTest) {
+	elsewhere := item(9)
+	elsewhere.Channel = "dev"
+	later := item(8)
+	later.SendAt = Epoch.Add(time.Minute)
+	t.keep(item(1), item(2), elsewhere, later)
+	if got := t.take(Epoch.Add(-time.Second), 10); len(got) != 0 {
+		t.Errorf("too early: %+v", got)
+	}
+	first := t.take(Epoch, 1)
+	second := t.take(Epoch, 10)
+	if len(first) != 1 || len(second) != 1 || first[0].ID == second[0].ID {
+		t.Fatalf("got %+v and %+v", first, second)
+	}
+	if got := t.take(Epoch, 10); len(got) != 0 {
+		t.Errorf("claimed twice: %+v", got)
+	}
+	again := t.take(Epoch.Add(time.Minute), 10) // the claims have ended, and the later one is due
+	if len(again) != 3 {
+		t.Errorf("got %+v", again)
+	}
+}
+
+func notifyTakeRace(t *notifyTest) {
+	second := t.again()
+	for n := range 4 {
+		t.keep(item(n))
+	}
+	taken := make([][]notify.Taken, 8)
+	for _, err := range race(8, func(i int) (err error) {
+		taken[i], err = []NotifyStore{t, second}[i%2].TakeMessages(t.Context(), "ops", Epoch, Epoch.Add(time.Minute), 3)
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	seen := map[string]int{}
+	for _, list := range taken {
+		for _, m := range list {
+			seen[m.ID]++
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d messages were taken, want 4", len(seen))
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was taken %d times", id, n)
+		}
+	}
+}
+
+func notifySettle(t *notifyTest) {
+	t.keep(item(1))
+	m := t.take(Epoch, 1)[0]
+	if err := t.SettleMessage(t.Context(), notify.Outcome{ID: m.ID, Fence: m.Fence, State: notify.StateWaiting, At: Epoch, Next: Epoch.Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := t.take(Epoch.Add(59*time.Second), 1); len(got) != 0 {
+		t.Errorf("too early: %+v", got)
+	}
+	m = t.take(Epoch.Add(time.Minute), 1)[0]
+	if m.Attempts != 1 {
+		t.Errorf("%d attempts", m.Attempts)
+	}
+	t.settle(m, notify.StateFailed)
+	if got := t.take(Epoch.Add(time.Hour), 1); len(got) != 0 {
+		t.Errorf("taken again: %+v", got)
+	}
+	if err := t.SettleMessage(t.Context(), notify.Outcome{ID: m.ID, Fence: m.Fence, State: notify.StateSent, At: Epoch}); !errors.Is(err, notify.ErrStale) {
+		t.Errorf("settled twice: %v", err)
+	}
+}
+
+// Of two workers on one message, only the outcome of the later claim is stored.
+func notifyFence(t *notifyTest) {
+	t.keep(item(1))
+	slow := t.take(Epoch, 1)[0]
+	fast := t.take(Epoch.Add(time.Minute), 1)[0]
+	if slow.ID != fast.ID || slow.Fence >= fast.Fence {
+		t.Fatalf("got %+v and %+v", slow, fast)
+	}
+	if err := t.SettleMessage(t.Context(), notify.Outcome{ID: slow.ID, Fence: slow.Fence, State: notify.StateFailed, At: Epoch}); !errors.Is(err, notify.ErrStale) {
+		t.Errorf("the slow one was heard: %v", err)
+	}
+	t.settle(fast, notify.StateSent)
 }

@@ -21,7 +21,7 @@ func done(id string, fence int64, s broker.LeaseState, at time.Time) broker.Leas
 }
 
 // settleLife goes through all states of a lease and checks every member at each step.
-func settleLife(t *storeTest) {
+func settleLife(t *queueTest) {
 	l := t.intent(t.openTask().ID)
 	at := func(n int) time.Time { return l.IssuedAt.Add(time.Duration(n) * time.Second) }
 	steps := []broker.LeaseMove{
@@ -59,8 +59,8 @@ func settleLife(t *storeTest) {
 }
 
 // Of two workers on one lease, only the outcome of the later claim is stored.
-func settleFence(t *storeTest) {
-	l := t.pending(t.openTask().ID, Epoch.Add(5*time.Minute))
+func settleFence(t *queueTest) {
+	l := t.owed(t.openTask().ID, Epoch.Add(5*time.Minute))
 	at := l.RevokedAt
 	t.take(at, 1)
 	at = at.Add(time.Minute)
@@ -83,7 +83,7 @@ func settleFence(t *storeTest) {
 	t.same("own token", t.leaseAt(own.ID, own.IssuedAt), own)
 }
 
-func settleFinal(t *storeTest) {
+func settleFinal(t *queueTest) {
 	task := t.openTask()
 	for _, s := range finals {
 		l := t.live(task.ID)
@@ -109,7 +109,7 @@ func settleFinal(t *storeTest) {
 
 // erased fails unless the sealed handle of a lease was removed: no handle can be
 // resealed.
-func (t *storeTest) erased(l broker.Lease) {
+func (t *queueTest) erased(l broker.Lease) {
 	t.Helper()
 	if l.Upstream.Handle == "" {
 		t.Fatal("the lease never had a handle")
@@ -119,7 +119,7 @@ func (t *storeTest) erased(l broker.Lease) {
 }
 
 // A final state erases the handle, also when the move to it contains one.
-func settleErases(t *storeTest) {
+func settleErases(t *queueTest) {
 	task := t.openTask()
 	for _, before := range []broker.LeaseState{broker.LeaseLive, broker.LeaseRevoking} {
 		for i, s := range finals {
@@ -141,8 +141,8 @@ func settleErases(t *storeTest) {
 }
 
 // RevokedAt, RevokedBy and Cause are written once.
-func settleOnce(t *storeTest) {
-	l := t.pending(t.openTask().ID, Epoch.Add(3*time.Minute))
+func settleOnce(t *queueTest) {
+	l := t.owed(t.openTask().ID, Epoch.Add(3*time.Minute))
 	at := Epoch.Add(4 * time.Minute)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoking, at)), nil)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoked, at)), nil)
@@ -152,7 +152,7 @@ func settleOnce(t *storeTest) {
 	}
 }
 
-func settleExpiry(t *storeTest) {
+func settleExpiry(t *queueTest) {
 	task := t.openTask()
 	l := t.intent(task.ID)
 	m := lived(l)
@@ -178,7 +178,7 @@ func settleExpiry(t *storeTest) {
 	}
 }
 
-func settleHandle(t *storeTest) {
+func settleHandle(t *queueTest) {
 	l := t.live(t.openTask().ID)
 	m := lived(l)
 	m.Upstream.Handle = ""
@@ -187,7 +187,7 @@ func settleHandle(t *storeTest) {
 }
 
 // Repeating a move is safe until another worker claims the lease.
-func settleAgain(t *storeTest) {
+func settleAgain(t *queueTest) {
 	l := t.live(t.openTask().ID)
 	m := lived(l)
 	t.want("settle", t.settle(*m), nil)
@@ -200,7 +200,7 @@ func settleAgain(t *storeTest) {
 	t.want("settle", t.settle(*m), broker.ErrDone)
 }
 
-func settleRefused(t *storeTest) {
+func settleRefused(t *queueTest) {
 	task := t.openTask()
 	l := t.live(task.ID)
 	at := l.IssuedAt.Add(time.Minute)
@@ -237,4 +237,154 @@ func settleRefused(t *storeTest) {
 		}
 	}
 	t.same("lease", t.leaseAt(l.ID, l.IssuedAt), shown(l))
+}
+
+// The close of a task moves its leases at third parties in the same unit.
+func closeMoves(t *queueTest) {
+	task, other := t.openTask(), t.openTask()
+	at := Epoch.Add(4 * time.Minute)
+	intent, live, own := t.intent(task.ID), t.live(task.ID), t.issue(Lease(task.ID))
+	revoking := t.owed(task.ID, Epoch.Add(3*time.Minute))
+	m := done(revoking.ID, 1, broker.LeaseRevoking, Epoch.Add(3*time.Minute))
+	t.want("settle", t.settle(m), nil)
+	revoking.Upstream = &m.Upstream
+	ended := t.live(task.ID)
+	t.want("settle", t.settle(done(ended.ID, 1, broker.LeaseRevoked, Epoch.Add(2*time.Minute))), nil)
+	wantEnded := t.leaseAt(ended.ID, at)
+	stranger := t.live(other.ID)
+
+	pause := &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, By: "ops", At: Epoch.Add(3 * time.Minute)}
+	t.append(broker.Record{MoveTask: pause})
+	t.same("paused", t.leaseAt(live.ID, at), shown(live))
+	t.close(task.ID, at)
+
+	for _, l := range []broker.Lease{intent, live} {
+		l.State, l.RevokedAt, l.RevokedBy, l.Cause = broker.LeaseRevoking, at, "ops", broker.CauseStopped
+		up := *l.Upstream
+		up.NextAt = at
+		l.Upstream = &up
+		t.same("moved", t.leaseAt(l.ID, at), shown(l))
+	}
+	t.same("owed before", t.leaseAt(revoking.ID, at), shown(revoking))
+	t.same("dead before", t.leaseAt(ended.ID, at), wantEnded)
+	t.same("of another task", t.leaseAt(stranger.ID, at), shown(stranger))
+	if got := t.leaseAt(own.ID, at); got.State != broker.LeaseRevoked || got.Upstream != nil {
+		t.Errorf("own token: got %+v", got)
+	}
+	// The minter's claim stays: its credential is revoked when the minter settles, or
+	// when the claim ends.
+	t.same("due", ids(t.take(at.Add(-time.Millisecond), 10)), []string{})
+	t.want("close again", t.Store.Append(t.Context(), broker.Record{MoveTask: closing(task.ID, at.Add(time.Hour))}), broker.ErrDone)
+	t.same("due", ids(t.take(at, 10)), []string{intent.ID, live.ID})
+	t.same("moved once", t.leaseAt(live.ID, at).Upstream.NextAt, at)
+}
+
+// A mint that returns after the close: its handle is stored, and no caller gets the
+// credential.
+func closeThenSettle(t *queueTest) {
+	for _, state := range []broker.LeaseState{broker.LeaseIntent, broker.LeaseLive} {
+		task := t.openTask()
+		l := t.intent(task.ID)
+		end := l.IssuedAt.Add(time.Second)
+		t.close(task.ID, end)
+		t.same("while it is minted", ids(t.take(end, 10)), []string{})
+		before := len(t.entries(broker.EntryFilter{}))
+		m := lived(l)
+		m.State, m.At, m.Class = state, end.Add(time.Second), "instant"
+		m.Upstream.LastError = "said"
+		t.want("settle", t.settle(*m, Entry(audit.LeaseIssued, task.ID)), broker.ErrTaskClosed)
+		t.same("entries", len(t.entries(broker.EntryFilter{})), before)
+		want := l
+		want.State, want.RevokedAt, want.RevokedBy, want.Cause, want.Class = broker.LeaseRevoking, end, "ops", broker.CauseStopped, "instant"
+		up := m.Upstream
+		up.NextAt = m.At
+		want.Upstream = &up
+		t.same("kept", t.leaseAt(l.ID, end), shown(want))
+		t.want("again", t.settle(*m), broker.ErrTaskClosed)
+		got := t.take(m.At, 10)
+		t.same("owed at once", ids(got), []string{l.ID})
+		t.same("with its handle", got[0].Lease, want)
+		t.want("and dead", t.settle(done(l.ID, got[0].Fence, broker.LeaseRevoked, m.At)), nil)
+	}
+	// The same if only the lease was revoked.
+	l := t.intent(t.openTask().ID)
+	t.want("end", t.end(l.ID, broker.LeaseRevoking, l.IssuedAt), nil)
+	t.want("settle", t.settle(*lived(l)), broker.ErrTaskClosed)
+	t.same("state", t.leaseAt(l.ID, l.IssuedAt).State, broker.LeaseRevoking)
+}
+
+// A lease that expired before the close of its task is not recorded as revoked by it.
+func closeExpired(t *queueTest) {
+	task := t.openTask()
+	l := t.live(task.ID)
+	t.close(task.ID, l.ExpiresAt.Add(time.Minute))
+	got := t.leaseAt(l.ID, l.ExpiresAt.Add(time.Hour))
+	if got.State != broker.LeaseRevoking || !got.RevokedAt.Equal(l.ExpiresAt) {
+		t.Errorf("got %+v, want refused since its expiry", got)
+	}
+}
+
+func endUpstream(t *queueTest) {
+	task := t.openTask()
+	at := Epoch.Add(3 * time.Minute)
+	for _, l := range []broker.Lease{t.intent(task.ID), t.live(task.ID)} {
+		for _, s := range []broker.LeaseState{broker.LeaseRevoked, broker.LeaseExpired} {
+			t.want("only the revocation queue says so", t.end(l.ID, s, at), broker.ErrPendingRevocation)
+		}
+		t.same("lease", t.leaseAt(l.ID, at), shown(l))
+		for i := range 2 { // the second time it is retried at once
+			next := at.Add(time.Duration(i) * time.Minute)
+			t.want("owe", t.end(l.ID, broker.LeaseRevoking, next), nil)
+			l.State, l.RevokedAt, l.RevokedBy, l.Upstream.NextAt = broker.LeaseRevoking, at, "ops", next
+			t.same("lease", t.leaseAt(l.ID, at), shown(l))
+		}
+		t.want("only the revocation queue says so", t.end(l.ID, broker.LeaseRevoked, at), broker.ErrPendingRevocation)
+	}
+	late := t.live(task.ID)
+	t.want("owe after its expiry", t.end(late.ID, broker.LeaseRevoking, late.ExpiresAt.Add(time.Minute)), nil)
+	t.same("refused since", t.leaseAt(late.ID, at).RevokedAt, late.ExpiresAt)
+	t.want("dead", t.settle(done(late.ID, 1, broker.LeaseExpired, late.ExpiresAt)), nil)
+	forced := t.take(at.Add(time.Hour), 10)
+	for _, c := range forced {
+		t.want("force", t.end(c.ID, broker.LeaseUnconfirmed, at.Add(time.Hour)), nil)
+		got := t.leaseAt(c.ID, at)
+		if got.State != broker.LeaseUnconfirmed || got.Upstream.Proof != broker.ProofForced || !got.Upstream.DeadAt.IsZero() || !got.Upstream.NextAt.IsZero() || !got.RevokedAt.Equal(at) {
+			t.Errorf("got %+v %+v, want a person's word", got, got.Upstream)
+		}
+		if c.Upstream.Handle != "" {
+			t.erased(c.Lease)
+		}
+		t.want("who worked on it", t.settle(done(c.ID, c.Fence, broker.LeaseRevoked, at)), broker.ErrDone)
+		t.same("lease", t.leaseAt(c.ID, at), got)
+		for _, s := range allStates[2:] {
+			t.want("end it again", t.end(c.ID, s, at), broker.ErrDone)
+		}
+	}
+	t.same("forced", len(forced), 2)
+}
+
+// A lease narrowed from a credential is revoked with it: an own token at once, one at a
+// third party through the revocation queue.
+func endNarrowed(t *queueTest) {
+	task := t.openTask()
+	at := Epoch.Add(3 * time.Minute)
+	root := t.issue(Lease(task.ID))
+	under := func(l broker.Lease, parent string) broker.Lease {
+		l.ParentID = parent
+		return t.issue(l)
+	}
+	own, intent, dead := under(Lease(task.ID), root.ID), under(Intent(task.ID), root.ID), under(Intent(task.ID), root.ID)
+	live := under(Intent(task.ID), own.ID)
+	t.want("live", t.settle(*lived(live)), nil)
+	t.want("dead", t.settle(done(dead.ID, 1, broker.LeaseRevoked, Epoch.Add(2*time.Minute))), nil)
+	last := t.leaseAt(dead.ID, at)
+	t.want("end the root", t.end(root.ID, broker.LeaseRevoked, at), nil)
+	t.same("own token", t.leaseAt(own.ID, at).State, broker.LeaseRevoked)
+	for _, id := range []string{intent.ID, live.ID} {
+		if got := t.leaseAt(id, at); got.State != broker.LeaseRevoking || !got.RevokedAt.Equal(at) || got.RevokedBy != "ops" || !got.Upstream.NextAt.Equal(at) {
+			t.Errorf("got %+v %+v, want its end owed", got, got.Upstream)
+		}
+	}
+	t.same("dead before", t.leaseAt(dead.ID, at), last)
+	t.same("in the revocation queue", ids(t.take(at, 10)), []string{intent.ID, live.ID})
 }

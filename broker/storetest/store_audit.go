@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -14,40 +13,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 )
-
-// verify exports the audit log and verifies it.
-func (t *storeTest) verify() audit.Report {
-	t.Helper()
-	return t.verifyWith(jose.KeySet{})
-}
-
-func (t *storeTest) verifyWith(keys jose.KeySet) audit.Report {
-	t.Helper()
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	cs, err := t.Store.Checkpoints(t.Context()) // before the entries: see Store.Entries
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range t.entries(broker.EntryFilter{}) {
-		if err := enc.Encode(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range cs {
-		if err := enc.Encode(map[string]any{"checkpoint": c}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := audit.Verify(&out, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Partial {
-		t.Errorf("the export is partial: %+v", r)
-	}
-	return r
-}
 
 func chainUnderConcurrency(t *storeTest) {
 	task := t.openTask()

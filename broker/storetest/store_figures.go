@@ -1,13 +1,17 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
@@ -82,7 +86,7 @@ func (t *storeTest) chance(rnd *rand.Rand) {
 		if l.Upstream != nil {
 			t.chanceUpstream(rnd, l)
 		} else if rnd.IntN(4) == 0 {
-			t.want("end", t.end(l.ID, broker.LeaseRevoked, l.IssuedAt.Add(time.Duration(rnd.IntN(900))*time.Second)), nil)
+			t.want("end", (&queueTest{t}).end(l.ID, broker.LeaseRevoked, l.IssuedAt.Add(time.Duration(rnd.IntN(900))*time.Second)), nil)
 		}
 	}
 	if rnd.IntN(4) > 0 {
@@ -97,7 +101,7 @@ func (t *storeTest) chanceUpstream(rnd *rand.Rand, l broker.Lease) {
 	m := broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseLive, At: l.IssuedAt, Upstream: *l.Upstream}
 	m.Hold = l.IssuedAt.Add(time.Hour)
 	if rnd.IntN(3) > 0 {
-		t.want("live", t.settle(m), nil)
+		t.want("live", (&queueTest{t}).settle(m), nil)
 	}
 	if rnd.IntN(4) == 0 {
 		return
@@ -105,7 +109,7 @@ func (t *storeTest) chanceUpstream(rnd *rand.Rand, l broker.Lease) {
 	proofs := []broker.Proof{broker.ProofProbed, broker.ProofConfirmed, broker.ProofBound, broker.ProofExpired, broker.ProofNever, broker.ProofForced}
 	m.Hold, m.State, m.At, m.By = time.Time{}, finals[rnd.IntN(len(finals))], l.IssuedAt.Add(time.Duration(rnd.IntN(4000))*time.Second), "ebb"
 	m.Upstream.DeadAt, m.Upstream.Proof, m.Upstream.NextAt = m.At.Add(time.Duration(rnd.IntN(9000))*time.Millisecond), proofs[rnd.IntN(len(proofs))], time.Time{}
-	t.want("final", t.settle(m), nil)
+	t.want("final", (&queueTest{t}).settle(m), nil)
 }
 
 func (t *storeTest) chanceRequest(rnd *rand.Rand, task string, after func(int) time.Time) {
@@ -114,7 +118,7 @@ func (t *storeTest) chanceRequest(rnd *rand.Rand, task string, after func(int) t
 	r.ExpiresAt = r.CreatedAt.Add(time.Duration(1+rnd.IntN(40)) * time.Hour)
 	r.Groups = [][]string{{"approvers"}, {"approvers", "owners"}}[rnd.IntN(2)]
 	r.Rules = []policy.AskRule{{ID: "ask", Groups: r.Groups, Quorum: 1 + rnd.IntN(2)}}
-	if _, _, err := t.create(r, 0); err != nil {
+	if _, _, err := (&approvalTest{t}).create(r, 0); err != nil {
 		t.Fatal(err)
 	}
 	at := r.CreatedAt
@@ -127,7 +131,7 @@ func (t *storeTest) chanceRequest(rnd *rand.Rand, task string, after func(int) t
 		v.At, v.Groups = at, [][]string{{"approvers"}, {"owners", "approvers", "owners"}, {"strangers", "approvers"}}[rnd.IntN(3)]
 		_, _ = t.ApprovalStore.Vote(t.Context(), v, at.Add(time.Duration(1+rnd.IntN(30))*time.Hour)) // some were decided before
 	}
-	from := t.request(r.ID).State
+	from := (&approvalTest{t}).request(r.ID).State
 	to := map[broker.RequestState][]broker.RequestState{
 		broker.RequestPending:  {broker.RequestExpired, broker.RequestWithdrawn},
 		broker.RequestApproved: {broker.RequestIssued, broker.RequestIssued, broker.RequestWithdrawn, broker.RequestExpired},
@@ -137,4 +141,286 @@ func (t *storeTest) chanceRequest(rnd *rand.Rand, task string, after func(int) t
 			t.Fatal(err)
 		}
 	}
+}
+
+// counted computes Figures by reading all data.
+func (t *storeTest) counted(f broker.FigureFilter) broker.Figures {
+	out := broker.Figures{From: f.From, To: f.To, Cell: f.Cell}
+	for at := f.From.Truncate(f.Cell); at.Before(f.To); at = at.Add(f.Cell) {
+		out.Cells = append(out.Cells, broker.FigureCell{Start: at})
+	}
+	in := func(at time.Time) *broker.FigureCell {
+		if at.Before(f.From) || !at.Before(f.To) {
+			return nil
+		}
+		return &out.Cells[at.Sub(out.Cells[0].Start)/f.Cell]
+	}
+	t.countRequests(f, &out, in)
+	scope, by, took := map[string]int{}, map[string]int{}, map[string][]time.Duration{}
+	times := map[string]*broker.RevocationTimes{}
+	leases, err := t.Store.Leases(t.Context(), broker.LeaseFilter{Now: f.Now, Page: broker.Page{Limit: 1000}})
+	t.want("leases", err, nil)
+	for _, l := range leases {
+		never := l.Upstream != nil && l.Upstream.Proof == broker.ProofNever
+		ended := l.RevokedAt
+		if ended.IsZero() {
+			ended = l.ExpiresAt
+		}
+		if c := in(l.IssuedAt); c != nil && !never && l.State != broker.LeaseIntent {
+			c.Issued++
+			scope[l.Scopes.String()]++
+			by[l.Provider]++
+		}
+		if c := in(ended); c != nil && !never && l.State != broker.LeaseIntent {
+			if ended.Before(l.ExpiresAt) {
+				c.Revoked++
+			} else {
+				c.Expired++
+			}
+		}
+		if l.Upstream == nil || l.Upstream.DeadAt.IsZero() || in(l.Upstream.DeadAt) == nil {
+			continue
+		}
+		d := times[l.Provider]
+		if d == nil {
+			d = &broker.RevocationTimes{Provider: l.Provider}
+			times[l.Provider] = d
+		}
+		switch l.Upstream.Proof {
+		case broker.ProofNever:
+			d.Never++
+		case broker.ProofForced:
+			d.Forced++
+		case broker.ProofExpired:
+			d.ByExpiry++
+			fallthrough
+		default:
+			d.N++
+			took[l.Provider] = append(took[l.Provider], max(l.Upstream.DeadAt.Sub(ended), 0))
+		}
+	}
+	out.Scopes, out.Providers = top(scope), top(by)
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		d := times[name]
+		slices.Sort(took[name])
+		for to, share := range map[*time.Duration]float64{&d.P50: .5, &d.P95: .95, &d.Max: 1} {
+			for i, v := range took[name] { // the smallest value that at least this share does not exceed
+				if float64(i+1) >= share*float64(d.N) {
+					*to = v
+					break
+				}
+			}
+		}
+		out.Revocations = append(out.Revocations, *d)
+	}
+	return out
+}
+
+func (t *storeTest) countRequests(f broker.FigureFilter, out *broker.Figures, in func(time.Time) *broker.FigureCell) {
+	rs, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{Page: broker.Page{Limit: 1000}})
+	t.want("requests", err, nil)
+	type ballot struct {
+		id    string
+		place int
+		broker.Decision
+	}
+	var votes []ballot
+	for _, r := range rs {
+		for i, v := range r.Votes {
+			if in(v.At) == nil || r.State == broker.RequestPending && r.ExpiresAt.After(f.Now) {
+				continue
+			}
+			d := broker.Decision{By: v.By, Approve: v.Approve, Took: v.At.Sub(r.CreatedAt), At: v.At}
+			for _, g := range r.Groups {
+				if slices.Contains(v.Groups, g) {
+					d.Groups = append(d.Groups, g)
+				}
+			}
+			slices.Sort(d.Groups)
+			votes = append(votes, ballot{r.ID, i, d})
+		}
+		c := in(r.CreatedAt)
+		if c == nil {
+			continue
+		}
+		switch approved := !r.Granted.Empty(); {
+		case r.State == broker.RequestIssued:
+			c.Taken++
+		case r.State == broker.RequestApproved && r.GrantUntil.After(f.Now):
+			c.Fetchable++
+		case approved:
+			c.Untaken++
+		case r.State == broker.RequestPending && r.ExpiresAt.After(f.Now):
+			c.Waiting++
+		case r.State == broker.RequestDenied:
+			c.Denied++
+		case r.State == broker.RequestWithdrawn:
+			c.Withdrawn++
+		default:
+			c.Unanswered++
+		}
+	}
+	slices.SortFunc(votes, func(a, b ballot) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.id, a.id), b.place-a.place)
+	})
+	for _, v := range votes {
+		out.Decisions = append(out.Decisions, v.Decision)
+	}
+	for _, e := range t.entries(broker.EntryFilter{Kind: audit.TokenDenied}) {
+		if c := in(e.At); c != nil {
+			c.Refused++
+		}
+	}
+	ends := map[broker.Cause]int{}
+	tasks, err := t.Store.Tasks(t.Context(), broker.TaskFilter{State: broker.TaskClosed, Page: broker.Page{Limit: 1000}})
+	t.want("tasks", err, nil)
+	for _, k := range tasks {
+		if in(k.ClosedAt) != nil {
+			ends[k.Cause]++
+		}
+	}
+	for cause, n := range ends {
+		out.Ends = append(out.Ends, broker.TaskEnds{Cause: cause, N: n})
+	}
+	slices.SortFunc(out.Ends, func(a, b broker.TaskEnds) int { return cmp.Or(b.N-a.N, cmp.Compare(a.Cause, b.Cause)) })
+}
+
+func top(counts map[string]int) []broker.Busy {
+	var out []broker.Busy
+	for name, n := range counts {
+		out = append(out, broker.Busy{Name: name, N: n})
+	}
+	slices.SortFunc(out, func(a, b broker.Busy) int { return cmp.Or(b.N-a.N, cmp.Compare(a.Name, b.Name)) })
+	return out[:min(len(out), broker.FigureNames)]
+}
+
+// usage: the sums over windows of a random history equal a count of all its data.
+func usage(t *storeTest) {
+	rnd := rand.New(rand.NewPCG(13, uint64(t.Name()[0])))
+	now := Epoch.Add(30 * time.Hour)
+	for i := range 25 {
+		t.chanceUses(rnd, fmt.Sprintf("Owner%d@example.org", i%3))
+	}
+	uses := t.entries(broker.EntryFilter{Kind: audit.EgressAllowed})
+	for _, from := range []time.Time{Epoch.Add(-time.Hour), Epoch.Add(9 * time.Hour), Epoch.Add(20*time.Hour + time.Millisecond), now.Add(-time.Minute)} {
+		for _, end := range []time.Time{now, Epoch.Add(21 * time.Hour), uses[len(uses)/2].At} {
+			for _, by := range []broker.UsageBy{report.UsageByScope, report.UsageByOwner, report.UsageByTask} {
+				f := broker.UsageFilter{From: from, Now: end, By: by}
+				if !from.Before(end) {
+					continue
+				}
+				got, err := t.Store.Usage(t.Context(), f)
+				t.want("usage", err, nil)
+				want := t.countUsage(f)
+				if len(got.Items)+len(want.Items) == 0 {
+					got.Items, want.Items = nil, nil
+				}
+				t.same(fmt.Sprint(from, end, by), got, want)
+			}
+		}
+	}
+	for _, f := range []broker.UsageFilter{{}, {From: Epoch, Now: now}, {From: Epoch, Now: now, By: "provider"}, {From: now, Now: now, By: report.UsageByTask}, {Now: now, By: report.UsageByTask}} {
+		if _, err := t.Store.Usage(t.Context(), f); err == nil {
+			t.Errorf("%+v was answered", f)
+		}
+	}
+}
+
+// chanceUses adds a task of owner with credentials, some of which are used.
+func (t *storeTest) chanceUses(rnd *rand.Rand, owner string) {
+	at := Epoch.Add(time.Duration(rnd.IntN(24*3600)) * time.Second)
+	task := Task()
+	task.Owner, task.OpenedAt, task.Deadline = owner, at, at.Add(2*time.Hour)
+	t.append(broker.Record{OpenTask: &task})
+	for range rnd.IntN(6) {
+		l := Lease(task.ID)
+		if rnd.IntN(3) == 0 {
+			l = Intent(task.ID)
+		}
+		l.Owner, l.Tool, l.Delivery = owner, []string{"", "curl"}[rnd.IntN(2)], []string{"egress", "egress", "egress", "token", ""}[rnd.IntN(5)]
+		l.Provider += fmt.Sprint(rnd.IntN(2))
+		l.Scopes = scopes.MustParseSet(fmt.Sprintf("orders:eu/%d:read", rnd.IntN(3)))
+		l.IssuedAt = at.Add(time.Duration(rnd.IntN(3600)) * time.Second)
+		l.ExpiresAt = l.IssuedAt.Add(time.Duration(1+rnd.IntN(7*3600)) * time.Second)
+		if l.Upstream != nil {
+			l.Upstream.NextAt = l.IssuedAt.Add(time.Minute)
+		}
+		t.issue(l)
+		for range rnd.IntN(4) {
+			kind := []string{audit.EgressAllowed, audit.EgressAllowed, audit.EgressCompleted, audit.EgressDenied}[rnd.IntN(4)]
+			used := l.IssuedAt.Add(time.Duration(rnd.IntN(1000)) * time.Second)
+			t.append(broker.Record{Entries: []audit.Entry{{At: used, Kind: kind, Actor: l.Sandbox, TaskID: task.ID, LeaseID: l.ID}}})
+		}
+		switch {
+		case l.Upstream != nil && rnd.IntN(2) == 0: // the others are never minted
+			t.chanceUpstream(rnd, l)
+		case l.Upstream != nil:
+		case rnd.IntN(4) == 0:
+			t.want("end", (&queueTest{t}).end(l.ID, broker.LeaseRevoked, l.IssuedAt.Add(time.Duration(rnd.IntN(900))*time.Second)), nil)
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		m := closing(task.ID, at.Add(time.Duration(1+rnd.IntN(7200))*time.Second))
+		t.append(broker.Record{MoveTask: m})
+	}
+}
+
+// countUsage computes Usage by reading all data.
+func (t *storeTest) countUsage(f broker.UsageFilter) broker.Usage {
+	out := broker.Usage{From: f.From, UsesFrom: f.From, At: f.Now, By: f.By}
+	uses, last := map[string]int{}, map[string]time.Time{}
+	for _, e := range t.entries(broker.EntryFilter{Kind: audit.EgressAllowed}) {
+		if !e.At.Before(f.From) && !e.At.After(f.Now) {
+			uses[e.LeaseID]++
+			if e.At.After(last[e.LeaseID]) {
+				last[e.LeaseID] = e.At
+			}
+		}
+	}
+	leases, err := t.Store.Leases(t.Context(), broker.LeaseFilter{Now: f.Now, Page: broker.Page{Limit: 1000}})
+	t.want("leases", err, nil)
+	rows := map[broker.GrantUsage]*broker.GrantUsage{}
+	for _, l := range leases {
+		never := l.Upstream != nil && l.Upstream.Proof == broker.ProofNever
+		if l.IssuedAt.Before(f.From) || l.IssuedAt.After(f.Now) || never || l.State == broker.LeaseIntent {
+			continue
+		}
+		if l.Delivery != "egress" {
+			out.HandedOut++
+			if uses[l.ID] > 0 {
+				out.Carried++
+			}
+			continue
+		}
+		key := map[broker.UsageBy]broker.GrantUsage{
+			report.UsageByScope: {Provider: l.Provider, Scope: l.Scopes.String(), Tool: l.Tool}, report.UsageByOwner: {Owner: l.Owner}, report.UsageByTask: {TaskID: l.TaskID, Owner: l.Owner},
+		}[f.By]
+		r := rows[key]
+		if r == nil {
+			r = &key
+			rows[key] = r
+		}
+		r.Issued++
+		ended := l.RevokedAt
+		if ended.IsZero() {
+			ended = l.ExpiresAt
+		}
+		switch n := uses[l.ID]; {
+		case n > 0:
+			r.Used, r.Uses = r.Used+1, r.Uses+n
+			if last[l.ID].After(r.LastUsed) {
+				r.LastUsed = last[l.ID]
+			}
+		case !ended.After(f.Now):
+			r.Unused++
+		}
+	}
+	for _, r := range rows {
+		out.Items = append(out.Items, *r)
+	}
+	slices.SortFunc(out.Items, func(a, b broker.GrantUsage) int {
+		return cmp.Or(b.Unused-a.Unused, b.Issued-a.Issued, cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Tool, b.Tool),
+			cmp.Compare(a.TaskID, b.TaskID), cmp.Compare(a.Owner, b.Owner))
+	})
+	return out
 }

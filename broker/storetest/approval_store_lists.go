@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 )
 
-func (t *storeTest) waitingIDs(f broker.WaitFilter) []string {
+func (t *approvalTest) waitingIDs(f broker.WaitFilter) []string {
 	t.Helper()
 	got, err := t.ApprovalStore.Waiting(t.Context(), f)
 	if err != nil {
@@ -24,7 +25,7 @@ func (t *storeTest) waitingIDs(f broker.WaitFilter) []string {
 
 // marked: Marks returns the summaries of pending requests for notification, and no more
 // data than that.
-func marked(t *storeTest) {
+func marked(t *approvalTest) {
 	at := func(n int) time.Time { return Epoch.Add(time.Duration(n) * time.Minute) }
 	var rs []broker.Request
 	for i, ends := range []int{5, 20, 30} {
@@ -71,7 +72,7 @@ func marked(t *storeTest) {
 }
 
 // waiting: the pending requests in the order of the queue, limited by the filter.
-func waiting(t *storeTest) {
+func waiting(t *approvalTest) {
 	at := func(n int) time.Time { return Epoch.Add(time.Duration(n) * time.Minute) }
 	add := func(rank, ends int, owner, runner, provider, group string) broker.Request {
 		return t.asked(func(r *broker.Request) {
@@ -85,7 +86,7 @@ func waiting(t *storeTest) {
 		add(2, 10, "ann", "ci", "mail", "g0"),
 		add(3, 5, "ann", "ci", "mail", "g0"),
 	}
-	pick := choose(idsOf(t, nil, rs, requestID))
+	pick := choose(idsOf(t.storeTest, nil, rs, requestID))
 	for name, tt := range map[string]struct {
 		f    broker.WaitFilter
 		want []string
@@ -142,7 +143,7 @@ func waiting(t *storeTest) {
 
 // waitingPages: every request is listed once, although others are added between the pages
 // and many expire at the same time.
-func waitingPages(t *storeTest) {
+func waitingPages(t *approvalTest) {
 	task := t.openTask()
 	add := func(rank int) string {
 		r := Request(task.ID)
@@ -184,7 +185,7 @@ func waitingPages(t *storeTest) {
 }
 
 // seen: the evidence shown to an approver is stored unchanged, and read only on request.
-func seen(t *storeTest) {
+func seen(t *approvalTest) {
 	r := t.asked(nil)
 	v := yes(r, "bob")
 	v.Proof = `{"key":"x"}`
@@ -198,5 +199,101 @@ func seen(t *storeTest) {
 	got, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
 	if err != nil || len(got) != 1 || got[0].Votes[0].Seen != v.Seen || got[0].Votes[0].Proof != v.Proof {
 		t.Errorf("not as it was: %+v, %v", got, err)
+	}
+}
+
+func requestID(r broker.Request) string { return r.ID }
+
+func (t *approvalTest) requestIDs(f broker.RequestFilter) []string {
+	t.Helper()
+	got, err := t.ApprovalStore.Requests(t.Context(), f)
+	return idsOf(t.storeTest, err, got, requestID)
+}
+
+func requestFilters(t *approvalTest) {
+	minute := func(n int) time.Time { return Epoch.Add(time.Duration(n) * time.Minute) }
+	var rs []broker.Request
+	for i := range 6 {
+		rs = append(rs, t.asked(func(r *broker.Request) {
+			r.Owner, r.Groups = fmt.Sprint("owner", i%2), []string{fmt.Sprint("g", i%3), "g9", "g9"}
+			r.Provider = fmt.Sprint("p", i%4)
+			r.CreatedAt, r.ExpiresAt, r.TTL = minute(i), minute(10+i), 3600
+		}))
+	}
+	pick := choose(idsOf(t.storeTest, nil, rs, requestID))
+	vote := func(v broker.Vote, until time.Time) {
+		t.Helper()
+		if _, err := t.ApprovalStore.Vote(t.Context(), v, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := yes(rs[0], "bob")
+	v.At = minute(9)
+	vote(v, minute(20))
+	vote(yes(rs[1], "bob"), minute(30))
+	if _, err := t.ApprovalStore.Settle(t.Context(), rs[1].ID, broker.RequestApproved, broker.RequestIssued, minute(4), broker.Record{}); err != nil {
+		t.Fatal(err)
+	}
+	vote(no(rs[2], "bob"), time.Time{})
+	for name, tt := range map[string]struct {
+		f    broker.RequestFilter
+		want []string
+	}{
+		"all":        {broker.RequestFilter{}, pick(0, 1, 2, 3, 4, 5)},
+		"voted":      {broker.RequestFilter{State: broker.RequestPending, Voted: true}, nil},
+		"ids":        {broker.RequestFilter{IDs: pick(5, 0)}, pick(0, 5)},
+		"task":       {broker.RequestFilter{TaskID: rs[3].TaskID}, pick(3)},
+		"owner":      {broker.RequestFilter{Owner: "owner1"}, pick(1, 3, 5)},
+		"provider":   {broker.RequestFilter{Provider: "p1"}, pick(1, 5)},
+		"pending":    {broker.RequestFilter{State: broker.RequestPending}, pick(3, 4, 5)},
+		"open":       {broker.RequestFilter{Open: true}, pick(0, 3, 4, 5)},
+		"group":      {broker.RequestFilter{Group: "g0"}, pick(0, 3)},
+		"group of":   {broker.RequestFilter{Group: "g9", State: broker.RequestPending}, pick(3, 4, 5)},
+		"no group":   {broker.RequestFilter{Group: "g"}, pick()},
+		"grants":     {broker.RequestFilter{GrantLive: minute(19)}, pick(0, 1)},
+		"grants end": {broker.RequestFilter{GrantLive: minute(20)}, pick(1)},
+		"since":      {broker.RequestFilter{Since: minute(4)}, pick(0, 5)},
+		"dedupe":     {broker.RequestFilter{Dedupe: rs[4].Dedupe}, pick(4)},
+		"expired":    {broker.RequestFilter{ExpiredAt: minute(14)}, pick(3, 4)},
+		"together":   {broker.RequestFilter{Owner: "owner0", Group: "g1", State: broker.RequestPending}, pick(4)},
+	} {
+		if got := t.requestIDs(tt.f); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+	got, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{})
+	if err != nil || len(got[0].Votes) != 1 || len(got[2].Votes) != 1 || len(got[3].Votes) != 0 || got[2].Votes[0].Code != broker.TooBroad {
+		t.Errorf("votes are with other requests: %+v, %v", got, err)
+	}
+}
+
+func requestPages(t *approvalTest) {
+	task := t.openTask()
+	var ids []string
+	for range 13 {
+		r, _, err := t.create(Request(task.ID), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	for _, desc := range []bool{false, true} {
+		want := slices.Clone(ids)
+		if desc {
+			slices.Reverse(want)
+		}
+		var got []string
+		f := broker.RequestFilter{TaskID: task.ID, Page: broker.Page{Limit: 5, Desc: desc}}
+		for {
+			page := t.requestIDs(f)
+			got = append(got, page...)
+			if len(page) < 5 {
+				break
+			}
+			f.Page.After = page[4]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("desc %v: got %v, want %v", desc, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -41,11 +42,11 @@ func about(r broker.Request) []audit.Entry {
 	return out
 }
 
-func (t *storeTest) vote(v broker.Vote, entries ...audit.Entry) (broker.Request, error) {
+func (t *approvalTest) vote(v broker.Vote, entries ...audit.Entry) (broker.Request, error) {
 	return t.ApprovalStore.Vote(context.WithoutCancel(t.Context()), v, until, entries...)
 }
 
-func approve(t *storeTest) {
+func approve(t *approvalTest) {
 	r := t.asked(nil)
 	v := yes(r, "bob")
 	v.TTL, v.Note = 60, "as asked, but shorter"
@@ -66,7 +67,7 @@ func approve(t *storeTest) {
 	}
 }
 
-func deny(t *storeTest) {
+func deny(t *approvalTest) {
 	for _, digest := range []string{"", "0123abcd"} {
 		r := t.asked(needs(2))
 		v := no(r, "bob")
@@ -80,7 +81,7 @@ func deny(t *storeTest) {
 	}
 }
 
-func voteRefuses(t *storeTest) {
+func voteRefuses(t *approvalTest) {
 	r := t.asked(needs(3))
 	bob := yes(r, "bob")
 	bob.Also = []string{"bob@example.com"}
@@ -125,7 +126,7 @@ func voteRefuses(t *storeTest) {
 	t.same("entries", t.kinds(r.ID), []string{audit.RequestCreated})
 }
 
-func quorum(t *storeTest) {
+func quorum(t *approvalTest) {
 	r := t.asked(needs(2))
 	first := yes(r, "bob")
 	first.TTL = 120
@@ -167,7 +168,7 @@ func quorum(t *storeTest) {
 }
 
 // The granted scope is the scope to which all approvers agreed.
-func narrower(t *storeTest) {
+func narrower(t *approvalTest) {
 	ask := func() broker.Request {
 		return t.asked(func(r *broker.Request) {
 			needs(2)(r)
@@ -208,4 +209,125 @@ func narrower(t *storeTest) {
 	got, err = t.vote(yes(apart, "eve")) // the same person may vote differently
 	t.want("second", err, nil)
 	t.same("granted", got.Granted, scopes.MustParseSet("orders:eu/1:write"))
+}
+
+func (t *approvalTest) ballot(v broker.Vote) broker.Ballot {
+	e := Entry(audit.RequestVoted, "")
+	e.RequestID = v.RequestID
+	approved := Entry(audit.RequestApproved, "")
+	approved.RequestID = v.RequestID
+	return broker.Ballot{Vote: v, Until: v.At.Add(time.Hour), Entries: []audit.Entry{e, approved}}
+}
+
+// voteAll: all ballots are stored, or none, whichever of them is refused.
+func voteAll(t *approvalTest) {
+	for name, spoil := range map[string]func(b *broker.Ballot, other broker.Request){
+		"stale":   func(b *broker.Ballot, _ broker.Request) { b.Digest = "other" },
+		"unknown": func(b *broker.Ballot, _ broker.Request) { b.RequestID = "req_none" },
+		"late":    func(b *broker.Ballot, r broker.Request) { b.At = r.ExpiresAt },
+		"twice":   func(b *broker.Ballot, r broker.Request) { *b = t.ballot(yes(r, b.By)) },
+	} {
+		first, second, third := t.asked(nil), t.asked(nil), t.asked(nil)
+		bs := []broker.Ballot{t.ballot(yes(first, "ann")), t.ballot(yes(second, "ann")), t.ballot(yes(third, "ann"))}
+		spoil(&bs[2], first)
+		if _, err := t.ApprovalStore.VoteAll(t.Context(), bs); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+		for _, r := range []broker.Request{first, second, third} {
+			got := t.request(r.ID)
+			if got.State != broker.RequestPending || len(got.Votes) != 0 {
+				t.Errorf("%s: %+v", name, got)
+			}
+			t.same(name+": entries", t.kinds(r.ID), []string{audit.RequestCreated})
+		}
+	}
+	first, second := t.asked(nil), t.asked(nil)
+	out, err := t.ApprovalStore.VoteAll(t.Context(), []broker.Ballot{t.ballot(yes(second, "ann")), t.ballot(yes(first, "ann"))})
+	if err != nil || len(out) != 2 || out[0].ID != second.ID || out[1].ID != first.ID {
+		t.Fatalf("%+v %v", out, err)
+	}
+	for _, r := range []broker.Request{first, second} {
+		if got := t.request(r.ID); got.State != broker.RequestApproved || len(got.Votes) != 1 {
+			t.Errorf("%+v", got)
+		}
+		t.same("entries", t.kinds(r.ID), []string{audit.RequestCreated, audit.RequestVoted, audit.RequestApproved})
+	}
+	if _, err := t.ApprovalStore.VoteAll(t.Context(), nil); err == nil {
+		t.Error("no ballot is taken")
+	}
+}
+
+// voteAllRace: of concurrent votes on overlapping lists at two replicas, one wins
+// completely.
+func voteAllRace(t *approvalTest) {
+	other := t.another()
+	a, b, c := t.asked(nil), t.asked(nil), t.asked(nil)
+	lists := [][]broker.Request{{a, b}, {b, c}, {c, a}, {b, a}}
+	errs := race(16, func(i int) error {
+		var bs []broker.Ballot
+		for _, r := range lists[i%len(lists)] {
+			bs = append(bs, t.ballot(yes(r, "ann")))
+		}
+		_, err := []broker.ApprovalStore{t.ApprovalStore, other.ApprovalStore}[i%2].VoteAll(t.Context(), bs)
+		return err
+	})
+	t.same("winners", t.winners("vote", errs, broker.ErrDone), 1)
+	approved := 0
+	for _, r := range []broker.Request{a, b, c} {
+		if t.request(r.ID).State == broker.RequestApproved {
+			approved++
+		}
+	}
+	t.same("approved", approved, 2)
+}
+
+func voteRace(t *approvalTest) {
+	second := t.another()
+	for _, q := range []int{1, 3} {
+		r := t.asked(needs(q))
+		var approved [16]bool
+		errs := race(16, func(i int) error {
+			got, err := []broker.ApprovalStore{t.ApprovalStore, second.ApprovalStore}[i%2].Vote(context.WithoutCancel(t.Context()), yes(r, fmt.Sprint("p", i)), until, about(r)...)
+			approved[i] = err == nil && got.State == broker.RequestApproved
+			return err
+		})
+		t.same("votes", t.winners("vote", errs, broker.ErrDone), q)
+		n := 0
+		for _, a := range approved {
+			if a {
+				n++
+			}
+		}
+		t.same("deciding votes", n, 1)
+		t.same("stored votes", len(t.request(r.ID).Votes), q)
+		t.same("entries", len(t.kinds(r.ID)), 1+q+1)
+	}
+	same := t.asked(needs(2))
+	errs := race(16, func(i int) error {
+		_, err := []broker.ApprovalStore{t.ApprovalStore, second.ApprovalStore}[i%2].Vote(context.WithoutCancel(t.Context()), yes(same, "bob"), until)
+		return err
+	})
+	t.same("votes of one person", t.winners("vote", errs, broker.ErrExists), 1)
+	t.same("state", t.request(same.ID).State, broker.RequestPending)
+}
+
+// An approval, a denial and the expiry race: the first one decides, and only one does.
+func yesOrNo(t *approvalTest) {
+	for range 10 {
+		r := t.asked(nil)
+		errs := race(15, func(i int) error {
+			var err error
+			switch i % 3 {
+			case 0:
+				_, err = t.vote(yes(r, fmt.Sprint("p", i)), about(r)...)
+			case 1:
+				_, err = t.vote(no(r, fmt.Sprint("p", i)), about(r)...)
+			default:
+				_, err = t.ApprovalStore.Settle(context.WithoutCancel(t.Context()), r.ID, broker.RequestPending, broker.RequestExpired, r.ExpiresAt, broker.Record{})
+			}
+			return err
+		})
+		t.same("winners", t.winners("decide", errs, broker.ErrDone), 1)
+	}
+	t.verify()
 }

@@ -21,7 +21,7 @@ func (s *Server) asApp(do func(request) reply) func(request) reply {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return say(http.StatusUnauthorized, undecodable)
 		}
-		if why := s.judge(token); why != "" {
+		if why := s.app.judge(token, s.clock()); why != "" {
 			return say(http.StatusUnauthorized, why)
 		}
 		if s.app.Deleted {
@@ -34,7 +34,7 @@ func (s *Server) asApp(do func(request) reply) func(request) reply {
 const undecodable = "A JSON web token could not be decoded"
 
 // judge is what GitHub makes of a JWT: "" or why not.
-func (s *Server) judge(token string) string {
+func (a *App) judge(token string, now time.Time) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return undecodable
@@ -59,13 +59,12 @@ func (s *Server) judge(token string) string {
 		return undecodable
 	}
 	issuer := string(bytes.Trim(claims.Issuer, `"`))
-	if issuer != s.app.ClientID && issuer != strconv.FormatInt(s.app.ID, 10) {
+	if issuer != a.ClientID && issuer != strconv.FormatInt(a.ID, 10) {
 		return "'Issuer' claim ('iss') must be an Integer"
 	}
-	if !s.signed(parts[0]+"."+parts[1], raw[2]) {
+	if !a.signed(parts[0]+"."+parts[1], raw[2]) {
 		return undecodable
 	}
-	now := s.clock()
 	switch {
 	case claims.IssuedAt == nil || time.Unix(*claims.IssuedAt, 0).After(now):
 		return "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
@@ -77,9 +76,9 @@ func (s *Server) judge(token string) string {
 	return ""
 }
 
-func (s *Server) signed(input string, sig []byte) bool {
+func (a *App) signed(input string, sig []byte) bool {
 	sum := sha256.Sum256([]byte(input))
-	for _, k := range s.app.Keys {
+	for _, k := range a.Keys {
 		if rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], sig) == nil {
 			return true
 		}
@@ -96,7 +95,7 @@ func (s *Server) getApp(request) reply {
 func (s *Server) listInstallations(request) reply {
 	out := []any{}
 	for _, in := range s.places {
-		out = append(out, s.installation(in))
+		out = append(out, s.app.installation(in, s.clock()))
 	}
 	return reply{status: http.StatusOK, body: out}
 }
@@ -108,24 +107,27 @@ func (s *Server) Uninstall(id int64) {
 	delete(s.places, id)
 }
 
+// installations are those of the App, by id.
+type installations map[int64]*Installation
+
 // place is the installation that the path names, or nil.
-func (s *Server) place(r request) *Installation {
+func (all installations) place(r request) *Installation {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil {
 		return nil
 	}
-	return s.places[id]
+	return all[id]
 }
 
 func (s *Server) getInstallation(r request) reply {
-	if in := s.place(r); in != nil {
-		return reply{status: http.StatusOK, body: s.installation(in)}
+	if in := s.places.place(r); in != nil {
+		return reply{status: http.StatusOK, body: s.app.installation(in, s.clock())}
 	}
 	return say(http.StatusNotFound, "Not Found")
 }
 
 func (s *Server) suspend(r request) reply {
-	in := s.place(r)
+	in := s.places.place(r)
 	if in == nil {
 		return say(http.StatusNotFound, "Not Found")
 	}
@@ -134,16 +136,16 @@ func (s *Server) suspend(r request) reply {
 }
 
 func (s *Server) installationOf(r request) reply {
-	repo := s.named(r.PathValue("owner"), r.PathValue("repo"))
+	repo := s.repos.named(r.PathValue("owner"), r.PathValue("repo"))
 	for _, in := range s.places {
 		if repo != nil && in.reaches(repo) {
-			return reply{status: http.StatusOK, body: s.installation(in)}
+			return reply{status: http.StatusOK, body: s.app.installation(in, s.clock())}
 		}
 	}
 	return say(http.StatusNotFound, "Not Found")
 }
 
-func (s *Server) installation(in *Installation) map[string]any {
+func (a *App) installation(in *Installation, now time.Time) map[string]any {
 	body := example("installation")
 	// The description of the list wants an account that is a user and an enterprise
 	// at once, and that of a single one takes it.
@@ -151,10 +153,10 @@ func (s *Server) installation(in *Installation) map[string]any {
 	maps.Copy(account, example("simple-user"))
 	account["login"] = in.Owner
 	body["id"], body["account"], body["permissions"] = in.ID, account, in.Permissions
-	body["app_id"], body["client_id"], body["repository_selection"] = s.app.ID, s.app.ClientID, "selected"
+	body["app_id"], body["client_id"], body["repository_selection"] = a.ID, a.ClientID, "selected"
 	body["suspended_at"], body["suspended_by"] = nil, nil
 	if in.Suspended {
-		body["suspended_at"], body["suspended_by"] = s.clock().UTC().Format(time.RFC3339), account
+		body["suspended_at"], body["suspended_by"] = now.UTC().Format(time.RFC3339), account
 	}
 	return body
 }

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -48,15 +50,23 @@ func Permissions() map[string][]string {
 
 var checks = openapi3filter.Options{MultiError: true}
 
+// contract fails the test t for each request and answer that differs from the
+// description.
+type contract struct {
+	t      testing.TB
+	prefix string // of the API's path
+	router routers.Router
+}
+
 // input is a request as the description sees it, without the API's prefix.
-func (s *Server) input(r *http.Request, body []byte) (*openapi3filter.RequestValidationInput, error) {
-	u := &url.URL{Scheme: "https", Host: "api.github.com", Path: strings.TrimPrefix(r.URL.Path, s.prefix), RawQuery: r.URL.RawQuery}
+func (c *contract) input(r *http.Request, body []byte) (*openapi3filter.RequestValidationInput, error) {
+	u := &url.URL{Scheme: "https", Host: "api.github.com", Path: strings.TrimPrefix(r.URL.Path, c.prefix), RawQuery: r.URL.RawQuery}
 	bare, err := http.NewRequestWithContext(context.Background(), r.Method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	bare.Header = r.Header.Clone()
-	route, params, err := s.router.FindRoute(bare)
+	route, params, err := c.router.FindRoute(bare)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +76,14 @@ func (s *Server) input(r *http.Request, body []byte) (*openapi3filter.RequestVal
 // checkRequest fails the test when a request is not as GitHub documents it. What
 // the description leaves open (unknown members, unknown permissions) is judged too:
 // GitHub ignores it, and we would not notice a misspelt restriction.
-func (s *Server) checkRequest(r *http.Request, body []byte) {
-	in, err := s.input(r, body)
+func (c *contract) checkRequest(r *http.Request, body []byte) {
+	in, err := c.input(r, body)
 	if err != nil {
-		s.t.Errorf("githubtest: %s %s is in no description: %v", r.Method, r.URL.Path, err)
+		c.t.Errorf("githubtest: %s %s is in no description: %v", r.Method, r.URL.Path, err)
 		return
 	}
 	if err := openapi3filter.ValidateRequest(context.Background(), in); err != nil {
-		s.t.Errorf("githubtest: %s %s: the request is not as documented: %v", r.Method, r.URL.Path, err)
+		c.t.Errorf("githubtest: %s %s: the request is not as documented: %v", r.Method, r.URL.Path, err)
 	}
 	if !strings.HasSuffix(r.URL.Path, "/access_tokens") || len(body) == 0 {
 		return
@@ -82,28 +92,28 @@ func (s *Server) checkRequest(r *http.Request, body []byte) {
 	d.DisallowUnknownFields()
 	var w wanted
 	if err := d.Decode(&w); err != nil {
-		s.t.Errorf("githubtest: a mint with members that GitHub ignores: %v", err)
+		c.t.Errorf("githubtest: a mint with members that GitHub ignores: %v", err)
 	}
 	for name := range w.Permissions {
 		if description.Components.Schemas["app-permissions"].Value.Properties[name] == nil {
-			s.t.Errorf("githubtest: a mint with the permission %q, which GitHub does not know", name)
+			c.t.Errorf("githubtest: a mint with the permission %q, which GitHub does not know", name)
 		}
 	}
 }
 
 // checkAnswer fails the test when an answer is not as GitHub documents it. Errors
 // that an operation does not list have the schema of all others.
-func (s *Server) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) {
-	in, err := s.input(r, nil)
+func (c *contract) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) {
+	in, err := c.input(r, nil)
 	if err != nil {
 		return // checkRequest has said so
 	}
 	if in.Route.Operation.Responses.Status(rec.Code) == nil {
 		var body any
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
-			s.t.Errorf("githubtest: %s %s: %d without JSON: %v", r.Method, r.URL.Path, rec.Code, err)
+			c.t.Errorf("githubtest: %s %s: %d without JSON: %v", r.Method, r.URL.Path, rec.Code, err)
 		} else if err := description.Components.Schemas["basic-error"].Value.VisitJSON(body, openapi3.VisitAsResponse()); err != nil {
-			s.t.Errorf("githubtest: %s %s: %d is no basic-error: %v", r.Method, r.URL.Path, rec.Code, err)
+			c.t.Errorf("githubtest: %s %s: %d is no basic-error: %v", r.Method, r.URL.Path, rec.Code, err)
 		}
 		return
 	}
@@ -111,6 +121,50 @@ func (s *Server) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) {
 		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(), Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: &checks,
 	})
 	if err != nil {
-		s.t.Errorf("githubtest: %s %s: the answer %d is not as documented: %v\n%.2000s", r.Method, r.URL.Path, rec.Code, err, rec.Body)
+		c.t.Errorf("githubtest: %s %s: the answer %d is not as documented: %v\n%.2000s", r.Method, r.URL.Path, rec.Code, err, rec.Body)
 	}
+}
+
+// example is an object with all that a schema requires, of the examples and types
+// that it names.
+func example(schema string) map[string]any {
+	return value(description.Components.Schemas[schema].Value, 0).(map[string]any)
+}
+
+func value(s *openapi3.Schema, depth int) any {
+	switch {
+	case s.Nullable && depth > 0:
+		return nil
+	case s.Example != nil:
+		return s.Example
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case len(s.OneOf) > 0:
+		return value(s.OneOf[0].Value, depth+1)
+	case len(s.AnyOf) > 0:
+		return value(s.AnyOf[0].Value, depth+1)
+	case len(s.AllOf) > 0:
+		return value(s.AllOf[0].Value, depth+1)
+	}
+	return ofType(s, depth)
+}
+
+func ofType(s *openapi3.Schema, depth int) any {
+	switch {
+	case s.Type.Is("array"):
+		return []any{}
+	case s.Type.Is("boolean"):
+		return false
+	case s.Type.Is("integer"), s.Type.Is("number"):
+		return 1
+	case s.Type.Is("string"):
+		return map[string]string{"date-time": "2026-01-01T00:00:00Z", "uri": "https://api.github.com/x", "email": "a@example.com"}[s.Format]
+	}
+	out := map[string]any{}
+	for name, p := range s.Properties {
+		if slices.Contains(s.Required, name) {
+			out[name] = value(p.Value, depth+1)
+		}
+	}
+	return out
 }

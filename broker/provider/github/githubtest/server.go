@@ -1,19 +1,22 @@
 package githubtest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
+	"io"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/getkin/kin-openapi/routers"
 )
 
 // Server is a GitHub with one App. Every method is safe while it serves.
@@ -25,16 +28,17 @@ type Server struct {
 	now    func() time.Time
 	prefix string
 	http   *httptest.Server
-	router routers.Router
 	stop   chan struct{} // closed: hanging answers end
 	signer *rsa.PrivateKey
 
+	contract *contract
+
 	mu      sync.Mutex
 	app     App
-	places  map[int64]*Installation
-	repos   map[int64]*Repository
+	places  installations
+	repos   repositories
 	tokens  map[string]*token
-	faults  []*Fault
+	faults  faults
 	limits  limits
 	seen    []Call
 	serial  int
@@ -92,12 +96,13 @@ func New(t testing.TB, c Config) *Server {
 	s := &Server{
 		t: t, now: c.Now, prefix: c.Prefix, stop: make(chan struct{}), signer: Key(t), format: Opaque,
 		app:    App{ID: 4711, ClientID: "Iv23liEbbTest00000001", Slug: "ebb-test"},
-		places: map[int64]*Installation{}, repos: map[int64]*Repository{}, tokens: map[string]*token{},
+		places: installations{}, repos: repositories{}, tokens: map[string]*token{},
 	}
-	var err error
-	if s.router, err = router(); err != nil {
+	routes, err := router()
+	if err != nil {
 		t.Fatal(err)
 	}
+	s.contract = &contract{t: t, prefix: c.Prefix, router: routes}
 	s.http = httptest.NewTLSServer(s.handler())
 	s.URL, s.Git = s.http.URL+c.Prefix, s.http.URL
 	t.Cleanup(func() {
@@ -132,19 +137,19 @@ func (s *Server) Trust(keys ...*rsa.PrivateKey) {
 
 // WriteKey writes a key the way GitHub hands it out, for private_key_file.
 func (s *Server) WriteKey(file string, key *rsa.PrivateKey) {
-	s.write(file, &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	write(s.t, file, &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
 // CAFile is a file with the server's certificate, for ca_file.
 func (s *Server) CAFile() string {
 	file := filepath.Join(s.t.TempDir(), "ca.pem")
-	s.write(file, &pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+	write(s.t, file, &pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 	return file
 }
 
-func (s *Server) write(file string, b *pem.Block) {
+func write(t testing.TB, file string, b *pem.Block) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -220,7 +225,7 @@ func (s *Server) Living() int {
 	defer s.mu.Unlock()
 	n := 0
 	for _, t := range s.tokens {
-		if s.lives(t) {
+		if t.lives(s.clock()) {
 			n++
 		}
 	}
@@ -229,3 +234,116 @@ func (s *Server) Living() int {
 
 // clock is the server's time. The lock is held.
 func (s *Server) clock() time.Time { return s.now().Add(s.skew) }
+
+// reply is an answer in the making: a status and a body that becomes JSON.
+type reply struct {
+	status int
+	body   any // nil: none
+	raw    []byte
+	header http.Header
+}
+
+// say is an error of GitHub's form.
+func say(status int, message string) reply {
+	return reply{status: status, body: map[string]any{"message": message, "documentation_url": "https://docs.github.com/rest", "status": http.StatusText(status)}}
+}
+
+// request is what a route sees.
+type request struct {
+	*http.Request
+	body []byte
+}
+
+// handler frames every route: the fault, the limit, the deed, the check.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	api := func(pattern string, do func(request) reply) {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" "+s.prefix+path, func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, true, do) })
+	}
+	api("GET /app", s.asApp(s.getApp))
+	api("GET /app/installations", s.asApp(s.listInstallations))
+	api("GET /app/installations/{id}", s.asApp(s.getInstallation))
+	api("POST /app/installations/{id}/access_tokens", s.asApp(s.mint))
+	api("PUT /app/installations/{id}/suspended", s.asApp(s.suspend))
+	api("DELETE /app/installations/{id}/suspended", s.asApp(s.suspend))
+	api("GET /repos/{owner}/{repo}/installation", s.asApp(s.installationOf))
+	api("DELETE /installation/token", s.asToken("", s.revoke))
+	api("GET /installation/repositories", s.asToken("", s.listRepositories))
+	api("GET /rate_limit", s.asToken("", s.rateLimit))
+	api("GET /repos/{owner}/{repo}", s.asToken("metadata:read", s.getRepository))
+	api("GET /repos/{owner}/{repo}/issues", s.asToken("issues:read", listIssues))
+	api("POST /repos/{owner}/{repo}/issues", s.asToken("issues:write", s.openIssue))
+	git := func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, s.git) }
+	mux.HandleFunc("GET /{owner}/{repo}/info/refs", git)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.frame(w, r, false, func(request) reply { return say(http.StatusNotFound, "Not Found") })
+	})
+	return mux
+}
+
+// frame serves one call.
+func (s *Server) frame(w http.ResponseWriter, r *http.Request, documented bool, do func(request) reply) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.mu.Lock()
+	s.note(r, body)
+	fault := s.faults.take(r, strings.TrimPrefix(r.URL.Path, s.prefix))
+	s.mu.Unlock()
+	if documented {
+		s.contract.checkRequest(r, body)
+	}
+	if fault != nil && fault.instead(w, r) {
+		return
+	}
+	s.mu.Lock()
+	out, limited := s.limits.limited(r, s.clock())
+	if !limited {
+		out = do(request{r, body})
+	}
+	head := http.Header{
+		"Date": {s.clock().UTC().Format(http.TimeFormat)}, "X-Github-Request-Id": {"EBB:TEST"},
+		"Content-Type": {"application/json; charset=utf-8"}, "X-Github-Media-Type": {"github.v3; format=json"},
+	}
+	s.limits.budget(head, s.clock())
+	s.mu.Unlock()
+	maps.Copy(head, out.header)
+	if out.body != nil {
+		if out.raw, err = json.Marshal(out.body); err != nil {
+			s.t.Errorf("githubtest: %v", err)
+		}
+	}
+	if len(out.raw) == 0 {
+		head.Del("Content-Type")
+	}
+	rec := httptest.NewRecorder()
+	maps.Copy(rec.Header(), head)
+	rec.WriteHeader(out.status)
+	_, _ = rec.Write(out.raw)
+	if documented && s.asDocumented() {
+		s.contract.checkAnswer(r, rec)
+	}
+	if fault != nil && fault.after(w, rec) {
+		return
+	}
+	maps.Copy(w.Header(), head)
+	w.WriteHeader(out.status)
+	_, _ = w.Write(out.raw)
+}
+
+// asDocumented is false while a test spoils answers.
+func (s *Server) asDocumented() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alter == nil
+}
+
+// note keeps what arrived, without credentials. The lock is held.
+func (s *Server) note(r *http.Request, body []byte) {
+	h := r.Header.Clone()
+	h.Del("Authorization")
+	s.seen = append(s.seen, Call{Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, s.prefix), Body: string(body), Header: h})
+}

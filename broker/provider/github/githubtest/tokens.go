@@ -26,8 +26,7 @@ type token struct {
 
 const lifetime = time.Hour
 
-func (s *Server) lives(t *token) bool {
-	now := s.clock()
+func (t *token) lives(now time.Time) bool {
 	return now.Before(t.expires) && (t.deadFrom.IsZero() || now.Before(t.deadFrom))
 }
 
@@ -39,7 +38,7 @@ type wanted struct {
 }
 
 func (s *Server) mint(r request) reply {
-	in := s.place(r)
+	in := s.places.place(r)
 	if in == nil {
 		return say(http.StatusNotFound, "Not Found")
 	}
@@ -50,11 +49,11 @@ func (s *Server) mint(r request) reply {
 	if len(r.body) > 0 && json.Unmarshal(r.body, &w) != nil {
 		return say(http.StatusBadRequest, "Problems parsing JSON")
 	}
-	granted, ok := s.cut(in, w.Permissions)
+	granted, ok := in.cut(w.Permissions, !s.noExtra)
 	if !ok {
 		return say(http.StatusUnprocessableEntity, "The permissions requested are not granted to this installation.")
 	}
-	ids, ok := s.choose(in, w)
+	ids, ok := in.choose(s.repos, w)
 	if !ok {
 		return say(http.StatusUnprocessableEntity, "There is at least one repository that does not exist or is not accessible to the parent installation.")
 	}
@@ -67,7 +66,7 @@ func (s *Server) mint(r request) reply {
 	if len(w.IDs)+len(w.Names) > 0 {
 		repos := []any{}
 		for _, id := range ids {
-			repos = append(repos, s.repository("repository", s.repos[id], nil))
+			repos = append(repos, repository("repository", s.repos[id], nil))
 		}
 		body["repository_selection"], body["repositories"] = "selected", repos
 	}
@@ -78,8 +77,8 @@ func (s *Server) mint(r request) reply {
 }
 
 // cut is what of the installation's permissions a token gets; nothing asked for is
-// everything.
-func (s *Server) cut(in *Installation, asked map[string]string) (map[string]string, bool) {
+// everything. With metadata, metadata:read comes unasked.
+func (in *Installation) cut(asked map[string]string, metadata bool) (map[string]string, bool) {
 	if len(asked) == 0 {
 		return maps.Clone(in.Permissions), true
 	}
@@ -89,7 +88,7 @@ func (s *Server) cut(in *Installation, asked map[string]string) (map[string]stri
 			return nil, false
 		}
 	}
-	if !s.noExtra && granted["metadata"] == "" && in.Permissions["metadata"] != "" {
+	if metadata && granted["metadata"] == "" && in.Permissions["metadata"] != "" {
 		granted["metadata"] = "read"
 	}
 	return granted, true
@@ -98,10 +97,10 @@ func (s *Server) cut(in *Installation, asked map[string]string) (map[string]stri
 func rank(level string) int { return slices.Index([]string{"", "read", "write", "admin"}, level) }
 
 // choose is what of the installation's repositories a token gets.
-func (s *Server) choose(in *Installation, w wanted) ([]int64, bool) {
+func (in *Installation) choose(all repositories, w wanted) ([]int64, bool) {
 	ids := slices.Clone(w.IDs)
 	for _, name := range w.Names {
-		repo := s.named(in.Owner, name)
+		repo := all.named(in.Owner, name)
 		if repo == nil {
 			return nil, false
 		}
@@ -114,7 +113,7 @@ func (s *Server) choose(in *Installation, w wanted) ([]int64, bool) {
 		return nil, false
 	}
 	for _, id := range ids {
-		if repo := s.repos[id]; repo == nil || !in.reaches(repo) {
+		if repo := all[id]; repo == nil || !in.reaches(repo) {
 			return nil, false
 		}
 	}
@@ -158,7 +157,7 @@ func (s *Server) bearer(r *http.Request) (*token, string) {
 		return nil, ""
 	}
 	t := s.tokens[text]
-	if t == nil || !s.lives(t) {
+	if t == nil || !t.lives(s.clock()) {
 		return nil, ""
 	}
 	return t, text
@@ -175,7 +174,7 @@ func (s *Server) asToken(permission string, do func(request, *token) reply) func
 			return say(http.StatusForbidden, "This installation has been suspended")
 		}
 		if permission != "" {
-			repo := s.named(r.PathValue("owner"), r.PathValue("repo"))
+			repo := s.repos.named(r.PathValue("owner"), r.PathValue("repo"))
 			if repo == nil || (!repo.Public && !slices.Contains(t.repos, repo.ID)) {
 				return say(http.StatusNotFound, "Not Found")
 			}
@@ -195,4 +194,103 @@ func (s *Server) revoke(r request, t *token) reply {
 		t.deadFrom = t.deadFrom.Add(s.lag)
 	}
 	return reply{status: http.StatusNoContent}
+}
+
+// Put creates, renames or replaces repositories, by id.
+func (s *Server) Put(repos ...Repository) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range repos {
+		s.repos[r.ID] = &r
+	}
+}
+
+// Delete removes a repository.
+func (s *Server) Delete(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.repos, id)
+}
+
+// repositories are all that exist, by id.
+type repositories map[int64]*Repository
+
+func (all repositories) named(owner, name string) *Repository {
+	for _, r := range all {
+		// GitHub does not mind the case of names.
+		if strings.EqualFold(r.Owner, owner) && strings.EqualFold(r.Name, name) {
+			return r
+		}
+	}
+	return nil
+}
+
+// repository is a body of one of GitHub's three schemas for it.
+func repository(schema string, r *Repository, t *token) map[string]any {
+	body := example(schema)
+	owner := example("simple-user")
+	owner["login"] = r.Owner
+	body["id"], body["name"], body["full_name"], body["owner"] = r.ID, r.Name, r.Owner+"/"+r.Name, owner
+	body["private"] = !r.Public
+	if t != nil {
+		push := rank(t.permissions["contents"]) >= rank("write")
+		body["permissions"] = map[string]any{"admin": false, "pull": true, "push": push}
+	}
+	return body
+}
+
+func (s *Server) listRepositories(_ request, t *token) reply {
+	list := []any{}
+	for _, id := range t.repos {
+		if r := s.repos[id]; r != nil {
+			list = append(list, repository("repository", r, nil))
+		}
+	}
+	return reply{status: http.StatusOK, body: map[string]any{"total_count": len(list), "repositories": list}}
+}
+
+func (s *Server) getRepository(r request, t *token) reply {
+	return reply{status: http.StatusOK, body: repository("full-repository", s.repos.named(r.PathValue("owner"), r.PathValue("repo")), t)}
+}
+
+func listIssues(request, *token) reply {
+	return reply{status: http.StatusOK, body: []any{}}
+}
+
+func (s *Server) openIssue(r request, t *token) reply {
+	var in struct {
+		Title string `json:"title"`
+	}
+	if json.Unmarshal(r.body, &in) != nil || in.Title == "" {
+		return say(http.StatusUnprocessableEntity, "Validation Failed")
+	}
+	s.serial++
+	body := example("issue")
+	body["number"], body["title"] = s.serial, in.Title
+	return reply{status: http.StatusCreated, body: body, header: http.Header{"Location": {fmt.Sprintf("https://api.github.com/repos/%s/issues/%d", t.in.Owner, s.serial)}}}
+}
+
+// git is the first step of fetch and push of the smart protocol, for an empty
+// repository.
+func (s *Server) git(r request) reply {
+	service := r.URL.Query().Get("service")
+	level := map[string]string{"git-upload-pack": "read", "git-receive-pack": "write"}[service]
+	ask := reply{status: http.StatusUnauthorized, raw: []byte("Authentication required\n"), header: http.Header{"Www-Authenticate": {`Basic realm="GitHub"`}, "Content-Type": {"text/plain"}}}
+	user, _, basic := r.BasicAuth()
+	t, _ := s.bearer(r.Request)
+	if !basic || user != "x-access-token" || t == nil || level == "" {
+		return ask
+	}
+	repo := s.repos.named(r.PathValue("owner"), strings.TrimSuffix(r.PathValue("repo"), ".git"))
+	if repo == nil || !slices.Contains(t.repos, repo.ID) {
+		return reply{status: http.StatusNotFound, raw: []byte("Repository not found.\n"), header: http.Header{"Content-Type": {"text/plain"}}}
+	}
+	if rank(t.permissions["contents"]) < rank(level) {
+		return reply{status: http.StatusForbidden, raw: []byte("Write access to repository not granted.\n"), header: http.Header{"Content-Type": {"text/plain"}}}
+	}
+	first := "# service=" + service + "\n"
+	return reply{
+		status: http.StatusOK, raw: fmt.Appendf(nil, "%04x%s00000000", len(first)+4, first),
+		header: http.Header{"Content-Type": {"application/x-" + service + "-advertisement"}},
+	}
 }

@@ -3,80 +3,11 @@ package egress
 import (
 	"bufio"
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// bodyChunk is how many bytes of a request body must arrive in each Config.BodyTime.
-const bodyChunk = 4 << 10
-
-// meteredBody is the body of a request to an upstream. Reading fails beyond Config.RequestBytes or
-// Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
-// begins to respond: from then on both sides may take turns.
-type meteredBody struct {
-	io.ReadCloser
-	s    *outbound
-	task *atomic.Int64
-
-	left  time.Duration // remaining time for the missing part of the chunk
-	fresh int           // bytes of the chunk that have arrived
-	slow  *time.Timer
-}
-
-// meter checks the limits and wraps the body of a request before any of it is read.
-func (s *outbound) meter(r *http.Request) error {
-	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.Root())
-	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
-		return deny(TooMuch, nil)
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &meteredBody{ReadCloser: r.Body, s: s, task: task, left: cfg.BodyTime}
-	}
-	return nil
-}
-
-// Read implements io.Reader.
-func (m *meteredBody) Read(p []byte) (int, error) {
-	n, err := m.read(p)
-	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
-		m.s.unread.Store(true)
-	}
-	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
-	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
-		return 0, deny(TooMuch, nil)
-	}
-	return n, err
-}
-
-// read limits how long the sandbox may take. Only the time spent waiting for the sandbox counts,
-// not the time in which the upstream is slow to accept data.
-func (m *meteredBody) read(p []byte) (int, error) {
-	if m.s.answered.Load() {
-		return m.ReadCloser.Read(p)
-	}
-	if m.slow == nil {
-		m.slow = time.AfterFunc(m.left, func() {
-			if !m.s.answered.Load() {
-				m.s.disconnect(errSlow)
-			}
-		})
-	} else {
-		m.slow.Reset(m.left)
-	}
-	began := time.Now()
-	n, err := m.ReadCloser.Read(p)
-	m.slow.Stop()
-	m.left = max(m.left-time.Since(began), 0)
-	if m.fresh += n; m.fresh >= bodyChunk {
-		m.fresh, m.left = 0, m.s.b.p.cfg.BodyTime
-	}
-	return n, err
-}
 
 // unblock ends the wait for the rest of a request body when ctx is done. The caller calls over
 // before the handler of w returns, because w must not be used afterwards. An HTTP/1 connection is

@@ -128,24 +128,6 @@ func (c *CA) Leaf(name string) (*tls.Certificate, error) {
 	return l, nil
 }
 
-// config returns the TLS configuration of all tunnels of a sandbox. Session tickets are disabled: a
-// resumed session shows no certificate, so a ticket of one tunnel would be valid in a tunnel to
-// another host.
-func (c *CA) config() *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true,
-		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			t, is := hello.Conn.(*tunnel)
-			// Older clients send no server name. Any other name than the tunnel's is for another
-			// host.
-			if !is || hello.ServerName != "" && hello.ServerName != t.host.Name {
-				return nil, deny(Misdirected, nil)
-			}
-			return c.Leaf(t.host.Name)
-		},
-	}
-}
-
 // known reports whether a certificate for name is cached. Making one costs a signature.
 func (c *CA) known(name string) bool {
 	c.mu.Lock()

@@ -20,48 +20,17 @@
 // Credentials of static leases are always injected. Credentials of github, oauth, aws and
 // postgres are injected unless the caller asked for a token.
 //
-// Endpoints and listeners:
+// A request is an outbound from the moment its lease is known until its response has ended. An
+// endpoint serves the connections of one sandbox. The Proxy holds the state that endpoints share: limits,
+// upstream connections, redactors, and the set of requests in flight. The other types refer
+// to none of these three.
 //
-//	endpoint.go       endpoint: the servers and tunnels of one sandbox
-//	endpoints.go      Endpoints: opens, registers and closes endpoints for runners
-//	socket.go         the Unix socket of an endpoint and the check of its peers
-//	peer_linux.go     network namespace of a peer (Linux 6.11); peer_other.go other systems
-//	forwarded.go      sockets of a runner on the same machine, passed by SCM_RIGHTS
-//	remote.go         connections of sandboxes on other machines
-//	forwarder.go      Forwarder: the runner's side of such connections
-//	ca.go             the CA of one sandbox
+// Connections reach an endpoint by its own socket, by a runner on the same machine that passes them
+// (SCM_RIGHTS), or by a Forwarder on another machine. Besides HTTPS, a tunnel can carry a
+// PostgreSQL session, whose password is a placeholder, or an SSH connection, which is relayed
+// unchanged. A refusal is a Denial with a reason; its text says what to do next.
 //
-// Requests:
-//
-//	proxy.go          Proxy: configuration, revocation of tasks and leases
-//	base_url.go       requests to a base URL, and the endpoint's description of itself
-//	strict.go         refusal of ambiguous HTTP/1.1 framing
-//	request.go        one request, from its headers to its response
-//	header.go         headers that are removed from requests and responses
-//	placeholder.go    where a placeholder may stand in a request
-//	credentialless.go leases of requests that need no credential
-//	send.go           adding the credential, reading the response
-//	body.go           bounds of request bodies, buffering of response bodies
-//	websocket.go      requests that become a WebSocket
-//	refusal.go        Denial, its reason codes, and the text of a refusal
-//	record.go         entries of the audit log, bytes sent per task
-//
-// Other protocols, connections and secrets:
-//
-//	session.go        PostgreSQL sessions and their cancellation
-//	ssh.go            SSH connections, relayed unchanged
-//	dial.go           Dialer: resolves once, checks every address, connects
-//	pool.go           connections to upstreams, one credential each; client certificates
-//	limits.go         rates and connection limits of sandboxes and tasks
-//	revocation.go     disconnecting requests and connections of an ended task or lease
-//	secrets.go        secrets that were added to a request or that a response discloses
-//	redactors.go      cache of the redactors of each lease
-//	seal.go           credentials in responses, replaced by placeholders
-//	transcript.go     rules and recording of transcripts
-//	conceal.go        masking of secrets in transcripts
-//	redact/           finds secrets in responses
-//	pgwire/           the PostgreSQL protocol until a session is open
-//
-// Package stricturl parses URLs strictly. Package transcript stores transcripts. Package owndir
-// opens the directory of the sockets.
+// Package redact finds secrets in responses. Package pgwire speaks the PostgreSQL protocol until a
+// session is open. Package stricturl parses URLs strictly. Package transcript stores transcripts.
+// Package owndir opens the directory of the sockets.
 package egress

@@ -67,15 +67,6 @@ func (b *endpoint) close(l net.Listener) {
 	}
 }
 
-// Limits of a connection from a sandbox.
-const (
-	helloTime  = 5 * time.Second  // from CONNECT to the end of the TLS handshake
-	headerTime = 10 * time.Second // for the headers of a request
-	idleTime   = 2 * time.Minute
-	maxHeader  = 64 << 10
-	maxStreams = 64
-)
-
 // serve runs the two servers of an endpoint. The outer one answers CONNECT, the inner one the
 // requests inside tunnels.
 func (b *endpoint) serve(ctx context.Context, l net.Listener) error {
@@ -115,9 +106,6 @@ func (b *endpoint) serve(ctx context.Context, l net.Listener) error {
 	}
 	return err
 }
-
-// stopping reports whether ctx has ended because ebb is stopping.
-func stopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopping) }
 
 // drain waits for the responses to running requests when ebb stops, for at most closeGrace. The
 // contexts of these requests are done, so each is answered at once.
@@ -255,9 +243,6 @@ type tunnel struct {
 
 type tunnelKey struct{}
 
-// connKey is the context key of the connection that a request arrived on, without its tunnel.
-type connKey struct{}
-
 // Read implements net.Conn.
 func (t *tunnel) Read(p []byte) (int, error) {
 	if len(t.early) > 0 {
@@ -295,3 +280,61 @@ func (l *tunnels) Close() error { return nil }
 
 // Addr implements net.Listener.
 func (l *tunnels) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "tunnels"} }
+
+// rejectCrowded answers a connection that has no slot with the reason. A sandbox has one connection
+// rejected at a time, so that repeated attempts hold no further descriptors.
+func (b *endpoint) rejectCrowded(ctx context.Context, c net.Conn) {
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	b.p.cfg.Record.UseDenied(context.WithoutCancel(ctx), b.who, "", broker.Exchange{Tool: b.who.Tool, Reason: string(Crowded)})
+	if leftOut, now := b.workLimits.logLine(); now {
+		b.p.cfg.Logger.InfoContext(ctx, "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", Crowded, "left_out", leftOut, "error", errConnectionLimit)
+	}
+	writeUnavailable(c, Crowded)
+}
+
+// limitedListener accepts at most Config.Connections connections of a sandbox at a time; further
+// ones wait. A connection without a slot for its task is rejected.
+type limitedListener struct {
+	net.Listener
+	b   *endpoint
+	ctx context.Context
+}
+
+// Accept implements net.Listener.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	select {
+	case l.b.slots <- struct{}{}:
+	case <-l.ctx.Done(): // otherwise Accept would wait until another connection ends
+		return nil, net.ErrClosed
+	}
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			<-l.b.slots
+			return nil, err
+		}
+		if give := l.b.p.connectionLimit.take(l.b.who.Root()); give != nil {
+			return &strictConn{Conn: &slot{Conn: c, give: sync.OnceFunc(func() { give(); <-l.b.slots })}}, nil
+		}
+		l.b.rejectCrowded(l.ctx, c)
+	}
+}
+
+// config returns the TLS configuration of all tunnels of a sandbox. Session tickets are disabled: a
+// resumed session shows no certificate, so a ticket of one tunnel would be valid in a tunnel to
+// another host.
+func (c *CA) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, SessionTicketsDisabled: true,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			t, is := hello.Conn.(*tunnel)
+			// Older clients send no server name. Any other name than the tunnel's is for another
+			// host.
+			if !is || hello.ServerName != "" && hello.ServerName != t.host.Name {
+				return nil, deny(Misdirected, nil)
+			}
+			return c.Leaf(t.host.Name)
+		},
+	}
+}

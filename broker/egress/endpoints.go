@@ -115,7 +115,6 @@ func (b *Endpoints) Kernel() error { return b.kernel.err }
 
 var (
 	errManyEndpoints = broker.E(broker.Conflict, "The task has as many open egress endpoints as it may have. Close one, then try again.", nil)
-	errStopping      = broker.E(broker.Unavailable, "ebb is stopping. Try again.", nil)
 	errNoEndpoint    = broker.E(broker.NotFound, "This ebb has no such egress endpoint. An endpoint is open at the ebb that opened it, until its task ends.", nil)
 )
 

@@ -109,9 +109,6 @@ const (
 	openRate   = 50
 )
 
-// acceptPause is how long Serve waits after a failed Accept, for example for lack of descriptors.
-const acceptPause = 100 * time.Millisecond
-
 // Serve forwards the connections of l until ctx is done or l is closed. It closes l and ends all of
 // them.
 func (c Forwarder) Serve(ctx context.Context, l net.Listener) error {
@@ -299,3 +296,9 @@ func splice(to io.Writer, from io.Reader) {
 		_ = c.Close()
 	}
 }
+
+// maxRemoteWaiting is how many connections of one sandbox may wait for Accept, besides the accepted
+// ones. On a Unix socket they would wait in the kernel; here each holds a descriptor.
+const maxRemoteWaiting = 8
+
+var errIdentityKind = errors.New("egress: identity must be \"kernel\" or \"socket\"")

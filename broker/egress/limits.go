@@ -2,7 +2,6 @@ package egress
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -212,62 +211,8 @@ func (p *connectionLimit) take(root string) (give func()) {
 	})
 }
 
-// dial connects for a caller. If the task has its share of the connections, its unused upstream
-// connections are closed first.
-func (p *Proxy) dial(who broker.Caller, to func() (net.Conn, error)) (net.Conn, error) {
-	give := p.connectionLimit.take(who.Root())
-	if give == nil {
-		p.pools.idle(who.Root())
-		if give = p.connectionLimit.take(who.Root()); give == nil {
-			return nil, deny(Crowded, errConnectionLimit)
-		}
-	}
-	c, err := to()
-	if err != nil {
-		give()
-		return nil, err
-	}
-	return &dialled{slot{Conn: c, give: give}}, nil
-}
-
-// idle closes the unused upstream connections of a task.
-func (p *pools) idle(task string) {
-	p.mu.Lock()
-	all := make([]*pool, 0, len(p.by[task]))
-	for k := range p.by[task] {
-		all = append(all, p.of[k])
-	}
-	p.mu.Unlock()
-	for _, pl := range all {
-		pl.CloseIdleConnections()
-	}
-}
-
-// dialled is a connection to an upstream. It holds its slot until it is closed.
-type dialled struct{ slot }
-
-// CloseWrite closes the write direction, or the connection where that is not possible.
-func (d *dialled) CloseWrite() error {
-	if half, can := d.Conn.(interface{ CloseWrite() error }); can {
-		return half.CloseWrite()
-	}
-	return d.Close()
-}
-
 // closeGrace is how long ebb waits for the other side of a connection that is ending.
 const closeGrace = time.Second
-
-// rejectCrowded answers a connection that has no slot with the reason. A sandbox has one connection
-// rejected at a time, so that repeated attempts hold no further descriptors.
-func (b *endpoint) rejectCrowded(ctx context.Context, c net.Conn) {
-	defer func() { _ = c.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	b.p.cfg.Record.UseDenied(context.WithoutCancel(ctx), b.who, "", broker.Exchange{Tool: b.who.Tool, Reason: string(Crowded)})
-	if leftOut, now := b.workLimits.logLine(); now {
-		b.p.cfg.Logger.InfoContext(ctx, "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", Crowded, "left_out", leftOut, "error", errConnectionLimit)
-	}
-	writeUnavailable(c, Crowded)
-}
 
 // writeUnavailable answers a connection that is not served for a reason that may be temporary. It
 // answers in HTTP, because every connection of a sandbox begins with HTTP.
@@ -281,34 +226,6 @@ func writeUnavailable(c net.Conn, reason stricturl.Reason) {
 	}
 }
 
-// limitedListener accepts at most Config.Connections connections of a sandbox at a time; further
-// ones wait. A connection without a slot for its task is rejected.
-type limitedListener struct {
-	net.Listener
-	b   *endpoint
-	ctx context.Context
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.b.slots <- struct{}{}:
-	case <-l.ctx.Done(): // otherwise Accept would wait until another connection ends
-		return nil, net.ErrClosed
-	}
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			<-l.b.slots
-			return nil, err
-		}
-		if give := l.b.p.connectionLimit.take(l.b.who.Root()); give != nil {
-			return &strictConn{Conn: &slot{Conn: c, give: sync.OnceFunc(func() { give(); <-l.b.slots })}}, nil
-		}
-		l.b.rejectCrowded(l.ctx, c)
-	}
-}
-
 type slot struct {
 	net.Conn
 	give func()
@@ -319,3 +236,6 @@ func (s *slot) Close() error {
 	s.give()
 	return s.Conn.Close()
 }
+
+// lineage returns the ids of the tasks that a caller depends on: its own and those above it.
+func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }

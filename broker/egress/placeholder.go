@@ -2,7 +2,9 @@ package egress
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,13 +18,6 @@ import (
 // names a lease and authenticates nothing: the caller is known by the endpoint that the request
 // arrived at.
 const Prefix = provider.PlaceholderPrefix
-
-// Reasons for refusals because of a placeholder.
-const (
-	NoPlaceholder    stricturl.Reason = "no_placeholder"    // the request has no placeholder
-	StrayPlaceholder stricturl.Reason = "stray_placeholder" // it has one where no credential belongs, or more than one
-	ForeignQuery     stricturl.Reason = "foreign_credential"
-)
 
 // placeholderOf returns the lease id of the one placeholder in a request. A placeholder may stand
 // where a credential belongs: as the value of a header, alone or after a scheme, as the user or
@@ -189,4 +184,124 @@ func words(name string) string {
 		b.WriteRune(unicode.ToLower(c))
 	}
 	return strings.Join(strings.FieldsFunc(b.String(), func(c rune) bool { return c == '-' }), "-")
+}
+
+// credentialWords are words in the names of headers and query parameters that hold a credential or
+// the identity of the caller. If a request has two of these, the upstream uses the one that it
+// looks for first. A header added by the sandbox could so move the request, with its data, to
+// another account.
+var credentialWords = []string{"auth", "token", "secret", "key", "password", "passwd", "cookie", "session", "credential", "signature", "jwt", "bearer", "assertion", "cert", "user", "identity", "impersonat", "sudo", "principal", "on-behalf-of", "act-as"}
+
+// callers and callerPrefixes are further names, and beginnings of names, of credentials and
+// identities, without any of these words.
+var (
+	callers        = []string{"x-sid", "x-sig", "x-hmac"}
+	callerPrefixes = []string{"x-remote-", "remote-", "x-ms-client-principal"}
+)
+
+// harmless are names with one of these words that hold neither a credential nor an identity.
+var harmless = []string{"user-agent", "idempotency-key", "x-idempotency-key", "sec-websocket-key", "upgrade-insecure-requests", "keyword", "keywords", "per-user", "author", "authors"}
+
+// hopHeaders are headers of one connection (RFC 9110 section 7.6.1), and headers by which proxies
+// report the client: the sandbox must not set those, and ebb sends none. Range and Accept-Encoding
+// are removed so that the response can be searched in order and uncompressed.
+var hopHeaders = []string{
+	"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect", "max-forwards",
+	"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-cluster-client-ip", "range", "if-range", "accept-encoding",
+}
+
+// secondResource are headers that name a second resource to read or write, which no path rule
+// covers. Without the header the request would have another meaning, so it is refused.
+var secondResource = []string{"destination", "copy-source", "x-amz-copy-source", "x-goog-copy-source", "x-ms-copy-source", "x-copy-from", "x-ms-rename-source"}
+
+// carriesCredential reports whether a header or parameter of this name may hold a credential or an
+// identity.
+func carriesCredential(name string) bool {
+	name = stricturl.Fold(name)
+	begins := func(p string) bool { return strings.HasPrefix(name, p) }
+	holds := func(w string) bool { return strings.Contains(name, w) }
+	return !slices.Contains(harmless, name) && (slices.ContainsFunc(credentialWords, holds) || slices.Contains(callers, name) || slices.ContainsFunc(callerPrefixes, begins))
+}
+
+// maxFields is how many header fields a request may have, including fields that Clean removes.
+// Other servers have limits from 100 fields on. Go limits only the bytes, and 64 KiB hold 10,000
+// short fields.
+const maxFields = 200
+
+// Clean removes headers that must not reach the upstream: credentials and identities, headers of
+// one connection, headers that override the request, and subprotocols that are credentials. It also
+// removes names with an underscore, which some servers read as a hyphen.
+//
+// It returns an error for more than maxFields fields, for a header that names a second resource,
+// and for a Connection header that names further headers. A server would remove the headers that
+// Connection names, and those may be the ones that ebb adds.
+func Clean(h http.Header) error {
+	fields := 0
+	for _, lines := range h {
+		fields += len(lines)
+	}
+	if fields > maxFields {
+		return &stricturl.Error{Reason: stricturl.BadHeader, Why: fmt.Sprintf("it has more than %d header fields", maxFields)}
+	}
+	for _, line := range h["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			if o := strings.ToLower(textproto.TrimString(option)); o != "" && o != "close" && o != "keep-alive" && o != "te" {
+				return &stricturl.Error{Reason: stricturl.BadHeader, Why: "its Connection header names another header, or an upgrade that is not a WebSocket handshake"}
+			}
+		}
+	}
+	for name := range h {
+		folded := stricturl.Fold(name)
+		if slices.Contains(secondResource, folded) {
+			return &stricturl.Error{Reason: stricturl.BadHeader, Why: "one of its headers names a second resource"}
+		}
+		if name == "Te" && slices.Equal(h[name], []string{"trailers"}) { // gRPC requires it, and trailers are searched as headers are
+			continue // gRPC does not go without it, and it asks for what is read like headers
+		}
+		if strings.Contains(name, "_") || slices.Contains(hopHeaders, folded) || strings.HasPrefix(folded, "x-forwarded-") || strings.HasPrefix(folded, "proxy-") ||
+			stricturl.Overrides(name) || carriesCredential(name) {
+			delete(h, name)
+		}
+	}
+	names := subprotocols(h["Sec-Websocket-Protocol"])
+	if h.Del("Sec-Websocket-Protocol"); len(names) > 0 {
+		h.Set("Sec-Websocket-Protocol", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// dropDigests removes the headers that describe a body which is about to change.
+func dropDigests(h http.Header) {
+	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges"} {
+		h.Del(name)
+	}
+}
+
+func identity(codings []string) bool {
+	return !slices.ContainsFunc(codings, func(c string) bool { return c != "" && !strings.EqualFold(c, "identity") })
+}
+
+// maxSubprotocol is the maximum length of the name of a subprotocol, in bytes. The registered names
+// are shorter, and most tokens are longer.
+const maxSubprotocol = 31
+
+// subprotocols returns the subprotocols of a handshake without credentials. Browsers can set no
+// header, so that servers accept credentials in place of a name: openai-insecure-api-key.<key>,
+// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>, or the name after one
+// that announces it: access_token, <token>.
+func subprotocols(lines []string) (names []string) {
+	said := false
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.Trim(name, " \t"); name == "" {
+				continue // servers skip empty names, too (RFC 9110 section 5.6.1), so that an announcement still counts
+			}
+			credential := carriesCredential(name)
+			if len(name) <= maxSubprotocol && !credential && !said {
+				names = append(names, name)
+			}
+			said = credential && !strings.Contains(name, ".")
+		}
+	}
+	return names
 }

@@ -64,58 +64,6 @@ type pools struct {
 	by    map[string]map[poolKey]bool // by task or lease id, so that an end finds its pools without a scan
 }
 
-// pool returns the pool for a request; the caller must call leave. A task with as many pools as it
-// may have loses the one that was unused for longest.
-func (p *Proxy) pool(who broker.Caller, t provider.Target, h stricturl.Host, c *clientcert.Certificate) (*pool, error) {
-	k, now := poolKey{leaseID: t.LeaseID, host: h, certificate: c.ID()}, p.cfg.Now()
-	p.pools.mu.Lock()
-	defer p.pools.mu.Unlock()
-	if found := p.pools.of[k]; found != nil {
-		found.busy++
-		found.old = false
-		found.shown.Store(c.Show())
-		return found, nil
-	}
-	if now.Sub(p.pools.swept) >= idlePool/4 {
-		p.pools.sweep(now)
-	}
-	for !p.pools.count.take(who.Root(), 1, taskPools, maxPools) {
-		if !p.pools.giveUp(who.Root()) {
-			return nil, deny(TooOften, errors.New("all upstream connections of the task are in use"))
-		}
-	}
-	p.pools.replace(k)
-	made := p.dials(who, t, h)
-	made.key, made.busy = k, 1
-	made.shown.Store(c.Show())
-	p.pools.put(made)
-	return made, nil
-}
-
-// dials makes a pool whose connections lead to h.
-func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *pool {
-	life, stop := context.WithCancel(context.Background())
-	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}, stop: stop}
-	made.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			// After a request is cancelled, the transport goes on dialling for later ones. A closed
-			// pool gets no later ones, so that closing it cancels the dial.
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(life, cancel)()
-			c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
-			if err != nil {
-				return nil, err
-			}
-			return made.keep(c)
-		},
-		TLSClientConfig:   &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now, GetClientCertificate: made.show},
-		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
-	}
-	return made
-}
-
 func (p *pools) put(made *pool) {
 	k := made.key
 	if p.of == nil {
@@ -316,4 +264,28 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 		err = deny(Certificate, err)
 	}
 	return nil, err
+}
+
+// idle closes the unused upstream connections of a task.
+func (p *pools) idle(task string) {
+	p.mu.Lock()
+	all := make([]*pool, 0, len(p.by[task]))
+	for k := range p.by[task] {
+		all = append(all, p.of[k])
+	}
+	p.mu.Unlock()
+	for _, pl := range all {
+		pl.CloseIdleConnections()
+	}
+}
+
+// dialled is a connection to an upstream. It holds its slot until it is closed.
+type dialled struct{ slot }
+
+// CloseWrite closes the write direction, or the connection where that is not possible.
+func (d *dialled) CloseWrite() error {
+	if half, can := d.Conn.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
+	}
+	return d.Close()
 }

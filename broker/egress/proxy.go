@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes"
+
+	"github.com/ebb-broker/ebb/broker/clientcert"
 )
 
 // Leases returns the leases of a caller, whether one may be used now, and which scopes the caller
@@ -101,17 +104,6 @@ type Proxy struct {
 
 	transcripts *transcripts // nil = no transcripts
 }
-
-// Causes of a disconnection.
-var (
-	ErrOver           = errors.New("egress: closed: the task or the credential has ended; nothing more is sent")
-	ErrEndpointClosed = errors.New("egress: closed: the egress endpoint was closed; open another one")
-
-	errPaused = errors.New("egress: closed: the task is paused; try again after it is resumed")
-	errDoubt  = errors.New("egress: closed: revocations may have been missed; send the request again")
-	errSlow   = errors.New("egress: closed: the request body arrived too slowly; the time for 4 KiB is Config.BodyTime (30 s by default)")
-	errExpiry = errors.New("egress: closed: the credential has expired; ask for another one")
-)
 
 // New returns a Proxy with the defaults of Config filled in.
 func New(c Config) (*Proxy, error) {
@@ -207,5 +199,72 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	return b.serve(ctx, l)
 }
 
-// lineage returns the ids of the tasks that a caller depends on: its own and those above it.
-func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }
+// dial connects for a caller. If the task has its share of the connections, its unused upstream
+// connections are closed first.
+func (p *Proxy) dial(who broker.Caller, to func() (net.Conn, error)) (net.Conn, error) {
+	give := p.connectionLimit.take(who.Root())
+	if give == nil {
+		p.pools.idle(who.Root())
+		if give = p.connectionLimit.take(who.Root()); give == nil {
+			return nil, deny(Crowded, errConnectionLimit)
+		}
+	}
+	c, err := to()
+	if err != nil {
+		give()
+		return nil, err
+	}
+	return &dialled{slot{Conn: c, give: give}}, nil
+}
+
+// pool returns the pool for a request; the caller must call leave. A task with as many pools as it
+// may have loses the one that was unused for longest.
+func (p *Proxy) pool(who broker.Caller, t provider.Target, h stricturl.Host, c *clientcert.Certificate) (*pool, error) {
+	k, now := poolKey{leaseID: t.LeaseID, host: h, certificate: c.ID()}, p.cfg.Now()
+	p.pools.mu.Lock()
+	defer p.pools.mu.Unlock()
+	if found := p.pools.of[k]; found != nil {
+		found.busy++
+		found.old = false
+		found.shown.Store(c.Show())
+		return found, nil
+	}
+	if now.Sub(p.pools.swept) >= idlePool/4 {
+		p.pools.sweep(now)
+	}
+	for !p.pools.count.take(who.Root(), 1, taskPools, maxPools) {
+		if !p.pools.giveUp(who.Root()) {
+			return nil, deny(TooOften, errors.New("all upstream connections of the task are in use"))
+		}
+	}
+	p.pools.replace(k)
+	made := p.dials(who, t, h)
+	made.key, made.busy = k, 1
+	made.shown.Store(c.Show())
+	p.pools.put(made)
+	return made, nil
+}
+
+// dials makes a pool whose connections lead to h.
+func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *pool {
+	life, stop := context.WithCancel(context.Background())
+	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}, stop: stop}
+	made.Transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			// After a request is cancelled, the transport goes on dialling for later ones. A closed
+			// pool gets no later ones, so that closing it cancels the dial.
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(life, cancel)()
+			c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
+			if err != nil {
+				return nil, err
+			}
+			return made.keep(c)
+		},
+		TLSClientConfig:   &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now, GetClientCertificate: made.show},
+		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
+	}
+	return made
+}

@@ -12,12 +12,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -84,40 +81,6 @@ var explanations = map[stricturl.Reason]explanation{
 	SealBadLifetime: {http.StatusBadGateway, withheld, "it creates a credential, and its expires_in is not a whole number above 0", report},
 }
 
-// answer sends a refusal to the sandbox. It closes an HTTP/1 connection, because the bytes that
-// follow may be part of the refused request.
-func (b *endpoint) answer(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case stopping(r.Context()):
-		err = errStopping
-	case errors.Is(err, context.Canceled), errors.Is(err, ErrOver), r.Context().Err() != nil:
-		panic(http.ErrAbortHandler) // disconnected: no response
-	}
-	reason := reasonOf(err)
-	method := r.Method
-	if stricturl.Method(method) != nil { // it may be any text
-		method = "other"
-	}
-	if leftOut, now := b.workLimits.logLine(); now {
-		b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "left_out", leftOut, "error", err)
-	}
-	status, body := explain(subject(r), err, func() (string, error) { return b.neededScope(r) })
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	if r.ProtoMajor == 1 { // in HTTP/2 it would end all streams of the connection, this one before its response
-		h.Set("Connection", "close")
-	}
-	if retryable(status) {
-		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
-	}
-	if status == http.StatusUnauthorized {
-		// RFC 9110 section 15.5.2; without it git does not send what its helper gave it.
-		h.Set("WWW-Authenticate", `Basic realm="ebb"`)
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
-}
-
 // explain returns the status and body of a refusal. ask returns the scope to ask for, and how.
 func explain(what string, err error, ask func() (string, error)) (status int, body []byte) {
 	reason := reasonOf(err)
@@ -149,46 +112,6 @@ func whyOf(err error) string {
 		return e.Why
 	}
 	return explanations[reasonOf(err)].why
-}
-
-// maxShown is how many characters of the URL a refusal shows.
-const maxShown = 200
-
-// subject returns the method and URL of a request, without the query and escaped so that nothing in
-// it is hidden.
-func subject(r *http.Request) string {
-	if denied(r) != nil {
-		return "A request" // the request was not parsed
-	}
-	method, url := r.Method, r.RequestURI
-	if stricturl.Method(method) != nil && method != http.MethodConnect {
-		method = "A request to"
-	}
-	if tun, is := r.Context().Value(tunnelKey{}).(*tunnel); is {
-		url = "https://" + strings.TrimSuffix(tun.host.String(), ":443") + r.URL.EscapedPath()
-	}
-	url, _, _ = strings.Cut(url, "?")
-	return method + " " + agenttext.ShowLine(agenttext.From(url), maxShown)
-}
-
-// neededTime bounds how long a refusal waits to learn which scopes are needed.
-const neededTime = 2 * time.Second
-
-// neededScope returns which scopes would let a request through, and how to ask for one.
-func (b *endpoint) neededScope(r *http.Request) (string, error) {
-	tun, is := r.Context().Value(tunnelKey{}).(*tunnel)
-	if !is {
-		return "", errors.New("the request names no host")
-	}
-	upgrade, out := r.Header.Get("Upgrade") != "", providerView(r, tun.host)
-	out.Header.Del("Connection")                 // that of a WebSocket handshake, which Clean would refuse
-	if err := cleanBut(out.Header); err != nil { // the request may have been refused before it was cleaned
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), neededTime)
-	defer cancel()
-	needed, err := b.p.cfg.Leases.NeededFor(ctx, b.who, out, upgrade)
-	return scopeAdvice(needed), err
 }
 
 // anyScope is shown instead of a scope that ebb does not know.
@@ -302,3 +225,58 @@ func (u *unreadable) Error() string {
 
 // Unwrap returns the cause.
 func (u *unreadable) Unwrap() error { return u.cause }
+
+// Reasons for refusals because of a placeholder.
+const (
+	NoPlaceholder    stricturl.Reason = "no_placeholder"    // the request has no placeholder
+	StrayPlaceholder stricturl.Reason = "stray_placeholder" // it has one where no credential belongs, or more than one
+	ForeignQuery     stricturl.Reason = "foreign_credential"
+)
+
+// Causes of a disconnection.
+var (
+	ErrOver           = errors.New("egress: closed: the task or the credential has ended; nothing more is sent")
+	ErrEndpointClosed = errors.New("egress: closed: the egress endpoint was closed; open another one")
+
+	errPaused = errors.New("egress: closed: the task is paused; try again after it is resumed")
+	errDoubt  = errors.New("egress: closed: revocations may have been missed; send the request again")
+	errSlow   = errors.New("egress: closed: the request body arrived too slowly; the time for 4 KiB is Config.BodyTime (30 s by default)")
+	errExpiry = errors.New("egress: closed: the credential has expired; ask for another one")
+)
+
+var errStopping = broker.E(broker.Unavailable, "ebb is stopping. Try again.", nil)
+
+// stopping reports whether ctx has ended because ebb is stopping.
+func stopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errStopping) }
+
+func reasonOf(err error) stricturl.Reason {
+	var d *Denial
+	var e *stricturl.Error
+	switch {
+	case errors.As(err, &d):
+		return d.Reason
+	case errors.As(err, &e):
+		return e.Reason
+	case unreadableHTTP(err):
+		return BadAnswer
+	case broker.AsError(err).Kind == broker.Unavailable:
+		return Doubt
+	case broker.AsError(err).Kind == broker.TooMany:
+		return TooOften
+	case isBroker(err):
+		return NoCredential
+	}
+	return Unreachable
+}
+
+// unreadableHTTP reports whether the response was not HTTP. Errors of TLS, which have no type,
+// count as errors of the connection.
+func unreadableHTTP(err error) bool {
+	u, is := errors.AsType[*unreadable](err)
+	return is && !strings.Contains(u.cause.Error(), "tls: ")
+}
+
+func isBroker(err error) bool {
+	var e *broker.Error
+	return errors.As(err, &e)
+}

@@ -3,7 +3,6 @@ package egress
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -22,10 +21,6 @@ type remoteListener struct {
 	gone  chan struct{} // closed by Close
 	once  sync.Once
 }
-
-// maxRemoteWaiting is how many connections of one sandbox may wait for Accept, besides the accepted
-// ones. On a Unix socket they would wait in the kernel; here each holds a descriptor.
-const maxRemoteWaiting = 8
 
 // maxWaiting is how many connections of all sandboxes may wait. One task may take a part of the
 // free places (share).
@@ -172,11 +167,3 @@ func (b *Endpoints) identity(asked broker.BoxIdentity) (broker.BoxIdentity, erro
 	}
 	return b.cfg.Identity, nil
 }
-
-// endpointListener is the listener of an endpoint.
-type endpointListener interface {
-	net.Listener
-	open() bool
-}
-
-var errIdentityKind = errors.New("egress: identity must be \"kernel\" or \"socket\"")

@@ -2,14 +2,16 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
@@ -177,76 +179,207 @@ func (b *endpoint) abort(w http.ResponseWriter, r *http.Request) {
 	b.refuse(w, r, errStopping)
 }
 
-func reasonOf(err error) stricturl.Reason {
-	var d *Denial
-	var e *stricturl.Error
+// answer sends a refusal to the sandbox. It closes an HTTP/1 connection, because the bytes that
+// follow may be part of the refused request.
+func (b *endpoint) answer(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.As(err, &d):
-		return d.Reason
-	case errors.As(err, &e):
-		return e.Reason
-	case unreadableHTTP(err):
-		return BadAnswer
-	case broker.AsError(err).Kind == broker.Unavailable:
-		return Doubt
-	case broker.AsError(err).Kind == broker.TooMany:
-		return TooOften
-	case isBroker(err):
-		return NoCredential
+	case stopping(r.Context()):
+		err = errStopping
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrOver), r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // disconnected: no response
 	}
-	return Unreachable
-}
-
-// unreadableHTTP reports whether the response was not HTTP. Errors of TLS, which have no type,
-// count as errors of the connection.
-func unreadableHTTP(err error) bool {
-	u, is := errors.AsType[*unreadable](err)
-	return is && !strings.Contains(u.cause.Error(), "tls: ")
-}
-
-func isBroker(err error) bool {
-	var e *broker.Error
-	return errors.As(err, &e)
-}
-
-// markScheme makes s mark HTTP/2 requests whose :scheme is not https, for otherScheme. net/http
-// marks them by TLS = nil, but sets TLS again before a handler runs.
-func markScheme(s *http.Server) {
-	_ = s.Serve(noListener{}) // which makes TLSNextProto
-	serve := s.TLSNextProto["h2"]
-	s.TLSNextProto["h2"] = func(s *http.Server, c *tls.Conn, h http.Handler) { serve(s, c, schemed{h}) }
-}
-
-type schemed struct{ http.Handler }
-
-type schemeKey struct{}
-
-// ServeHTTP implements http.Handler.
-func (h schemed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.TLS == nil {
-		r = r.WithContext(context.WithValue(r.Context(), schemeKey{}, true))
+	reason := reasonOf(err)
+	method := r.Method
+	if stricturl.Method(method) != nil { // it may be any text
+		method = "other"
 	}
-	h.Handler.ServeHTTP(w, r)
+	if leftOut, now := b.workLimits.logLine(); now {
+		b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "left_out", leftOut, "error", err)
+	}
+	status, body := explain(subject(r), err, func() (string, error) { return b.neededScope(r) })
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if r.ProtoMajor == 1 { // in HTTP/2 it would end all streams of the connection, this one before its response
+		h.Set("Connection", "close")
+	}
+	if retryable(status) {
+		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
+	}
+	if status == http.StatusUnauthorized {
+		// RFC 9110 section 15.5.2; without it git does not send what its helper gave it.
+		h.Set("WWW-Authenticate", `Basic realm="ebb"`)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
 }
 
-// BaseContext is called by net/http on its handler.
-func (h schemed) BaseContext() context.Context {
-	return h.Handler.(interface{ BaseContext() context.Context }).BaseContext()
+// maxShown is how many characters of the URL a refusal shows.
+const maxShown = 200
+
+// subject returns the method and URL of a request, without the query and escaped so that nothing in
+// it is hidden.
+func subject(r *http.Request) string {
+	if denied(r) != nil {
+		return "A request" // the request was not parsed
+	}
+	method, url := r.Method, r.RequestURI
+	if stricturl.Method(method) != nil && method != http.MethodConnect {
+		method = "A request to"
+	}
+	if tun, is := r.Context().Value(tunnelKey{}).(*tunnel); is {
+		url = "https://" + strings.TrimSuffix(tun.host.String(), ":443") + r.URL.EscapedPath()
+	}
+	url, _, _ = strings.Cut(url, "?")
+	return method + " " + agenttext.ShowLine(agenttext.From(url), maxShown)
 }
 
-// otherScheme reports whether the :scheme of a request of HTTP/2 is not https.
-func otherScheme(r *http.Request) bool { return r.Context().Value(schemeKey{}) != nil }
+// neededTime bounds how long a refusal waits to learn which scopes are needed.
+const neededTime = 2 * time.Second
 
-// noListener is a listener that accepts no connections.
-type noListener struct{}
-
-// Accept implements net.Listener.
-func (noListener) Accept() (net.Conn, error) {
-	return nil, errors.New("this listener accepts no connections")
+// neededScope returns which scopes would let a request through, and how to ask for one.
+func (b *endpoint) neededScope(r *http.Request) (string, error) {
+	tun, is := r.Context().Value(tunnelKey{}).(*tunnel)
+	if !is {
+		return "", errors.New("the request names no host")
+	}
+	upgrade, out := r.Header.Get("Upgrade") != "", providerView(r, tun.host)
+	out.Header.Del("Connection")                 // that of a WebSocket handshake, which Clean would refuse
+	if err := cleanBut(out.Header); err != nil { // the request may have been refused before it was cleaned
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), neededTime)
+	defer cancel()
+	needed, err := b.p.cfg.Leases.NeededFor(ctx, b.who, out, upgrade)
+	return scopeAdvice(needed), err
 }
 
-// Close implements net.Listener.
-func (noListener) Close() error { return nil }
+// credentialLess returns the credential-less lease that covers a request without a placeholder.
+// Nothing is added to requests of such a lease. Without one the request is refused with
+// NoPlaceholder. Credentials that the sandbox wrote into the request itself were removed before
+// (Clean).
+func (b *endpoint) credentialLess(ctx context.Context, r *http.Request, h stricturl.Host) (leaseID string, err error) {
+	all, asked, err := b.credentialLessLeases.list(ctx, b, false)
+	if err != nil {
+		return "", err
+	}
+	if leaseID, err = firstUsable(r, h, all); asked || err == nil || reasonOf(err) != NoPlaceholder {
+		return leaseID, err
+	}
+	return b.credentialLessAgain(ctx, r, h) // a lease may have been issued just now
+}
 
-// Addr implements net.Listener.
-func (noListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "none"} }
+// credentialLessAgain does the same with a list that is read anew.
+func (b *endpoint) credentialLessAgain(ctx context.Context, r *http.Request, h stricturl.Host) (leaseID string, err error) {
+	all, _, err := b.credentialLessLeases.list(ctx, b, true)
+	if err != nil {
+		return "", err
+	}
+	return firstUsable(r, h, all)
+}
+
+// firstUsable returns the first lease in all that covers the request as it would be sent.
+func firstUsable(r *http.Request, h stricturl.Host, all []broker.Usable) (leaseID string, err error) {
+	out := providerView(r, h)
+	for _, u := range all {
+		switch err := u.Injector.Inject(r.Context(), out, u.Target); {
+		case err == nil:
+			return u.Target.LeaseID, nil
+		case !errors.Is(err, provider.ErrElsewhere):
+			return "", deny(Doubt, err)
+		}
+	}
+	return "", deny(NoPlaceholder, nil)
+}
+
+// providerView returns a request in a tunnel to h, or to its base URL, as providers judge it.
+func providerView(r *http.Request, h stricturl.Host) *http.Request {
+	out := r.Clone(r.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = "https", h.String(), ""
+	if out.ContentLength == 0 {
+		out.Body = http.NoBody
+	}
+	dropPlaceholder(out)
+	return out
+}
+
+// usable asks the broker whether the lease may be used. A lease that ebb chose may have ended since
+// it was listed. Then usable chooses again, once, and the request depends on the new lease.
+func (s *outbound) usable() (broker.Usable, error) {
+	for again := s.rechoose != nil; ; again = false {
+		use, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID)
+		over := err != nil && reasonOf(err) == NoCredential
+		if err == nil || over {
+			s.b.workLimits.noteLease(s.leaseID, err == nil)
+		}
+		if !over || !again {
+			return use, err
+		}
+		leaseID, err := s.rechoose()
+		if err != nil {
+			return broker.Usable{}, err
+		}
+		s.done()
+		s.leaseID = leaseID
+		s.endWithLease()
+	}
+}
+
+// credentialLessAge is the maximum age of the list of credential-less leases. Each request still
+// checks that its lease is valid.
+const credentialLessAge = time.Second
+
+// credentialLessLeases caches the credential-less leases of a sandbox. turn has capacity 1 and
+// guards the other fields. A channel is used because a wait for it can end with a context.
+type credentialLessLeases struct {
+	turn chan struct{}
+	at   time.Time // time of the last query
+	know bool      // all holds the result of that query
+	all  []broker.Usable
+}
+
+// list returns the leases, and whether it asked the broker for them. It asks when its list is older
+// than credentialLessAge. It also asks when again is set or the last query failed, as often as
+// workLimits.missed allows.
+func (l *credentialLessLeases) list(ctx context.Context, b *endpoint, again bool) (all []broker.Usable, asked bool, err error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	now := b.p.cfg.Now()
+	age := now.Sub(l.at)
+	due := l.at.IsZero() || age < 0 || age >= credentialLessAge
+	if !due && l.know && !again {
+		return l.all, false, nil
+	}
+	// One query in each credentialLessAge is not rate-limited, so that one tool's requests without
+	// a lease do not block those of another tool.
+	if !due && !b.workLimits.missed.Allow() {
+		return nil, false, deny(TooOften, nil)
+	}
+	l.at, l.know = now, false
+	if all, err = b.p.cfg.Leases.Bare(ctx, b.who); err != nil {
+		return nil, true, err
+	}
+	l.all, l.know = all, true
+	return all, true, nil
+}
+
+// exchange returns the audit log entry of a request, with only those fields that every server would
+// read in the same way.
+func (b *endpoint) exchange(r *http.Request) broker.Exchange {
+	x := broker.Exchange{Tool: b.who.Tool}
+	if stricturl.Method(r.Method) == nil || r.Method == http.MethodConnect {
+		x.Method = r.Method
+	}
+	if tun, is := r.Context().Value(tunnelKey{}).(*tunnel); is {
+		x.Host = tun.host.String()
+		if path := r.URL.EscapedPath(); !strings.ContainsFunc(path, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			x.Path = path[:min(len(path), broker.MaxExchangePath)]
+		}
+	} else if h, err := stricturl.ParseHost(r.RequestURI, 0); err == nil && r.Method == http.MethodConnect {
+		x.Host = h.String()
+	}
+	return x
+}

@@ -16,6 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
+
+	"github.com/ebb-broker/ebb/broker/clientcert"
 )
 
 // outbound is one request to an upstream and its response. It is used once.
@@ -230,4 +232,184 @@ func (b *answerBody) Read(p []byte) (int, error) {
 		}
 	}
 	return n, unquoted(err)
+}
+
+// allow writes to the audit log that a request may be sent. finish must be called afterwards.
+func (s *outbound) allow(use broker.Usable) error {
+	p := s.b.p
+	if !p.pending.add(s.b.who.Root()) {
+		return deny(NoRecord, errors.New("too many requests wait for their completion entry in the audit log"))
+	}
+	s.x.Untrusted = slices.Contains(p.cfg.Untrusted, s.host.Name)
+	if err := p.cfg.Record.UseAllowed(s.ctx, s.b.who, use, s.x); err != nil {
+		p.pending.remove(s.b.who.Root())
+		return deny(NoRecord, err)
+	}
+	s.allowed, s.began = true, time.Now()
+	if s.tunnel.b != nil {
+		s.tunnel.used.Do(s.b.workLimits.empty.give)
+	}
+	return nil
+}
+
+// finish writes the end of a request to the audit log, without making the client wait.
+func (s *outbound) finish() {
+	if !s.allowed {
+		return
+	}
+	p, x := s.b.p, s.x
+	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.interrupted(), s.sent.Load(), s.received.Load(), s.redacted.Load(), time.Since(s.began).Milliseconds()
+	if why := s.ended.Load(); why != nil {
+		x.Reason = string(*why)
+	}
+	ctx := context.WithoutCancel(s.ctx)
+	go func() {
+		defer p.pending.remove(s.b.who.Root())
+		p.cfg.Record.UseCompleted(ctx, s.b.who, s.leaseID, x)
+	}()
+}
+
+// interrupted reports whether the request or response ended early.
+func (s *outbound) interrupted() bool { return s.broken.Load() || s.ctx.Err() != nil }
+
+// meter checks the limits and wraps the body of a request before any of it is read.
+func (s *outbound) meter(r *http.Request) error {
+	cfg, task := s.b.p.cfg, s.b.p.sent.get(s.b.who.Root())
+	if r.ContentLength > cfg.RequestBytes || task.Load()+max(r.ContentLength, 0) > cfg.TaskBytes {
+		return deny(TooMuch, nil)
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &meteredBody{ReadCloser: r.Body, s: s, task: task, left: cfg.BodyTime}
+	}
+	return nil
+}
+
+// droppedHeaders are response headers that a sandbox must not get: they belong to the session of
+// the credential at the upstream, or lead clients around the proxy.
+var droppedHeaders = []string{"Set-Cookie", "Set-Cookie2", "Refresh", "Alt-Svc", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info", "Clear-Site-Data"}
+
+// clean removes droppedHeaders from the headers of a response, and secrets from the others.
+func (s *outbound) clean(h http.Header) {
+	for _, name := range droppedHeaders {
+		delete(h, name)
+	}
+	if s.named != nil {
+		for _, values := range h {
+			for i, v := range values {
+				text, n := s.named.Text(v)
+				values[i] = text
+				s.redacted.Add(int64(n))
+			}
+		}
+	}
+	if s.redactor != nil {
+		s.cleanOf(h, s.redactor)
+	}
+	for _, x := range s.hidden {
+		s.cleanOf(h, x)
+	}
+}
+
+// cleanOf replaces the secrets of one redactor by marks, and removes headers whose names hold one.
+func (s *outbound) cleanOf(h http.Header, x *redactor) {
+	for name, values := range h {
+		for i, v := range values {
+			text, n := x.Text(v)
+			values[i] = text
+			s.redacted.Add(int64(n))
+		}
+		if x.InName(name) {
+			delete(h, name)
+			s.redacted.Add(1)
+		}
+	}
+}
+
+// lookFor makes the redactor that finds the injected secrets, and the key of the client
+// certificate, in the response.
+func (s *outbound) lookFor(use broker.Usable, before, after *http.Request, shown *clientcert.Certificate) error {
+	if use.Bare {
+		return nil
+	}
+	secrets, err := secretsOf(before, after)
+	for _, piece := range shown.Secrets() {
+		if len(piece) >= redact.MinSecret {
+			secrets = append(secrets, piece)
+		}
+	}
+	if err == nil {
+		s.redactor, err = s.b.p.redactors.take(s.ctx, s.b.who, s.leaseID, secrets)
+	}
+	if _, denied := errors.AsType[*Denial](err); err == nil || denied || s.ctx.Err() != nil {
+		return err
+	}
+	return deny(Doubt, err)
+}
+
+// discloses returns what finds credentials that the response creates; nil = the response creates
+// none. If the names that a provider states cannot be searched for, the request is refused.
+func (s *outbound) discloses(use broker.Usable, r *http.Request) (*redact.Named, error) {
+	d, is := use.Injector.(provider.Discloser)
+	if !is {
+		return nil, nil
+	}
+	names := d.Discloses(r, use.Target)
+	if names.Empty() {
+		return nil, nil
+	}
+	return s.b.p.named.of(names)
+}
+
+// bodyChunk is how many bytes of a request body must arrive in each Config.BodyTime.
+const bodyChunk = 4 << 10
+
+// meteredBody is the body of a request to an upstream. Reading fails beyond Config.RequestBytes or
+// Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
+// begins to respond: from then on both sides may take turns.
+type meteredBody struct {
+	io.ReadCloser
+	s    *outbound
+	task *atomic.Int64
+
+	left  time.Duration // remaining time for the missing part of the chunk
+	fresh int           // bytes of the chunk that have arrived
+	slow  *time.Timer
+}
+
+// Read implements io.Reader.
+func (m *meteredBody) Read(p []byte) (int, error) {
+	n, err := m.read(p)
+	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
+		m.s.unread.Store(true)
+	}
+	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
+	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
+		return 0, deny(TooMuch, nil)
+	}
+	return n, err
+}
+
+// read limits how long the sandbox may take. Only the time spent waiting for the sandbox counts,
+// not the time in which the upstream is slow to accept data.
+func (m *meteredBody) read(p []byte) (int, error) {
+	if m.s.answered.Load() {
+		return m.ReadCloser.Read(p)
+	}
+	if m.slow == nil {
+		m.slow = time.AfterFunc(m.left, func() {
+			if !m.s.answered.Load() {
+				m.s.disconnect(errSlow)
+			}
+		})
+	} else {
+		m.slow.Reset(m.left)
+	}
+	began := time.Now()
+	n, err := m.ReadCloser.Read(p)
+	m.slow.Stop()
+	m.left = max(m.left-time.Since(began), 0)
+	if m.fresh += n; m.fresh >= bodyChunk {
+		m.fresh, m.left = 0, m.s.b.p.cfg.BodyTime
+	}
+	return n, err
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -222,4 +223,68 @@ func firstLine(c net.Conn, most int, within time.Duration, server bool) ([]byte,
 func plain(line []byte) bool {
 	text := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 	return len(line) <= maxIdentification && len(text) > len(identification) && !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
+}
+
+// reachTimeout is how long an SSH connection stays open while it is unknown whether a revoked lease
+// may have opened it.
+const reachTimeout = 500 * time.Millisecond
+
+var errMaybeRevoked = errors.New("egress: closed: a revoked credential may have opened this SSH connection; connect again with a valid one")
+
+// sshConnections are the open SSH connections by task. Each may have been opened with any
+// certificate of the sandbox for its host, including one that was issued while the connection was
+// being opened.
+type sshConnections struct {
+	mu sync.Mutex
+	of map[string]map[*outbound]struct{}
+}
+
+// add makes MayHaveOpened check a connection until done is called.
+func (o *sshConnections) add(s *outbound) (done func()) {
+	task := s.b.who.TaskID
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[string]map[*outbound]struct{}{}
+	}
+	if o.of[task] == nil {
+		o.of[task] = map[*outbound]struct{}{}
+	}
+	o.of[task][s] = struct{}{}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if delete(o.of[task], s); len(o.of[task]) == 0 {
+			delete(o.of, task)
+		}
+	}
+}
+
+// connections returns the SSH connections of a task.
+func (o *sshConnections) connections(task string) (out []*outbound) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s := range o.of[task] {
+		out = append(out, s)
+	}
+	return out
+}
+
+// MayHaveOpened disconnects those SSH connections of a task that a revoked lease may have opened.
+// If they cannot be determined within reachTimeout, it disconnects all. It does not wait for that.
+func (p *Proxy) MayHaveOpened(taskID, leaseID string) {
+	all := p.sshConnections.connections(taskID)
+	if len(all) == 0 {
+		return
+	}
+	go func() {
+		ctx, done := context.WithTimeout(context.Background(), reachTimeout)
+		defer done()
+		in, err := p.cfg.Hosts.MayHaveReached(ctx, leaseID)
+		for _, s := range all {
+			if err != nil || in(s.b.who, s.host) {
+				s.disconnect(errMaybeRevoked)
+			}
+		}
+	}()
 }

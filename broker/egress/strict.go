@@ -3,6 +3,9 @@ package egress
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -304,3 +307,57 @@ func (s *strictConn) frame(head []byte) (fault string) {
 	}
 	return ""
 }
+
+// markScheme makes s mark HTTP/2 requests whose :scheme is not https, for otherScheme. net/http
+// marks them by TLS = nil, but sets TLS again before a handler runs.
+func markScheme(s *http.Server) {
+	_ = s.Serve(noListener{}) // which makes TLSNextProto
+	serve := s.TLSNextProto["h2"]
+	s.TLSNextProto["h2"] = func(s *http.Server, c *tls.Conn, h http.Handler) { serve(s, c, schemed{h}) }
+}
+
+type schemed struct{ http.Handler }
+
+type schemeKey struct{}
+
+// ServeHTTP implements http.Handler.
+func (h schemed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.TLS == nil {
+		r = r.WithContext(context.WithValue(r.Context(), schemeKey{}, true))
+	}
+	h.Handler.ServeHTTP(w, r)
+}
+
+// BaseContext is called by net/http on its handler.
+func (h schemed) BaseContext() context.Context {
+	return h.Handler.(interface{ BaseContext() context.Context }).BaseContext()
+}
+
+// otherScheme reports whether the :scheme of a request of HTTP/2 is not https.
+func otherScheme(r *http.Request) bool { return r.Context().Value(schemeKey{}) != nil }
+
+// noListener is a listener that accepts no connections.
+type noListener struct{}
+
+// Accept implements net.Listener.
+func (noListener) Accept() (net.Conn, error) {
+	return nil, errors.New("this listener accepts no connections")
+}
+
+// Close implements net.Listener.
+func (noListener) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (noListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "none"} }
+
+// Limits of a connection from a sandbox.
+const (
+	helloTime  = 5 * time.Second  // from CONNECT to the end of the TLS handshake
+	headerTime = 10 * time.Second // for the headers of a request
+	idleTime   = 2 * time.Minute
+	maxHeader  = 64 << 10
+	maxStreams = 64
+)
+
+// connKey is the context key of the connection that a request arrived on, without its tunnel.
+type connKey struct{}

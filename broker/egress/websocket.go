@@ -60,31 +60,6 @@ func acceptOf(key string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// maxSubprotocol is the maximum length of the name of a subprotocol, in bytes. The registered names
-// are shorter, and most tokens are longer.
-const maxSubprotocol = 31
-
-// subprotocols returns the subprotocols of a handshake without credentials. Browsers can set no
-// header, so that servers accept credentials in place of a name: openai-insecure-api-key.<key>,
-// base64url.bearer.authorization.k8s.io.<token>, header-<base64 of headers>, or the name after one
-// that announces it: access_token, <token>.
-func subprotocols(lines []string) (names []string) {
-	said := false
-	for _, line := range lines {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = strings.Trim(name, " \t"); name == "" {
-				continue // servers skip empty names, too (RFC 9110 section 5.6.1), so that an announcement still counts
-			}
-			credential := carriesCredential(name)
-			if len(name) <= maxSubprotocol && !credential && !said {
-				names = append(names, name)
-			}
-			said = credential && !strings.Contains(name, ".")
-		}
-	}
-	return names
-}
-
 // put turns a request into a handshake again, after all of it was checked.
 func (u *upgrade) put(h http.Header) {
 	u.protocols = subprotocols(h["Sec-Websocket-Protocol"])

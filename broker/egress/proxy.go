@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes"
-
-	"github.com/ebb-broker/ebb/broker/clientcert"
 )
 
 // Leases returns the leases of a caller, whether one may be used now, and which scopes the caller

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
-
-	"github.com/ebb-broker/ebb/broker/clientcert"
 )
 
 // outbound is one request to an upstream and its response. It is used once.

@@ -249,14 +249,14 @@ func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error
 // LeaseTally implements broker.Listing.
 func (l *leaseStore) LeaseTally(ctx context.Context, now time.Time) (broker.LeaseTally, error) {
 	live, err1 := l.states(ctx, now, " WHERE l.expires_at > ? ORDER BY l.expires_at DESC", millis(now))
-	owed, err2 := l.states(ctx, now, " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id")
+	pending, err2 := l.states(ctx, now, " WHERE l.state IN ('intent', 'revoking') ORDER BY l.id")
 	over, err3 := l.states(ctx, now, " WHERE l.state = 'unconfirmed' ORDER BY l.id")
 	recent, err4 := l.states(ctx, now, " ORDER BY l.id DESC")
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return broker.LeaseTally{}, fmt.Errorf("lease tally: %w", l.engine.explain(err))
 	}
 	return broker.LeaseTally{
-		Live: of(live, broker.LeaseLive), Intent: of(owed, broker.LeaseIntent), Revoking: of(owed, broker.LeaseRevoking), Unconfirmed: of(over, broker.LeaseUnconfirmed), Recent: recent,
+		Live: of(live, broker.LeaseLive), Intent: of(pending, broker.LeaseIntent), Revoking: of(pending, broker.LeaseRevoking), Unconfirmed: of(over, broker.LeaseUnconfirmed), Recent: recent,
 	}, nil
 }
 

@@ -65,8 +65,8 @@ func (t *queueTest) live(taskID string) broker.Lease {
 	return l
 }
 
-// owed issues a lease whose revocation is pending since at.
-func (t *queueTest) owed(taskID string, at time.Time) broker.Lease {
+// pending issues a lease whose revocation is pending since at.
+func (t *queueTest) pending(taskID string, at time.Time) broker.Lease {
 	t.Helper()
 	l := t.live(taskID)
 	t.want("end", t.end(l.ID, broker.LeaseRevoking, at), nil)
@@ -118,15 +118,15 @@ func shown(l broker.Lease) broker.Lease {
 // Upstream.
 func upstreamListings(t *queueTest) {
 	task := t.openTask()
-	own, live, owed := t.issue(Lease(task.ID)), t.live(task.ID), t.owed(task.ID, Epoch.Add(2*time.Minute))
-	want := []string{own.ID, live.ID, owed.ID}
+	own, live, pending := t.issue(Lease(task.ID)), t.live(task.ID), t.pending(task.ID, Epoch.Add(2*time.Minute))
+	want := []string{own.ID, live.ID, pending.ID}
 	for name, f := range map[string]broker.LeaseFilter{"all": {}, "task": {TaskID: task.ID}, "ids": {IDs: want}, "from": {From: Epoch}} {
 		f.Now = Epoch.Add(3 * time.Minute)
 		got, err := t.Store.Leases(t.Context(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.same(name, got, []broker.Lease{own, shown(live), shown(owed)})
+		t.same(name, got, []broker.Lease{own, shown(live), shown(pending)})
 	}
 	t.same("provider", t.leases(broker.LeaseFilter{Provider: "cloud"}), want[1:])
 	for name, f := range map[string]broker.LeaseFilter{"upstream": {}, "upstream of the task": {TaskID: task.ID}} {
@@ -134,7 +134,7 @@ func upstreamListings(t *queueTest) {
 		t.same(name, t.leases(f), want[1:])
 	}
 	t.same("upstream of another task", t.leases(broker.LeaseFilter{TaskID: t.openTask().ID, Upstream: true}), []string{})
-	claims := t.take(owed.RevokedAt, 10)
+	claims := t.take(pending.RevokedAt, 10)
 	sealed, err := t.Store.Sealed(t.Context(), "", "", 10)
 	if err != nil || len(sealed) != 2 || len(claims) != 1 || claims[0].Upstream.Handle == "" {
 		t.Fatalf("got %v, %v, %v", sealed, claims, err)
@@ -151,7 +151,7 @@ func upstreamListings(t *queueTest) {
 func upstreamDerived(t *queueTest) {
 	task := t.openTask()
 	intent, live, own := t.intent(task.ID), t.live(task.ID), t.issue(Lease(task.ID))
-	owed, dead := t.owed(task.ID, Epoch.Add(2*time.Minute)), t.live(task.ID)
+	pending, dead := t.pending(task.ID, Epoch.Add(2*time.Minute)), t.live(task.ID)
 	t.want("settle", t.settle(done(dead.ID, 1, broker.LeaseExpired, Epoch.Add(3*time.Minute))), nil)
 	before, after := live.ExpiresAt.Add(-time.Millisecond), live.ExpiresAt
 	for _, tt := range []struct {
@@ -159,9 +159,9 @@ func upstreamDerived(t *queueTest) {
 		want map[broker.LeaseState][]string
 	}{
 		{before, map[broker.LeaseState][]string{
-			broker.LeaseIntent: {intent.ID}, broker.LeaseLive: {live.ID, own.ID}, broker.LeaseRevoking: {owed.ID}, broker.LeaseExpired: {dead.ID}}},
+			broker.LeaseIntent: {intent.ID}, broker.LeaseLive: {live.ID, own.ID}, broker.LeaseRevoking: {pending.ID}, broker.LeaseExpired: {dead.ID}}},
 		{after, map[broker.LeaseState][]string{
-			broker.LeaseIntent: {intent.ID}, broker.LeaseRevoking: {live.ID, owed.ID}, broker.LeaseExpired: {own.ID, dead.ID}}},
+			broker.LeaseIntent: {intent.ID}, broker.LeaseRevoking: {live.ID, pending.ID}, broker.LeaseExpired: {own.ID, dead.ID}}},
 	} {
 		for _, s := range allStates {
 			want := append([]string{}, tt.want[s]...)
@@ -177,7 +177,7 @@ func upstreamDerived(t *queueTest) {
 	t.same("lease", t.leaseAt(live.ID, after), shown(live))
 }
 
-func owing(t *queueTest) {
+func pendingRevocations(t *queueTest) {
 	sum := func(now time.Time) []broker.RevocationBacklog {
 		t.Helper()
 		got, err := t.Store.RevocationBacklog(t.Context(), now)
@@ -192,7 +192,7 @@ func owing(t *queueTest) {
 		t.Errorf("got %+v of own tokens", got)
 	}
 	at := Epoch.Add(5 * time.Minute)
-	first, second := t.owed(task.ID, at), t.owed(task.ID, at.Add(time.Second))
+	first, second := t.pending(task.ID, at), t.pending(task.ID, at.Add(time.Second))
 	retry := done(first.ID, 1, broker.LeaseRevoking, at) // retry in an hour
 	t.want("settle", t.settle(retry), nil)
 	live, intent := t.live(task.ID), t.intent(task.ID)
@@ -217,7 +217,7 @@ func owing(t *queueTest) {
 	t.same("claimed ones too", len(t.take(at, 10)), 1)
 	t.same("after the expiry", sum(live.ExpiresAt)[1], broker.RevocationBacklog{Provider: "cloud", Intents: 1, Revoking: 3, Oldest: intent.IssuedAt, NextAt: intent.Upstream.NextAt})
 	if _, err := t.Store.RevocationBacklog(t.Context(), time.Time{}); err == nil {
-		t.Error("owing at no time")
+		t.Error("a backlog at no time")
 	}
 }
 

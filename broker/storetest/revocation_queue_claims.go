@@ -59,7 +59,7 @@ func issueUpstreamRefused(t *queueTest) {
 func take(t *queueTest) {
 	task := t.openTask()
 	at := Epoch.Add(5 * time.Minute)
-	owed := t.owed(task.ID, at)
+	pending := t.pending(task.ID, at)
 	other := Intent(task.ID)
 	other.Provider = "other"
 	t.issue(other)
@@ -67,11 +67,11 @@ func take(t *queueTest) {
 	live := t.live(task.ID)
 	t.same("before its time", ids(t.take(at.Add(-time.Millisecond), 10)), []string{})
 	got := t.take(at, 10)
-	t.same("ids", ids(got), []string{owed.ID})
-	t.same("with its handle", got[0].Lease, owed)
+	t.same("ids", ids(got), []string{pending.ID})
+	t.same("with its handle", got[0].Lease, pending)
 	// A live lease is in the queue from its expiry on, still in state live.
 	got = t.take(live.ExpiresAt, 10)
-	t.same("ids", ids(got), []string{owed.ID, live.ID})
+	t.same("ids", ids(got), []string{pending.ID, live.ID})
 	t.same("live", got[1].Lease, live)
 	none, err := t.Store.Take(t.Context(), "nobody", at, at.Add(time.Hour), 10)
 	if err != nil || len(none) != 0 {
@@ -82,7 +82,7 @@ func take(t *queueTest) {
 func takeClaims(t *queueTest) {
 	task := t.openTask()
 	at := Epoch.Add(5 * time.Minute)
-	l := t.owed(task.ID, at)
+	l := t.pending(task.ID, at)
 	for i := range 4 {
 		got := t.take(at, 10)
 		t.same("ids", ids(got), []string{l.ID})
@@ -104,9 +104,9 @@ func takeTurns(t *queueTest) {
 	at := Epoch.Add(5 * time.Minute)
 	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 	// The oldest are all of one task.
-	a3, a1, a2, a4 := t.owed(a.ID, second(3)), t.owed(a.ID, second(1)), t.owed(a.ID, second(2)), t.owed(a.ID, second(4))
-	b2, b1 := t.owed(b.ID, second(12)), t.owed(b.ID, second(11))
-	c1 := t.owed(c.ID, second(20))
+	a3, a1, a2, a4 := t.pending(a.ID, second(3)), t.pending(a.ID, second(1)), t.pending(a.ID, second(2)), t.pending(a.ID, second(4))
+	b2, b1 := t.pending(b.ID, second(12)), t.pending(b.ID, second(11))
+	c1 := t.pending(c.ID, second(20))
 	want := []string{a1.ID, b1.ID, c1.ID, a2.ID, b2.ID, a3.ID, a4.ID}
 	t.same("all", ids(t.take(second(30), 10)), want)
 	now := second(30).Add(time.Minute)
@@ -125,10 +125,12 @@ func takeTrees(t *queueTest) {
 		t.want("delegate", t.delegated(child, 9), nil)
 	}
 	at := Epoch.Add(5 * time.Minute)
-	owed := func(task broker.Task, n int) string { return t.owed(task.ID, at.Add(time.Duration(n)*time.Second)).ID }
-	f1, f2, f3 := owed(first, 1), owed(first, 2), owed(first, 3)
-	s1, b1, r1 := owed(second, 4), owed(below, 5), owed(root, 6)
-	o1, o2 := owed(other, 20), owed(other, 21)
+	pending := func(task broker.Task, n int) string {
+		return t.pending(task.ID, at.Add(time.Duration(n)*time.Second)).ID
+	}
+	f1, f2, f3 := pending(first, 1), pending(first, 2), pending(first, 3)
+	s1, b1, r1 := pending(second, 4), pending(below, 5), pending(root, 6)
+	o1, o2 := pending(other, 20), pending(other, 21)
 	want := []string{f1, o1, s1, o2, b1, r1, f2, f3}
 	now := at.Add(30 * time.Second)
 	t.same("all", ids(t.take(now, 10)), want)

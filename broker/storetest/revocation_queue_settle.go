@@ -60,7 +60,7 @@ func settleLife(t *queueTest) {
 
 // Of two workers on one lease, only the outcome of the later claim is stored.
 func settleFence(t *queueTest) {
-	l := t.owed(t.openTask().ID, Epoch.Add(5*time.Minute))
+	l := t.pending(t.openTask().ID, Epoch.Add(5*time.Minute))
 	at := l.RevokedAt
 	t.take(at, 1)
 	at = at.Add(time.Minute)
@@ -142,7 +142,7 @@ func settleErases(t *queueTest) {
 
 // RevokedAt, RevokedBy and Cause are written once.
 func settleOnce(t *queueTest) {
-	l := t.owed(t.openTask().ID, Epoch.Add(3*time.Minute))
+	l := t.pending(t.openTask().ID, Epoch.Add(3*time.Minute))
 	at := Epoch.Add(4 * time.Minute)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoking, at)), nil)
 	t.want("settle", t.settle(done(l.ID, 1, broker.LeaseRevoked, at)), nil)
@@ -244,7 +244,7 @@ func closeMoves(t *queueTest) {
 	task, other := t.openTask(), t.openTask()
 	at := Epoch.Add(4 * time.Minute)
 	intent, live, own := t.intent(task.ID), t.live(task.ID), t.issue(Lease(task.ID))
-	revoking := t.owed(task.ID, Epoch.Add(3*time.Minute))
+	revoking := t.pending(task.ID, Epoch.Add(3*time.Minute))
 	m := done(revoking.ID, 1, broker.LeaseRevoking, Epoch.Add(3*time.Minute))
 	t.want("settle", t.settle(m), nil)
 	revoking.Upstream = &m.Upstream
@@ -265,7 +265,7 @@ func closeMoves(t *queueTest) {
 		l.Upstream = &up
 		t.same("moved", t.leaseAt(l.ID, at), shown(l))
 	}
-	t.same("owed before", t.leaseAt(revoking.ID, at), shown(revoking))
+	t.same("pending before", t.leaseAt(revoking.ID, at), shown(revoking))
 	t.same("dead before", t.leaseAt(ended.ID, at), wantEnded)
 	t.same("of another task", t.leaseAt(stranger.ID, at), shown(stranger))
 	if got := t.leaseAt(own.ID, at); got.State != broker.LeaseRevoked || got.Upstream != nil {
@@ -302,7 +302,7 @@ func closeThenSettle(t *queueTest) {
 		t.same("kept", t.leaseAt(l.ID, end), shown(want))
 		t.want("again", t.settle(*m), broker.ErrTaskClosed)
 		got := t.take(m.At, 10)
-		t.same("owed at once", ids(got), []string{l.ID})
+		t.same("pending at once", ids(got), []string{l.ID})
 		t.same("with its handle", got[0].Lease, want)
 		t.want("and dead", t.settle(done(l.ID, got[0].Fence, broker.LeaseRevoked, m.At)), nil)
 	}
@@ -382,7 +382,7 @@ func endNarrowed(t *queueTest) {
 	t.same("own token", t.leaseAt(own.ID, at).State, broker.LeaseRevoked)
 	for _, id := range []string{intent.ID, live.ID} {
 		if got := t.leaseAt(id, at); got.State != broker.LeaseRevoking || !got.RevokedAt.Equal(at) || got.RevokedBy != "ops" || !got.Upstream.NextAt.Equal(at) {
-			t.Errorf("got %+v %+v, want its end owed", got, got.Upstream)
+			t.Errorf("got %+v %+v, want its end pending", got, got.Upstream)
 		}
 	}
 	t.same("dead before", t.leaseAt(dead.ID, at), last)

@@ -397,5 +397,5 @@ func belowAndTree(t *storeTest) {
 	}
 	ls, err := t.Store.Leases(t.Context(), broker.LeaseFilter{Tree: root.ID, Upstream: true, State: broker.LeaseRevoking, Now: Epoch.Add(6 * time.Minute)})
 	t.want("leases", err, nil)
-	t.same("owed below the root", len(ls), 1)
+	t.same("pending below the root", len(ls), 1)
 }

@@ -1,14 +1,11 @@
 // Package attest defines how evidence becomes an identity. A caller sends evidence
 // about its environment, such as a signed token, and an Attestor returns an Identity.
 //
-//	evidence.go     Evidence: the document, and what the listener observed of the caller
-//	identity.go     Identity, Class, Attestor; Decode: reads a kind's configuration
-//	selector.go     SelectorMatch: compares an identity with the registered selectors
-//	capabilities.go interfaces that a kind may also implement: Challenger, ClientAuth,
-//	                Personal, Registrar, Selecting, Reattester, Watcher
-//	nonce.go        Nonces: nonces of challenges that need no storage
-//	context.go      Costly: permission for expensive work; Passed: a trace of checks
-//	errors.go       ErrRejected and the fixed set of reasons
+// An Evidence holds the document, and what the listener observed of the caller.
+// SelectorMatch compares the Identity with the selectors that the runner registered. A
+// kind may implement more interfaces: Challenger, ClientAuth, Personal, Registrar,
+// Selecting, Reattester and Watcher. A rejection has one of a fixed set of reasons.
+// Nonces are the nonces of challenges and need no storage.
 //
 // Each folder below is one kind, such as enroll and oidc, with exceptions: package all
 // lists the kinds, attesttest is the test suite that every kind passes, kubetest is for

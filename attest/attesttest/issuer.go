@@ -3,8 +3,12 @@ package attesttest
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
@@ -151,4 +156,114 @@ func merge(base, change Claims) Claims {
 	maps.Copy(base, change)
 	maps.DeleteFunc(base, func(_ string, v any) bool { return v == nil })
 	return base
+}
+
+// Forge signs any header over any payload, including those that jose.Sign refuses. It
+// signs with the algorithm of the key (P-256, Ed25519 or RSA), even when the header
+// names another. Strings are encoded as they are, other values as JSON.
+func Forge(t testing.TB, k jose.Signer, header, payload any) string {
+	t.Helper()
+	text := func(v any) string {
+		if s, ok := v.(string); ok {
+			return base64.RawURLEncoding.EncodeToString([]byte(s))
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	in := text(header) + "." + text(payload)
+	var sig []byte
+	sum := sha256.Sum256([]byte(in))
+	switch k := k.(type) {
+	case *ecdsa.PrivateKey:
+		r, s, err := ecdsa.Sign(rand.Reader, k, sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig = make([]byte, 64)
+		r.FillBytes(sig[:32])
+		s.FillBytes(sig[32:])
+	case ed25519.PrivateKey:
+		sig = ed25519.Sign(k, []byte(in))
+	default:
+		var err error
+		if sig, err = k.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return in + "." + base64.RawURLEncoding.EncodeToString(sig)
+}
+
+// PublicJWK returns the public key of a signer as a decoded JWK with exactly the members
+// that RFC 7638 requires.
+func PublicJWK(t testing.TB, k jose.Signer) map[string]any {
+	t.Helper()
+	pub, err := jose.NewKey("", k.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jose.MarshalPublicJWK(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]any{}
+	for _, name := range []string{"kty", "crv", "x", "y", "n", "e"} {
+		if v, has := all[name]; has {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// Tokens returns evidence for a kind that judges JWTs: a valid token in which the given
+// members of header and claims are replaced, or removed where they are nil.
+type Tokens func(t *testing.T, header, claims Claims) attest.Evidence
+
+// With returns a function that makes a token with changed claims.
+func (k Tokens) With(claims Claims) func(*testing.T) attest.Evidence {
+	return func(t *testing.T) attest.Evidence { return k(t, nil, claims) }
+}
+
+// Under returns a function that makes a token with a changed header.
+func (k Tokens) Under(header Claims) func(*testing.T) attest.Evidence {
+	return func(t *testing.T) attest.Evidence { return k(t, header, nil) }
+}
+
+// Bad returns the cases of Suite.Bad that every kind of JWT must reject, and those of
+// more, which are the kind's own.
+func (k Tokens) Bad(more map[string]func(*testing.T) attest.Evidence) map[string]func(*testing.T) attest.Evidence {
+	bad := map[string]func(*testing.T) attest.Evidence{
+		"no audience":        k.With(Claims{"aud": nil}),
+		"H16 at+jwt":         k.Under(Claims{"typ": "at+jwt"}),
+		"H16 dpop+jwt":       k.Under(Claims{"typ": "dpop+jwt"}),
+		"H16 ebb-task+jwt":   k.Under(Claims{"typ": "ebb-task+jwt"}),
+		"H8 crit":            k.Under(Claims{"crit": []string{"x"}, "x": 1}),
+		"H5 jwk":             k.Under(Claims{"jwk": map[string]any{"kty": "EC"}}),
+		"H1 none":            k.Under(Claims{"alg": "none"}),
+		"H2 HS256":           k.Under(Claims{"alg": "HS256"}),
+		"alg of another key": k.Under(Claims{"alg": "RS256"}),
+		"H7 path kid":        k.Under(Claims{"kid": "../../dev/null"}),
+	}
+	maps.Copy(bad, more)
+	return bad
+}
+
+// Lures returns tokens that contain url in a place that a careless verifier might
+// connect to: header members, the usual claims, and the given claims of the kind.
+func (k Tokens) Lures(t *testing.T, url string, claims ...string) []attest.Evidence {
+	t.Helper()
+	var out []attest.Evidence
+	for _, name := range []string{"jku", "x5u", "kid", "iss", "typ"} {
+		out = append(out, k(t, Claims{name: url}, nil))
+	}
+	for _, name := range append([]string{"iss", "jwks_uri", "aud", "sub"}, claims...) {
+		out = append(out, k(t, nil, Claims{name: url}))
+	}
+	return out
 }

@@ -2,12 +2,9 @@
 // credentials signs the request for ebb, ebb sends it to STS, and STS returns the owner
 // of the credentials. ebb never sees the secret key.
 //
-//	config.go   Config, and Decode for the configuration file
-//	region.go   regions, their partitions and endpoints
-//	aws.go      New, Challenge, Attest
-//	evidence.go parses the evidence, with a strict form of its Authorization
-//	request.go  the one request that ebb sends, and the responses of STS
-//	caller.go   ARN and user id: the owner of the credentials
+// The Attestor issues a nonce and reads the evidence, whose Authorization must have one
+// strict form. It sends one request to the endpoint of the configured region and takes
+// the account, the role and the session from the ARN in the response.
 //
 // # Which parts the caller chooses
 //

@@ -1,6 +1,8 @@
 package aws
 
-import "github.com/ebb-broker/ebb/attest"
+import (
+	"github.com/ebb-broker/ebb/attest"
+)
 
 // The parsers of untrusted bytes, for fuzz tests.
 func ReadShown(doc []byte) error { _, err := readShown(doc); return err }

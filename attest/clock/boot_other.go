@@ -2,7 +2,9 @@
 
 package clock
 
-import "time"
+import (
+	"time"
+)
 
 // suspended is not known here: waking up counts as a jump ahead.
 func suspended() time.Duration { return 0 }

@@ -2,7 +2,7 @@
 // clock that jumps ahead and comes back must end nothing and forget nothing: both
 // are final, and the jump is not.
 //
-//	clock.go       Clock: the wall clock compared with the machine's monotonic clock
-//	past.go        Past: which single-use values a memory has dropped
-//	boot_linux.go  how long the machine was suspended; boot_other.go  elsewhere
+// A Clock compares the wall clock with the machine's monotonic clock; on Linux it also
+// knows how long the machine was suspended. A Past knows which single-use values a
+// memory has dropped.
 package clock

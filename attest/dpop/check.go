@@ -2,10 +2,12 @@ package dpop
 
 import (
 	"crypto"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -191,4 +193,114 @@ func fromJOSE(err error) error {
 		}
 	}
 	return &Error{Reason: r, Public: "the DPoP proof is not a well-formed, signed proof", cause: err}
+}
+
+// ErrProof is matched by every refusal of a proof: invalid_dpop_proof.
+var ErrProof = errors.New("dpop: proof refused")
+
+// ErrNonce is matched when the proof is good but for its nonce: use_dpop_nonce,
+// answered with a fresh DPoP-Nonce (RFC 9449, sections 8 and 9). It does not
+// match ErrProof.
+var ErrNonce = errors.New("dpop: nonce required")
+
+// Reason says why a proof was refused; a fixed set, fit for a metrics label.
+type Reason string
+
+// The reasons.
+const (
+	ReasonMissing   Reason = "missing"
+	ReasonSeveral   Reason = "several"
+	ReasonToken     Reason = "token"     // malformed, wrong typ, alg or header
+	ReasonSignature Reason = "signature" // does not verify with the key it carries
+	ReasonClaims    Reason = "claims"    // jti, htm, htu or iat absent or of the wrong kind
+	ReasonMethod    Reason = "method"
+	ReasonURL       Reason = "url"
+	ReasonTime      Reason = "time"
+	ReasonAth       Reason = "ath"
+	ReasonNonce     Reason = "nonce"
+)
+
+// Error is a refusal. Public is one sentence fit for error_description.
+type Error struct {
+	Reason Reason
+	Public string
+	cause  error
+}
+
+func (e *Error) Error() string {
+	if e.cause == nil {
+		return "dpop: " + e.Public
+	}
+	return "dpop: " + e.Public + ": " + e.cause.Error()
+}
+
+// Unwrap returns the cause, for logs.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is matches ErrNonce for a nonce and ErrProof for everything else.
+func (e *Error) Is(target error) bool {
+	if e.Reason == ReasonNonce {
+		return target == ErrNonce
+	}
+	return target == ErrProof
+}
+
+func refuse(r Reason, public string) error { return &Error{Reason: r, Public: public} }
+
+// normalHTU brings a URL to the form in which htu is compared (RFC 9449,
+// section 4.3, step 9): scheme and host in lower case, default port, query and
+// fragment dropped, the empty path as "/". The path stays byte for byte: "%2e"
+// is not ".", and "//" is not "/". ok is false for what is not an absolute http
+// or https URL without user information.
+func normalHTU(raw string) (norm string, ok bool) {
+	if len(raw) > 4096 {
+		return "", false
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] <= 0x20 || raw[i] > 0x7e || raw[i] == '\\' {
+			return "", false
+		}
+	}
+	raw, _, _ = strings.Cut(raw, "#")
+	raw, _, _ = strings.Cut(raw, "?")
+	scheme, rest, found := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	if !found || scheme != "https" && scheme != "http" {
+		return "", false
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	host = strings.ToLower(host)
+	port := ":443"
+	if scheme == "http" {
+		port = ":80"
+	}
+	host = strings.TrimSuffix(host, port)
+	if host == "" || strings.ContainsRune(host, '@') || strings.HasSuffix(host, port) {
+		return "", false
+	}
+	return scheme + "://" + host + "/" + path, true
+}
+
+type proofClaims struct {
+	JTI   string `json:"jti"`
+	HTM   string `json:"htm"`
+	HTU   string `json:"htu"`
+	IAT   int64  `json:"iat"`
+	ATH   string `json:"ath,omitempty"`
+	Nonce string `json:"nonce,omitempty"`
+}
+
+// NewProof makes a proof for one request. accessToken is "" when none is sent
+// (then there is no ath); nonce is the last DPoP-Nonce of that server, "" for
+// none. Query and fragment of the URL are left out (RFC 9449, section 4.2).
+func NewProof(s jose.Signer, method, url, accessToken, nonce string, now time.Time) (string, error) {
+	htu, ok := normalHTU(url)
+	if !ok {
+		return "", errors.New("dpop: the URL is not an absolute http or https URL")
+	}
+	c := proofClaims{JTI: rand.Text(), HTM: method, HTU: htu, IAT: now.Unix(), Nonce: nonce}
+	if accessToken != "" {
+		c.ATH = AccessTokenHash(accessToken)
+	}
+	return jose.Sign(s, jose.SignHeader{Type: proofType, EmbedKey: true}, c)
 }

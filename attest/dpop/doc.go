@@ -1,13 +1,10 @@
 // Package dpop checks and makes DPoP proofs (RFC 9449): one signed statement
 // that whoever sends this request holds this key.
 //
-//	check.go  Check: the steps of RFC 9449, section 4.3, cheapest first, the
-//	          signature before the nonce
-//	htu.go    comparing the URL of a proof with the configured public URL
-//	nonce.go  Nonces: stateless server nonces, good on every replica
-//	memory.go Memory: which proofs a server may have forgotten, and the nonce of the others
-//	proof.go  NewProof, for clients
-//	errors.go ErrProof and ErrNonce
+// Check takes the steps of RFC 9449, section 4.3, the cheapest first and the signature
+// before the nonce. It compares the URL of a proof with the configured public URL.
+// Nonces are stateless, so that every replica accepts them. A Memory knows which proofs
+// a server may have forgotten. NewProof makes a proof for a client.
 //
 // Check keeps no memory. Its caller must claim Proof.ReplayKey in a store that
 // all replicas share, until Proof.Until, and refuse a second claim

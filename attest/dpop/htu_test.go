@@ -1,6 +1,8 @@
 package dpop
 
-import "testing"
+import (
+	"testing"
+)
 
 // FuzzNormalHTU: what is normal stays as it is, and the path is never touched.
 func FuzzNormalHTU(f *testing.F) {

@@ -1,20 +1,16 @@
 // Package ec2 attests EC2 instances by the instance identity document, shortly after
 // their launch and for one key.
 //
-//	config.go       Config, its check, and Decode for the configuration file
-//	ec2.go          Attestor: Challenge, Attest, the launch window
-//	evidence.go     parses the evidence of a caller
-//	signed.go       parses the SignedData around the document, in the form that EC2 writes
-//	certificates.go the certificates of AWS by region; verifies the signature
-//	document.go     parses the document; its selectors
-//	registration.go CheckRegistration: the selectors that a runner must register
+// The Attestor parses the SignedData around the document in the form that EC2 writes,
+// verifies the signature with the certificate of AWS for the region, and then parses the
+// document. CheckRegistration requires the selectors that identify one instance.
 //
 // # Guarantees
 //
 // AWS launched the named instance, in a configured account, within the launch window. No
 // other key has attested with this launch at this ebb. The document does not prove which
 // process sends it: it names no audience, no key and no expiry. Every process of the
-// instance can read it from the metadata service, and so can an attacker with the means to make a
+// instance can read it from the metadata service, and so can an attacker who can make a
 // process send requests. So the class is bearer.
 //
 // The pipeline lets only the first key use a launch, because ReplayID identifies the

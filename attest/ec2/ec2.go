@@ -2,9 +2,14 @@ package ec2
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
@@ -128,4 +133,74 @@ func (a *Attestor) identity(d document) attest.Identity {
 
 func (a *Attestor) failure(err error) error {
 	return fmt.Errorf("attest/ec2 %q: cannot judge: %w", a.cfg.Name, err)
+}
+
+// maxShown is the maximum size of evidence. A document of AWS takes about 2 KiB.
+const maxShown = 16 << 10
+
+// shown is the document of the evidence.
+type shown struct {
+	Nonce string `json:"nonce"`
+	// RSA2048 is the response of the metadata service at instance-identity/rsa2048, on
+	// one line.
+	RSA2048 string `json:"rsa2048"`
+}
+
+// readShown decodes a document strictly: only known members, each once, and no other
+// data.
+func readShown(doc []byte) (shown, error) {
+	if len(doc) > maxShown {
+		return shown{}, attest.Reject(attest.ReasonOversized, "the evidence is larger than 16 KiB", nil)
+	}
+	var s shown
+	if len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
+		return shown{}, malformed("the evidence is not a JSON object", nil)
+	}
+	if err := json.Unmarshal(doc, &s, json.RejectUnknownMembers(true)); err != nil {
+		return shown{}, malformed("the evidence is not a JSON object of nonce and rsa2048 alone", err)
+	}
+	return s, nil
+}
+
+// signed parses the SignedData. It verifies nothing.
+func (s shown) signed() (signedData, error) {
+	raw, err := base64.StdEncoding.Strict().DecodeString(s.RSA2048)
+	if err != nil || strings.ContainsAny(s.RSA2048, "\r\n") { // the decoder skips line ends
+		return signedData{}, malformed("rsa2048 is not base64 on one line: remove the line ends of the metadata service's answer", err)
+	}
+	return readSigned(raw)
+}
+
+func malformed(public string, cause error) error {
+	return attest.Reject(attest.ReasonMalformed, public, cause)
+}
+
+// CheckRegistration implements attest.Registrar. It requires instance_id. Every other
+// selector is the same for any number of instances, so each user with the right to launch one
+// could attest with its document.
+func (a *Attestor) CheckRegistration(selectors map[string]string) error {
+	id, has := selectors[selInstance]
+	if !has {
+		return errors.New("attest/ec2: this matches every instance launched in the same way; add instance_id, which RunInstances returns")
+	}
+	if !instanceForm.MatchString(id) {
+		return errors.New("attest/ec2: instance_id does not have the form of an instance id, such as i-0123456789abcdef0, so it matches no instance")
+	}
+	if account, has := selectors[selAccount]; has && !slices.Contains(a.cfg.Accounts, account) {
+		return errors.New("attest/ec2: account is not one of the attestor's accounts, so it matches no instance")
+	}
+	if region, has := selectors[selRegion]; has && a.cfg.Certificates[region] == "" {
+		return errors.New("attest/ec2: the attestor has no certificate for the region, so it matches no instance")
+	}
+	return nil
+}
+
+// SelectorNames implements attest.Selecting.
+func (a *Attestor) SelectorNames() []string {
+	return []string{selInstance, selAccount, selRegion, "image_id", "instance_type", "architecture", "availability_zone", "private_ip"}
+}
+
+// CheckReattest implements attest.Reattester.
+func (a *Attestor) CheckReattest() error {
+	return errors.New("attest/ec2: a document is accepted only within launch_window, so a sandbox cannot attest again; set lifetime instead of reattest")
 }

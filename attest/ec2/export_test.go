@@ -1,6 +1,8 @@
 package ec2
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+)
 
 // Read parses a SignedData and its document as Attest does, without verifying them.
 func Read(raw []byte) (content []byte, selectors map[string]string, err error) {

@@ -1,10 +1,6 @@
 // Package enroll attests by what ebb itself gave out, for sandboxes that no
 // issuer vouches for.
 //
-//	ticket.go  the enrolment ticket: an opaque secret, good once
-//	token.go   the task token: a JWT bound to the sandbox's key
-//	enroll.go  Attestor: which of the two a document is
-//
 // A runner opens a task and hands its ticket to the sandbox. The sandbox makes a
 // key, shows the ticket with a proof of that key, once, and gets a task token.
 // From then on the task token and proofs of the same key are its evidence. Both

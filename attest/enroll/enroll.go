@@ -5,7 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,4 +168,97 @@ func checkKey(k attest.Key) error {
 // SelectorNames implements attest.Selecting.
 func (a *Attestor) SelectorNames() []string {
 	return []string{"task_id", "sub"}
+}
+
+// TicketPrefix begins every ticket, so that scanners for leaked secrets, and
+// ebb, know one.
+const TicketPrefix = "ebb_tkt_"
+
+// Ticket is what a redeemed ticket stood for.
+type Ticket struct {
+	TaskID string
+	// SandboxID that the task expects.
+	SandboxID string
+}
+
+// Tickets is the broker's store of tickets, which holds hashes only.
+type Tickets interface {
+	// Redeem takes the ticket whose TicketHash is hash, for the key jkt. It is
+	// atomic and single-use: of any number of callers, on any replica, with the
+	// same key or another, exactly one gets the Ticket. A ticket that is unknown,
+	// used or expired is an error that matches attest.ErrRejected, and one does
+	// not say which; any other error means that the store could not tell.
+	Redeem(ctx context.Context, hash, jkt string) (Ticket, error)
+}
+
+// NewTicket makes a ticket of 256 random bits and the hash to keep of it.
+func NewTicket() (ticket, hash string) {
+	var b [32]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails, see crypto/rand
+	ticket = TicketPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	return ticket, TicketHash(ticket)
+}
+
+// TicketHash is the base64url SHA-256 of the ticket's text.
+func TicketHash(ticket string) string {
+	sum := sha256.Sum256([]byte(ticket))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// validTicket reports whether s has the one spelling of a ticket.
+func validTicket(s string) bool {
+	text, found := strings.CutPrefix(s, TicketPrefix)
+	if !found || len(text) != 43 {
+		return false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && len(b) == 32
+}
+
+// TaskTokenType is the typ of task tokens. No other token of ebb has it, and task
+// tokens have no other audience than TaskAudience: neither passes for the other
+// (RFC 8725, section 3.12).
+const TaskTokenType = "ebb-task+jwt"
+
+// TaskAudience is the aud of task tokens of an issuer.
+func TaskAudience(issuer string) string { return issuer + "/task" }
+
+// TaskToken is what a task token says. All members but ID are required.
+type TaskToken struct {
+	Issuer    string // iss, ebb's own
+	SandboxID string // sub
+	TaskID    string // task_id
+	JKT       string // cnf.jkt: RFC 7638 thumbprint of the sandbox's key
+	IssuedAt  time.Time
+	ExpiresAt time.Time // never after the task's deadline
+	ID        string    // jti
+}
+
+type confirmation struct {
+	JKT string `json:"jkt"`
+}
+
+type taskClaims struct {
+	Issuer   string       `json:"iss"`
+	Subject  string       `json:"sub"`
+	Audience string       `json:"aud"`
+	TaskID   string       `json:"task_id"`
+	Cnf      confirmation `json:"cnf"`
+	IssuedAt int64        `json:"iat"`
+	Expiry   int64        `json:"exp"`
+	ID       string       `json:"jti,omitempty"`
+}
+
+// IssueTaskToken signs a task token with ebb's key kid.
+func IssueTaskToken(s jose.Signer, kid string, t TaskToken) (string, error) {
+	if t.Issuer == "" || t.SandboxID == "" || t.TaskID == "" || t.JKT == "" {
+		return "", errors.New("attest/enroll: a task token needs issuer, sandbox, task and key")
+	}
+	if t.IssuedAt.IsZero() || t.ExpiresAt.Unix() <= t.IssuedAt.Unix() {
+		return "", errors.New("attest/enroll: a task token must expire after it is issued")
+	}
+	return jose.Sign(s, jose.SignHeader{Type: TaskTokenType, KID: kid}, taskClaims{
+		Issuer: t.Issuer, Subject: t.SandboxID, Audience: TaskAudience(t.Issuer), TaskID: t.TaskID,
+		Cnf: confirmation{t.JKT}, IssuedAt: t.IssuedAt.Unix(), Expiry: t.ExpiresAt.Unix(), ID: t.ID,
+	})
 }

@@ -3,7 +3,10 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -147,6 +150,7 @@ type noneError struct {
 func (e *noneError) Error() string {
 	return "fetch: no usable answer from " + e.name + ": " + e.cause.Error()
 }
+
 func (e *noneError) Unwrap() error { return e.cause }
 
 // standing is what a value is worth at a moment.
@@ -181,4 +185,116 @@ func (c *Cache[T]) usable() bool {
 
 func (c *Cache[T]) mayTry() bool {
 	return c.tried.IsZero() || c.cfg.Now().Sub(c.tried) >= c.cfg.BackOff
+}
+
+// flight is one fetch under way, for all who wait for it.
+type flight struct {
+	landed chan struct{} // closed at its end
+	err    error         // then
+}
+
+// start begins a fetch, or joins the one under way, and does not wait.
+func (c *Cache[T]) start(ctx context.Context) *flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flying != nil {
+		return c.flying
+	}
+	f := &flight{landed: make(chan struct{})}
+	c.flying = f
+	go func() {
+		f.err = c.fetch(ctx)
+		c.mu.Lock()
+		c.flying = nil
+		c.mu.Unlock()
+		close(f.landed)
+	}()
+	return f
+}
+
+// wait waits for a fetch, if one is due, until it has landed, ctx ends or, with
+// a last good value at hand, patience does.
+func (c *Cache[T]) wait(ctx context.Context, lastGood bool) error {
+	c.mu.Lock()
+	may, last := c.mayTry(), c.lastErr
+	c.mu.Unlock()
+	if !may {
+		return last
+	}
+	var patience <-chan time.Time
+	if lastGood {
+		t := time.NewTimer(c.cfg.Patience)
+		defer t.Stop()
+		patience = t.C
+	}
+	f := c.start(ctx)
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("fetch: waiting for %s: %w", c.cfg.Name, ctx.Err())
+	case <-patience:
+		return nil
+	case <-f.landed:
+		return f.err
+	}
+}
+
+// fetch loads the value once for all who wait. It goes on when the caller that
+// started it hangs up, since others may wait for it.
+func (c *Cache[T]) fetch(ctx context.Context) error {
+	c.mu.Lock()
+	may, last := c.mayTry(), c.lastErr
+	c.mu.Unlock()
+	if !may { // another flight landed between the check and here
+		return last
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
+	defer cancel()
+	v, age, err := c.cfg.Read(ctx)
+	return c.settle(v, age, err)
+}
+
+func (c *Cache[T]) settle(v T, age time.Duration, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.cfg.Now()
+	c.tried, c.lastErr = now, err
+	if err != nil {
+		c.cfg.Logger.Warn("not fetched; the last good answer serves while it may", "place", c.cfg.Name, "error", err, "last_good", c.loaded)
+		return err
+	}
+	life := min(max(age, c.cfg.MinAge), c.cfg.MaxAge)
+	c.value, c.loaded, c.fresh, c.early = v, now, now.Add(life), now.Add(life-life/4)
+	return nil
+}
+
+// Await is for answers that begin at once and go on when there is news, such as a
+// watch of Kubernetes: it returns nil with the first byte of the body of a 200, or
+// with its end. The body's wait is bounded by ctx alone.
+func (p *Place) Await(ctx context.Context, r Request) error {
+	req, err := p.request(ctx, r)
+	if err != nil {
+		return err
+	}
+	start, status := time.Now(), 0
+	resp, err := p.client.Do(req)
+	if err == nil {
+		defer resp.Body.Close() //nolint:errcheck // read-only body
+		status = resp.StatusCode
+	}
+	if p.cfg.Observe != nil {
+		p.cfg.Observe(Event{Place: p.written, Took: time.Since(start), Status: status})
+	}
+	switch {
+	case err != nil:
+	case status != http.StatusOK:
+		err = fmt.Errorf("status %d", status)
+	default:
+		if _, err = resp.Body.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("fetch %s: %w", p.written, unwrapURL(err))
+	}
+	return nil
 }

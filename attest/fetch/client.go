@@ -1,10 +1,19 @@
 package fetch
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
 )
 
 // NewClient is for libraries that ask by themselves, such as those of OpenID Connect:
@@ -70,4 +79,154 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, ErrTooLarge
 	}
 	return n, err
+}
+
+// ErrPrivate means that a name led to an address that is not of the public internet.
+var ErrPrivate = errors.New("fetch: the name leads to a private or special address; allow it in the configuration if that is meant")
+
+// special are the ranges beyond what net/netip knows (RFC 6890 and successors)
+// that no public key server lives in.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network
+	netip.MustParsePrefix("100.64.0.0/10"),    // carrier NAT, cloud metadata of some
+	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments
+	netip.MustParsePrefix("192.0.2.0/24"),     // documentation
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure: the machine's own host
+	netip.MustParsePrefix("192.88.99.0/24"),   // relays of 6to4
+	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
+	netip.MustParsePrefix("198.51.100.0/24"),  // documentation
+	netip.MustParsePrefix("203.0.113.0/24"),   // documentation
+	netip.MustParsePrefix("240.0.0.0/4"),      // reserved, broadcast
+	netip.MustParsePrefix("2001::/23"),        // protocol assignments, Teredo
+	netip.MustParsePrefix("2001:db8::/32"),    // documentation
+	netip.MustParsePrefix("3fff::/20"),        // documentation
+	netip.MustParsePrefix("2002::/16"),        // 6to4: an IPv4 address in disguise
+}
+
+// global is all of IPv6 that has been given out for public use (RFC 4291, section
+// 2.4). Outside of it are all forms of NAT64 and of IPv4 addresses in disguise.
+var global = netip.MustParsePrefix("2000::/3")
+
+// Public reports whether an address is one of the public internet.
+func Public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.Is6() && !global.Contains(a) {
+		return false
+	}
+	for _, p := range special {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return !isatap(a)
+}
+
+// isatap reports an address that ends with an IPv4 address in disguise, below any prefix
+// (RFC 5214 section 6.1).
+func isatap(a netip.Addr) bool {
+	b := a.As16()
+	return a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+// onlyPublic looks at the address that is really dialled, after DNS, so that no
+// second answer can differ from the one that was checked.
+func onlyPublic(_, address string, _ syscall.RawConn) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("fetch: dial: %w", err)
+	}
+	if !Public(ap.Addr()) {
+		return ErrPrivate
+	}
+	return nil
+}
+
+// Dial connects to host:port, which is the operator's text, by the rule on addresses that
+// every Place has: for protocols that are not HTTP. No proxy comes between.
+func Dial(ctx context.Context, address string, c Config) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("fetch: dial: %w", err)
+	}
+	d := &net.Dialer{Timeout: c.Timeout}
+	if !c.Private && !addressed(host) {
+		d.Control = onlyPublic
+	}
+	return d.DialContext(ctx, "tcp", address)
+}
+
+// transport is one of the place's own: what one place does to its connections is
+// nothing to another.
+func transport(c Config, addressed bool) http.RoundTripper {
+	base := &http.Transport{
+		TLSClientConfig: &tls.Config{
+			RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12,
+			// What VerifyConnection refuses is refused, also on a resumed session.
+			InsecureSkipVerify: c.Authenticate != nil, VerifyConnection: c.Authenticate, //nolint:gosec // G402: Authenticate takes its place
+		},
+		TLSHandshakeTimeout:    c.Timeout,
+		ResponseHeaderTimeout:  c.Timeout,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConnsPerHost:    4,
+		// Strangers cause requests. When the place is slow they must not take every
+		// descriptor of the process: what is beyond waits, as long as Timeout.
+		MaxConnsPerHost:   64,
+		IdleConnTimeout:   90 * time.Second,
+		ForceAttemptHTTP2: true,
+		// A connection of HTTP/2 whose peer is gone without a word would be used, and
+		// time out, until TCP gives it up after a quarter of an hour.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
+	}
+	direct := base.Clone()
+	d := &net.Dialer{Timeout: c.Timeout}
+	if !c.Private && !addressed {
+		d.Control = onlyPublic
+	}
+	direct.DialContext = d.DialContext
+	proxied := base.Clone()
+	proxied.Proxy = http.ProxyFromEnvironment
+	return byProxy{direct: direct, proxied: proxied}
+}
+
+// byProxy sends a request through the proxy that the environment names for it,
+// if any: then it is the proxy's address that is dialled.
+type byProxy struct{ direct, proxied http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b byProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u, err := http.ProxyFromEnvironment(r); err != nil || u != nil {
+		return b.proxied.RoundTrip(r)
+	}
+	return b.direct.RoundTrip(r)
+}
+
+// addressed reports whether a URL's host is an address by itself, or localhost.
+func addressed(host string) bool {
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
+}
+
+// Answer is what a place said.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// MaxAge is how long its origin calls it good (RFC 9111, section 5.2.2.1);
+	// 0 when it does not say or the answer is not to be cached.
+	MaxAge time.Duration
+}
+
+func maxAge(cacheControl string) time.Duration {
+	var age time.Duration
+	for d := range strings.SplitSeq(strings.ToLower(cacheControl), ",") {
+		d = strings.TrimSpace(d)
+		if d == "no-store" || d == "no-cache" {
+			return 0
+		}
+		if v, found := strings.CutPrefix(d, "max-age="); found {
+			if n, err := strconv.ParseUint(v, 10, 31); err == nil {
+				age = time.Duration(n) * time.Second
+			}
+		}
+	}
+	return age
 }

@@ -1,16 +1,10 @@
 // Package fetch is the one way that attestors reach another machine: key sets,
 // trust bundles, token reviews.
 //
-//	place.go   Place: one origin and path that configuration pins, and how it may
-//	           be asked
-//	transport.go  the connections of one place
-//	await.go   waiting for an answer that comes when there is news
-//	dial.go    which addresses may be dialled
-//	answer.go  Answer, and what its origin says of its age
-//	file.go    the same from a file; certificates.go  files of PEM certificates
-//	client.go  a client for libraries that ask by themselves
-//	cache.go   Cache: one value with last good, back-off and one flight for all;
-//	flight.go  the fetch itself
+// A Place is one origin and path that the configuration pins. A Cache keeps one value
+// of a Place: the last good one, with back-off after a failure and one request for all
+// callers. Values and PEM certificates can also come from a file. Client is for
+// libraries that send their own requests.
 //
 // # What holds for every fetch
 //

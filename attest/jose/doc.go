@@ -5,23 +5,19 @@
 // what that costs), so its parser is never used: only its signing methods are,
 // on bytes that this gate has already understood completely.
 //
-// The path of one token through Verify, and the file of each step:
+// Verify takes a token through these steps:
 //
-//	gate.go     size, three strict base64url parts, header and payload as one
-//	            JSON object each (Parse)
-//	strict.go   the JSON rules: duplicates, look-alike names, depth, members
-//	header.go   alg allow-list, typ, kid, and every parameter that is refused
-//	headers.go  Headers: those that were understood before
-//	claims.go   registered claims, typed once, from the strictly decoded object
-//	profile.go  what one kind of token must look like; the checks before the key
-//	verify.go   the key, the signature, the result
-//	key.go      public keys: algorithms they may verify, RFC 7638 thumbprint
-//	ed25519.go  Ed25519 keys that anybody could sign for, refused
-//	public.go   the members of a JWK to a Go key and back
-//	jwk.go      JWK and JWK Set, in and out
-//	cache.go    KeyCache: the keys of one issuer, from one pinned place
-//	sign.go     the other direction: Sign
-//	errors.go   ErrToken, ErrKeyUnknown, the fixed set of reasons
+//  1. Parse: the size, three strict base64url parts, and one JSON object each for
+//     header and payload, without duplicate or look-alike names.
+//  2. The header: the allowed algorithms, typ and kid. Every other parameter is
+//     refused.
+//  3. The claims: the registered ones get their types once, from the strictly
+//     decoded object.
+//  4. The Profile of one kind of token: the checks that need no key.
+//  5. The key, from a KeyCache of one pinned place, and then the signature.
+//
+// Keys are read and written as JWK and JWK Set. Ed25519 keys for which anybody could
+// sign are refused. Sign makes tokens. Every refusal has one of a fixed set of reasons.
 //
 // # What must never be a replay key
 //

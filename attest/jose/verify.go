@@ -3,8 +3,11 @@ package jose
 import (
 	"crypto"
 	"crypto/rsa"
-	_ "crypto/sha256" // ES256, RS256, PS256
-	_ "crypto/sha512" // the 384 and 512 bit families
+	_ "crypto/sha256"
+	_ "crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -95,4 +98,183 @@ func method(a Alg) jwt.SigningMethod {
 func pss(m *jwt.SigningMethodRSAPSS, h crypto.Hash) jwt.SigningMethod {
 	opts := &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: h}
 	return &jwt.SigningMethodRSAPSS{SigningMethodRSA: m.SigningMethodRSA, Options: opts, VerifyOptions: opts}
+}
+
+// Limits bound what Parse looks at. The zero value means the defaults.
+type Limits struct {
+	// Size of the whole token in bytes. Default 16 KiB.
+	Size int
+	// Depth of nested JSON objects and arrays, the outermost included. Default 16.
+	Depth int
+	// Members of all JSON objects of one part, nested ones included. Default 256.
+	Members int
+	// EmbeddedKey admits the header parameter jwk. It is for DPoP proofs
+	// (RFC 9449, section 4.2) alone: there the key is the thing proved.
+	EmbeddedKey bool
+	// Headers that were understood under these very limits; nil = none are kept.
+	Headers *Headers
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Size <= 0 {
+		l.Size = 16 << 10
+	}
+	if l.Depth <= 0 {
+		l.Depth = 16
+	}
+	if l.Members <= 0 {
+		l.Members = 256
+	}
+	return l
+}
+
+// Unverified is a token that passed the gate. Nothing in it is true yet: use it
+// to choose a configured verifier, never to decide.
+type Unverified struct {
+	claims    *Claims
+	signature []byte
+}
+
+// Header returns the header. It is not authenticated.
+func (u *Unverified) Header() Header { return u.claims.Header }
+
+// Claims returns the claims. They are not authenticated.
+func (u *Unverified) Claims() *Claims { return u.claims }
+
+// Parse is the gate: it looks at every byte of a compact JWS and does no
+// cryptography. Errors match ErrToken.
+func Parse(token string, lim Limits) (*Unverified, error) {
+	p, err := split(token, lim.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeObject(p.payload, lim.withDefaults())
+	if err != nil {
+		return nil, refuseBecause(ReasonMalformed, "the payload of the token is not one strict JSON object", err)
+	}
+	c, err := newClaims(m)
+	if err != nil {
+		return nil, err
+	}
+	c.Header, c.payload, c.signingInput = p.header, p.payload, p.signingInput
+	return &Unverified{claims: c, signature: p.signature}, nil
+}
+
+// ParseHeader is Parse without the claims, for a token of which another reader judges them.
+func ParseHeader(token string, lim Limits) (Header, error) {
+	p, err := split(token, lim.withDefaults())
+	return p.header, err
+}
+
+// parts is a compact JWS after the first half of the gate, which does not care
+// what the payload is.
+type parts struct {
+	header       Header
+	signingInput string
+	payload      []byte
+	signature    []byte
+}
+
+var errParts = refuse(ReasonMalformed, "the token is not three base64url parts")
+
+func split(token string, lim Limits) (parts, error) {
+	if len(token) > lim.Size {
+		return parts{}, refuse(ReasonOversized, "the token is too large")
+	}
+	one, two := 0, 0
+	for i := 0; i < len(token); i++ {
+		switch c := token[i]; {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_':
+		case c == '.' && one == 0 && i > 0:
+			one = i
+		case c == '.' && two == 0 && i > one+1 && one > 0 && i < len(token)-1:
+			two = i
+		default:
+			return parts{}, errParts
+		}
+	}
+	if two == 0 {
+		return parts{}, errParts
+	}
+	var p parts
+	var err error
+	for _, d := range []struct {
+		to   *[]byte
+		from string
+	}{{&p.payload, token[one+1 : two]}, {&p.signature, token[two+1:]}} {
+		// Strict: the unused bits of the last character must be zero, or the same
+		// bytes would have several spellings.
+		if *d.to, err = base64.RawURLEncoding.Strict().DecodeString(d.from); err != nil {
+			return parts{}, errParts
+		}
+	}
+	// A copy, so that what is kept of the token does not keep the request alive.
+	p.signingInput = strings.Clone(token[:two])
+	p.header, err = lim.Headers.parse(token[:one], lim)
+	return p, err
+}
+
+// ErrToken is matched by every error that is the caller's fault. An error that
+// does not match it means that the token could not be judged (for example: the
+// keys could not be loaded).
+var ErrToken = errors.New("jose: token refused")
+
+// ErrKeyUnknown is matched, beside ErrToken, when no key answers to the token's
+// kid. The holder of a remote key set may refresh it and try once more.
+var ErrKeyUnknown = errors.New("jose: key unknown")
+
+// Reason says why a token was refused. The set is fixed, so that a Reason can
+// be a metrics label.
+type Reason string
+
+// The reasons.
+const (
+	ReasonMalformed   Reason = "malformed"
+	ReasonOversized   Reason = "oversized"
+	ReasonHeader      Reason = "header"
+	ReasonType        Reason = "type"
+	ReasonAlgorithm   Reason = "algorithm"
+	ReasonKey         Reason = "key"
+	ReasonKeyUnknown  Reason = "key_unknown"
+	ReasonSignature   Reason = "signature"
+	ReasonIssuer      Reason = "issuer"
+	ReasonAudience    Reason = "audience"
+	ReasonExpired     Reason = "expired"
+	ReasonNotYetValid Reason = "not_yet_valid"
+	ReasonLifetime    Reason = "lifetime"
+	ReasonClaims      Reason = "claims"
+)
+
+// Error is a refusal. Public is one sentence without quotes or backslashes (it
+// fits an RFC 6749 error_description) and never repeats what the token said.
+type Error struct {
+	Reason Reason
+	Public string
+	cause  error
+}
+
+func (e *Error) Error() string {
+	if e.cause == nil {
+		return "token refused: " + e.Public
+	}
+	return "token refused: " + e.Public + ": " + e.cause.Error()
+}
+
+// Unwrap returns the cause, which is for logs and not for the caller.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is matches ErrToken always and ErrKeyUnknown for that reason.
+func (e *Error) Is(target error) bool {
+	return target == ErrToken || (target == ErrKeyUnknown && e.Reason == ReasonKeyUnknown)
+}
+
+func refuse(r Reason, public string) error { return &Error{Reason: r, Public: public} }
+
+func refuseBecause(r Reason, public string, cause error) error {
+	return &Error{Reason: r, Public: public, cause: cause}
+}
+
+// KeyUnknown is what a KeySource returns when it has no key for a header.
+func KeyUnknown() error {
+	return refuse(ReasonKeyUnknown, "the token names a key that its issuer does not publish")
 }

@@ -1,15 +1,10 @@
 // Package kubernetes attests by the token of a service account that a kubelet
 // projects into a pod, made for ebb's audience and bound to that pod.
 //
-//	config.go   Config, Decode for the configuration file
-//	login.go    reads ebb's own credential for the API server from files that rotate
-//	kubernetes.go New, and the steps of both modes: verify the token, make the Identity
-//	claims.go   parses the claims under kubernetes.io
-//	signed.go   mode jwks: checks the cluster's signature only
-//	reviewed.go mode tokenreview: asks the API server about the token and the pod
-//	api.go      sends requests to the API server and parses its errors
-//	pod.go      reads a pod: whether it is alive, and its selectors
-//	watch.go    Watch: waits for the end of a pod
+// In mode jwks the Attestor checks only the cluster's signature. In mode tokenreview it
+// asks the API server about the token and reads the pod. It authenticates to the API
+// server with files that rotate. The claims under kubernetes.io name the pod. Watch waits
+// for the end of a pod.
 //
 // # Guarantees
 //

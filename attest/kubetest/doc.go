@@ -1,7 +1,7 @@
 // Package kubetest gives tests a real Kubernetes API server, and helpers for tests with
 // a fake one.
 //
-//	cluster.go  Cluster: requests as its administrator
-//	objects.go  makes namespaces, accounts, roles, pods and tokens
-//	wire.go     decodes requests and writes responses as an API server does
+// A Cluster sends requests as the cluster's administrator and makes namespaces,
+// accounts, roles, pods and tokens. A fake server uses the helpers that decode requests
+// and write responses as an API server does.
 package kubetest

@@ -1,12 +1,10 @@
 // Package nitro attests AWS Nitro Enclaves and EC2 instances with NitroTPM by the
 // attestation document that the Nitro hypervisor signs for them.
 //
-//	config.go       Config, its check, and Decode for the configuration file
-//	nitro.go        Attestor: Challenge, then Attest in the order of cost
-//	document.go     the COSE_Sign1 envelope and its payload, as strict CBOR
-//	chain.go        the certificates up to the pinned root, and the signature
-//	measurement.go  registers: what is pinned, what debug mode looks like, selectors
-//	registration.go CheckRegistration: what a runner must name
+// Attest verifies in the order of cost: the COSE_Sign1 envelope and its payload as
+// strict CBOR, the certificates up to the pinned root, the signature, and the
+// registers. The registers also tell whether the enclave runs in debug mode.
+// CheckRegistration requires the selectors that a runner must name.
 //
 // # What it proves
 //

@@ -118,7 +118,8 @@ func leafOf(f *fixture, change ...func(*x509.Certificate)) func(*document, attes
 // fatal is a testing.TB for makers that are called without one.
 type fatal struct{ testing.TB }
 
-func (fatal) Helper()           {}
+func (fatal) Helper() {}
+
 func (fatal) Fatal(args ...any) { panic(args) }
 
 func badChains(f *fixture) map[string]badDocument {

@@ -21,8 +21,6 @@ type Attestor struct {
 	decode decoder
 }
 
-var _ attest.Challenger = (*Attestor)(nil)
-
 // New makes an Attestor. It needs no network, neither now nor later.
 func New(c Config) (*Attestor, error) {
 	ready, err := c.check()

@@ -1,14 +1,10 @@
 // Package oidc attests by a JWT that an OpenID Connect issuer signed: a CI job,
 // a Kubernetes service account, a cloud's workload token, a person's id_token.
 //
-//	config.go       Config, and Decode for the configuration file
-//	oidc.go         Attestor: verifies a token against its issuer's profile and claims
-//	id_token.go     ForPeople: accepts ID tokens only, and reads their sign-in claims
-//	claims.go       reads one claim by path, as text; the pattern of a subject
-//	preset.go       the type of a preset; presets_ci.go, presets_sandbox.go and
-//	                presets_cloud.go are the presets, as data
-//	expand.go       turns a preset and the configuration that narrows it into a Config
-//	registration.go CheckRegistration: which selectors identify one sandbox
+// The Attestor verifies a token against the profile of its issuer and reads the claims
+// that become selectors. A preset and the configuration that narrows it make a Config.
+// ForPeople accepts only ID tokens and reads their sign-in claims. CheckRegistration
+// tells which selectors identify one sandbox.
 //
 // The keys come from the one address that the configuration pins (jose.KeyCache).
 // There is no discovery and no redirect, and no claim or header of a token causes a

@@ -1,8 +1,8 @@
 // Package options reads the part of the configuration file that belongs to one kind: of
 // attestor, provider, sealing key or channel.
 //
-//	options.go  Decode
-//	explain.go  what is wrong, in the words of the rest of the file
+// Decode reads the part strictly. Its errors name the problem in the words of the rest of
+// the file.
 //
 // It is pure. docs/decisions/0042-strict-options-of-plugin-kinds.md says why it is strict.
 package options

@@ -1,15 +1,11 @@
 // Package spiffe attests by SPIFFE Verifiable Identity Documents: a JWT-SVID that
 // the caller sends, or an X.509-SVID that it showed as its TLS client certificate.
 //
-//	config.go   Config, TrustDomain, and Decode for the configuration file
-//	path.go     SPIFFE IDs, and which paths of a trust domain are accepted
-//	bundle.go   the keys of one trust domain, strictly read
-//	source.go   where a bundle comes from, kept while it is good
-//	endpoint.go its bundle endpoints, profiles https_web and https_spiffe
-//	workload.go the Workload API of a SPIFFE agent
-//	spiffe.go   Attestor: which document, and what becomes of it
-//	jwt.go      JWT-SVID through the gate of package jose
-//	x509.go     X.509-SVID: path validation by go-spiffe, and what it leaves out
+// The Attestor recognizes the document, checks that its SPIFFE ID has an accepted path,
+// and verifies it with the bundle of its trust domain. A bundle comes from a file, from
+// a bundle endpoint (profiles https_web and https_spiffe), or from the Workload API of
+// a SPIFFE agent. Package jose verifies a JWT-SVID; go-spiffe validates the path of an
+// X.509-SVID.
 //
 // # What it proves, and what not
 //

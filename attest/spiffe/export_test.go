@@ -1,6 +1,8 @@
 package spiffe
 
-import "github.com/spiffe/go-spiffe/v2/spiffeid"
+import (
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+)
 
 // Reads reports whether a bundle of a trust domain is accepted, and how many keys
 // of each use it has.

@@ -2,17 +2,10 @@
 // the maker, an attestation key (AK) lives in the same TPM, and the AK signs a
 // quote of the PCRs over ebb's nonce.
 //
-//	config.go   Config, and Decode for the configuration file
-//	tpm.go      Attestor: Challenge and Attest
-//	request.go  the two JSON documents, strictly
-//	roots.go    the authorities: PEM files, read again every minute
-//	chain.go    the EK certificate, its path and its critical SAN
-//	wire.go     reading TPM structures byte by byte
-//	public.go   TPMT_PUBLIC: what an EK and an AK must be; Names
-//	quote.go    TPMS_ATTEST of a quote and who signed it
-//	signature.go TPMT_SIGNATURE
-//	pcr.go      PCR values: the quote's digest, and what configuration allows
-//	register.go which registrations fit one TPM only
+// Attest verifies the path of the EK certificate to the configured authorities, the
+// required properties of EK and AK, the quote and its signature, and the PCR values
+// against the digest in the quote and the configuration. A registration must name one
+// TPM only.
 //
 // # Two steps, nothing kept
 //

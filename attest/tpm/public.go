@@ -192,3 +192,111 @@ func qualified(parent, name []byte) []byte {
 	h.Write(name)
 	return h.Sum(binary.BigEndian.AppendUint16(nil, uint16(tpm2.TPMAlgSHA256)))
 }
+
+// signature is a TPMT_SIGNATURE over SHA-256.
+type signature struct {
+	scheme tpm2.TPMAlgID
+	rsa    []byte
+	r, s   []byte
+}
+
+// parseSignature reads a TPMT_SIGNATURE (TPM 2.0 Part 2, 11.3.4).
+func parseSignature(b []byte) (*signature, error) {
+	r := &reader{b: b}
+	s := &signature{scheme: r.alg()}
+	if r.alg() != tpm2.TPMAlgSHA256 {
+		r.fail(errValue)
+	}
+	switch s.scheme {
+	case tpm2.TPMAlgRSASSA, tpm2.TPMAlgRSAPSS:
+		s.rsa = r.sized(maxModulus)
+	case tpm2.TPMAlgECDSA:
+		s.r, s.s = r.sized(maxElement), r.sized(maxElement)
+	default:
+		r.fail(errValue)
+	}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+var errSignature = errors.New("the signature is not the AK's")
+
+// verify says whether the AK made s over message with the AK's own scheme.
+func (s *signature) verify(ak *public, key crypto.PublicKey, message []byte) error {
+	if s.scheme != ak.scheme {
+		return errors.New("the signature has another scheme than the AK")
+	}
+	sum := sha256.Sum256(message)
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		if s.scheme == tpm2.TPMAlgRSASSA {
+			return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], s.rsa)
+		}
+		// A TPM's salt is of the digest's length or as long as fits (Part 1, B.7).
+		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], s.rsa, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto})
+	case *ecdsa.PublicKey:
+		if ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(s.r), new(big.Int).SetBytes(s.s)) {
+			return nil
+		}
+	}
+	return errSignature
+}
+
+var (
+	errShort    = errors.New("the structure ends too early")
+	errTrailing = errors.New("bytes follow the structure")
+	errSize     = errors.New("a field is larger than it can be")
+	errValue    = errors.New("a field has a value that is not accepted")
+)
+
+// reader reads big-endian TPM structures (TPM 2.0 Part 2). The first error stays.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err == nil && len(r.b) < n {
+		r.err = errShort
+	}
+	if r.err != nil {
+		return make([]byte, n)
+	}
+	out := r.b[:n:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) u8() uint8 { return r.take(1)[0] }
+
+func (r *reader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
+
+func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+
+func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+// sized reads a TPM2B of at most limit bytes.
+func (r *reader) sized(limit int) []byte {
+	n := int(r.u16())
+	if n > limit {
+		r.fail(errSize)
+		return nil
+	}
+	return r.take(n)
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// end is the first error, or that something is left.
+func (r *reader) end() error {
+	if r.err == nil && len(r.b) > 0 {
+		r.err = errTrailing
+	}
+	return r.err
+}

@@ -50,7 +50,8 @@ func (f *factory) write(t *testing.T, name, content string) {
 }
 
 func (f *factory) issuer() string { return filepath.Join(f.dir, "issuercert.pem") }
-func (f *factory) root() string   { return filepath.Join(f.dir, "swtpm-localca-rootca-cert.pem") }
+
+func (f *factory) root() string { return filepath.Join(f.dir, "swtpm-localca-rootca-cert.pem") }
 
 // device is one swtpm with its state.
 type device struct {

@@ -2,21 +2,11 @@
 // of ebb's own machine identifies the process, so there is no document and no secret
 // that could be stolen. It needs Linux 6.5 or newer.
 //
-//	config.go           Config, and Decode for the configuration file
-//	unixpeer.go         Attestor: reads the facts about the process, makes the Identity
-//	selectors.go        names of selectors; CheckRegistration
-//	cgroup.go           parses /proc/PID/cgroup and finds the container in its path
-//	procfs.go           parses /proc/PID/stat and status, namespace links, mounts
-//	process_linux.go    reads the facts about a process from the kernel
-//	init_linux.go       finds the init process of a process namespace
-//	exe.go              the SHA-256 of the program
-//	runtime.go          facts about a container from its container runtime
-//	docker.go           Docker or Podman, over HTTP
-//	containerd.go       containerd, over gRPC; also whether the process is in the container
-//	containerd_image.go the digest of the image that a container was made from
-//	watch.go            Watch: selects the process or cgroup to watch
-//	watch_linux.go      waits until a process or cgroup has ended
-//	unsupported.go      systems other than Linux: every judgement fails
+// The Attestor reads the facts about the process from the kernel: its cgroup, its
+// namespaces, the init process of its PID namespace, and the SHA-256 of its program. It
+// finds the container in the path of the cgroup and asks the container runtime about it:
+// Docker or Podman over HTTP, containerd over gRPC. Watch waits until the process or its
+// cgroup has ended. On systems other than Linux every judgement fails.
 //
 // # Guarantees
 //

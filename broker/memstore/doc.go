@@ -6,16 +6,8 @@
 // mutex is held briefly, however much is stored. The exception is a lease of an owner at
 // its limit: its leases are counted again, which reads the owner's open tasks once.
 //
-//   - store.go   Store, its clock, Guard, and the sweep that every call pays a
-//     bounded part of: there are no timers
-//   - expiry.go  the queue of expiring entries
-//   - tasks.go   TaskTable; closing a task drops its leases in one step
-//   - due.go     Due and its index
-//   - leases.go  LeaseTable: a lease is live only while its task holds it
-//   - owners.go  how many leases the tasks of one owner hold
-//   - feed.go    the revocation feed and its waiters
-//   - gate.go    Admit: claims and rates
-//   - values.go  one-time values and polling paces
+// There are no timers: every call removes a bounded number of expired entries. A lease is
+// live only while its task holds it, so that closing a task drops its leases in one step.
 //
 // Times are compared with the times passed in, or with Config.Now in calls without one. A
 // clock that jumps ahead and comes back causes no claim to be forgotten. A clock that is

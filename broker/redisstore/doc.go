@@ -2,20 +2,11 @@
 // >= 7 or Valkey >= 8: standalone, behind Sentinel, or a Cluster. Many processes share
 // one store.
 //
-//   - config.go   Config and New: how the server is reached
-//   - server.go   the requirements for the server: version, no eviction
-//   - exec.go     scripts (EVALSHA, else EVAL), pipelines, WAIT
-//   - batch.go    batches of concurrent calls
-//   - scripts/    the Lua: every compound step is one script on one hash slot
-//   - keys.go     the names of keys
-//   - record.go   a task's encoding, and the cache of its rarely changing part
-//   - tasks.go    TaskTable; due.go its index
-//   - owners.go   how many leases the tasks of one owner hold
-//   - leases.go   LeaseTable; feed.go the revocation feed; tail.go its wake-ups
-//   - gate.go     Admit; values.go one-time values and paces
-//   - guard.go    Check and Mark; loss_marker.go loss markers
-//   - marks.go    high-water marks of the audit log
-//   - metrics.go; log.go messages of the Redis client
+// Every compound step is one Lua script on one hash slot, in the folder scripts. A call
+// runs its script by EVALSHA, in a batch with concurrent calls, and uses WAIT where a
+// loss would be harmful. The server must have a supported version and must not evict. A
+// part of a task that rarely changes is cached. Loss markers show that Redis has lost
+// data; until the refill, calls then answer that the state is unknown.
 //
 // # Keys
 //

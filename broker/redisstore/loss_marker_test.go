@@ -1,6 +1,8 @@
 package redisstore
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestCRC16(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,10 @@ func (rv *Revocations) StopTask(ctx context.Context, who broker.Principal, taskI
 	return rv.awaitDead(ctx, c, wait)
 }
 
+// lookTime bounds one read before an end, so that a store that does not answer delays the end
+// only briefly.
+const lookTime = 600 * time.Millisecond
+
 // MineSoon is Mine for calls that must work while the database is down or does not answer: ends
 // (I6) and heartbeats. It then reads the task's runner from the live store.
 func (rv *Revocations) MineSoon(ctx context.Context, who broker.Principal, need broker.Standing, taskID string) (t broker.Task, slow bool, err error) {

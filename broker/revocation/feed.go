@@ -10,10 +10,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
-// lookTime bounds one read before an end, so that a store that does not answer delays the end
-// only briefly.
-const lookTime = 600 * time.Millisecond
-
 // Cut registers the listener for all ends. Call it once, before any request is served.
 func (f *Feeds) Cut(c kernel.RevocationListener) { f.Cuts.RevocationListener.Store(&c) }
 

@@ -19,8 +19,7 @@ var exits = map[string][]string{
 		"broker/provider/secret.go",              // is its length one that egress can add
 		"broker/provider/sealing.go",             // into a handle, and into a request that egress sends
 		"broker/provider/providertest/",          // the suite looks at what a driver minted
-		"broker/provider/github/appjwt.go",       // the App's private key, to sign with
-		"broker/provider/github/call.go",         // into the Authorization header of GitHub's API
+		"broker/provider/github/call.go",         // the App's private key, to sign with; into the Authorization header of GitHub's API
 		"broker/provider/github/inject.go",       // into a request for GitHub that egress sends
 		"broker/brokertest/",                     // the test sandbox uses its own token
 		"web/api/tasks.go",                       // a ticket, to the runner or the sandbox that asked for it
@@ -46,7 +45,7 @@ var exits = map[string][]string{
 		"cmd/ebb-bench/internal/bench/people.go",       // the bench is its own sandbox
 		"cmd/ebb-bench/internal/egressbench/people.go", // it holds a placeholder, which proves nothing
 		"broker/awsapi/client.go",                      // ebb's own key, to sign with
-		"broker/provider/aws/handle.go",                // handles
+		"broker/provider/aws/session.go",               // handles
 		"broker/provider/postgres/",                    // the broker's password, into the connection; handles
 		"broker/provider/gcp/",                         // the broker's key and login, and a token that is exchanged
 		"broker/provider/kubernetes/",                  // the broker's login, into the request; handles
@@ -57,7 +56,7 @@ var exits = map[string][]string{
 		"broker/provider/static/",                      // into a request that egress sends
 		"broker/provideradmin/providers.go",            // is it empty, is it too long
 		"web/client/secrets.go",                        // to the broker that keeps it
-		"attest/kubernetes/login.go",                   // ebb's own token, into a request to the API server
+		"attest/kubernetes/api.go",                     // ebb's own token, into a request to the API server
 		"broker/seal/",                                 // to encrypt it
 		"broker/notify/webhook/config.go",              // keys, to sign with
 		"broker/notify/slack/config.go",                // the address, which is the secret, into the client

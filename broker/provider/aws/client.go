@@ -2,14 +2,22 @@ package aws
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/middleware"
 
 	"github.com/ebb-broker/ebb/broker/awsapi"
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 // clients speak to STS and IAM as ebb itself.
@@ -73,4 +81,152 @@ func (c clients) assume(ctx context.Context, in *sts.AssumeRoleInput) (out *sts.
 		o.Retryer = w
 	})
 	return out, err == nil || w != nil && !w.unsure.Load() && awsapi.Judged(err), err
+}
+
+// reply is what an AWS error says.
+type reply struct{ awsapi.Reply }
+
+func replyOf(err error) (reply, bool) {
+	r, ok := awsapi.ReplyOf(err)
+	return reply{r}, ok
+}
+
+// missing reports whether the named object does not exist. The status code is not enough: with a
+// 404 of a proxy, a role would count as deleted and its sessions as dead.
+func (r reply) missing() bool { return r.Code == "NoSuchEntity" }
+
+// full reports whether a policy is larger than IAM takes.
+func (r reply) full() bool { return r.Code == "LimitExceeded" }
+
+// concurrent reports whether another writer changed the policy at the same time.
+func (r reply) concurrent() bool {
+	return r.Code == "ConcurrentModification" || r.Code == "ConcurrentModificationException"
+}
+
+// defaultPause is what to wait when the provider does not say.
+const defaultPause = 2 * time.Second
+
+// busy makes a *BusyError of a refusal for the rate, and nil of anything else.
+func busy(err error, now time.Time) error {
+	r, ok := replyOf(err)
+	if !ok || !r.Throttled() {
+		return nil
+	}
+	return provider.Busy(r.Header, now, defaultPause, err)
+}
+
+// Sentences for refusals, by AWS's code.
+var sentences = map[string]string{
+	"AccessDenied": "AWS does not let ebb assume the role of this scope: its trust policy must allow ebb sts:AssumeRole, and sts:TagSession and sts:SetSourceIdentity where those are on; " +
+		"ask the operator to run ebb providers check",
+	"MalformedPolicyDocument": "AWS does not understand the session policy of this scope: ask the operator to look at the statements of this provider",
+	"PackedPolicyTooLarge":    "the session policy and tags of this request are larger than AWS takes: ask for fewer scopes at once",
+	"ValidationError":         "AWS refuses the request for this role: ask the operator to compare max_session and external_id with the role",
+	"RegionDisabledException": "AWS STS is not activated in the configured region: ask the operator to activate it or to choose another region",
+	"NoSuchEntity":            "the role of this scope does not exist any more: ask the operator to make it again or to take it out of the configuration",
+}
+
+// mintError turns what AssumeRole said into what Mint says.
+func mintError(err error, sure bool, now time.Time) error {
+	if !sure {
+		return fmt.Errorf("assuming the role: %w", err)
+	}
+	if b := busy(err, now); b != nil {
+		return b
+	}
+	r, _ := replyOf(err)
+	public, known := sentences[r.Code]
+	switch {
+	case known:
+	case r.OwnFault():
+		public = "AWS does not accept ebb's own credentials: ask the operator to run ebb providers check"
+	case r.Status == http.StatusForbidden:
+		public = sentences["AccessDenied"]
+	default:
+		public = "AWS refuses to make this session: ask the operator to run ebb providers check"
+	}
+	return provider.Refused(public, err)
+}
+
+// denyPolicy is the name of the inline policy that holds a role's denials.
+const denyPolicy = "ebb-revoked"
+
+// read implements roleCalls with GetRolePolicy and, when there is no policy,
+// GetRole: IAM answers NoSuchEntity for either.
+func (c clients) read(ctx context.Context, role string) (text string, at time.Time, gone bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(c.timeout))
+	defer cancel()
+	name := roleName(role)
+	got, err := c.iam.getRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
+	if err == nil {
+		text, err = policyText(sdk.ToString(got.PolicyDocument))
+		return text, serverTime(got.ResultMetadata), false, err
+	}
+	if r, ok := replyOf(err); !ok || !r.missing() {
+		return "", time.Time{}, false, calling("GetRolePolicy", name, err)
+	}
+	have, err := c.iam.getRole(ctx, &iam.GetRoleInput{RoleName: &name})
+	if err == nil {
+		return "", serverTime(have.ResultMetadata), false, nil
+	}
+	if r, ok := replyOf(err); ok && r.missing() {
+		return "", time.Time{}, true, nil
+	}
+	return "", time.Time{}, false, calling("GetRole", name, err)
+}
+
+// write implements roleCalls.
+func (c clients) write(ctx context.Context, role, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(c.timeout))
+	defer cancel()
+	name := roleName(role)
+	if text == "" {
+		_, err := c.iam.deleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy)})
+		if r, ok := replyOf(err); ok && r.missing() {
+			return nil
+		}
+		return calling("DeleteRolePolicy", name, err)
+	}
+	_, err := c.iam.putRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy), PolicyDocument: &text})
+	if r, ok := replyOf(err); ok && r.missing() {
+		return nil // the role has gone meanwhile: the next read says so
+	}
+	return calling("PutRolePolicy", name, err)
+}
+
+// calling says what failed and what to do about the usual reasons.
+func calling(call, role string, err error) error {
+	if err == nil {
+		return nil
+	}
+	r, _ := replyOf(err)
+	switch {
+	case r.full():
+		return fmt.Errorf("role %s has no room for denies: move its own permissions from inline policies to a managed one: %w", role, err)
+	case r.Status == http.StatusForbidden:
+		return fmt.Errorf("ebb may not call iam:%s on role %s: allow it: %w", call, role, err)
+	}
+	return fmt.Errorf("iam:%s on role %s: %w", call, role, err)
+}
+
+// policyText undoes the encoding of RFC 3986 in which IAM returns policies; RGW
+// returns them as they are.
+func policyText(text string) (string, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return text, nil
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil || plain == "" {
+		return "", errors.New("IAM answered without a policy that can be read")
+	}
+	return plain, nil
+}
+
+// serverTime is the Date of an answer (RFC 9110 section 6.6.1), zero without one.
+func serverTime(m middleware.Metadata) time.Time {
+	at, ok := awsmiddleware.GetServerTime(m)
+	if !ok {
+		return time.Time{}
+	}
+	return at
 }

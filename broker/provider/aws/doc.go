@@ -23,24 +23,6 @@
 // STS cannot list sessions, so there is no Lister. An intent without an outcome is settled by its
 // handle, which is stored before AssumeRole is called.
 //
-//	config.go     Config and its checks
-//	settings.go   the checked values
-//	roles.go      the role for a set of scopes
-//	statement.go  the operator's statements, as templates
-//	s3.go         scopes of S3 to permissions; areas with their own rules
-//	policy.go     permissions to the smallest equivalent session policy
-//	client.go     SDK clients with timeouts; outcomes that a failed call leaves unknown
-//	errors.go     errors of AWS to errors of package provider
-//	driver.go     Driver: Check, Mint, Traits, Describe
-//	inject.go     Injects, Inject: S3 requests, signed again with the lease's session
-//	s3request.go  the scope that a request of S3 needs
-//	handle.go     the stored state of a session
-//	deny.go       the policy of revoked sessions: its content
-//	denytext.go   its text: writer and reader
-//	fit.go        shortens it to the size limit: by session, by task, by role
-//	writer.go     one writer per role, many revocations per write
-//	turn.go       one turn of a writer: read, write, read back
-//	iam.go        the IAM calls of a writer
-//	revoke.go     Revoke and Probe
-//	check.go      CheckSetup
+// Each role has one writer for its policy of revoked sessions. It takes many revocations per turn:
+// it reads the policy, shortens it to the size limit if necessary, writes it, and reads it back.
 package aws

@@ -1,6 +1,8 @@
 package aws
 
-import "testing"
+import (
+	"testing"
+)
 
 // A session must not get a credential that its end does not end, by any spelling.
 func TestActionsThatHandOutCredentials(t *testing.T) {

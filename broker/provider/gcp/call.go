@@ -2,7 +2,10 @@ package gcp
 
 import (
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -117,4 +121,122 @@ func judge(answer *http.Response, text []byte, now time.Time) error {
 		return e
 	}
 	return provider.Busy(answer.Header, now, time.Second, e)
+}
+
+const minBits = 2048
+
+// key is the JSON key of a service account.
+type key struct {
+	email, id string
+	private   *rsa.PrivateKey
+}
+
+// readKey reads such a key. Other kinds of credential files are refused: some name
+// places to fetch tokens from, and programs to run. Errors hold nothing of the file.
+func readKey(path string) (key, error) {
+	text, err := secret.Read(path)
+	if err != nil {
+		return key{}, err
+	}
+	var doc struct {
+		Type       string `json:"type"`
+		Email      string `json:"client_email"`
+		ID         string `json:"private_key_id"`
+		PrivateKey string `json:"private_key"`
+	}
+	if json.Unmarshal([]byte(text.Reveal()), &doc) != nil || doc.Type != "service_account" || !accountForm.MatchString(doc.Email) || doc.ID == "" {
+		return key{}, fmt.Errorf("%s is not the JSON key of a service account", path)
+	}
+	block, _ := pem.Decode([]byte(doc.PrivateKey))
+	if block == nil {
+		return key{}, fmt.Errorf("%s holds no private key in PEM", path)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	private, isRSA := parsed.(*rsa.PrivateKey)
+	if err != nil || !isRSA || private.N.BitLen() < minBits {
+		return key{}, fmt.Errorf("%s holds no RSA key of at least %d bits", path, minBits)
+	}
+	return key{email: doc.Email, id: doc.ID, private: private}, nil
+}
+
+// login is the broker's own token. One caller at a time gets a new one, and those
+// that wait do so no longer than they want to.
+type login struct {
+	turn  chan struct{} // holds one
+	token secret.Secret
+	until time.Time // from then on a new one is asked for
+}
+
+func newLogin() *login { return &login{turn: make(chan struct{}, 1)} }
+
+// assertionLife is what Google allows; the token has as much.
+const assertionLife = time.Hour
+
+// me is the broker's own token; dead is one that was refused.
+func (d *Driver) me(ctx context.Context, dead secret.Secret) (secret.Secret, error) {
+	l := d.login
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return secret.Secret{}, ctx.Err()
+	}
+	now := d.now()
+	if !l.token.Empty() && now.Before(l.until) && (dead.Empty() || !l.token.Equal(dead)) {
+		return l.token, nil
+	}
+	var answer struct {
+		Token   string `json:"access_token"`
+		Expires int64  `json:"expires_in"`
+		Type    string `json:"token_type"`
+	}
+	var err error
+	if d.cfg.Metadata {
+		err = d.askMachine(ctx, &answer)
+	} else {
+		err = d.askByKey(ctx, now, &answer)
+	}
+	if err != nil {
+		return secret.Secret{}, fmt.Errorf("gcp: the broker's own login: %w", err)
+	}
+	if answer.Token == "" || answer.Type != "Bearer" || answer.Expires < 0 {
+		return secret.Secret{}, errors.New("gcp: the broker's own login was answered without a token")
+	}
+	// A metadata server hands out the same token until shortly before its end, so
+	// that there is nothing to gain from two thirds of a short one.
+	life := min(time.Duration(answer.Expires)*time.Second, assertionLife)
+	l.token, l.until = secret.New(answer.Token), now.Add(life-min(life/3, 5*time.Minute))
+	return l.token, nil
+}
+
+// askByKey is the JWT bearer grant (RFC 7523 section 2.1).
+func (d *Driver) askByKey(ctx context.Context, now time.Time, out any) error {
+	k, err := readKey(d.cfg.KeyFile) // again each time, so that it can be replaced
+	if err != nil {
+		return err
+	}
+	to := d.cfg.Endpoints.OAuth + "/token"
+	assertion, err := jose.Sign(k.private, jose.SignHeader{Type: "JWT", KID: k.id}, struct {
+		Issuer   string `json:"iss"`
+		Scope    string `json:"scope"`
+		Audience string `json:"aud"`
+		IssuedAt int64  `json:"iat"`
+		Expiry   int64  `json:"exp"`
+	}{k.email, cloudPlatform, to, now.Unix(), now.Add(assertionLife).Unix()})
+	if err != nil {
+		return err
+	}
+	return d.postForm(ctx, to, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}, out)
+}
+
+// askMachine asks the metadata server. It is on the machine's own link: no proxy
+// comes between, and what answers must say that it is one.
+func (d *Driver) askMachine(ctx context.Context, out any) error {
+	to := d.cfg.Endpoints.Metadata + "/computeMetadata/v1/instance/service-accounts/default/token?scopes=" + url.QueryEscape(cloudPlatform)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Metadata-Flavor", "Google")
+	return d.send(d.direct, r, out)
 }

@@ -2,21 +2,14 @@
 // permissions. It revokes a token with the token itself, as GitHub requires
 // (https://docs.github.com/en/rest/apps/installations#revoke-an-installation-access-token).
 //
-//	config.go       Config and its checks, all problems at once
-//	permissions.go  the table of GitHub's permissions and their levels
-//	ask.go          scopes -> one owner, its repositories, one set of permissions
-//	driver.go       Driver: Check, Mint, Revoke, Probe, Traits
-//	effect.go       Describe: the effect of a scope
-//	handle.go       the stored state of a lease: a token, or a note in its place
-//	repositories.go names -> ids: pinned, or looked up once and then fixed
-//	answer.go       the strict parser of a mint response, and its comparison with the request
-//	call.go         one call of the API
-//	appjwt.go       the App's login: an RS256 JWT
-//	refuse.go       GitHub's refusals, as sentences for the caller; rate limits
-//	inject.go       Injector: Bearer at the API, Basic for git, nowhere else
-//	routes.go       the API requests of each permission; routes_pulls.go those for pull requests;
-//	                covers.go matches a request with them
-//	setup.go        CheckSetup: problems of the App's configuration
+// Mint turns the scopes into one owner, its repositories and one set of permissions. It resolves
+// names to ids, which are pinned or looked up once and then fixed. It authenticates as the App
+// with an RS256 JWT, parses the response strictly and compares it with the request. The stored
+// state of a lease is the token, or a note in its place.
+//
+// The egress proxy adds the token to requests for GitHub and for nothing else: as Bearer at the
+// API, as Basic for git. A table assigns the requests of the API to permissions. GitHub's
+// refusals and rate limits become sentences for the caller.
 //
 // # Scopes
 //

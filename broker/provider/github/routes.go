@@ -207,3 +207,70 @@ POST /actions/runs/*/deployment_protection_rule`},
 	// Each route of workflows takes contents as well, and is there.
 	"workflows": {"write": ""},
 }
+
+// pullRoutes are those of pull_requests. A pull request is an issue too: what both have is
+// for either permission, and an issue by itself is for issues alone.
+var pullRoutes = map[string]string{"read": `
+GET /assignees
+GET /assignees/*
+GET /commits/*/pulls
+GET /issues/*/assignees/*
+GET /issues/*/comments
+GET /issues/*/events
+GET /issues/*/labels
+GET /issues/*/timeline
+GET /issues/comments
+GET /issues/comments/*
+GET /issues/events/*
+GET /labels
+GET /labels/**
+GET /milestones
+GET /milestones/*
+GET /milestones/*/labels
+GET /pulls
+GET /pulls/*
+GET /pulls/*/comments
+GET /pulls/*/commits
+GET /pulls/*/files
+GET /pulls/*/merge
+GET /pulls/*/requested_reviewers
+GET /pulls/*/reviews
+GET /pulls/*/reviews/*
+GET /pulls/*/reviews/*/comments
+GET /pulls/comments
+GET /pulls/comments/*
+GET /pulls/comments/*/reactions`, "write": `
+PATCH /issues/#
+POST /issues/*/assignees
+DELETE /issues/*/assignees
+POST /issues/*/comments
+POST /issues/*/labels
+PUT /issues/*/labels
+DELETE /issues/*/labels
+DELETE /issues/*/labels/**
+PUT /issues/*/lock
+DELETE /issues/*/lock
+PATCH /issues/comments/*
+DELETE /issues/comments/*
+POST /labels
+PATCH /labels/**
+DELETE /labels/**
+POST /milestones
+PATCH /milestones/*
+DELETE /milestones/*
+POST /pulls
+PATCH /pulls/*
+POST /pulls/*/comments
+POST /pulls/*/comments/*/replies
+POST /pulls/*/requested_reviewers
+DELETE /pulls/*/requested_reviewers
+POST /pulls/*/reviews
+PUT /pulls/*/reviews/*
+DELETE /pulls/*/reviews/*
+PUT /pulls/*/reviews/*/dismissals
+POST /pulls/*/reviews/*/events
+PUT /pulls/*/update-branch
+PATCH /pulls/comments/*
+DELETE /pulls/comments/*
+POST /pulls/comments/*/reactions
+DELETE /pulls/comments/*/reactions/*`}

@@ -1,7 +1,4 @@
 // Package jwt mints ebb's own access tokens: RFC 9068 JWTs bound to the key of
 // one sandbox. Nothing happens at a third party, so a token that is not on the
 // record is dead, and ending a lease needs nothing but the live store.
-//
-//	driver.go  Driver: Check, Mint, Revoke, Traits, Describe
-//	claims.go  the claims of a token (RFC 9068 section 2.2), as JSON
 package jwt

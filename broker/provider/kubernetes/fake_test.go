@@ -44,14 +44,6 @@ type apiServer struct {
 	token    func(string) string
 }
 
-type boundSecret struct {
-	Name      string            `json:"name"`
-	Namespace string            `json:"namespace"`
-	UID       string            `json:"uid"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Deleted   string            `json:"deletionTimestamp,omitempty"`
-}
-
 func newServer(t *testing.T) *apiServer {
 	t.Helper()
 	a := &apiServer{
@@ -328,4 +320,12 @@ func (a *apiServer) review(r *http.Request) (int, any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return 201, map[string]any{"kind": "SelfSubjectAccessReview", "status": map[string]any{"allowed": a.denied == nil || !a.denied(q.Namespace, q.Verb, resource, q.Name)}}
+}
+
+type boundSecret struct {
+	Name      string            `json:"name"`
+	Namespace string            `json:"namespace"`
+	UID       string            `json:"uid"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Deleted   string            `json:"deletionTimestamp,omitempty"`
 }

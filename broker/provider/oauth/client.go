@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,4 +133,124 @@ func (d *Driver) shown() (*tls.Certificate, error) {
 		err = errors.New("oauth: there is no client certificate")
 	}
 	return c.Show(), err
+}
+
+// answer is what a token endpoint gave (RFC 6749 section 5.1).
+type answer struct {
+	access   secret.Secret
+	refresh  secret.Secret // empty = the old one goes on
+	lifetime time.Duration // 0 = it did not say
+	scopes   []string      // nil = as asked
+}
+
+// read parses a token response (RFC 6749 section 5.1). It ignores unknown members, as section 5.1
+// requires, and refuses known members of the wrong type.
+func read(body []byte) (answer, error) {
+	var doc struct {
+		AccessToken  string       `json:"access_token"`
+		TokenType    string       `json:"token_type"`
+		ExpiresIn    *json.Number `json:"expires_in"`
+		RefreshToken string       `json:"refresh_token"`
+		Scope        *string      `json:"scope"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := dec.Decode(&doc); err != nil || dec.More() {
+		return answer{}, errors.New("it is not a JSON object of a token endpoint") // err can hold parts of a token
+	}
+	out := answer{access: secret.New(doc.AccessToken), refresh: secret.New(doc.RefreshToken)}
+	if doc.ExpiresIn != nil {
+		n, err := doc.ExpiresIn.Int64()
+		if err != nil || n < 1 || n > int64(10*365*24*time.Hour/time.Second) {
+			return out, errors.New("expires_in is not a number of seconds")
+		}
+		out.lifetime = time.Duration(n) * time.Second
+	}
+	if doc.Scope != nil {
+		out.scopes = strings.Fields(*doc.Scope)
+	}
+	switch {
+	case !token(doc.AccessToken):
+		return out, errors.New("access_token is missing or cannot be sent in a header")
+	case !strings.EqualFold(doc.TokenType, "bearer"):
+		return out, errors.New("token_type is not Bearer")
+	case doc.RefreshToken != "" && !printable(doc.RefreshToken):
+		return out, errors.New("refresh_token is not printable")
+	}
+	return out, nil
+}
+
+// token is b64token of RFC 6750 section 2.1, which is what a header can carry.
+func token(s string) bool {
+	return s != "" && strings.Trim(s, "=") != "" && !strings.ContainsFunc(strings.TrimRight(s, "="), func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~+/", r))
+	})
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
+}
+
+// covered reports whether nothing was granted that was not asked for.
+func (a answer) covered(asked []string) error {
+	for _, s := range a.scopes {
+		if !slices.Contains(asked, s) {
+			return fmt.Errorf("the server granted a scope beyond the %d asked for", len(asked))
+		}
+	}
+	if a.scopes != nil && len(a.scopes) == 0 {
+		return errors.New("the server granted no scope")
+	}
+	return nil
+}
+
+// jwt reports whether a token looks like one that resource servers verify by
+// themselves: revoking it does not reach them.
+func (a answer) jwt() bool {
+	t := a.access.Reveal()
+	return strings.Count(t, ".") == 2 && strings.HasPrefix(t, "eyJ")
+}
+
+// Revoke implements RFC 7009 for the access token alone: the refresh token is
+// shared by all leases, and revoking it would end them all. Where the server has
+// no revocation the token's own expiry is its end, which the class says.
+func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
+	if t.Handle.Empty() {
+		return fmt.Errorf("oauth: %w", provider.ErrLost)
+	}
+	if d.cfg.RevocationEndpoint == "" {
+		return nil
+	}
+	body, err := d.post(ctx, d.cfg.RevocationEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
+	if err == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+		// RFC 7009 section 2.2 has clients ignore the body of a 200 response. An HTML page,
+		// however, comes from a sign-in page or a portal on the way, and not from the revocation
+		// endpoint.
+		return errors.New("oauth: the revocation endpoint answered with an HTML page: the token may still be valid; look for a proxy or a sign-in page in front of the server")
+	}
+	if oe, ok := errors.AsType[*oauthError](err); ok && oe.code == "unsupported_token_type" {
+		return fmt.Errorf("the server does not revoke access tokens, so revocation_endpoint must not be configured: %w", err)
+	}
+	return err
+}
+
+// prober is a Driver whose server has an introspection endpoint.
+type prober struct{ *Driver }
+
+// Probe implements provider.Prober by RFC 7662.
+func (d prober) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
+	if t.Handle.Empty() {
+		return false, errors.New("oauth: there is no token to ask for")
+	}
+	body, err := d.post(ctx, d.cfg.IntrospectionEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
+	if err != nil {
+		return false, err
+	}
+	var doc struct {
+		Active *bool `json:"active"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if err := dec.Decode(&doc); err != nil || dec.More() || doc.Active == nil {
+		return false, errors.New("oauth: the answer of the introspection endpoint does not say whether the token is active")
+	}
+	return *doc.Active, nil
 }

@@ -2,13 +2,9 @@
 // gives for a refresh token, or for the client itself. The refresh token stays in
 // the secret store, sealed; sandboxes see access tokens alone, of narrowed scope.
 //
-//	config.go  Config: endpoints, client authentication, which scope an action is
-//	client.go  one call to an endpoint: authentication, strict answers, errors
-//	token.go   the answer of a token endpoint (RFC 6749 section 5)
-//	driver.go  Driver: Check, Mint, Traits, Describe
-//	inject.go  Injects, Inject: which requests egress adds a token to
-//	revoke.go  Revoke (RFC 7009) and Probe (RFC 7662)
-//	setup.go   CheckSetup
+// The driver authenticates to the endpoints as the configured client and parses their
+// answers strictly (RFC 6749 section 5). The egress proxy adds the token to the
+// requests of the lease's scopes. Revoke follows RFC 7009, Probe RFC 7662.
 //
 // A refresh token may be used once (rotation, RFC 9700 section 4.14): exchanges of
 // one take turns across replicas, and the successor is kept before anything is

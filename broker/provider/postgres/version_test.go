@@ -1,6 +1,8 @@
 package postgres
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestSeparates(t *testing.T) {
 	t.Parallel()

@@ -1,19 +1,10 @@
 // Package ssh mints SSH user certificates (OpenSSH PROTOCOL.certkeys), signed by a CA of ebb's
 // own, over a public key of the caller.
 //
-//	driver.go   Config, New; Check, Mint, Revoke, Traits, Describe
-//	options.go  the provider's part of the configuration; problems.go  all at once
-//	plan.go     scopes -> principals, extensions and critical options
-//	hosts.go    addresses and host keys of the hosts
-//	pubkey.go   the authorized_keys line that is certified
-//	cert.go     the certificate: serial, key id, dates
-//	ca.go       Signer; the CA in a directory of keys, or in a file
-//	revoked.go  the revoked certificates in the database, and their KRL
-//	push.go     the KRL as a file: under a lock, temporary file, then rename
-//	probe.go    whether the KRL that hosts fetch has held the certificate long enough
-//	kill.go     the command that ends open sessions
-//	run.go      Run: maintains the file and the CA's keys
-//	setup.go    CheckSetup, and a key for the provider self-test
+// Mint turns the scopes into principals, extensions and critical options, and certifies the
+// authorized_keys line of the caller. The CA is in a directory of keys, or in a file. Run
+// maintains the keys and the file of the KRL, which is replaced under a lock. The probe reads the
+// KRL that hosts fetch. An optional command ends open sessions.
 //
 // Package krl is the format of key revocation lists.
 //

@@ -73,8 +73,11 @@ func newClock() *clock {
 	c.at.Store(time.Now().Unix())
 	return c
 }
-func (c *clock) now() time.Time          { return time.Unix(c.at.Load(), 0).UTC() }
+
+func (c *clock) now() time.Time { return time.Unix(c.at.Load(), 0).UTC() }
+
 func (c *clock) forward(d time.Duration) { c.at.Add(int64(d / time.Second)) }
+
 func options() ssh.Options {
 	return ssh.Options{
 		Groups: map[string]ssh.Group{

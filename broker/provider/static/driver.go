@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/hashicorp/vault/api"
 
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/broker/vaultapi"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -147,4 +152,108 @@ func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 		return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What is deleted by it does not come back."}, nil
 	}
 	return provider.Effect{Writes: provider.Yes, Reversible: provider.Unknown, Sentence: "ebb does not know whether this can be undone."}, nil
+}
+
+// errMissing is wrapped when the secret is not where it should be.
+var errMissing = errors.New("static: the secret is not there")
+
+// source is where the secret is.
+type source func(context.Context) (secret.Secret, error)
+
+// from is the source of a secret; at is the key of the configuration that names it.
+func from(k Kept, at string, s provider.SecretStore, now func() time.Time) (source, error) {
+	if k.Vault != nil {
+		client, err := vaultapi.New(k.Vault.Config, now)
+		if err != nil {
+			return nil, fmt.Errorf("%svault: %w", at, err)
+		}
+		return fromVault(client, *k.Vault), nil
+	}
+	if s == nil {
+		return nil, fmt.Errorf("%ssecret: this process has no secret store to keep it in; configure a sealing key (sealing)", at)
+	}
+	return fromSafe(s, k.Secret), nil
+}
+
+func fromSafe(s provider.SecretStore, name string) source {
+	return func(ctx context.Context) (secret.Secret, error) {
+		v, err := s.Get(ctx, name)
+		if errors.Is(err, secretstore.ErrNone) {
+			return v, fmt.Errorf("%w: ebb secrets put %s < file: %w", errMissing, name, err)
+		}
+		return v, err
+	}
+}
+
+func fromVault(c *vaultapi.Client, kv KV) source {
+	where := kv.Mount + "/data/" + kv.Path
+	return func(ctx context.Context) (secret.Secret, error) {
+		var out *api.Secret
+		err := c.Do(ctx, func(ctx context.Context, c *api.Client) (err error) {
+			out, err = c.Logical().ReadWithContext(ctx, where)
+			return err
+		})
+		switch {
+		case vaultapi.Status(err) == http.StatusForbidden:
+			return secret.Secret{}, fmt.Errorf("static: Vault does not let ebb read %s: its policy needs the capability read there: %w", where, err)
+		case err != nil:
+			return secret.Secret{}, fmt.Errorf("static: reading %s at Vault: %w", where, err)
+		case out == nil: // 404
+			return secret.Secret{}, fmt.Errorf("%w: Vault has nothing at %s", errMissing, where)
+		}
+		fields, _ := out.Data["data"].(map[string]any) // null when the version was deleted
+		text, _ := fields[kv.Field].(string)
+		if text == "" {
+			return secret.Secret{}, fmt.Errorf("%w: at Vault %s has no text in the field %s, or was deleted", errMissing, where, kv.Field)
+		}
+		return secret.New(text), nil
+	}
+}
+
+// CheckSetup implements provider.Checker.
+func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
+	_, err := d.fit(ctx)
+	out = unread(err, Kept{d.cfg.Secret, d.cfg.Vault})
+	if errors.Is(err, errUnfit) {
+		out[0].What = "The secret is shorter than 8 bytes or longer than 8192, so that answers could not be searched for it, or it holds line ends or characters that do not belong where it goes."
+	}
+	if d.cfg.Inject.Query != "" {
+		out = append(out, provider.Finding{What: "The secret goes into the query, which servers tend to log.", Remedy: "Use a header, if the API takes one."})
+	}
+	if d.pem == nil {
+		return out
+	}
+	c, err := d.certificate(ctx)
+	switch {
+	case err != nil:
+		found := unread(err, *d.cfg.ClientCertificate)
+		if errors.Is(err, errMissing) {
+			found[0].What = "The client certificate is not there."
+		}
+		out = append(out, found...)
+	case c.NotAfter().Sub(d.now()) < clientcert.Soon:
+		out = append(out, provider.Finding{What: "The client certificate, or one of its chain, expires on " + c.NotAfter().UTC().Format(time.RFC3339) + ", and leases end with it.", Remedy: "Put a new one in its place: it holds for the next request."})
+	}
+	return out
+}
+
+// unread returns the finding for a secret that cannot be read or used, with the operator's next
+// step.
+func unread(err error, k Kept) []provider.Finding {
+	f := provider.Finding{Fatal: true, Remedy: "Look at the broker's access to where the secret is."}
+	if err == nil {
+		return nil
+	}
+	if k.Vault == nil {
+		f.Remedy = "ebb secrets put " + k.Secret + " < file"
+	}
+	switch {
+	case errors.Is(err, errMissing):
+		f.What = "The secret is not there."
+	case errors.Is(err, clientcert.ErrUnusable):
+		f.What = strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."
+	case !errors.Is(err, errUnfit):
+		f.What, f.Remedy = "The secret could not be read: "+err.Error()+".", "Look at the broker's access to where the secret is."
+	}
+	return []provider.Finding{f}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
+	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -53,4 +56,97 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 		d.cfg.Inject.put(r, s)
 	}
 	return nil
+}
+
+// mine refuses what a lease is not for, by its host, method and path, and what servers
+// could read in two ways. Its error wraps provider.ErrElsewhere.
+func (d *Driver) mine(r *http.Request, t provider.Target) error {
+	host, err := stricturl.Origin(r)
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	if !d.hosts[host.String()] {
+		return provider.Elsewhere("its host is not one of this provider's")
+	}
+	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
+	if err != nil {
+		return provider.Elsewhere(err.Error())
+	}
+	if !d.covers(r.Method, path, t, false) {
+		return provider.Elsewhere("its method and path are not those of the lease's scopes")
+	}
+	return nil
+}
+
+// covers reports whether one of the rules that the scopes of a lease stand for is for a method and
+// path, and lets that become a WebSocket where upgrade says so. The secret of the provider is for
+// none of those that answers make credentials for.
+func (d *Driver) covers(method string, path []string, t provider.Target, upgrade bool) bool {
+	return slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
+		rule, known := d.cfg.Grants.Of(s)
+		return known && (!t.Handle.Empty() || !d.routes.Uses(s)) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
+	})
+}
+
+// sends says why the secret goes to no request of a route.
+func (d *Driver) sends(host stricturl.Host, method string, path []string, uses func(scopes.Scope) bool) error {
+	if !d.hosts[host.String()] {
+		return errors.New("its host is none of hosts")
+	}
+	for resource, actions := range d.cfg.Grants {
+		for action, rule := range actions {
+			s, err := scopes.New(d.name, resource, action)
+			if err == nil && !uses(s) && rule.Covers(method, path) {
+				return nil
+			}
+		}
+	}
+	return errors.New("no action of grants lets its requests out, other than those that use names: name an action of its own for the route")
+}
+
+// Seals implements provider.AnswerSealer.
+func (d *Driver) Seals(r *http.Request, t provider.Target) *provider.Sealing {
+	if d.routes.Empty() {
+		return nil
+	}
+	host, err1 := stricturl.Origin(r)
+	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true})
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	return d.routes.Seals(host, r.Method, path, t)
+}
+
+// Presents implements provider.Presenter. The certificate is read for each request, as the secret
+// is.
+func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Target) (*clientcert.Certificate, error) {
+	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
+		return nil, errOver
+	}
+	if err := d.mine(r, t); err != nil {
+		return nil, err
+	}
+	return d.certificate(ctx)
+}
+
+// certificate is the one there is now, nil = none is configured.
+func (d *Driver) certificate(ctx context.Context) (*clientcert.Certificate, error) {
+	if d.pem == nil {
+		return nil, nil //nolint:nilnil // nil stands for none
+	}
+	s, err := d.pem(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return clientcert.Parse(s.Reveal(), d.now())
+}
+
+// until is when a lease ends that would at end: servers go on with a connection whose client's
+// certificate has expired meanwhile, and ebb does not.
+func (d *Driver) until(ctx context.Context, end time.Time) (time.Time, error) {
+	c, err := d.certificate(ctx)
+	if err != nil || c == nil || end.Before(c.NotAfter()) {
+		return end, err
+	}
+	return c.NotAfter(), nil
 }

@@ -2,10 +2,8 @@
 // aws, pki, and others whose responses have a lease
 // (https://developer.hashicorp.com/vault/docs/secrets).
 //
-//	config.go  Config: the path and the policies of each action
-//	driver.go  Driver: Check, Mint, Traits, Describe
-//	revoke.go  Revoke and Probe
-//	setup.go   CheckSetup: checks the configuration on the server
+// The configuration names the path and the policies of each action. CheckSetup checks them on the
+// server.
 //
 // Each lease has its own Vault token. The driver makes it first and saves its accessor before it
 // uses the token. Everything that the engine makes belongs to this token. If a response is lost,

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,8 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
@@ -115,4 +119,30 @@ func (s *Server) Written() []byte {
 		out = append(out, raw...)
 	}
 	return out
+}
+
+// Forget removes every key under a prefix, in a Cluster on all masters, and returns the
+// number of removed keys.
+func Forget(ctx context.Context, at redis.UniversalOptions, prefix string) (removed int64, err error) {
+	u := redis.NewUniversalClient(&at)
+	defer func() { _ = u.Close() }()
+	var n atomic.Int64
+	node := func(ctx context.Context, c *redis.Client) error {
+		keys := c.Scan(ctx, 0, prefix+":*", 1000).Iterator()
+		for keys.Next(ctx) {
+			gone, err := c.Unlink(ctx, keys.Val()).Result()
+			if err != nil {
+				return err
+			}
+			n.Add(gone)
+		}
+		return keys.Err()
+	}
+	switch u := u.(type) {
+	case *redis.ClusterClient:
+		err = u.ForEachMaster(ctx, node)
+	case *redis.Client:
+		err = node(ctx, u)
+	}
+	return n.Load(), err
 }

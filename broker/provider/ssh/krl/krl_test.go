@@ -2,7 +2,7 @@ package krl_test
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the format's
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"

@@ -3,6 +3,7 @@ package redact
 import (
 	"errors"
 	"math/bits"
+	"slices"
 )
 
 // automaton recognises a set of patterns, none of them empty (Aho and Corasick, 1975). A state
@@ -206,3 +207,131 @@ func (a *automaton) ends(state, b uint32) bool {
 
 // bytes returns the approximate memory in bytes.
 func (a *automaton) bytes() int { return 4*len(a.rows) + 12*len(a.said) + 20*len(a.links) + skipBytes }
+
+// trie holds the patterns by their common beginnings. The first child of a node is the node after
+// it, unless that is the child of another; all others are in more. Node 0 is the root.
+type trie struct {
+	on    []byte // the byte that leads to the node after it
+	next  []bool // whether the node after it is its child
+	depth []int32
+	found []int32 // length of the pattern that ends in it; 0 = none
+	more  map[int32][]branch
+}
+
+type branch struct {
+	on byte
+	to int32
+}
+
+func newTrie(nodes int) *trie {
+	return &trie{on: make([]byte, 1, nodes), next: make([]bool, 1, nodes), depth: make([]int32, 1, nodes), found: make([]int32, 1, nodes), more: map[int32][]branch{}}
+}
+
+func (t *trie) put(pattern string) {
+	n := int32(0)
+	for i := range len(pattern) {
+		n = t.child(n, pattern[i])
+	}
+	t.found[n] = int32(len(pattern))
+}
+
+// child returns the child of a node for a byte, and makes it if there is none.
+func (t *trie) child(n int32, b byte) int32 {
+	if t.next[n] && t.on[n] == b {
+		return n + 1
+	}
+	all := t.more[n]
+	if i := slices.IndexFunc(all, func(m branch) bool { return m.on == b }); i >= 0 {
+		return all[i].to
+	}
+	made := int32(len(t.on))
+	t.on, t.next, t.depth, t.found = append(t.on, 0), append(t.next, false), append(t.depth, t.depth[n]+1), append(t.found, 0)
+	if made == n+1 {
+		t.on[n], t.next[n] = b, true
+	} else {
+		t.more[n] = append(all, branch{b, made})
+	}
+	return made
+}
+
+// each calls f with the children of a node.
+func (t *trie) each(n int32, f func(b byte, child int32)) {
+	if t.next[n] {
+		f(t.on[n], n+1)
+	}
+	for _, m := range t.more[n] {
+		f(m.on, m.to)
+	}
+}
+
+// skips says how far a text can be skipped while no pattern has begun (Wu and Manber, 1994). It
+// depends on the last two bytes of a window that is as long as the shortest pattern. If these bytes
+// occur in the beginning of no pattern, no pattern begins in the window before them.
+type skips struct {
+	window int
+	by     [1 << pairBits]uint8 // distance by pair of bytes, with begins
+}
+
+const (
+	// maxWindow is the maximum length of the window: a longer one skips further, but more pairs of
+	// bytes occur in it.
+	maxWindow = 32
+	// pairBits keeps the table small enough for the first-level cache. Pairs with the same index
+	// share the shorter distance.
+	pairBits = 13
+	// begins marks the pairs that begin a pattern.
+	begins = 1 << 7
+	// skipBytes is the approximate memory of skips in bytes.
+	skipBytes = 1 << pairBits
+)
+
+func pairOf(a, b byte) int { return (int(a)<<(pairBits-8) ^ int(b)) & (1<<pairBits - 1) }
+
+// newSkips returns the table for patterns, none of them empty. With a pattern of one byte nothing
+// is skipped, because it has no pair.
+func newSkips(patterns []string) *skips {
+	s := &skips{window: maxWindow}
+	for _, p := range patterns {
+		s.window = min(s.window, len(p))
+	}
+	for i := range s.by {
+		s.by[i] = uint8(max(s.window-1, 0))
+	}
+	for _, p := range patterns {
+		for i := 0; i+1 < s.window; i++ {
+			at := &s.by[pairOf(p[i], p[i+1])]
+			*at = *at&begins | min(*at&^begins, uint8(s.window-2-i))
+			if i == 0 {
+				*at |= begins
+			}
+		}
+	}
+	return s
+}
+
+// skip returns the index from i on where the next pattern may begin, when the automaton is at its
+// root, or the length of text. A pattern that begins before that index would end after the text,
+// and begin at most a window before its end.
+func (a *automaton) skip(text []byte, i int) int {
+	s := a.skips
+	// The frequent full distance has a branch of its own, so that the processor can predict it and
+	// read the next pair without waiting for this one.
+	for end, most := len(text)-s.window, uint8(s.window-1); most > 0 && i <= end; {
+		by := s.by[pairOf(text[i+s.window-2], text[i+s.window-1])]
+		if by == most {
+			i += s.window - 1
+			continue
+		}
+		if by &^= begins; by == 0 {
+			if s.by[pairOf(text[i], text[i+1])]&begins != 0 && a.first[text[i]] {
+				return i
+			}
+			by = 1
+		}
+		i += int(by)
+	}
+	for i < len(text) && !a.first[text[i]] {
+		i++
+	}
+	return i
+}

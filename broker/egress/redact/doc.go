@@ -2,24 +2,16 @@
 // sandbox gets the response. It searches streams of any length, wherever they are split, and finds
 // the encodings in which servers echo their input.
 //
-//	redact.go     Redactor: the secrets to find, and the text that is searched
-//	search.go     search of one text, including its escapes
-//	stretch.go    parts of a text that are long enough for a secret
-//	escapes.go    one escape: of URLs, quoted-printable, JSON, HTML
-//	spelling.go   escapes of one level and of two
-//	paths.go      texts that can be read in several ways
-//	alphabet.go   base64 and base16
-//	runs.go       text in base64, base16 or UTF-16: decoded and searched again
-//	names.go      names of header fields, in any case
-//	automaton.go  the secrets as one automaton, one step per byte (Aho and Corasick, 1975)
-//	skip.go       parts of a text that need not be read (Wu and Manber, 1994)
-//	trie.go       common beginnings of patterns
-//	cost.go       memory of a Redactor, before it is built
-//	reader.go     streams
-//	frames.go     streams of a WebSocket, whose lengths stay
-//	named.go      Named: values of given names, for secrets that ebb does not know
-//	parser.go     texts with names in them
-//	value.go      values after a name
+// A Redactor is built from the secrets to find. Their forms are one automaton, which takes one step
+// per byte (Aho and Corasick, 1975) and skips the parts of a text in which no form begins (Wu and
+// Manber, 1994). Cost says how much memory it needs before it is built.
+//
+// A search reads a text as it stands, and with its escapes resolved: those of URLs,
+// quoted-printable, JSON and HTML, at one level and at two. Runs of base64, base16 and UTF-16 are
+// decoded and searched again. Parts that are too short for a secret are left out. Readers do this
+// for streams; in a WebSocket the lengths stay.
+//
+// Named finds secrets that ebb does not know, by the names that stand before their values.
 //
 // The package is a detector, not a security boundary. An upstream that wants to disclose a secret
 // can reverse it, or send it byte by byte in many responses. A secret is protected because only its

@@ -97,6 +97,11 @@ func spelt(name string, formats ...string) (out []string) {
 	return out
 }
 
+// alphanumeric reports whether b is an ASCII letter or digit.
+func alphanumeric(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+}
+
 // ValidName reports whether a name can be looked for.
 func ValidName(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""

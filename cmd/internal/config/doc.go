@@ -1,23 +1,12 @@
 // Package config reads and checks ebb's configuration: the keys, the sources of their
 // values, and the checks. It reports all problems at once.
 //
-//	config.go     Config and its parts: the result for the rest of the program
-//	keys.go       the table of keys: name, default, description, field; keys_egress.go  those of egress
-//	load.go       Load: defaults, then the file, then EBB_ variables, then check
-//	file.go       the YAML file, strictly: every unknown key is a problem
-//	env.go        the EBB_ variables, strictly: every unknown one is a problem, except Kubernetes service links
-//	near.go       suggestions for a misspelt key
-//	value.go      converts text to a value, for file and environment
-//	check.go      checks of single values and pairs (listen and TLS, limits)
-//	console.go    sign-in to the console
-//	egress.go     egress of sandboxes
-//	notify.go     channels and routes of notifications
-//	checklists.go checks of attestors, providers and principals
-//	principal.go  principals and their public keys
-//	places.go     files and directories that only ebb may access
-//	secret.go     passwords, from a file or the environment only
-//	problem.go    Problems: key, place, problem, remedy
-//	table.go      the table of keys as text for --help and for README.md
+// Config is the result for the rest of the program. The table of keys has the name, default,
+// description and field of each key; the help text and the README's table are made from it. Load
+// applies the defaults, then the YAML file, then the EBB_ variables, then the passwords, which come
+// from a file or the environment only, and checks the result. The file and the environment are read
+// strictly: each unknown key or variable is a Problem with a remedy, which suggests the key that
+// was probably meant. Variables that Kubernetes sets for services are accepted.
 //
 // The package opens no socket and no database, so a file can be checked on any machine.
 package config

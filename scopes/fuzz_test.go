@@ -34,6 +34,8 @@ func FuzzParse(f *testing.F) {
 }
 
 // The canonical form is a fixed point, and it permits the scopes of the input.
+//
+//ebb:invariant I5
 func FuzzParseSet(f *testing.F) {
 	for _, seed := range []string{"", "a:b:c", "b:x:r a:**:* a:x:r", "a:b:c  a:b:d", " a:b:c"} {
 		f.Add(seed)

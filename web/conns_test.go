@@ -68,6 +68,8 @@ func TestCapped(t *testing.T) {
 
 // A server with a limit serves normally, and every connection that ends frees
 // its slot.
+//
+//ebb:invariant I6 A connection that ends or is forwarded to an egress endpoint frees its slot in the API's connection limit
 func TestCappedServer(t *testing.T) {
 	t.Parallel()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")

@@ -47,6 +47,8 @@ func TestDecodeErrorsAreShort(t *testing.T) {
 
 // A request with Content-Length and Transfer-Encoding may be request smuggling:
 // nothing after it is read (RFC 9112 section 6.1).
+//
+//ebb:invariant I2 The API closes the connection after a request that has both Content-Length and Transfer-Encoding
 func TestRequestsWithTwoLengthsEndTheirConnection(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32

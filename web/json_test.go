@@ -112,6 +112,9 @@ func TestDecodeNone(t *testing.T) {
 }
 
 // The public sentence never contains Go names or sent values.
+//
+//ebb:invariant I8 A decoding error of the API repeats no member name or value that the client sent
+//ebb:invariant I8 The log of a request that cannot be decoded repeats no member name or value that the client sent
 func TestDecodeErrorsArePublic(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"n":"hunter2"}`, `{"hunter2\"\\<":1}`, `{"sub":{"x":"hunter2"}}`, `{"n":hunter2}`, `{"sub":[1]}`, `{"in":{"hunter2":1}}`, `{"in":{"hunter2":"1","hunter2":"2"}}`, `{"sub":{"hunter2":1}}`} {

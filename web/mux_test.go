@@ -193,6 +193,8 @@ func TestMethodNotAllowed(t *testing.T) {
 }
 
 // Client input never reaches log, metrics or spans.
+//
+//ebb:invariant I8
 func TestNothingSentIsLogged(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2-canary"

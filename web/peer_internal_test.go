@@ -30,6 +30,8 @@ func Keeping(t *testing.T, kept chan<- net.Conn) http.Handler {
 
 // Processes that connect without end get the slots of the socket only, and each
 // connection that ends, in any way, frees its slot.
+//
+//ebb:invariant I6 A connection that ends or is forwarded to an egress endpoint frees its slot in the API's connection limit
 func TestPeerPlaces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")

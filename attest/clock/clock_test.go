@@ -22,6 +22,8 @@ func newTurned() (*turned, *clock.Clock) {
 
 // TestJumpAheadAndBack: while a jump ahead is not settled the time that surely passed goes
 // on by the steady clock, and afterwards nothing is left of it.
+//
+//ebb:invariant I4 A brief forward jump of the clock closes no task, removes no replay claim, and causes no later refusal of a fresh proof
 func TestJumpAheadAndBack(t *testing.T) {
 	t.Parallel()
 	c, k := newTurned()
@@ -106,6 +108,7 @@ func TestWithoutMonotonicReading(t *testing.T) {
 	}
 }
 
+//ebb:invariant I4 After a fast clock is corrected, ebb refuses only proofs of the time spans whose replay claims were removed
 func TestPast(t *testing.T) {
 	t.Parallel()
 	var p clock.Past

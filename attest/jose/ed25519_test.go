@@ -55,6 +55,7 @@ func weakEd25519(t *testing.T) map[string]ed25519.PublicKey {
 	return out
 }
 
+//ebb:invariant I6 An Ed25519 key of small order or non-canonical encoding proves no possession in a JWK, a DPoP proof or a key set
 func TestWeakEd25519Keys(t *testing.T) {
 	t.Parallel()
 	for name, k := range weakEd25519(t) {

@@ -271,6 +271,8 @@ func FuzzAttest(f *testing.F) {
 // TestSeveralAudiences checks that a token with another audience beside ebb is refused
 // unless the configuration lists that audience with a reason. Every service in aud
 // receives the token and could present it here.
+//
+//ebb:invariant I6 A token for several audiences is refused unless the configuration names them, and as a client assertion it is always refused
 func TestSeveralAudiences(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -34,6 +34,7 @@ func jwk(t testing.TB, labels ...string) map[string]any {
 	return m
 }
 
+//ebb:invariant I6 A SPIFFE bundle is refused if the key in one of its certificates differs from the key in the JWK
 func TestBundles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -84,6 +84,8 @@ func TestRegistration(t *testing.T) {
 }
 
 // TestFIPSMode: there is no AES-CFB, by which a TPM's credential is protected.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, an attestor of kind `tpm` is refused
 func TestFIPSMode(t *testing.T) {
 	if !counterpart.FIPSOnly(t) {
 		return

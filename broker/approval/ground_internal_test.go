@@ -15,6 +15,8 @@ import (
 // A caller whose evidence could not be checked is blocked from approvals alone. Failures for
 // two callers mark the attestor as down for all of its sandboxes, until it checks evidence
 // again.
+//
+//ebb:invariant I12 The number of callers that ebb remembers because their evidence could not be checked is limited for each attestor
 func TestWhoIsSilent(t *testing.T) {
 	t.Parallel()
 	var v kernel.AttestorOutages
@@ -57,6 +59,8 @@ func TestWhoIsSilent(t *testing.T) {
 
 // A caller with many keys is still one caller: failures of its evidence block no other caller,
 // and do not displace remembered failures of others.
+//
+//ebb:invariant I12 The number of remembered callers from one place is limited, so that one caller with many keys blocks no other caller's approvals
 func TestSilenceOfManyKeys(t *testing.T) {
 	t.Parallel()
 	var v kernel.AttestorOutages

@@ -41,6 +41,8 @@ func kept(t testing.TB, k audit.Kept) string { return line(t, map[string]audit.K
 
 // TestVerifyKept: the stored texts are compared with the log byte by byte, and the signature check
 // gets the facts from the log.
+//
+//ebb:invariant I11 The verifier rejects an exported proof of a decision that does not match the audit log or does not prove the decision
 func TestVerifyKept(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)

@@ -86,6 +86,8 @@ func chained(t *testing.T, facts ...any) []audit.Entry {
 
 // Checkpoints of a lost key stay valid if a given key's checkpoint covers the entry that names the
 // lost key.
+//
+//ebb:invariant I11 A signing key that only the audit log names counts once a checkpoint of a trusted key covers the entry that names it
 func TestVerifyKeysOfTheRecord(t *testing.T) {
 	t.Parallel()
 	one, two, three := newNumbered(t, 1), newNumbered(t, 2), newNumbered(t, 3)
@@ -106,6 +108,8 @@ func TestVerifyKeysOfTheRecord(t *testing.T) {
 }
 
 // Checkpoints by a leaked key from after its revocation do not count.
+//
+//ebb:invariant I11 The verifier does not count checkpoints that a key signed after its revocation
 func TestVerifyRevokedKeys(t *testing.T) {
 	t.Parallel()
 	one, two := newNumbered(t, 1), newNumbered(t, 2)
@@ -132,6 +136,8 @@ func TestVerifyRevokedKeys(t *testing.T) {
 }
 
 // An export continues from the heads that were held before, or it proves nothing.
+//
+//ebb:invariant I11 The verifier rejects an export that does not continue from the given heads of an earlier export
 func TestVerifyAgainst(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -165,6 +171,8 @@ func TestVerifyAgainst(t *testing.T) {
 }
 
 // A filtered export proves no chain, and the error says why.
+//
+//ebb:invariant I11 The verifier reports that a filtered export proves no complete chain, and names the filter
 func TestVerifyFiltered(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)

@@ -79,6 +79,7 @@ func TestVerifyPartial(t *testing.T) {
 	wantFault(t, "writer removed", export(t, a, seals[1]), k.set, 7, "the whole writer was removed")
 }
 
+//ebb:invariant I11 The verifier detects an audit log entry whose content was changed
 func TestVerifyFlippedMembers(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -111,6 +112,7 @@ func TestVerifyFlippedMembers(t *testing.T) {
 	}
 }
 
+//ebb:invariant I11 The verifier detects a missing or moved audit log entry
 func TestVerifyShuffledLines(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -146,6 +148,8 @@ func TestVerifyShuffledLines(t *testing.T) {
 	}
 }
 
+//ebb:invariant I11 The verifier detects a missing or moved audit log entry
+//ebb:invariant I11 The verifier detects by its signed checkpoints that an audit log was rewritten
 func TestVerifyForksAndRewrites(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
@@ -174,6 +178,7 @@ func TestVerifyForksAndRewrites(t *testing.T) {
 	wantFault(t, "two checkpoints that differ", export(t, k.seal(t, a[3]), k.seal(t, forged[3]), a), k.set, 2, "names another hash")
 }
 
+//ebb:invariant I11 The verifier rejects a checkpoint without a valid signature of a known key
 func TestVerifyCheckpoints(t *testing.T) {
 	t.Parallel()
 	k, other := newKeyring(t), newKeyring(t)

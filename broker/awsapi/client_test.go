@@ -10,6 +10,8 @@ import (
 )
 
 // TestShortSecretsInFIPSMode: the SDK panics where it signs with one.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, an AWS secret access key that is too short for signing is refused
 func TestShortSecretsInFIPSMode(t *testing.T) {
 	if !counterpart.FIPSOnly(t) {
 		return

@@ -72,6 +72,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
+//ebb:invariant I6 A client certificate is accepted only if it is complete, currently valid and permitted for client authentication
+//ebb:invariant I6 A client certificate is accepted only with its own private key and with its certificate chain in order
+//ebb:invariant I6 A client certificate file is refused if its private key is encrypted or it contains anything besides whole PEM blocks
 func TestParseRefuses(t *testing.T) {
 	a := clientcerttest.New(t)
 	key := clientcerttest.Key(t)
@@ -122,6 +125,8 @@ func TestParseRefuses(t *testing.T) {
 }
 
 // A certificate shows its key to nobody who prints it.
+//
+//ebb:invariant I8 No formatting verb prints the private key of a client certificate
 func TestPrints(t *testing.T) {
 	t.Parallel()
 	a := clientcerttest.New(t)

@@ -19,6 +19,9 @@ import (
 
 // TestApprovalDemands tests every path to an approval at every risk, with every set of proofs that
 // a surface can bring: none (API), a typed name (API), presence (console), and both (console).
+//
+//ebb:invariant I7 Every path to an approval requires the proofs that the risk of the request demands
+//ebb:invariant I11 The audit log entry of an approval names the proofs that the approver gave, such as the typed target and the presence check
 func TestApprovalDemands(t *testing.T) {
 	t.Parallel()
 	target, presence := broker.MissingTarget, broker.MissingPresence
@@ -131,6 +134,8 @@ func demanded(t *testing.T, level, from risk.Level, path string) (demandedEnv, b
 
 // TestApprovalDemandsTogether: a batch decision brings the proofs that each of its requests
 // demands.
+//
+//ebb:invariant I7 A batch decision also requires the proofs that the risk of each of its requests demands
 func TestApprovalDemandsTogether(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[risk.Level]broker.Kind{"": "", risk.Medium: broker.StepUpRequired} {
@@ -156,6 +161,8 @@ func TestApprovalDemandsTogether(t *testing.T) {
 }
 
 // TestUnreadRiskIsHigh: a request whose facts name no known risk demands the proofs of high risk.
+//
+//ebb:invariant I7 A request without a known risk is treated as high risk
 func TestUnreadRiskIsHigh(t *testing.T) {
 	t.Parallel()
 	b, r, v := demanded(t, risk.Low, "", "as asked")

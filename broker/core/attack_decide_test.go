@@ -64,6 +64,8 @@ func TestAttackSuspicionIsDodged(t *testing.T) {
 }
 
 // I12: withdrawing requests must not allow new ones without limit.
+//
+//ebb:invariant I12
 func TestAttackAskAndTakeBack(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -88,6 +90,8 @@ func TestAttackAskAndTakeBack(t *testing.T) {
 }
 
 // A new policy between the approval and the poll.
+//
+//ebb:invariant I7 A code is redeemed only if the people who approved satisfy the approval rules of the policy at that moment
 func TestAttackPolicyTightenedBeforeThePoll(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -106,6 +110,10 @@ func TestAttackPolicyTightenedBeforeThePoll(t *testing.T) {
 
 // The owner is entered as text; another spelling is the same person. A spelling that cannot be
 // compared is refused when the task is opened.
+//
+//ebb:invariant I7 An approver cannot decide requests of a task that they own or run
+//ebb:invariant I7 Another spelling of a name identifies the same person, so it does not let an approver decide their own task's requests
+//ebb:invariant I7 The name of a task's owner cannot contain characters that look like others
 func TestAttackSelfApprovalBySpelling(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

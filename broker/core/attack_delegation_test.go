@@ -97,6 +97,8 @@ func TestAttackDelegateForACleanSlate(t *testing.T) {
 }
 
 // A pause of an ancestor that was acknowledged holds for a mint that was admitted before it.
+//
+//ebb:invariant I2 A delegated task receives a credential only if its ancestor tasks are checked again after the lease is added to the live store
 func TestAttackDelegateMintsBehindThePause(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

@@ -15,6 +15,8 @@ import (
 
 // The LiveStore is lost between the two halves of a close, and a replica refills it from a database
 // without that close.
+//
+//ebb:invariant I2
 func TestAttackLossBetweenTheHalvesOfAnEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("task", func(t *testing.T) {
@@ -136,6 +138,8 @@ func TestAttackHangingLiveStoreHoldsUpTheRecord(t *testing.T) {
 }
 
 // A process that is stopped with a pending close records it first.
+//
+//ebb:invariant I3
 func TestAttackStoppedWithPendingRevocations(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -153,6 +157,8 @@ func TestAttackStoppedWithPendingRevocations(t *testing.T) {
 }
 
 // A close must not wait for a database that does not answer: the LiveStore knows the task's owner.
+//
+//ebb:invariant I6 Completing a task takes effect without the database
 func TestAttackHangingStoreHoldsUpAnEnd(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

@@ -74,6 +74,8 @@ func TestAttackLostAnswerToAnEnrolment(t *testing.T) {
 }
 
 // A ticket is used, and then a store fails: only the same sandbox can use it again.
+//
+//ebb:invariant I10
 func TestAttackTicketLostToABlip(t *testing.T) {
 	t.Parallel()
 	for name, op := range map[string]string{"before the sandbox is bound": audit.SandboxEnrolled, "after it": audit.SandboxToken} {
@@ -118,6 +120,8 @@ func TestAttackTicketDoesNotLiveOn(t *testing.T) {
 
 // The LiveStore loses all tickets. An unused ticket still enrols one sandbox, a used one serves
 // only its sandbox's key, and each keeps its expiry.
+//
+//ebb:invariant I10 After a loss of the live store, an unused ticket enrols exactly one sandbox, and a used ticket works only with its sandbox's key
 func TestAttackTicketsAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *target) *core.Broker{

@@ -16,6 +16,8 @@ import (
 )
 
 // A runner that opens tasks without closing any uses up its own share, not the stores.
+//
+//ebb:invariant I12 The number of open tasks of a runner is limited
 func TestAttackRunnerOpensWithoutEnd(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{Limits: broker.Limits{RunnerTasks: 3}})
@@ -197,6 +199,8 @@ func TestAttackStarvingAnotherRunnersOwner(t *testing.T) {
 
 // Requests of a sandbox beyond its rate are refused in this process: they must not fill the memory
 // that all tasks share.
+//
+//ebb:invariant I12
 func TestAttackFloodFillsTheLiveStore(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

@@ -37,6 +37,9 @@ func (x *target) rollBack(t *testing.T, task broker.Task, leases ...broker.LiveL
 
 // I2: tasks and leases that this process has ended stay refused here, also after a failover that is
 // not noticed.
+//
+//ebb:invariant I2 A process keeps refusing the tasks and leases that it has ended, even if the live store forgets the end
+//ebb:invariant I2 Every process checks its own revoked set before it asks the live store whether a task or lease is live
 func TestAttackEndForgottenInAFailover(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*target, broker.Token, string) error{
@@ -67,6 +70,8 @@ func TestAttackEndForgottenInAFailover(t *testing.T) {
 
 // I2: a mint that was admitted before a close which no store could record yet returns no credential
 // after it: the close is refused here from its first moment.
+//
+//ebb:invariant I2 A mint is refused if its task enters the revoked set of the process while the lease is added to the live store
 func TestAttackMintBehindAPendingEnd(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -89,6 +94,8 @@ func TestAttackMintBehindAPendingEnd(t *testing.T) {
 
 // I1, I2: the LiveStore loses a lease while its provider mints: no caller gets the credential, and
 // it is revoked.
+//
+//ebb:invariant I2 A credential whose lease the live store loses while the provider mints is not returned to any caller
 func TestAttackLeaseForgottenDuringTheMint(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{})
@@ -166,6 +173,8 @@ func TestAttackDelegateMintsBelowAPendingEnd(t *testing.T) {
 }
 
 // I2: a token narrowed from a token that was just revoked is not issued.
+//
+//ebb:invariant I2 A token that was narrowed from a parent token is returned only if the parent is still live after the mint
 func TestAttackNarrowedFromTheRevoked(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -182,6 +191,8 @@ func TestAttackNarrowedFromTheRevoked(t *testing.T) {
 }
 
 // I2: a close by another replica that the feed has reported stays refused here.
+//
+//ebb:invariant I2 Every process checks its own revoked set before it asks the live store whether a task or lease is live
 func TestAttackEndForgottenIsKnownFromTheFeed(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

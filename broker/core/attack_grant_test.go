@@ -151,6 +151,8 @@ func TestAttackApprovalWithoutTheParent(t *testing.T) {
 
 // I7: approvals from before the task read hostile text do not replace the approvals of other people
 // that policy requires now.
+//
+//ebb:invariant I7 A code is redeemed only if the people who approved satisfy the approval rules of the policy at that moment
 func TestAttackGrantForOtherPeople(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{Policies: askWhenTainted})

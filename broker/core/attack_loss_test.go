@@ -71,6 +71,8 @@ func TestAttackReplayAfterRestart(t *testing.T) {
 
 // The outcome of opening a task is unknown, or its ticket cannot be issued: the caller does not
 // know the task, so it must not stay open.
+//
+//ebb:invariant I1
 func TestAttackTaskNobodyKnows(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*target){

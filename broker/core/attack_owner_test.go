@@ -12,6 +12,8 @@ import (
 
 // I12: with any number of tasks and delegates, an owner holds at most the allowed number of leases
 // at one time. Ends free places; the loss of the LiveStore frees none.
+//
+//ebb:invariant I12 The number of live credentials of an owner is limited, over all of the owner's tasks
 func TestAttackOwnerHoldsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const scope = "orders:eu/1:read"
@@ -59,6 +61,8 @@ func TestAttackOwnerHoldsWithoutEnd(t *testing.T) {
 
 // Of concurrent requests, exactly as many succeed as there are places: own tokens and credentials
 // of third parties count alike, and refused requests leave nothing behind.
+//
+//ebb:invariant I12 The number of live credentials of an owner is limited, over all of the owner's tasks
 func TestRaceOwnerCap(t *testing.T) {
 	t.Parallel()
 	const places = 5

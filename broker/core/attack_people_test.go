@@ -66,6 +66,8 @@ func TestAttackPersonOrSandbox(t *testing.T) {
 
 // I4: a token for the API does not outlive the ID token for which it was issued, and the ID token
 // serves one key.
+//
+//ebb:invariant I4
 func TestAttackPersonOutlivesTheirEvidence(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)

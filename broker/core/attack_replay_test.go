@@ -75,6 +75,8 @@ func assertionAt(t *testing.T, x *target, who string, ahead *time.Duration) stri
 
 // A proof that was used before the memory began is refused with any iat: in the same second, ahead
 // of it, and when its iat is the present.
+//
+//ebb:invariant I10 After a loss of the live store, a DPoP proof that could have been used before it needs the nonce issued since the loss
 func TestAttackReplayOfAnyDate(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"the same second": 0, "30 s ahead": 30 * time.Second, "60 s ahead": 60 * time.Second, "50 s ago": -50 * time.Second} {
@@ -102,6 +104,8 @@ func TestAttackReplayOfAnyDate(t *testing.T) {
 }
 
 // The same for client assertions.
+//
+//ebb:invariant I10 After a loss, a client assertion that may have been used before is refused for a time, unless the request proves the client's key
 func TestAttackReplayOfAssertions(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]*time.Duration{"the same second": new(time.Duration), "9 s ahead": new(9 * time.Second), "without iat": nil} {
@@ -126,6 +130,8 @@ func TestAttackReplayOfAssertions(t *testing.T) {
 
 // The LiveStore loses everything, and another replica refills it, between the check of a proof and
 // its claim: the claim succeeds, and the proof is still refused.
+//
+//ebb:invariant I10 A DPoP proof is also refused when the live store loses data between the proof's check and its claim
 func TestAttackReplayDuringALoss(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

@@ -23,6 +23,8 @@ func revocations(t *testing.T) map[string]func(*target, broker.Token) error {
 
 // A revocation during a short failure of the LiveStore is only in the audit log. A retry, which the
 // response asks for, completes it on every replica.
+//
+//ebb:invariant I2
 func TestAttackRevocationAfterABlip(t *testing.T) {
 	t.Parallel()
 	for name, revoke := range revocations(t) {
@@ -44,6 +46,8 @@ func TestAttackRevocationAfterABlip(t *testing.T) {
 }
 
 // Without a retry, the broker completes the pending revocation by itself, as for tasks.
+//
+//ebb:invariant I3
 func TestAttackRevocationIsPending(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*target){
@@ -69,6 +73,8 @@ func TestAttackRevocationIsPending(t *testing.T) {
 
 // I6: the token contains all data that its revocation needs, so a database that is down must not
 // keep it alive.
+//
+//ebb:invariant I6
 func TestAttackRevocationNeedsNoStore(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -92,6 +98,8 @@ func TestAttackRevocationNeedsNoStore(t *testing.T) {
 
 // I6: a flood of mints, by the sandbox or by another task of its owner, must not prevent it from
 // revoking a credential.
+//
+//ebb:invariant I6
 func TestAttackRevocationQueue(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

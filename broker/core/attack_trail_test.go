@@ -82,6 +82,8 @@ func longest(action string) string {
 }
 
 // I11: the refusal of a very long request is recorded as a refusal.
+//
+//ebb:invariant I11
 func TestAttackDenialTooLongToRecord(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`@id("no") forbid (principal, action, resource);`)}})
@@ -105,6 +107,8 @@ func TestAttackRequestTooLongToRecord(t *testing.T) {
 }
 
 // A flood of garbage from unknown callers must not hide the violations of a known sandbox.
+//
+//ebb:invariant I11
 func TestAttackViolationsHiddenByAFlood(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})

@@ -29,6 +29,8 @@ func (alien) Check(scopes.Set) error { return nil }
 
 // TestBreakGlassGivesNoMore: policy, the refusal of scopes that no driver describes, and the end of
 // the period also hold for a person who approves alone.
+//
+//ebb:invariant I4 A grant that was approved under break-glass ends no later than the break-glass period
 func TestBreakGlassGivesNoMore(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{

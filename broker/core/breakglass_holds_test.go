@@ -40,6 +40,9 @@ func restarted(t *testing.T, x *brokertest.Env, change func(*core.Config)) *core
 
 // TestBreakGlassClockBack: a clock that goes back, during a run or between two runs, extends no
 // period: an ended period does not reopen.
+//
+//ebb:invariant I4 A clock that is set back does not extend a break-glass period
+//ebb:invariant I4 A clock that was set back while ebb was not running does not extend a break-glass period
 func TestBreakGlassClockBack(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]func(*testing.T, *brokertest.Env) *core.Broker{
@@ -77,6 +80,10 @@ func TestBreakGlassClockBack(t *testing.T) {
 
 // TestBreakGlassOfAGroup: a person named by a group of an identity provider counts as named while
 // that group is configured, until a sign-in without that group.
+//
+//ebb:invariant I4 No credential is minted under a break-glass approval after the break-glass period has ended
+//ebb:invariant I6 A break-glass period ends when the configuration no longer names its person for break-glass
+//ebb:invariant I6 A break-glass period ends when its person signs in without the group that entitled them to it
 func TestBreakGlassOfAGroup(t *testing.T) {
 	t.Parallel()
 	uma := broker.Principal{ID: "sso:7", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers", "web"}}
@@ -127,6 +134,9 @@ func TestBreakGlassOfAGroup(t *testing.T) {
 
 // TestBreakGlassOneName: a person cannot review their own period, or open two, under another of
 // their names.
+//
+//ebb:invariant I7 A person cannot review their own break-glass period under any of their names
+//ebb:invariant I10 A person can have only one open break-glass period, whichever of their names they use
 func TestBreakGlassOneName(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)
@@ -149,6 +159,8 @@ func TestBreakGlassOneName(t *testing.T) {
 }
 
 // TestBreakGlassPlanFits: a plan of any content fits into the browser's cookie until it is proved.
+//
+//ebb:invariant I12 A break-glass plan is refused if it does not fit into a browser cookie
 func TestBreakGlassPlanFits(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)

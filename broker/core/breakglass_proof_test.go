@@ -17,6 +17,11 @@ import (
 
 // TestBreakGlassProof: a period begins only with a proof of this plan, by this person, at this
 // time.
+//
+//ebb:invariant I7 A break-glass plan is accepted only if ebb issued it
+//ebb:invariant I7 A break-glass plan is accepted only from the person who requested it, and only within ten minutes
+//ebb:invariant I7 A new sign-in proves a break-glass plan only if it happened after the plan was made
+//ebb:invariant I7 A new sign-in proves only the break-glass plan for which it was made
 func TestBreakGlassProof(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)
@@ -117,6 +122,8 @@ func TestBreakGlassReplicaBehind(t *testing.T) {
 }
 
 // TestBreakGlassPasskeyAlone: if high risk requires a passkey, so does break-glass.
+//
+//ebb:invariant I6 If the configuration requires a passkey for break-glass, no other proof is accepted
 func TestBreakGlassPasskeyAlone(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}})
@@ -173,6 +180,9 @@ func TestBreakGlassProofCountsOnce(t *testing.T) {
 
 // TestBreakGlassPasskeyOfWhom: the audit log decides whose passkey it is, before its signature is
 // verified.
+//
+//ebb:invariant I7 A passkey proves a break-glass plan only if it belongs to that person and was registered before the session began
+//ebb:invariant I7 A passkey signature proves a break-glass plan only if it signs exactly that plan
 func TestBreakGlassPasskeyOfWhom(t *testing.T) {
 	t.Parallel()
 	var judged []audit.Signature

@@ -14,6 +14,9 @@ import (
 )
 
 // TestBreakGlassWhoBegins: named people, and no program.
+//
+//ebb:invariant I6 A person whom the configuration does not name for break-glass cannot begin a break-glass period
+//ebb:invariant I6 A principal that opens tasks or checks tokens cannot begin break-glass, even if its token or sign-in link omits that role
 func TestBreakGlassWhoBegins(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)
@@ -46,6 +49,10 @@ func TestBreakGlassWhoBegins(t *testing.T) {
 
 // TestBreakGlassAlone: under a period one approval replaces all approvals that policy requires, and
 // the audit log says so; without a period nothing changes.
+//
+//ebb:invariant I4 No credential is minted under a break-glass approval after the break-glass period has ended
+//ebb:invariant I7 A person cannot approve requests of their own task alone in a break-glass period, or use another person's period
+//ebb:invariant I11 An approval under a break-glass period is recorded in the audit log with the id of that period
 func TestBreakGlassAlone(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)
@@ -190,6 +197,9 @@ func TestBreakGlassCaps(t *testing.T) {
 }
 
 // TestBreakGlassReview: by another person who is an auditor, once, after the end.
+//
+//ebb:invariant I7 A person cannot review their own break-glass period under any of their names
+//ebb:invariant I7 A break-glass period cannot be reviewed while it is open
 func TestBreakGlassReview(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)

@@ -33,6 +33,8 @@ func manyClaims(t *testing.T, e *brokertest.Env) {
 }
 
 // A mint is refused while the clock is a little ahead, too little for any task token to expire.
+//
+//ebb:invariant I4 No credential is issued while a forward jump of the clock has not settled
 func TestClockAheadMintsNothing(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -55,6 +57,10 @@ func TestClockAheadMintsNothing(t *testing.T) {
 // I2, I4, H60: the clock is 48 hours ahead for two seconds. In that time nothing is issued, and
 // /readyz, the metric and the error name the reason. Afterwards everything works: no task was
 // closed, no fresh proof is refused, and no replay is accepted.
+//
+//ebb:invariant I4 A brief forward jump of the clock closes no task, removes no replay claim, and causes no later refusal of a fresh proof
+//ebb:invariant I4 No credential is issued while a forward jump of the clock has not settled
+//ebb:invariant I4 `/readyz` reports a forward jump of the clock that has not settled
 func TestClockAheadAndBack(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -120,6 +126,9 @@ func TestClockAheadAndBack(t *testing.T) {
 
 // A jump that lasts counts as the time: due tasks are closed. When the clock is corrected
 // afterwards, fresh proofs are accepted at once, and proofs whose claims were removed are refused.
+//
+//ebb:invariant I4 `/readyz` reports a forward jump of the clock that has not settled
+//ebb:invariant I4 After a fast clock is corrected, ebb refuses only proofs of the time spans whose replay claims were removed
 func TestClockAheadForLong(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -162,6 +171,8 @@ func TestClockAheadForLong(t *testing.T) {
 
 // An audit log that is ahead of the clock, because ebb ran with a wrong one, blocks break-glass
 // until no period is open and this clock has run for a while, not until the clock catches up.
+//
+//ebb:invariant I4 A clock that is behind the audit log disables break-glass only until no period is open and the clock has run for 3 minutes
 func TestBreakGlassAfterARecordOfTheFuture(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)

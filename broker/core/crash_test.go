@@ -123,6 +123,9 @@ func breakable(t *testing.T) (*brokertest.Env, *failing) {
 }
 
 // I1, I6: a store that is down at any step of a mint gives 503 and no live credential.
+//
+//ebb:invariant I1 A credential whose lease could not be made durable in the database is not returned to the caller
+//ebb:invariant I1 A credential whose lease the live store refuses is not returned to the caller
 func TestStoreFailuresMintNothing(t *testing.T) {
 	e, f := breakable(t)
 	s := e.Open(t, brokertest.Spec())
@@ -162,6 +165,9 @@ func TestStoreFailuresMintNothing(t *testing.T) {
 
 // I1: if the record of a mint fails, for any reason, the lease in the LiveStore is removed, and
 // frees its place in the task.
+//
+//ebb:invariant I1 A credential whose lease could not be made durable in the database is not returned to the caller
+//ebb:invariant I1 A lease that the live store accepted is removed from the live store when its database write fails
 func TestUnrecordedMintIsNotAlive(t *testing.T) {
 	e, f := breakable(t)
 	f.late.Store(true)
@@ -208,6 +214,9 @@ func TestUnrecordedMintIsNotAlive(t *testing.T) {
 
 // I6: a close works as far as possible, is not acknowledged before it took effect, and completes by
 // itself.
+//
+//ebb:invariant I2 Every process checks its own revoked set before it asks the live store whether a task or lease is live
+//ebb:invariant I6 Completing a task takes effect without the database
 func TestEndingWorksWhileStoresAreDown(t *testing.T) {
 	for name, broken := range map[string]func(*failing) *atomic.Bool{
 		"live_store": func(f *failing) *atomic.Bool { return &f.liveStore },
@@ -243,6 +252,8 @@ func TestEndingWorksWhileStoresAreDown(t *testing.T) {
 }
 
 // I2, H58: no credential survives a concurrent close.
+//
+//ebb:invariant I2
 func TestMintRacingCompleteLeavesNoSurvivor(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{RealTime: true})
 	for range 20 {
@@ -336,6 +347,8 @@ func TestRefillAfterLoss(t *testing.T) {
 }
 
 // Two replicas on one LiveStore and one database refuse together.
+//
+//ebb:invariant I2
 func TestReplicasRefuseTogether(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	cfg := e.Config

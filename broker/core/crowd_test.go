@@ -11,6 +11,8 @@ import (
 
 // While all places are taken, mints and introspections get "try again". Revocations, closes and
 // heartbeats still succeed.
+//
+//ebb:invariant I12 If all slots are in use, mints and introspections wait at most half a second, then get 503 with Retry-After
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -48,6 +50,8 @@ func TestCrowd(t *testing.T) {
 
 // A mint at a third party holds no place during the call: a hanging one does not block other
 // callers.
+//
+//ebb:invariant I12 A mint gives up its slot before ebb calls the third party, so that a slow provider blocks no other request
 func TestCrowdOfAThirdParty(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{ByHandle: true}})

@@ -38,6 +38,9 @@ func (d *doubts) take() []time.Time {
 // TestSilence: when the LiveStore or its feed fails or hangs, everything in progress is
 // disconnected after ConfirmTimeout, and again after each further ConfirmTimeout. While both answer, and when
 // they do again, nothing is disconnected.
+//
+//ebb:invariant I6 If the live store stops answering, ebb closes all egress connections after a bounded time (`ConfirmTimeout`)
+//ebb:invariant I6 If the revocation feed stops answering, ebb closes all egress connections after a bounded time (`ConfirmTimeout`)
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"Check", "Follow"} {

@@ -42,6 +42,7 @@ func TestRepeatedRequestIsOneRequest(t *testing.T) {
 	}
 }
 
+//ebb:invariant I7 An approver cannot decide requests of a task that they own or run
 func TestNobodyApprovesTheirOwn(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	spec := brokertest.Spec()
@@ -75,6 +76,9 @@ func TestNobodyApprovesTheirOwn(t *testing.T) {
 	}
 }
 
+//ebb:invariant I5 The scope and lifetime of an approved grant limit every credential that is minted under it
+//ebb:invariant I5 An approver can narrow but never widen the requested scope and lifetime
+//ebb:invariant I7 A decision that gives a shortened digest of the facts is refused
 func TestApprovalsNarrowAndNeverWiden(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	s := e.Open(t, brokertest.Spec())
@@ -254,6 +258,8 @@ func TestSuspicionStopsTheTask(t *testing.T) {
 	}
 }
 
+//ebb:invariant I5 A request that needs two approvals is granted only the scopes in both approvals, for the shorter lifetime
+//ebb:invariant I7 One person has one vote on a request, whichever of their names they use
 func TestQuorumNeedsDifferentPeople(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`
 @id("two") @ask("approvers") @quorum("2")
@@ -280,6 +286,7 @@ permit (principal, action, resource);
 	}
 }
 
+//ebb:invariant I7 ebb computes the facts again before an approval counts, and refuses the approval if they have changed
 func TestFactsThatChangedAreNotApproved(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	s := e.Open(t, brokertest.Spec())
@@ -299,6 +306,7 @@ func TestFactsThatChangedAreNotApproved(t *testing.T) {
 	kindOf(t, err, broker.InvalidGrant)
 }
 
+//ebb:invariant I12
 func TestOpenRequestsAreCapped(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	s := e.Open(t, brokertest.Spec())

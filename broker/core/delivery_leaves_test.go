@@ -20,6 +20,8 @@ const leaving = `when { !context.could_stay }; @id("leaves") @why("leaves") @ask
 
 // TestCouldStay: policy and approvers see when a credential leaves ebb that could have stayed,
 // because of the requested delivery or because of other scopes in the request.
+//
+//ebb:invariant I7 Approvers and the policy are informed when a credential is issued to the sandbox although it could have stayed in ebb
 func TestCouldStay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -70,6 +72,8 @@ func TestCouldStay(t *testing.T) {
 
 // TestDeliveryIsReplayed: decisions about delivery are replayed with it, so a draft that opens
 // egress shows as wider, and one that closes it as narrower.
+//
+//ebb:invariant I7 The replay of a policy draft evaluates each recorded decision with the delivery of that time
 func TestDeliveryIsReplayed(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{

@@ -72,6 +72,9 @@ func used(t *testing.T, b *core.Broker, taskID, leaseID string) (string, error) 
 // TestDeliveryByEgress: a credential that cannot be bound to the sandbox's key stays in ebb,
 // sealed. The sandbox gets a placeholder, any replica can use it after any restart, and it is
 // erased when its task has been closed.
+//
+//ebb:invariant I8 A credential with egress delivery stays in ebb, and the sandbox gets only its placeholder
+//ebb:invariant I8 When a lease reaches its final state, the sealed credential that egress uses is erased from the database
 func TestDeliveryByEgress(t *testing.T) {
 	t.Parallel()
 	x := delivering(t, "", true)
@@ -120,6 +123,8 @@ func TestDeliveryByEgress(t *testing.T) {
 
 // TestDeliveryOfAnyLength: a credential for which egress could not search in responses is not
 // minted for egress, and one that the provider has made is revoked. As a token it is issued.
+//
+//ebb:invariant I8 A provider's credential for egress is refused and revoked if its length makes it impossible to search responses for it
 func TestDeliveryOfAnyLength(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int]bool{provider.MinInjected - 1: false, provider.MinInjected: true, provider.MaxInjected: true, provider.MaxInjected + 1: false} {
@@ -147,6 +152,9 @@ func TestDeliveryOfAnyLength(t *testing.T) {
 
 // TestDeliveryAsked: a caller that requests the token itself gets it, if policy permits, and egress
 // cannot use it then. An impossible delivery is refused before the mint.
+//
+//ebb:invariant I2 The egress proxy uses no lease whose credential was issued to the sandbox itself
+//ebb:invariant I6 A requested delivery method that is not possible is refused before policy is evaluated
 func TestDeliveryAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -194,6 +202,9 @@ func TestDeliveryAsked(t *testing.T) {
 
 // TestDeliveryByPolicy: policy requires egress, for any requested delivery; if egress is
 // impossible, nothing is minted and no approval is requested.
+//
+//ebb:invariant I6 A delivery method required by policy that is not possible is refused before an approver is asked
+//ebb:invariant I7 The policy is evaluated for the delivery that the credential will actually have
 func TestDeliveryByPolicy(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]string{"allowed": "", "asks": `@ask("approvers")`} {
@@ -231,6 +242,8 @@ func TestDeliveryByPolicy(t *testing.T) {
 
 // I7: an approval for a credential that stays in ebb never issues it to the sandbox; a credential
 // approved for issue may stay.
+//
+//ebb:invariant I7 An approval for a credential that stays in ebb never causes that credential to be issued to the sandbox
 func TestApprovalIsOfADelivery(t *testing.T) {
 	t.Parallel()
 	for first, then := range map[string]map[string]bool{"egress": {"egress": true, "token": false}, "token": {"token": true, "egress": true}} {

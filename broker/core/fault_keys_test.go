@@ -42,6 +42,8 @@ func (n newest) SealingKeys(ctx context.Context) ([]seal.Key, error) {
 // The sealing key is rotated. Handles sealed by the old key can be used for revocation while that
 // key exists; all of them, and the operator's secrets, are resealed by the new one, and then the
 // old one can be removed.
+//
+//ebb:invariant I3
 func TestFaultSealingKeyRotated(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)

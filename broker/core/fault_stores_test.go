@@ -42,6 +42,8 @@ func (x *third) refused(t *testing.T, taskID, leaseID string) bool {
 // I3, I6: the database is down during a revocation. The caller is told that it is not recorded yet,
 // the credential is refused here at once, and its provider is asked as soon as the database is
 // back, without a retry by the caller.
+//
+//ebb:invariant I3
 func TestFaultDatabaseDownAtRevoke(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, x *third, s *brokertest.Sandbox, id string) error{
@@ -107,6 +109,8 @@ func TestFaultDatabaseDownInTheRevocationQueue(t *testing.T) {
 // The Redis master is killed (-9) between the intent and the provider's call. The caller gets an
 // error, and the credential that the provider made is revoked while Redis is still down: a
 // revocation needs no LiveStore.
+//
+//ebb:invariant I3
 func TestFaultRedisKilledBetweenIntentAndMint(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]brokertest.Fault{"answers": "", "cut": brokertest.DoneCut} {
@@ -184,6 +188,9 @@ func TestFaultReplicasRaceForOneLease(t *testing.T) {
 
 // Redis is flushed, or set to evict, while tokens live. No introspection answers "inactive" for a
 // live token, nothing is minted, and both work again once the database has refilled it.
+//
+//ebb:invariant I6 After Redis was flushed, no call reports the lost data as inactive, unknown or unused
+//ebb:invariant I6 Answers from a Redis that may evict or has evicted keys are not trusted until the live store is refilled
 func TestFaultRedisForgets(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ harm, cure string }{

@@ -87,6 +87,9 @@ func ended(t *testing.T, x *brokertest.Env) (orders, mail, all []string) {
 
 // A resource server receives the revocations for its audiences, in pages of any size, and no
 // others. An auditor receives all.
+//
+//ebb:invariant I2 The revocation feed sends a resource server only the events for its own audiences
+//ebb:invariant I2 A page of the revocation feed contains fewer events than the limit only if it is the last page
 func TestFeedIsOfOwnAudiences(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{People: []broker.Principal{mailServer}})
@@ -113,6 +116,8 @@ func TestFeedIsOfOwnAudiences(t *testing.T) {
 }
 
 // An event is not withheld when its audience is unknown: a revocation waits for no database.
+//
+//ebb:invariant I2 The revocation feed sends events to resource servers without filtering by audience while the database does not answer
 func TestFeedWithoutStore(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{People: []broker.Principal{mailServer}})
@@ -126,6 +131,8 @@ func TestFeedWithoutStore(t *testing.T) {
 }
 
 // Tokens for a provider's earlier resource stay in use after the resource has changed.
+//
+//ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including under a provider's earlier resource
 func TestFeedAfterAnotherResource(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{People: []broker.Principal{mailServer}})
@@ -148,6 +155,8 @@ func TestFeedAfterAnotherResource(t *testing.T) {
 }
 
 // Events for others do not wake a client: it polls again later.
+//
+//ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including under a provider's earlier resource
 func TestFeedWaitsForItsOwn(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{People: []broker.Principal{mailServer}})

@@ -83,6 +83,7 @@ func (m *marked) say(t *testing.T, text string) {
 	sqlstoretest.Exec(t, m.url, text)
 }
 
+//ebb:invariant I11 ebb refuses to start with a database that lacks audit log entries which a high-water mark shows as durable
 func TestLossIsNotServed(t *testing.T) {
 	t.Parallel()
 	for name, url := range databaseURLs {
@@ -130,6 +131,8 @@ func TestLossIsNotServed(t *testing.T) {
 }
 
 // The database and the keys come from the same backup: the mark in Redis shows the loss.
+//
+//ebb:invariant I11 A loss of audit log entries is detected if any of the configured places has kept the high-water mark
 func TestLossIsToldByAnyMark(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))
@@ -159,6 +162,8 @@ func TestLossIsToldByAnyMark(t *testing.T) {
 
 // Once the loss is accepted, with an audit entry, ebb serves again, but refuses all earlier
 // credentials.
+//
+//ebb:invariant I11 After an operator accepts a loss of the database, ebb refuses all tasks and credentials from before the acceptance
 func TestAcceptedLossRefusesWhatIsOlder(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))
@@ -216,6 +221,8 @@ func TestAcceptedLossRefusesWhatIsOlder(t *testing.T) {
 }
 
 // A running replica whose database is restored from a backup stops serving.
+//
+//ebb:invariant I11 A running replica stops serving when the database lacks audit log entries that the replica has signed
 func TestLossWhileRunning(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))
@@ -238,6 +245,8 @@ func TestLossWhileRunning(t *testing.T) {
 }
 
 // A location that accepts no mark, such as a full disk, causes only a warning.
+//
+//ebb:invariant I11 A high-water mark that cannot be written causes a warning, and blocks no mint
 func TestMarkThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))

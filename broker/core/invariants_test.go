@@ -16,6 +16,8 @@ import (
 )
 
 // I3, I8: a driver for a third party has revocation handles, which are never stored unsealed.
+//
+//ebb:invariant I3
 func TestThirdPartiesNeedASealer(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -32,6 +34,8 @@ type foreign struct{ provider.Driver }
 func (foreign) Traits() provider.Traits { return provider.Traits{ThirdParty: true} }
 
 // I9: with any text of the agent, it is the same request on the same facts.
+//
+//ebb:invariant I9 Requests that differ only in the agent's reason count as the same request
 func TestWordsDecideNothing(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{})
@@ -61,6 +65,10 @@ func TestWordsDecideNothing(t *testing.T) {
 }
 
 // I11: one test of all actions: every step is an entry of a chain that verifies without ebb.
+//
+//ebb:invariant I11 Each credential that ebb itself signs is recorded in the audit log when it is issued
+//ebb:invariant I11 Each approver's decision on a request is recorded in the audit log
+//ebb:invariant I11 The approval or denial that a decision leads to is recorded in the audit log
 func TestEverythingIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -133,6 +141,8 @@ func TestEverythingIsOnTheRecord(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // I12: closing a task calls the stores as often for many credentials as for one.
+//
+//ebb:invariant I12
 func TestAnEndCostsTheSameForMany(t *testing.T) {
 	t.Parallel()
 	var costs []map[string]int

@@ -29,6 +29,8 @@ func published(t *testing.T) *brokertest.Env {
 
 // A set is drafted by one person, published by another, is in force at once, and both actions are
 // in the audit log.
+//
+//ebb:invariant I11 Each publication of policies is recorded in the audit log
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	e := published(t)
@@ -81,6 +83,10 @@ func TestPublish(t *testing.T) {
 }
 
 // Attacks on the rule of the second person.
+//
+//ebb:invariant I6 A principal that has none of the required roles is refused
+//ebb:invariant I7 A person cannot publish their own policy draft under any of their names
+//ebb:invariant I7 The policy text that is published is exactly the text that the publisher was shown
 func TestPublishRefuses(t *testing.T) {
 	t.Parallel()
 	e := published(t)
@@ -183,6 +189,8 @@ func TestAuthorKeepsNames(t *testing.T) {
 }
 
 // Of concurrent publications one wins, with any content.
+//
+//ebb:invariant I10
 func TestPublishRace(t *testing.T) {
 	t.Parallel()
 	e := published(t)
@@ -218,6 +226,8 @@ func TestPublishRace(t *testing.T) {
 }
 
 // A text that cannot be reviewed is not accepted as a draft.
+//
+//ebb:invariant I12 The size and the number of files of a policy draft are limited
 func TestDraftsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := published(t)

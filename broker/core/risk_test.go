@@ -122,6 +122,8 @@ func TestFactsSayWhatWasAskedBefore(t *testing.T) {
 }
 
 // I6: a scope that no driver describes can be denied, not approved.
+//
+//ebb:invariant I7 A request whose scope ebb does not understand cannot be approved
 func TestWhatIsNotUnderstoodIsNeverApproved(t *testing.T) {
 	t.Parallel()
 	d := &odd{describe: func(s scopes.Scope) (provider.Effect, error) {

@@ -19,6 +19,9 @@ func sets(texts ...string) (out []scopes.Set) {
 }
 
 // TestSay: all requests within the limits of one group.
+//
+//ebb:invariant I7 The limit of an approver's group must cover the whole request, and limits of several groups are not combined
+//ebb:invariant I7 A limit on a person's approver role takes precedence over the limits of their groups
 func TestSay(t *testing.T) {
 	t.Parallel()
 	within := func(pairs ...string) map[string]scopes.Set {
@@ -94,6 +97,9 @@ func limited() []broker.Principal {
 }
 
 // TestLimitedApprover: a person who may decide a part cannot decide the whole, on any path.
+//
+//ebb:invariant I7 An approver whose limits do not cover all scopes of a request cannot decide any part of it
+//ebb:invariant I7 A limit on a person's approver role takes precedence over the limits of their groups
 func TestLimitedApprover(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{People: limited()})
@@ -142,6 +148,8 @@ func TestLimitedApprover(t *testing.T) {
 
 // TestLimitedQuorum: an approval counts for the groups under which it was given, and for no other
 // groups of the person.
+//
+//ebb:invariant I7 An approval counts only for the groups through which the approver was eligible to give it
 func TestLimitedQuorum(t *testing.T) {
 	t.Parallel()
 	approver := []broker.Role{broker.RoleApprover}

@@ -80,6 +80,8 @@ func made() map[string]secret.Secret {
 // TestUnreadAnswersAreNeverProvenDead: the expiry of a credential in an unread response is unknown.
 // It does not count as expired when the assumed time is over, for any way of losing the response; a
 // credential that was read ends by its own expiry.
+//
+//ebb:invariant I3 A credential that an unread upstream response may have created is never reported as confirmed revoked or expired
 func TestUnreadAnswersAreNeverProvenDead(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
@@ -145,6 +147,8 @@ func TestUnreadAnswersAreNeverProvenDead(t *testing.T) {
 
 // TestPartsAreBounded: with any number of logins, also concurrent ones, only the newest parts of a
 // lease live, and the task's limit is not used up.
+//
+//ebb:invariant I12 The number of live credentials that responses create under one lease is limited: the oldest ones are revoked
 func TestPartsAreBounded(t *testing.T) {
 	t.Parallel()
 	x := sealing(t)

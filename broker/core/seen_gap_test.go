@@ -10,6 +10,10 @@ import (
 
 // TestExportHasNoGap: a vote that is hidden from the exporting person, given after the export was
 // permitted, ends the export instead of being left out.
+//
+//ebb:invariant I11 An export stops with an error at an entry that is hidden from the exporting person, instead of leaving it out
+//ebb:invariant I11 A paged export fails with Conflict if the page contains an entry that is hidden from the exporting person
+//ebb:invariant I11 An export of stored decision texts fails if a vote is hidden from the exporting person, instead of leaving it out
 func TestExportHasNoGap(t *testing.T) {
 	t.Parallel()
 	x, _, r := seenBy(t)
@@ -50,6 +54,8 @@ func TestExportHasNoGap(t *testing.T) {
 
 // TestKeptOfBothAnswers: a person who approves with others and then alone has two votes, and the
 // stored texts of both are in the export, in pages of any size.
+//
+//ebb:invariant I11 An export includes the stored texts of replaced votes
 func TestKeptOfBothAnswers(t *testing.T) {
 	t.Parallel()
 	x := glassHouse(t)

@@ -81,6 +81,8 @@ func TestSeenForWhom(t *testing.T) {
 }
 
 // The audit log has the hash of the shown evidence, and texts that are too long are not stored.
+//
+//ebb:invariant I11 Each approver's decision on a request is recorded in the audit log
 func TestSeenRecorded(t *testing.T) {
 	t.Parallel()
 	x, _, r := seenBy(t)

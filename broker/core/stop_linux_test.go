@@ -17,6 +17,8 @@ import (
 )
 
 // The same with SQLite on a full disk, where the file of pending revocations still has room.
+//
+//ebb:invariant I6 A runner without an access token can complete its task while a store is unreachable, frozen, locked or full
 func TestStopOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

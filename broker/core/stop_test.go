@@ -60,6 +60,9 @@ func stopped(t *testing.T, e *brokertest.Env, taskID string) *broker.Reached {
 // I6: a runner without a token closes its task while a store is dead, hangs, or refuses writes. The
 // response says how far the close got, the task is refused here at once, and the close is recorded
 // when the store is back.
+//
+//ebb:invariant I6 A runner without an access token can complete its task while a store is unreachable, frozen, locked or full
+//ebb:invariant I6 A runner that completes a task while a store does not answer soon receives a response with the progress made so far
 func TestStopWithoutAToken(t *testing.T) {
 	t.Parallel()
 	reads, liveStore := []string{"Append", "Tasks", "Leases", "Requests"}, []string{"Admit", "SetState", "EndLease", "Status", "Touch", "PutTask", "PutLease"}
@@ -143,6 +146,8 @@ func replicaUnhooked(t *testing.T, x *target) *core.Broker {
 
 // A token that was issued while a store did not answer only closes and revokes; the proof of a
 // resource server, which does neither, is refused as before.
+//
+//ebb:invariant I6 An access token issued while a store does not answer can only complete tasks and revoke credentials
 func TestEndsOnlyToken(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -188,6 +193,8 @@ func TestEndsOnlyToken(t *testing.T) {
 
 // TestLoginWaitsForNoCommit: a login waits for a hanging commit, which no deadline can withdraw, no
 // longer than its limit. With a frozen database the first login took 10 s.
+//
+//ebb:invariant I6 The login of a runner that completes its task does not wait for a database commit that hangs
 func TestLoginWaitsForNoCommit(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{RealTime: true})
@@ -201,6 +208,9 @@ func TestLoginWaitsForNoCommit(t *testing.T) {
 
 // I2: a close that no store has accepted survives a kill of ebb: the next start refuses the task
 // before it serves any request, and records the close. Also with a truncated file.
+//
+//ebb:invariant I6 A completion or revocation that no store has accepted survives a kill of ebb and applies from the next start
+//ebb:invariant I6 An operator can revoke a credential by ID while the database cannot name the credential's owner
 func TestPendingEndsOutliveAKill(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pending-ends")
@@ -246,6 +256,8 @@ func TestPendingEndsOutliveAKill(t *testing.T) {
 }
 
 // I6: an operator without a token revokes a credential by RFC 7009 while a store is dead.
+//
+//ebb:invariant I6 A client assertion whose earlier use cannot be checked is accepted only to complete tasks and revoke credentials
 func TestRevokeTokenWithoutAStore(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(x *target){
@@ -280,6 +292,9 @@ func (x *target) cutStore(err error) {
 }
 
 // The same with a real Redis that is killed, stopped, or out of memory.
+//
+//ebb:invariant I6 A runner without an access token can complete its task while a store is unreachable, frozen, locked or full
+//ebb:invariant I6 A client assertion whose earlier use cannot be checked is accepted only to complete tasks and revoke credentials
 func TestStopWithoutRedis(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -134,6 +134,8 @@ func TestRevocationQueueCountsProbesNotFailures(t *testing.T) {
 
 // The same when the expiry passed before the provider accepted the revocation, whose bound then
 // still ran: the credential was seen alive after its own expiry.
+//
+//ebb:invariant I3 The revocation queue never gives up on a credential that was accepted by its provider after the credential's own expiry
 func TestRevocationQueueSawItOutliveItsExpiryWithinTheBound(t *testing.T) {
 	t.Parallel()
 	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: time.Minute}

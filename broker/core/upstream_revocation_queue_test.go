@@ -62,6 +62,8 @@ func (x *third) turn(t *testing.T, step time.Duration, what string, is func() bo
 // I3: a provider that fails for an hour is called again and again, visibly, and the credential is
 // revoked as soon as it is back. Other tasks mint nothing there in that time, and own tokens are
 // not affected.
+//
+//ebb:invariant I3 The revocation queue gives up on a credential only after the credential's own expiry
 func TestRevocationQueueOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []brokertest.Fault{brokertest.Error500, brokertest.Garbage, brokertest.Hang, brokertest.Busy} {
@@ -132,6 +134,8 @@ func TestRevocationQueueRevokesButAnswersError(t *testing.T) {
 
 // The broker never gives up before the credential's own expiry, reports it when it does, and never
 // gives up a credential without an expiry.
+//
+//ebb:invariant I3 The revocation queue gives up on a credential only after the credential's own expiry
 func TestRevocationQueueGivesUpOnlyTheDead(t *testing.T) {
 	t.Parallel()
 	for name, lasting := range map[string]bool{"expires": false, "lasting": true} {
@@ -321,6 +325,8 @@ func TestRevocationQueueTTLOnly(t *testing.T) {
 }
 
 // I10: two replicas work on one database; each live credential is revoked once.
+//
+//ebb:invariant I10
 func TestRevocationQueueReplicas(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true}, config: brokertest.Config{RealTime: true}})
@@ -453,6 +459,8 @@ func TestRetryAndForce(t *testing.T) {
 }
 
 // I8: neither a token nor a handle is in a log, in the audit log, or in the database.
+//
+//ebb:invariant I8 The revocation handle of a credential is encrypted (sealed) before it is written to the database
 func TestUpstreamSecretsStayInside(t *testing.T) {
 	t.Parallel()
 	var logs attesttest.Log

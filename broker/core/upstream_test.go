@@ -123,6 +123,8 @@ func kindsOf(t *testing.T, x *target, f broker.EntryFilter) []string {
 }
 
 // I1, I3: the life of one credential, from its intent to its proof.
+//
+//ebb:invariant I3 The intent to mint a credential is durable in the database before the provider is called
 func TestUpstreamFromIntentToProof(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -171,6 +173,8 @@ func TestUpstreamFromIntentToProof(t *testing.T) {
 }
 
 // The ways in which a mint fails: the caller's error, and that no credential remains.
+//
+//ebb:invariant I3
 func TestUpstreamMintFails(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[brokertest.Fault]struct {
@@ -223,6 +227,10 @@ func TestUpstreamMintFails(t *testing.T) {
 }
 
 // A driver that returns more than was decided, nothing usable, or panics.
+//
+//ebb:invariant I3 A third-party credential is revoked if its revocation handle cannot be sealed
+//ebb:invariant I3 A third-party credential that differs from the decision is revoked
+//ebb:invariant I4 A third-party credential that expires later than its lease is revoked and not issued
 func TestUpstreamMintAnswersNonsense(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -252,6 +260,9 @@ func TestUpstreamMintAnswersNonsense(t *testing.T) {
 }
 
 // A store that fails at any step of a mint: 503, and no credential stays alive.
+//
+//ebb:invariant I1 A third-party credential is revoked when its outcome cannot be recorded in the database
+//ebb:invariant I3 The intent to mint a credential is durable in the database before the provider is called
 func TestUpstreamMintWithoutStores(t *testing.T) {
 	t.Parallel()
 	down := errors.New("dial tcp 10.0.0.9:5432: connection refused")
@@ -298,6 +309,8 @@ func TestUpstreamMintWithoutStores(t *testing.T) {
 }
 
 // I2, I3: after a close that competes with a mint, no credential is alive at the provider.
+//
+//ebb:invariant I3
 func TestUpstreamMintRacingTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, byHandle := range []bool{false, true} {
@@ -335,6 +348,8 @@ func TestUpstreamMintRacingTheEnd(t *testing.T) {
 
 // I2: a task that is closed while its provider mints gets no credential: it is revoked by its saved
 // handle, and is not issued in between.
+//
+//ebb:invariant I2 A task that ends while its provider mints a credential does not receive the credential, which is revoked
 func TestUpstreamEndedDuringTheMint(t *testing.T) {
 	t.Parallel()
 	for _, byHandle := range []bool{false, true} {

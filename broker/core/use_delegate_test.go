@@ -12,6 +12,9 @@ import (
 
 // TestUseBelow: the limits of an ancestor hold for a delegate, at every replica, and delegating
 // does not increase the uses of one task.
+//
+//ebb:invariant I2 The egress proxy uses no credential of a delegated task if an ancestor task is paused or has ended
+//ebb:invariant I12 The rate of egress requests of a task is limited, including the requests of tasks that it delegated
 func TestUseBelow(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{

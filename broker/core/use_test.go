@@ -22,6 +22,12 @@ func (inHand) Traits() provider.Traits {
 
 // TestUse: egress adds a credential only for its own sandbox, while it lives and its task is open,
 // and never in doubt.
+//
+//ebb:invariant I2 The egress proxy uses no credential of a task that is paused or has ended
+//ebb:invariant I2 The egress proxy uses no lease that has expired or was revoked
+//ebb:invariant I2 The egress proxy uses no lease of a task or tool other than the caller's own
+//ebb:invariant I2 The egress proxy uses no lease whose credential was issued to the sandbox itself
+//ebb:invariant I6 Egress uses no credential when its state cannot be determined, and reports the error as unavailable instead of denied
 func TestUse(t *testing.T) {
 	t.Parallel()
 	const api = "https://api.example.com/"

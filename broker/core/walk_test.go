@@ -28,6 +28,7 @@ func kindOf(t *testing.T, err error, want broker.Kind) *broker.Error {
 	return e
 }
 
+//ebb:invariant I2
 func TestOneTaskFromSandboxToNothingLeft(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	s := e.Open(t, brokertest.Spec())
@@ -160,6 +161,7 @@ func TestStolenTaskTokenBuysNothing(t *testing.T) {
 	kindOf(t, err, broker.InvalidProof)
 }
 
+//ebb:invariant I5
 func TestScopesOutsideTheFrameAreRefused(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	spec := brokertest.Spec()
@@ -175,6 +177,7 @@ func TestScopesOutsideTheFrameAreRefused(t *testing.T) {
 	kindOf(t, err, broker.InvalidTarget)
 }
 
+//ebb:invariant I5
 func TestNarrowingNeverWidens(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	s := e.Open(t, brokertest.Spec())
@@ -206,6 +209,7 @@ func TestNarrowingNeverWidens(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
+//ebb:invariant I4
 func TestDeadlineAndHeartbeatEndTasks(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{Run: true})
 	spec := brokertest.Spec()
@@ -327,6 +331,8 @@ func TestBadTasksAreRefused(t *testing.T) {
 	kindOf(t, err, broker.Unauthenticated)
 }
 
+//ebb:invariant I1 A credential whose lease the live store refuses is not returned to the caller
+//ebb:invariant I12 The number of live credentials of a task is limited
 func TestCapsHold(t *testing.T) {
 	e := brokertest.New(t, brokertest.Config{})
 	spec := brokertest.Spec()

@@ -19,6 +19,8 @@ import (
 // E92: errors of net/http quote what they cannot parse. If an upstream sends a response that is not
 // HTTP and repeats the request in it, neither the log nor the response to the sandbox has the
 // quote.
+//
+//ebb:invariant I8 An error about an upstream's response does not quote that response
 func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	answers := map[string]string{
@@ -64,6 +66,8 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 
 // E78: a placeholder in a query is found however it is escaped, and none reaches the upstream
 // beside the credential.
+//
+//ebb:invariant I8 The egress proxy removes placeholders from the query before it sends the request, however they are escaped
 func TestEscapedPlaceholdersStay(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -80,6 +84,9 @@ func TestEscapedPlaceholdersStay(t *testing.T) {
 
 // Trailers are headers that arrive late. Trailers of a request are dropped, and those of a response
 // are cleaned as headers are. Alt-Svc, which leads clients around the proxy (E26), is in neither.
+//
+//ebb:invariant I8 A secret in the headers or trailers of a response is replaced by a mark
+//ebb:invariant I8 The egress proxy does not forward the trailers of a request to the upstream
 func TestTrailersAreNoWayRound(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -126,6 +133,8 @@ func TestTrailersAreNoWayRound(t *testing.T) {
 }
 
 // A secret is not in the name of a header or trailer either, although names arrive in another case.
+//
+//ebb:invariant I8 The redactor finds a secret in the names of response headers and trailers, regardless of case
 func TestEchoesInNames(t *testing.T) {
 	t.Parallel()
 	forms := map[string]string{
@@ -159,6 +168,8 @@ func TestEchoesInNames(t *testing.T) {
 
 // E101: no task sends a request after its end was acknowledged, whatever the order of events:
 // neither pooled connections, nor cached entries, nor disconnections make a difference.
+//
+//ebb:invariant I2
 func TestUseAgainstEnd(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -64,6 +64,8 @@ func listing(t *testing.T, change func(*egress.Config)) (b *bed, x *sandbox, ask
 // Requests without a placeholder cause few queries: one a second if a lease covers them, and a
 // limited number per sandbox if none does. New leases are found, and requests without a lease do
 // not block the requests of others.
+//
+//ebb:invariant I12 The rate at which a sandbox's requests without a placeholder cause lookups of leases is limited
 func TestBareRequestsAskSeldom(t *testing.T) {
 	t.Parallel()
 	b, x, asks, at, host := listing(t, func(*egress.Config) {})
@@ -105,6 +107,8 @@ func TestBareRequestsAskSeldom(t *testing.T) {
 
 // If a lease has ended since the list was read, another lease that covers the request is used, and
 // the request depends on that one.
+//
+//ebb:invariant I2 The end of a lease disconnects requests for which the egress proxy chose that lease as the replacement for an ended lease
 func TestBareLeaseThatHasJustEnded(t *testing.T) {
 	t.Parallel()
 	b, x, _, _, host := listing(t, func(*egress.Config) {})
@@ -152,6 +156,8 @@ func TestBareLeaseThatHasJustEnded(t *testing.T) {
 
 // E100: a query that gets no answer occupies one slot of a sandbox, as do the requests that wait
 // for it, and a disconnection ends them all.
+//
+//ebb:invariant I12 Only a request that occupies one of the sandbox's request slots causes a lookup of leases, and a disconnection ends that lookup
 func TestCutWhileLeasesAreListed(t *testing.T) {
 	t.Parallel()
 	b, x, asks, _, host := listing(t, func(*egress.Config) {})
@@ -173,6 +179,8 @@ func TestCutWhileLeasesAreListed(t *testing.T) {
 }
 
 // A request without a slot causes no query.
+//
+//ebb:invariant I12 Only a request that occupies one of the sandbox's request slots causes a lookup of leases, and a disconnection ends that lookup
 func TestBareWaitsForItsPlace(t *testing.T) {
 	t.Parallel()
 	b, x, asks, _, host := listing(t, func(p *egress.Config) { p.Requests = 1 })

@@ -48,6 +48,8 @@ func public(t *testing.T) (*bed, *sandbox, string) {
 
 // TestBareRequests (E46, E75, E76): a request without a placeholder is sent only if a
 // credential-less lease covers it.
+//
+//ebb:invariant I6 A request without a placeholder is sent only under a credential-less lease of the same task that covers the request
 func TestBareRequests(t *testing.T) {
 	t.Parallel()
 	b, x, host := public(t)
@@ -102,6 +104,8 @@ func TestBareRequests(t *testing.T) {
 }
 
 // A lease of one sandbox does not cover requests of another.
+//
+//ebb:invariant I6 A request without a placeholder is sent only under a credential-less lease of the same task that covers the request
 func TestBareIsOfOneTask(t *testing.T) {
 	t.Parallel()
 	b, x, host := public(t)

@@ -4,6 +4,8 @@ import "testing"
 
 // TestOwnName: the Host that a browser page sends after its name was rebound to loopback is not one
 // of the endpoint.
+//
+//ebb:invariant I6 An egress endpoint refuses base URL and information requests that a browser page sends under its own host name (DNS rebinding)
 func TestOwnName(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{

@@ -9,6 +9,8 @@ import (
 
 // A tool that takes a base URL and no proxy is subject to the same rules: the host is parsed
 // strictly, and the lease must cover the request.
+//
+//ebb:invariant I2 Programs reach servers on the sandbox's own loopback without the egress proxy, and the egress endpoint serves requests for itself that arrive as proxy requests
 func TestBaseURL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -89,6 +91,9 @@ func TestTrailersOfGRPC(t *testing.T) {
 
 // TestBaseUnderAnotherName: a page whose name was rebound to the address of an endpoint can read
 // nothing there. A page of another site can cause nothing, for example by a POST of a form.
+//
+//ebb:invariant I6 An egress endpoint refuses base URL and information requests that a browser page sends under its own host name (DNS rebinding)
+//ebb:invariant I6 An egress endpoint refuses base URL and information requests that a browser marks as caused by another site's page
 func TestBaseUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

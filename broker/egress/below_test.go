@@ -47,6 +47,9 @@ func (b *bed) below(t *testing.T, top *brokertest.Sandbox) *sandbox {
 // A pause or end of a task above disconnects the requests of a delegate at every replica. The pause
 // lasts until the task is resumed. The end takes effect, also on the endpoint, before the delegate
 // itself is closed.
+//
+//ebb:invariant I2 The end or the pause of a task disconnects the egress streams of the tasks delegated below it
+//ebb:invariant I2 The end of a task closes its egress endpoints and those of tasks delegated below it, including endpoints that are just being opened
 func TestCutBelow(t *testing.T) {
 	t.Parallel()
 	server := redistest.Run(t)
@@ -90,6 +93,8 @@ func TestCutBelow(t *testing.T) {
 
 // A task counts as ended as soon as a task above it has ended, so that no endpoint starts between
 // the two ends.
+//
+//ebb:invariant I2 No egress endpoint opens for a task whose ancestor task has ended
 func TestOverAbove(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -106,6 +111,8 @@ func TestOverAbove(t *testing.T) {
 }
 
 // The bytes that a root task may send are counted over all of its delegates.
+//
+//ebb:invariant I12 The bytes that a task sends through egress are limited, including those of tasks that it delegated
 func TestBytesBelow(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

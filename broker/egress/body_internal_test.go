@@ -19,6 +19,8 @@ func (d drip) Read(p []byte) (int, error) {
 // E50: a body that arrives byte by byte is disconnected. A body that arrives fast enough is not,
 // however long it takes, nor one after the response has begun, nor one whose upstream is slow to
 // accept it.
+//
+//ebb:invariant I12 The time for which a sandbox can keep an upstream waiting for a request body is limited
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

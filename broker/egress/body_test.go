@@ -34,6 +34,9 @@ func whole(w http.ResponseWriter, r *http.Request) {
 // E50 and E100: a client that stops in the middle of a body keeps neither its connection nor that
 // to the upstream, whether by a timeout or by a pause of its task. A client that continues gets its
 // response.
+//
+//ebb:invariant I12 The time for which a sandbox can keep an upstream waiting for a request body is limited
+//ebb:invariant I12 A disconnection does not wait for a sandbox that is still sending a request body
 func TestUploadsThatStop(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, whole)

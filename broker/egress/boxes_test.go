@@ -188,6 +188,8 @@ func (e endsThen) TaskOver(taskID string, above ...string) bool {
 
 // An endpoint whose task, or a task above it, ends while the endpoint is opened is closed like any
 // other: End finds it even before TaskOver is called.
+//
+//ebb:invariant I2 The end of a task closes its egress endpoints and those of tasks delegated below it, including endpoints that are just being opened
 func TestBoxWhoseTaskEndsAsItOpens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -19,6 +19,9 @@ import (
 
 // TestDoor (E105): the kernel identifies a sandbox by its network namespace on the machine of the
 // runner, too. No peer is admitted before Register, and afterwards only peers in that namespace.
+//
+//ebb:invariant I6 On the runner's machine, the egress socket of a sandbox admits only processes in the network namespace of that sandbox
+//ebb:invariant I6 A forwarding listener refuses its own process's network namespace as the namespace of the sandbox
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	x := broker.Box{ID: "box_0123456789abcdef0123456789abcdef"}
@@ -74,6 +77,8 @@ func TestDoor(t *testing.T) {
 
 // TestDoorBelievesLittle: the id of an endpoint becomes a path here, and is checked; without an
 // identity no listener is made.
+//
+//ebb:invariant I6 A forwarding listener validates the endpoint ID from ebb before the ID becomes part of a path
 func TestDoorBelievesLittle(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "box_", "0123456789abcde/", "box_/../../../../../" + strings.Repeat("x", 16), "box_0123456789ABCDEF"} {

@@ -33,6 +33,10 @@ func (b *bank) put(t *testing.T, text string) {
 
 // A new certificate applies to the next request. A running request continues, and its connection is
 // closed when it ends. An unused connection is closed at once.
+//
+//ebb:invariant I2 The egress proxy never reuses a connection that showed one client certificate for a request with another client certificate
+//ebb:invariant I2 The replacement of a lease's client certificate closes unused upstream connections that showed the old certificate
+//ebb:invariant I2 An upstream connection in use when its client certificate is replaced closes after its running requests end
 func TestClientCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []bool{false, true} {
@@ -132,6 +136,8 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 
 // E83: the key is in no data that a sandbox gets or ebb writes, in whatever form an upstream that
 // has it would send it. The certificate is not secret.
+//
+//ebb:invariant I8 The redactor also searches responses for the private key of the client certificate
 func TestClientCertificateThatComesBack(t *testing.T) {
 	t.Parallel()
 	key := clientcerttest.Key(t)

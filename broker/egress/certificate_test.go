@@ -80,6 +80,7 @@ func clientOf(t *testing.T, name string) func(*clientcerttest.Authority) string 
 	return func(a *clientcerttest.Authority) string { return strings.TrimSuffix(a.Client(t, name), "\n") }
 }
 
+//ebb:invariant I8 An upstream connection pool keeps the private key of a client certificate in memory only while one of its requests is in progress
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -44,6 +44,8 @@ func refusedAfter(t *testing.T, try func(i int) bool) int {
 
 // TestTunnelsWithoutRequests (E110): the tunnels that a sandbox opens without sending a request are
 // limited. Its used tunnels continue, and other sandboxes are not affected.
+//
+//ebb:invariant I12 The rate at which a sandbox opens tunnels in which no request is sent is limited
 func TestTunnelsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
@@ -73,6 +75,8 @@ func TestTunnelsWithoutRequests(t *testing.T) {
 
 // TestTunnelsToManyNames: a sandbox gets certificates for a limited number of names. It can still
 // open tunnels to the name that it uses.
+//
+//ebb:invariant I12 The rate of new host names for which a sandbox has certificates made is limited
 func TestTunnelsToManyNames(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})
@@ -92,6 +96,8 @@ func TestTunnelsToManyNames(t *testing.T) {
 
 // TestTunnelsAreNotResumed: a TLS session of one tunnel cannot be resumed in another, to the same
 // host or to another host.
+//
+//ebb:invariant I8 A TLS session of one tunnel cannot be resumed in another tunnel, because resumption would skip the check of the host name
 func TestTunnelsAreNotResumed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(http.ResponseWriter, *http.Request) {})

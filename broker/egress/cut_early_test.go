@@ -69,6 +69,8 @@ func (l *shy) Accept() (net.Conn, error) {
 
 // E100: a disconnection does not wait for an upstream in the middle of its handshake: the
 // connection is closed, and only the beginning of TLS was sent.
+//
+//ebb:invariant I2 A disconnection closes an upstream connection whose TLS handshake is in progress
 func TestCutInAHandshake(t *testing.T) {
 	t.Parallel()
 	came := make(chan net.Conn, 1)
@@ -96,6 +98,8 @@ func TestCutInAHandshake(t *testing.T) {
 
 // E100: a disconnection does not wait for a resolver either: the lookup ends, and nothing is
 // dialled.
+//
+//ebb:invariant I2 The disconnection of a task or lease stops its DNS lookups in progress, and the egress proxy dials no further connection for it
 func TestCutInALookup(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -214,6 +214,9 @@ func TestOldPauses(t *testing.T) {
 
 // The end of a task disconnects its streams, and no more data arrives. Other tasks are not
 // affected.
+//
+//ebb:invariant I2 The end of a task disconnects its open egress streams
+//ebb:invariant I8 An upstream connection is never used for the credentials of two leases
 func TestEndCutsStreams(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
@@ -245,6 +248,8 @@ func TestEndCutsStreams(t *testing.T) {
 }
 
 // E77: after the end of a lease, the next request is refused, and its streams are disconnected.
+//
+//ebb:invariant I2 The egress proxy uses no lease that has expired or was revoked
 func TestLeaseEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

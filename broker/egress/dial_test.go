@@ -53,6 +53,9 @@ func noInterfaces() ([]net.Addr, error) { return nil, nil }
 
 // E2, E4, E5, E6, E7 and E8: an address outside the public internet is not dialled, neither alone
 // nor together with public addresses.
+//
+//ebb:invariant I6 The egress proxy never dials ebb itself, and dials another address of this machine only if the configuration lists exactly that address
+//ebb:invariant I6 The egress proxy refuses a host name if any of its resolved addresses must not be dialled
 func TestAddressesThatAreNotDialled(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]stricturl.Reason{
@@ -77,6 +80,8 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 
 // E5, E6, E7 and E28: a private host is dialled only in its configured prefixes. It is never
 // dialled at a metadata service, and on this machine only if the full address is configured.
+//
+//ebb:invariant I6 The egress proxy never dials ebb itself, and dials another address of this machine only if the configuration lists exactly that address
 func TestPrivateHosts(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

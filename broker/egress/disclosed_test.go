@@ -12,6 +12,8 @@ import (
 // TestAnswersThatMakeCredentials (E89): responses of a token endpoint, with a session, or with a
 // signed URL. A value that works by itself, from any machine and after the end of the task, does
 // not reach the sandbox. The rest of the response does, and the audit log counts the secrets.
+//
+//ebb:invariant I8 A credential that an upstream creates in a response does not reach the sandbox
 func TestAnswersThatMakeCredentials(t *testing.T) {
 	t.Parallel()
 	const made = "made_0123456789"

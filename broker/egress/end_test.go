@@ -14,6 +14,8 @@ import (
 )
 
 // The end of a lease disconnects everything that depends on it, and nothing else in the sandbox.
+//
+//ebb:invariant I2 The end of a lease disconnects the egress streams that use that lease
 func TestEndOfALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -63,6 +65,8 @@ func TestEndOfALease(t *testing.T) {
 
 // E100: idle connections with a credential are closed with it: state that an upstream keeps for a
 // connection does not outlive the task.
+//
+//ebb:invariant I2 The end of a task or lease closes idle upstream connections that carried its credential
 func TestEndClosesIdleConnections(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32

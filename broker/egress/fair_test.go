@@ -27,6 +27,8 @@ func (r *slowEnds) UseCompleted(ctx context.Context, c broker.Caller, leaseID st
 
 // E110 and E111: a task with the maximum number of requests without a completion entry is refused;
 // other tasks are not.
+//
+//ebb:invariant I12 The number of egress requests of a task without a completion entry in the audit log is limited
 func TestPendingEndsOfATask(t *testing.T) {
 	t.Parallel()
 	const most = 512

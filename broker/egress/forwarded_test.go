@@ -57,6 +57,8 @@ func passer(t *testing.T, sandbox broker.Box) (socket string) {
 
 // TestForwardedIdentity: the kernel identifies the process that made a passed connection. The
 // runner's own connections and those of another sandbox are rejected.
+//
+//ebb:invariant I2 An egress endpoint trusts only the kernel to identify the process that opened a connection forwarded by a runner, and rejects processes outside the sandbox
 func TestForwardedIdentity(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -96,6 +98,8 @@ func TestForwardedIdentity(t *testing.T) {
 
 // TestForwardedHostile: passing anything but a connection of a Unix socket ends the connection of
 // the runner and nothing else; no descriptor is leaked.
+//
+//ebb:invariant I2 An egress endpoint trusts only the kernel to identify the process that opened a connection forwarded by a runner, and rejects processes outside the sandbox
 func TestForwardedHostile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -158,6 +162,8 @@ func (b *bed) replica(t *testing.T, key string) *egress.Endpoints {
 // TestBoxOpensAnew: after a restart, the runner opens an endpoint again, under its id and with a CA
 // that the sandbox already trusts. No other CA is trusted: neither that of another task, nor of
 // another id, nor of another ebb.
+//
+//ebb:invariant I2 Only the runner of a task can reopen its egress endpoint, with the same ID and CA, and only while the task is open
 func TestBoxOpensAnew(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -231,6 +237,8 @@ func keyOf(t *testing.T, text string) string {
 
 // TestStoppingIsSaid: when ebb stops, running requests get 503 with Retry-After, in HTTP/1.1 and
 // HTTP/2, also if their body has been sent. A stream that has begun is disconnected.
+//
+//ebb:invariant I2 A stop of ebb answers the egress requests in flight before their connections close
 func TestStoppingIsSaid(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 8)

@@ -7,6 +7,8 @@ import (
 )
 
 // The requests of a sandbox for its description are limited, for each sandbox separately.
+//
+//ebb:invariant I12 The rate at which a sandbox can request its own description from its egress endpoint is limited
 func TestBoxAsksWhatItIs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -31,6 +33,9 @@ func TestBoxAsksWhatItIs(t *testing.T) {
 
 // E77: lookups of unknown placeholders are limited. This does not affect the sandbox's valid
 // placeholders, and refusals do not fill the log.
+//
+//ebb:invariant I12 The rate at which a sandbox can cause lookups of placeholders that it does not own is limited
+//ebb:invariant I12 The rate of log lines about refusals of a sandbox's requests is limited
 func TestUnknownPlaceholders(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -56,6 +56,8 @@ func (b *bed) openAway(t *testing.T, sandboxes *egress.Endpoints) broker.Box {
 }
 
 // TestHandedPace: a runner that opens connections without end is told to wait, and others are not.
+//
+//ebb:invariant I6 ebb limits how many connections per second a runner can forward for one sandbox
 func TestHandedPace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -119,6 +121,8 @@ func TestHandedWaitOfAll(t *testing.T) {
 
 // TestHandedOverTLS: the end of an endpoint does not wait for a runner that does not read the
 // close_notify of a connection.
+//
+//ebb:invariant I6 Closing the egress endpoint of a remote sandbox does not wait for a TLS close_notify on its connections
 func TestHandedOverTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -37,6 +37,8 @@ func (c *unread) Close() error {
 
 // While the endpoint is open, closing a connection waits at most closeGrace for a runner that does
 // not read. After the end of the endpoint it does not wait.
+//
+//ebb:invariant I6 While a remote egress endpoint is open, closing one connection waits at most one second for a runner that does not read
 func TestApartCloses(t *testing.T) {
 	t.Parallel()
 	ca, err := NewCA("tsk_0", time.Now().Add(time.Hour), nil, time.Now)

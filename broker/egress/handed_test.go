@@ -137,6 +137,9 @@ func TestHandedBoxIsCut(t *testing.T) {
 
 // TestHandedBoxIsOfItsRunner: only the runner of the task may pass connections, only for a sandbox
 // with this identity, and only at an ebb that allows it.
+//
+//ebb:invariant I6 Only the runner of a task can forward connections of a sandbox on another machine, and only if the sandbox is registered for forwarding
+//ebb:invariant I6 ebb opens an egress endpoint for a sandbox on another machine only if its configuration allows remote sandboxes
 func TestHandedBoxIsOfItsRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -191,6 +194,8 @@ func TestHandedBoxIsOfItsRunner(t *testing.T) {
 
 // TestHandedConnectionsAreBounded: the connections that wait for the endpoint are limited, and all
 // of them end with the endpoint.
+//
+//ebb:invariant I6 The number of forwarded connections that wait to be accepted by a remote egress endpoint is limited
 func TestHandedConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -57,6 +57,8 @@ func TestNobodyNominatesHeaders(t *testing.T) {
 
 // E75: this is the only header of a WebSocket that browsers can set, so that servers accept
 // credentials in it.
+//
+//ebb:invariant I6 Subprotocols that carry a credential are removed from a WebSocket handshake
 func TestSubprotocolsThatAreCredentials(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -120,6 +120,11 @@ var hostiles = []hostile{
 }
 
 // Hostile data in tunnels is refused and never arrives; its harmless twin arrives.
+//
+//ebb:invariant I6 A request inside a tunnel is refused unless it names the host of the tunnel
+//ebb:invariant I6 An egress request is refused if one of its headers names a second resource, such as the source of a copy
+//ebb:invariant I12 The size of the request headers that a sandbox sends is limited
+//ebb:invariant I12 The number of header fields in a request of a sandbox is limited
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -162,6 +167,8 @@ func TestHostileRequests(t *testing.T) {
 // E19, E20 and E23: a tunnel is for one name. Another name in the TLS handshake is refused, a
 // missing one means the tunnel's, and the certificate has only that name. A request cannot name
 // another host either (E21).
+//
+//ebb:invariant I6 A TLS handshake inside an egress tunnel is refused if it names a host other than the host of the tunnel
 func TestNamesOfTunnels(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -220,6 +227,8 @@ func TestPipelined(t *testing.T) {
 
 // E121: the CA of a task certifies nothing after the end of the task, cannot issue another CA, and
 // is limited to its names. No other task's CA is valid for it.
+//
+//ebb:invariant I8 The CA of a task cannot issue certificates for further CAs
 func TestCA(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(time.Hour).Truncate(time.Second)

@@ -27,6 +27,8 @@ func bomb(first ...[2]string) []byte {
 
 // E52: headers that grow while they are decoded are decoded only up to the maximum length of
 // headers. The request is not sent, and the sandbox gets a refusal each time.
+//
+//ebb:invariant I12 The decoded size of HTTP/2 request headers, which can be much larger than their encoded form, is limited
 func TestHTTP2HeaderBombs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -137,6 +139,8 @@ func serveFrames(_ *http.Server, c *tls.Conn, _ http.Handler) {
 }
 
 // E52: an upstream cannot make ebb read or keep unlimited headers either.
+//
+//ebb:invariant I12 The decoded size of response headers from an upstream is limited
 func TestHTTP2HeaderBombsOfAnUpstream(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo, func(s *httptest.Server) {

@@ -59,6 +59,8 @@ func (p *peak) most() int {
 }
 
 // E110: the connections of a sandbox are limited: a further one waits until one ends.
+//
+//ebb:invariant I12 The number of connections of a sandbox to its egress endpoint is limited
 func TestConnectionsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 64
@@ -101,6 +103,9 @@ func TestConnectionsOfABox(t *testing.T) {
 
 // E50: a client that opens a tunnel and sends nothing loses it, and so does one that does not
 // complete the headers of a request.
+//
+//ebb:invariant I12 The time for the TLS handshake in a tunnel is limited
+//ebb:invariant I12 The time in which a sandbox must send the headers of a request is limited
 func TestSilentTunnel(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -133,6 +138,8 @@ func TestSilentTunnel(t *testing.T) {
 
 // E110: HTTP/2 streams do not raise the number of requests: a limited number of a sandbox run, and
 // a further one waits until one ends.
+//
+//ebb:invariant I12 The number of requests of a sandbox in progress is limited, over all of its connections
 func TestRequestsOfABox(t *testing.T) {
 	t.Parallel()
 	const most = 4

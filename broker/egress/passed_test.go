@@ -82,6 +82,8 @@ func pass(t *testing.T, from, to *child) string {
 // connection. So no process gets into an endpoint by the descriptor of another, not even the
 // sandbox itself. A connection that the sandbox passes on counts as the sandbox's own, like data
 // that it relays.
+//
+//ebb:invariant I2 An egress endpoint admits a connection by the network namespace of the process that opened it, not of the process that uses it
 func TestPassedConnections(t *testing.T) {
 	t.Parallel()
 	b := newKernelBox(t)

@@ -171,6 +171,8 @@ func newKernelBox(t *testing.T) *kernelBox {
 // E105: the kernel identifies the peers. No peer is admitted before Register, and afterwards only
 // peers in the registered network namespace: not the host, and not another sandbox that has the
 // socket.
+//
+//ebb:invariant I2 An egress endpoint admits a connection by the network namespace of the process that opened it, not of the process that uses it
 func TestKernelIdentity(t *testing.T) {
 	t.Parallel()
 	b := newKernelBox(t)

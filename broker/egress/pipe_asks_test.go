@@ -59,6 +59,8 @@ func (d *denials) have(reason string) (n int) {
 
 // A sandbox can open as many SSH connections as its task allows to hosts with a lease, and a
 // limited number to other hosts. The limit affects neither the first kind nor its placeholders.
+//
+//ebb:invariant I12 The rate of SSH connections of a sandbox to hosts without a lease is limited
 func TestPipesAskSeldom(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

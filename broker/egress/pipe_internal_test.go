@@ -9,6 +9,8 @@ import (
 
 // The data before SSH begins is limited (RFC 4253 section 4.2): a line has at most 255 bytes of
 // printable US-ASCII, and the lines before a server's identification are limited.
+//
+//ebb:invariant I12 The bytes and the time before the SSH identification line are limited for client and server
 func TestFirstLine(t *testing.T) {
 	t.Parallel()
 	const line = "SSH-2.0-x\r\n"

@@ -22,6 +22,8 @@ func (unwritten) UseAllowed(context.Context, broker.Caller, broker.Usable, broke
 }
 
 // E111: without an audit log entry nothing is dialled.
+//
+//ebb:invariant I2 The audit log has the entry of an SSH connection before the egress proxy dials the host
 func TestPipeIsFirstOnTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

@@ -171,6 +171,9 @@ func TestPipe(t *testing.T) {
 
 // E17, E18 and E77: data that is not SSH, or for a host that no certificate of the caller covers,
 // is not relayed, and nothing is dialled. A twin with one difference is.
+//
+//ebb:invariant I2 The egress proxy relays an SSH connection only under a live lease of the same task and tool that covers the host
+//ebb:invariant I6 An SSH connection is relayed only if it begins with an SSH identification line, and the host is not dialled before that line
 func TestPipeRefuses(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -231,6 +234,8 @@ func TestPipeRefuses(t *testing.T) {
 }
 
 // Data of a server that is not SSH does not reach the sandbox.
+//
+//ebb:invariant I6 An SSH connection is relayed only if it begins with an SSH identification line, and the host is not dialled before that line
 func TestPipeServers(t *testing.T) {
 	t.Parallel()
 	for _, greeting := range []string{"220 mail.example.com ESMTP\r\n" + strings.Repeat("x\r\n", 4096), "SSH-1.5-old\r\n" + strings.Repeat("y", 9000), "SSH-2.0-\x01\r\n", strings.Repeat("z", 9000)} {
@@ -245,6 +250,8 @@ func TestPipeServers(t *testing.T) {
 
 // E100: the end of the lease, a pause, the end of the task and doubt disconnect running
 // connections, also to the host; the audit log records it.
+//
+//ebb:invariant I2 The egress proxy disconnects an SSH connection when its lease or task ends or its task is paused
 func TestPipeIsCut(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *pipeBed, task, lease string) error{
@@ -325,6 +332,8 @@ func TestPipeThatIsNotReadIsCut(t *testing.T) {
 }
 
 // A pause above the caller's task disconnects as well, and the audit log records it.
+//
+//ebb:invariant I2 The egress proxy disconnects an SSH connection when its lease or task ends or its task is paused
 func TestPipeIsCutFromAbove(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -353,6 +362,8 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 
 // The end of the server's data ends the connection, also of a server that does not read: no data of
 // the sandbox is kept for it.
+//
+//ebb:invariant I12 An SSH connection ends, which frees its slot, as soon as the server ends its side
 func TestPipeEndsWithItsServer(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -401,6 +412,8 @@ func (b *pipeBed) isCut(t *testing.T, x *sandbox) {
 }
 
 // The broker is asked once: the expiry of the lease disconnects without it.
+//
+//ebb:invariant I2 The egress proxy disconnects an SSH connection when the last of the leases that were live at its start expires
 func TestPipeIsCutByTime(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -425,6 +438,8 @@ func TestPipeIsCutByTime(t *testing.T) {
 
 // E107: a connection sends no more than a request or a task may, including its first line, and the
 // audit log has the reason. No connection of a task that has sent its maximum is dialled.
+//
+//ebb:invariant I2 An SSH connection sends no more bytes than the limits of a request and of a task allow
 func TestPipeBounds(t *testing.T) {
 	t.Parallel()
 	for what, bound := range map[string]func(*egress.Config){
@@ -508,6 +523,8 @@ func TestPipeByTheRules(t *testing.T) {
 }
 
 // The final check is of the lease itself, however it was found.
+//
+//ebb:invariant I2 The egress proxy relays an SSH connection only under a live lease of the same task and tool that covers the host
 func TestReachAsksTheLease(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

@@ -103,6 +103,8 @@ func (b *pipeBed) revoke(t *testing.T, lease string) {
 
 // Only the host knows which of several certificates the sandbox logged in with. So the revocation
 // of any of them disconnects, including one that was issued after the connection was opened.
+//
+//ebb:invariant I2 The revocation of any lease that may have opened an SSH connection disconnects that connection, even if the lease was issued after the connection began
 func TestPipeIsCutByEachLease(t *testing.T) {
 	t.Parallel()
 	for i, which := range []string{"the oldest", "the newest but one", "the newest", "one that was issued meanwhile"} {
@@ -120,6 +122,8 @@ func TestPipeIsCutByEachLease(t *testing.T) {
 }
 
 // The end of a lease that cannot have opened a connection does not disconnect it.
+//
+//ebb:invariant I2 The end of a lease that cannot have opened an SSH connection leaves that connection open
 func TestPipeIsNotCutByOthers(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -153,6 +157,8 @@ func TestPipeIsNotCutByOthers(t *testing.T) {
 }
 
 // If it is unknown whether a lease may have opened a connection, the connection is disconnected.
+//
+//ebb:invariant I2 The egress proxy disconnects an SSH connection when it cannot determine whether a revoked lease may have opened that connection
 func TestPipeIsCutInDoubt(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)
@@ -167,6 +173,8 @@ func TestPipeIsCutInDoubt(t *testing.T) {
 
 // The expiry of a lease ends nothing while another lease is valid that existed when the connection
 // began, whichever is newer. The expiry of the last one disconnects.
+//
+//ebb:invariant I2 The egress proxy disconnects an SSH connection when the last of the leases that were live at its start expires
 func TestPipeLivesByTheLastLease(t *testing.T) {
 	t.Parallel()
 	for what, ttl := range map[string][2]time.Duration{"the older lasts": {10 * time.Minute, time.Minute}, "the newer lasts": {time.Minute, 10 * time.Minute}} {

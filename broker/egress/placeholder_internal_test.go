@@ -56,6 +56,8 @@ func FuzzPlaceholder(f *testing.F) {
 }
 
 // An AWS signature that no injector has replaced keeps the request from being sent.
+//
+//ebb:invariant I6 A request that still contains a placeholder after injection, for example in an AWS signature, is not sent
 func TestClaimsLeftOver(t *testing.T) {
 	t.Parallel()
 	claim := awsScheme + " Credential=" + Prefix + "lse_1/20261122/eu-central-1/s3/aws4_request, SignedHeaders=host, Signature=0"

@@ -65,6 +65,8 @@ func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
 
 // E110: a task that takes every connection that it can, in several sandboxes, gets a refusal and
 // leaves room for others. It can reuse what it gives back.
+//
+//ebb:invariant I12 The connections of a task, including those to upstreams, are limited to a share of the total, so that no task uses all
 func TestConnectionsOfATask(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -99,6 +101,8 @@ func TestConnectionsOfATask(t *testing.T) {
 // E110: connections to upstreams count together with those of sandboxes. If a task has its share,
 // its unused upstream connections are closed first. If there are none, nothing is dialled, and the
 // sandbox gets the reason.
+//
+//ebb:invariant I12 The connection limit of a task is checked before an upstream is dialled
 func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	t.Parallel()
 	var over = make(chan struct{})

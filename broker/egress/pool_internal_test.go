@@ -13,6 +13,8 @@ import (
 
 // The pools of a task are limited. Unused pools are closed first, and those that stay unused are
 // closed, too.
+//
+//ebb:invariant I12 The number of upstream connection pools of a task is limited
 func TestPoolsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -53,6 +53,9 @@ func TestInjects(t *testing.T) {
 
 // A request that no lease of the caller covers does not arrive: E48, E56, E60, E65, E66, E75, E76,
 // E77, E78, E90 and E96. The refusal does not reveal whose a foreign placeholder is.
+//
+//ebb:invariant I2 An egress refusal states the next step for the caller, for every reason
+//ebb:invariant I2 The egress proxy uses no lease of a task or tool other than the caller's own
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -163,6 +166,10 @@ func TestTunnelsThatAreNotOpened(t *testing.T) {
 // A secret in a response comes back as a mark: in headers, in bodies however they are split, in
 // trailers, in interim responses. Cookies and compressed responses are withheld (E83, E84, E85,
 // E86, E89).
+//
+//ebb:invariant I8 A secret in a response body is replaced by a mark before the body goes to the sandbox
+//ebb:invariant I8 A secret in the headers or trailers of a response is replaced by a mark
+//ebb:invariant I8 A response that cannot be searched for secrets, such as a compressed one, is not returned to the sandbox
 func TestEchoes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,8 @@ import (
 
 // TestReachWhileItLives: the final check of an SSH connection succeeds only for the tool of the
 // lease, while the lease is valid, and while its task is open and not paused.
+//
+//ebb:invariant I2 The egress proxy relays an SSH connection only under a live lease of the same task and tool that covers the host
 func TestReachWhileItLives(t *testing.T) {
 	t.Parallel()
 	b := newPipeBed(t, sshServer)

@@ -25,6 +25,8 @@ func (b *bed) over(t *testing.T, task string) (x broker.Exchange) {
 }
 
 // A response that its upstream breaks off is recorded as interrupted.
+//
+//ebb:invariant I11 A response that breaks off is recorded in the audit log as interrupted
 func TestAnswerThatBreaksOffIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{true, false} {

@@ -44,6 +44,8 @@ func (b *bed) with(t *testing.T, change func(*egress.Config)) {
 
 // Each request has an audit log entry before it is sent, and one when it has ended, with what it
 // was and without its contents. Each refused request has an entry as well.
+//
+//ebb:invariant I11 A request through egress is recorded in the audit log before it is sent to the upstream
 func TestUseIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -103,6 +105,8 @@ func TestUseIsOnTheRecord(t *testing.T) {
 
 // E111: a request that cannot be written to the audit log is not sent, and the sandbox gets the
 // reason.
+//
+//ebb:invariant I11 A request through egress is recorded in the audit log before it is sent to the upstream
 func TestNothingLeavesUnrecorded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

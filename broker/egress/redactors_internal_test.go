@@ -40,6 +40,8 @@ func (t *redactors) nothing(test *testing.T, when string) {
 }
 
 // A lease has one redactor for its secrets, and a task as many as fit into its memory limit.
+//
+//ebb:invariant I12 The memory for the redactors of a task is limited
 func TestRedactors(t *testing.T) {
 	t.Parallel()
 	all := newRedactors(redact.New)
@@ -88,6 +90,8 @@ func TestRedactors(t *testing.T) {
 
 // Tasks that take all the memory they can leave room for others, because each gets only a part of
 // the free memory.
+//
+//ebb:invariant I12 The memory for the redactors of all tasks is limited, and no task can use the whole limit
 func TestRedactorsOfManyTasks(t *testing.T) {
 	t.Parallel()
 	all := newRedactors(redact.New)
@@ -117,6 +121,8 @@ func TestRedactorsOfManyTasks(t *testing.T) {
 }
 
 // A redactor beyond the limit is refused before it is built, and at most two are built at a time.
+//
+//ebb:invariant I12 The memory of a redactor is counted before it is built, and at most two redactors are built at a time
 func TestRedactorsAreCountedBeforeTheyAreBuilt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,6 +203,9 @@ func TestRedactorsOfWhoLeaves(t *testing.T) {
 }
 
 // An unused redactor is removed by its timer, and with its lease and its tasks.
+//
+//ebb:invariant I8 The redactor of a credential is removed when its lease expires, or when no request has used it for one minute
+//ebb:invariant I8 A redactor that was removed during a request is not given to any other request
 func TestRedactorsAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"tsk_root", "tsk_child", "lse_1", ""} {

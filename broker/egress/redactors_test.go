@@ -13,6 +13,11 @@ import (
 
 // A redactor holds a credential in clear text. It is kept while the credential may be used, and
 // removed when that ends, with or without a notification.
+//
+//ebb:invariant I8 The redactor of a credential, which contains it in clear text, is removed from memory when its lease or task ends
+//ebb:invariant I8 The redactor of a credential is removed when its task is paused, or when revocations may have been missed
+//ebb:invariant I8 The redactor of a credential is removed when its lease expires, or when no request has used it for one minute
+//ebb:invariant I12 Each request returns its redactor when the response ends, so that the redactor's memory can be freed
 func TestCredentialsInTheClear(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -58,6 +63,8 @@ func TestCredentialsInTheClear(t *testing.T) {
 }
 
 // A client that hangs up in the middle of a response leaves its redactor to the next request.
+//
+//ebb:invariant I12 A client that hangs up does not cause the redactor of its lease to be discarded
 func TestWhoHangsUpKeepsIt(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)

@@ -41,6 +41,8 @@ var commandForm = regexp.MustCompile(`ebb token --scope '([^']+)' --reason '[^']
 
 // TestRefusalNamesTheScope: a refusal states the request and the reason, and a lease for the scope
 // that it names lets the same request through.
+//
+//ebb:invariant I2 An egress refusal names scopes, and a lease for any one of them lets the refused request or WebSocket through
 func TestRefusalNamesTheScope(t *testing.T) {
 	t.Parallel()
 	_, x, host := public(t)
@@ -95,6 +97,8 @@ func TestRefusalNamesTheLeastScope(t *testing.T) {
 
 // TestRefusalOfAWebSocket: a lease for the scope that is named for a handshake lets the request
 // become a WebSocket.
+//
+//ebb:invariant I2 An egress refusal names scopes, and a lease for any one of them lets the refused request or WebSocket through
 func TestRefusalOfAWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
@@ -114,6 +118,8 @@ func TestRefusalOfAWebSocket(t *testing.T) {
 }
 
 // TestRefusalNamesNoOtherScope: a refusal names no scope that the task may not ask for.
+//
+//ebb:invariant I2 An egress refusal names only scopes within the ceiling of the task
 func TestRefusalNamesNoOtherScope(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -130,6 +136,8 @@ func TestRefusalNamesNoOtherScope(t *testing.T) {
 
 // TestRefusalIsDrawn: text of the sandbox comes back in a refusal in a form that hides nothing, and
 // a refusal never states the address of a name.
+//
+//ebb:invariant I2 An egress refusal does not reveal the address to which a host name resolves
 func TestRefusalIsDrawn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

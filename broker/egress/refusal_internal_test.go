@@ -13,6 +13,8 @@ import (
 )
 
 // TestEveryReasonIsExplained: each reason for a refusal has a text on why, and on what to do next.
+//
+//ebb:invariant I2 An egress refusal states the next step for the caller, for every reason
 func TestEveryReasonIsExplained(t *testing.T) {
 	t.Parallel()
 	silent := []stricturl.Reason{NotTLS, NotSSH} // the connection is closed without a response

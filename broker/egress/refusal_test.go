@@ -20,6 +20,8 @@ import (
 
 // TestRefusalByHTTP2: a refusal ends nothing else on its connection: it arrives, streams continue,
 // and the next request uses the same connection.
+//
+//ebb:invariant I2 A refusal over HTTP/2 reaches the client and ends no other stream of the connection
 func TestRefusalByHTTP2(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
@@ -72,6 +74,9 @@ func TestRetryAfter(t *testing.T) {
 
 // TestRightSide: a refusal names the side at fault. A malformed chunk of the sandbox is not
 // reported as an unreachable upstream, nor is a response with two lengths.
+//
+//ebb:invariant I2 The egress proxy refuses a chunked request body that servers can parse in two ways, and reads no data after the body
+//ebb:invariant I2 An egress refusal names the side at fault: the request of the sandbox or the response of the upstream
 func TestRightSide(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -105,6 +110,8 @@ func TestRightSide(t *testing.T) {
 
 // TestHTTP2Names: an HTTP/2 request with two hosts, two credentials, or another scheme than its
 // tunnel is refused (RFC 9113 section 8.3.1).
+//
+//ebb:invariant I2 The egress proxy refuses an HTTP/2 request with two hosts, two credentials, or a scheme other than that of its tunnel
 func TestHTTP2Names(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

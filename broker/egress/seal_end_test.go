@@ -15,6 +15,8 @@ import (
 
 // TestSealedEnds: a credential of a response ends with its task, with the lease of the request that
 // created it, and when it is revoked.
+//
+//ebb:invariant I2 A credential created by an upstream response ends with its task and with the lease of the request that created it
 func TestSealedEnds(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -58,6 +60,8 @@ func TestSealedEnds(t *testing.T) {
 
 // TestNothingIsHandedOnUnrecorded: while the database does not store a new credential, the sandbox
 // gets no response and no working placeholder, not even after the database is back.
+//
+//ebb:invariant I1 A response that creates a credential is forwarded to the sandbox only after the database has recorded the outcome
 func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -82,6 +86,8 @@ func TestNothingIsHandedOnUnrecorded(t *testing.T) {
 
 // TestSealingAgainstTheEnd (E101): sixteen logins race the end of their task. Credentials of the
 // logins that succeeded before end with it.
+//
+//ebb:invariant I2 A credential created by an upstream response ends with its task and with the lease of the request that created it
 func TestSealingAgainstTheEnd(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -125,6 +131,9 @@ func TestSealingAgainstTheEnd(t *testing.T) {
 
 // TestSealedWithinItsLease: if the lease does not cover the use of the new credential, the request
 // is refused.
+//
+//ebb:invariant I5 A credential created by an upstream response has only scopes that its lease also has
+//ebb:invariant I5 A request whose response creates a credential is not sent if the lease has no scope for any use of that credential
 func TestSealedWithinItsLease(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -155,6 +164,8 @@ func TestSealedWithinItsLease(t *testing.T) {
 
 // TestSealedIsNamedOrNotUsed: a credential of a response is not added to a request that does not
 // name it, even if its lease is the newest that covers the request.
+//
+//ebb:invariant I5 A stored credential from an upstream response is added to no request that does not carry its placeholder
 func TestSealedIsNamedOrNotUsed(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -169,6 +180,8 @@ func TestSealedIsNamedOrNotUsed(t *testing.T) {
 }
 
 // Older leases are found however many leases a task has, also by another sandbox of the task.
+//
+//ebb:invariant I2 The egress proxy finds older live leases of a task, however many newer leases the task receives
 func TestNewLeasesPushNothingOut(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)

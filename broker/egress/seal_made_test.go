@@ -14,6 +14,8 @@ import (
 
 // TestAnswersThatMakeNothing: an error response creates no credential, and secrets in it are marked
 // as usual. Another spelling of the route, or another method, discloses nothing.
+//
+//ebb:invariant I8 A request with another spelling of a seal route, or another method, does not return the new credential in clear text
 func TestAnswersThatMakeNothing(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -71,6 +73,8 @@ func TestAnswersThatMakeNothing(t *testing.T) {
 }
 
 // A credential is replaced whichever success status its response has.
+//
+//ebb:invariant I2 The egress proxy stores a new credential from an upstream response with any success status
 func TestSealedByEachSuccess(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)
@@ -90,6 +94,8 @@ func TestSealedByEachSuccess(t *testing.T) {
 
 // A request without a connection has created nothing, and does not count for max_live. The result
 // of a request that was sent is unknown.
+//
+//ebb:invariant I12 If no connection to the upstream was made, leases reserved for credentials in its response are settled and leave no pending revocation
 func TestSealingWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)

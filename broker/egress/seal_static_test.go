@@ -56,6 +56,8 @@ func (k *tokens) asked(t *testing.T, x *sandbox) (tok broker.Token, header strin
 // TestSealedOfAClient (E89): a client logs in with a secret that ebb adds, and continues with the
 // resulting token, which no sandbox sees. The secret is sent only to the token endpoint, and the
 // token only to the hosts of its configuration.
+//
+//ebb:invariant I6 The secret that logs in at a token endpoint is added to no request that is meant for the resulting token
 func TestSealedOfAClient(t *testing.T) {
 	t.Parallel()
 	k := newClients(t)

@@ -163,6 +163,9 @@ func (k *tokens) sealedLeases(t *testing.T, taskID string) (all []broker.Lease) 
 
 // TestSealedAnswer (E89): the sandbox gets a placeholder, and can use it where the configuration
 // allows. The token is visible nowhere. Its lease is in the audit log.
+//
+//ebb:invariant I8 A sandbox that gets a placeholder for a credential created in a response does not also get the credential
+//ebb:invariant I8 Copies of a sealed credential in other members, headers and trailers of the same response are replaced by marks
 func TestSealedAnswer(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)

@@ -13,6 +13,8 @@ import (
 
 // TestAnswersThatAreWithheld: a response that can be read in several ways reaches no sandbox, and
 // leaves no usable credential.
+//
+//ebb:invariant I8 A response with credentials to seal is withheld if JSON parsers could read it in two ways, such as with duplicate names
 func TestAnswersThatAreWithheld(t *testing.T) {
 	t.Parallel()
 	k := newTokens(t)

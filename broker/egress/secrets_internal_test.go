@@ -13,6 +13,8 @@ import (
 
 // TestWhatIsLookedFor: all secrets that an injector added are looked for, wherever they are in the
 // request.
+//
+//ebb:invariant I8 The redactor searches for the whole value of each injected header, also when the value does not begin with a known authentication scheme
 func TestWhatIsLookedFor(t *testing.T) {
 	t.Parallel()
 	pair := base64.StdEncoding.EncodeToString([]byte("x-access-token:ghs_0123456789"))

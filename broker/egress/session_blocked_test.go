@@ -47,6 +47,9 @@ func (d *dbBed) completed(t *testing.T, x *sandbox) (said string) {
 func asks(text string) string { return "Q" + string(be32(uint32(5+len(text)))) + text + "\x00" }
 
 // E100: a disconnection waits neither for a sandbox nor for a server that does not read.
+//
+//ebb:invariant I2 The disconnection of a database session does not wait for a sandbox that does not read
+//ebb:invariant I2 The disconnection of a database session does not wait for a server that does not read
 func TestSessionThatIsNotReadIsCut(t *testing.T) {
 	t.Parallel()
 	for name, block := range map[string]func(t *testing.T, d *dbBed, c net.Conn){
@@ -102,6 +105,8 @@ func TestSessionThatIsNotReadIsCut(t *testing.T) {
 }
 
 // E107: the data of sessions counts for the maximum that a task may send.
+//
+//ebb:invariant I12 The bytes that a task sends in PostgreSQL sessions count towards its limit
 func TestSessionSendsTooMuch(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

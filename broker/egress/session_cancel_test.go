@@ -49,6 +49,8 @@ func (d *dbBed) sleeping(t *testing.T) (n int) {
 
 // E122: a sandbox can cancel only queries of its own sessions, even if it knows the key of another,
 // and only under the host name of the session.
+//
+//ebb:invariant I2 A sandbox can cancel only queries of its own database sessions
 func TestSessionCancel(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -96,6 +98,9 @@ func (f fills) UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable,
 
 // E111: a cancellation is in the audit log as a use of its lease. Neither a cancellation nor a
 // session connects to the database before its entry is written.
+//
+//ebb:invariant I11 A database session through egress is recorded in the audit log before ebb connects to the database
+//ebb:invariant I11 The cancellation of a query in a database session is recorded in the audit log before it is sent
 func TestSessionCancelIsOnTheRecord(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

@@ -14,6 +14,8 @@ import (
 
 // E100: revocation, pause, completion and expiry disconnect a session in every state, and the role
 // ends with the lease.
+//
+//ebb:invariant I2 The end of a lease or task, or a pause of the task, disconnects its database sessions on the sandbox side and the server side
 func TestSessionIsCut(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -81,6 +83,8 @@ func TestSessionIsCut(t *testing.T) {
 
 // E101: sessions that are opened while their lease is revoked are closed when the revocation has
 // returned.
+//
+//ebb:invariant I2
 func TestSessionAgainstRevoke(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

@@ -46,6 +46,11 @@ func (x *sandbox) says(t *testing.T, host string, parts ...string) string {
 
 // E122: a startup that servers could read differently, or that asks for more than a session, is
 // refused without a connection to the database. Its valid twin opens a session.
+//
+//ebb:invariant I2 The egress proxy adds a credential for database sessions to no HTTP request
+//ebb:invariant I2 The egress proxy opens no database session with a credential for HTTP requests
+//ebb:invariant I6 A database session opens only at the host, port and database of its lease
+//ebb:invariant I6 The startup packet of a database session can set only parameters from a fixed list
 func TestHostileSessions(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -103,6 +108,8 @@ func TestHostileSessions(t *testing.T) {
 }
 
 // An incomplete startup times out.
+//
+//ebb:invariant I12 The time for the start of a PostgreSQL session is limited
 func TestSilentSessions(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -123,6 +130,9 @@ func TestSilentSessions(t *testing.T) {
 }
 
 // E122: a server with another identity, or one that requests the password itself, gets nothing.
+//
+//ebb:invariant I8 Egress sends no role's password to a PostgreSQL server: it permits only SCRAM-SHA-256, in which the server must prove that it knows the password
+//ebb:invariant I8 Egress opens a PostgreSQL session over TLS only to a server with a valid certificate for its host name
 func TestSessionsAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)
@@ -203,6 +213,8 @@ func TestSessionsAtAnotherServer(t *testing.T) {
 
 // Sessions are subject to the rules of requests: no private address, nothing without an audit log
 // entry, and the same limit per minute.
+//
+//ebb:invariant I11 A database session through egress is recorded in the audit log before ebb connects to the database
 func TestSessionsByTheRules(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })

@@ -77,6 +77,8 @@ func TestSession(t *testing.T) {
 
 // TestSessionRefusalNamesTheScope: the refusal of a session without its credential names the scope
 // to request.
+//
+//ebb:invariant I2 The refusal of a database session names the scopes that allow the session
 func TestSessionRefusalNamesTheScope(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t)

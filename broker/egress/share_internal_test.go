@@ -7,6 +7,9 @@ import (
 
 // No task exceeds its maximum, many tasks that take all they can leave room for another, and
 // returned amounts are available to others.
+//
+//ebb:invariant I12 The number of egress requests of a task without a completion entry in the audit log is limited
+//ebb:invariant I12 The number of egress requests of all tasks without a completion entry is limited, and no task can use the whole limit
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const most, all = taskPending, maxPending
@@ -47,6 +50,8 @@ func TestShare(t *testing.T) {
 
 // With few connections in total one task gets enough for a sandbox; with many, a hundred tasks
 // leave room for another.
+//
+//ebb:invariant I12 The connections of a task, including those to upstreams, are limited to a share of the total, so that no task uses all
 func TestSharesOfPlaces(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ all, greedy, first int }{{256, 4, 51}, {4096, 20, 455}, {32768, 100, 1927}} {

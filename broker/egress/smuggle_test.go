@@ -27,6 +27,8 @@ func (x *sandbox) said(t *testing.T, placeholder, text string) string {
 // E31, E38 and E39: HTTP/1.1 that servers can read in two ways is refused, in a tunnel and at the
 // endpoint itself, also after a valid request, and however it is split into packets. Data after it
 // is not read.
+//
+//ebb:invariant I2 The egress proxy refuses an HTTP/1.1 request that servers can parse in two ways, and reads no data after the request
 func TestTwoReadings(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -67,6 +69,8 @@ func TestTwoReadings(t *testing.T) {
 }
 
 // TestStrictInPieces: however requests are split, the same requests arrive.
+//
+//ebb:invariant I2 The egress proxy refuses an HTTP/1.1 request that servers can parse in two ways, and reads no data after the request
 func TestStrictInPieces(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -205,6 +209,8 @@ func TestChunkExtensionsWithoutEnd(t *testing.T) {
 }
 
 // E54: versions before TLS 1.2 open no tunnel.
+//
+//ebb:invariant I6 A TLS connection inside an egress tunnel uses TLS 1.2 or later
 func TestOldTLS(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

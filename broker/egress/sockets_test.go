@@ -33,6 +33,8 @@ func dirs(t *testing.T) string {
 
 // E115: a directory that others can enter or change, a directory of another user, and a link are
 // refused as places for sockets.
+//
+//ebb:invariant I6 ebb creates the sockets of sandboxes only in a directory that no other user can enter
 func TestPlaceOfBoxes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
@@ -74,6 +76,8 @@ func TestPlaceOfBoxes(t *testing.T) {
 }
 
 // A directory of another user is refused.
+//
+//ebb:invariant I6 ebb creates no socket of a sandbox in a directory that belongs to another user
 func TestPlaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -97,6 +101,8 @@ func TestPlaceOfSomebodyElse(t *testing.T) {
 
 // E102 and E115: only sockets in directories that ebb could have made are removed at the start, and
 // nothing with a similar name or form.
+//
+//ebb:invariant I6 At startup, ebb removes from the socket directory only entries of exactly the form that ebb creates
 func TestLeftSockets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

@@ -280,6 +280,8 @@ const mostHeld = maxStrictHead + 4<<10
 
 // TestStrictHoldsNoMore: of endless data no more is buffered than the maximum length of a head, and
 // no data after it is read.
+//
+//ebb:invariant I2 The strict HTTP/1.1 parser buffers no more of endless data than the maximum length of a request head
 func TestStrictHoldsNoMore(t *testing.T) {
 	t.Parallel()
 	const post = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"

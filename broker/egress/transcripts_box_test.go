@@ -10,6 +10,10 @@ import (
 
 // Credentials of the sandbox itself, and other credentials that a response creates, are in no
 // transcript either.
+//
+//ebb:invariant I8 A transcript contains no value that has the name or the form of another credential
+//ebb:invariant I8 A transcript contains no value of a JSON member with the name of a credential, however the name is escaped
+//ebb:invariant I8 A transcript contains no value of a query, form or URL parameter with the name of a credential
 func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 	t.Parallel()
 	const other = "oTh3r-cr3dential-0123456789"
@@ -57,6 +61,9 @@ func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 
 // Whatever value a sandbox sends, the text after it is in the transcript, or the transcript states
 // that text was left out.
+//
+//ebb:invariant I8 No value that a sandbox sends hides the text after it: the transcript contains that text or states that text was left out
+//ebb:invariant I8 An invalid UTF-8 byte does not cause the body to be withheld from the transcript
 func TestTranscriptIsNotHidden(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)

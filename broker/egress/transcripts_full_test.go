@@ -19,6 +19,8 @@ import (
 
 // E111: if the store has no room, a request that requires a transcript is refused, or sent without
 // one, as its rule says. The audit log records which, and nothing of a refused request is kept.
+//
+//ebb:invariant I11 A request that requires a transcript is not sent if the transcript cannot be stored, unless its rule permits that
 func TestTranscriptsAreFull(t *testing.T) {
 	t.Parallel()
 	for _, skip := range []bool{false, true} {
@@ -70,6 +72,8 @@ func TestTranscriptOfWhatStays(t *testing.T) {
 
 // Host, provider, method and path select the rule of a request. The first match applies, and an
 // encoded slash avoids none.
+//
+//ebb:invariant I11 An encoded slash in the path does not avoid a transcript rule, whether or not the upstream decodes it
 func TestTranscriptRules(t *testing.T) {
 	t.Parallel()
 	b := newBedOf(t, echo, func(_ *bed, c *static.Config) {
@@ -224,6 +228,8 @@ func TestTranscriptsAtOnce(t *testing.T) {
 }
 
 // Faults of rules are reported at the start.
+//
+//ebb:invariant I8 The configuration is refused if a transcript rule names a header that carries credentials
 func TestTranscriptRulesThatAreNone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*egress.TranscriptRule){

@@ -122,6 +122,9 @@ func forms(secret string) map[string]string {
 
 // E92: the credential is in no transcript, in no form, from whichever side and wherever the stored
 // text ends: neither from the upstream, nor from a sandbox that has learned it.
+//
+//ebb:invariant I8 A transcript contains the injected credential in none of the forms that responses are searched for
+//ebb:invariant I8 If recorded text is cut off inside the injected credential, the transcript does not contain the beginning of that credential
 func TestTranscriptHoldsNoCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
@@ -160,6 +163,8 @@ func TestTranscriptHoldsNoCredential(t *testing.T) {
 }
 
 // A body that cannot be searched for secrets is described and not stored.
+//
+//ebb:invariant I8 A body that cannot be searched for secrets is not stored in a transcript
 func TestTranscriptOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {

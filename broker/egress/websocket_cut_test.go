@@ -25,6 +25,10 @@ import (
 // TestWebSocketsAreCut (E97, E100, E107): a WebSocket is disconnected by a pause, by an end, when
 // it is idle, when the sandbox has sent too much, and when the upstream sends an invalid frame.
 // Both ends see it, and the audit log has the reason.
+//
+//ebb:invariant I2 The end or a pause of its task, or the end or expiry of its lease, disconnects a WebSocket
+//ebb:invariant I6 The audit log records why a WebSocket ended when the sandbox sent too much or the upstream sent an invalid frame
+//ebb:invariant I12 The bytes that a sandbox sends in a WebSocket, and the time for which a WebSocket may be idle, are limited
 func TestWebSocketsAreCut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -104,6 +108,8 @@ func ended(t *testing.T, gone <-chan error) {
 }
 
 // E100: a WebSocket ends with its lease, including by expiry of the lease.
+//
+//ebb:invariant I2 The end or a pause of its task, or the end or expiry of its lease, disconnects a WebSocket
 func TestWebSocketsEndWithTheirLease(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 16) // including those that expired before they were open
@@ -164,6 +170,8 @@ func TestWebSocketThatIsNone(t *testing.T) {
 
 // A response that accepts a WebSocket carries no other data: no secret in its reason phrase or a
 // header, and no body framing.
+//
+//ebb:invariant I8 The response that accepts a WebSocket handshake is built anew, so that its reason phrase and framing carry no secret to the sandbox
 func TestWebSocketAnswersAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)

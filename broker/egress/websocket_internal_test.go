@@ -14,6 +14,8 @@ func (*closing) Close() error { return nil }
 
 // E100: data that was in transit when a WebSocket was disconnected is not passed on, in either
 // direction.
+//
+//ebb:invariant I2 Data in transit when a WebSocket is disconnected is not forwarded in either direction
 func TestNothingOfACutWebSocket(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

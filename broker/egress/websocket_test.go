@@ -54,6 +54,8 @@ func (x *sandbox) socketTo(t *testing.T, path, auth string) (*websocket.Conn, er
 }
 
 // E83 and E99: the injected credential comes back as asterisks, however long a message is.
+//
+//ebb:invariant I8 A secret in a WebSocket message from the upstream is overwritten, regardless of the number of frames that carry it
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
@@ -97,6 +99,10 @@ func TestWebSocket(t *testing.T) {
 // TestWebSocketsThatAreRefused: a handshake is a request that the rule and the upstream must accept
 // as well: the rule by allowing upgrades, the upstream by proving that it understood the handshake
 // (E53, E73, E97, E98, E99).
+//
+//ebb:invariant I6 A request becomes a WebSocket only if its rule allows WebSockets and the upstream's response accepts this specific handshake
+//ebb:invariant I6 A request becomes a WebSocket only if the rule of its lease allows WebSockets
+//ebb:invariant I6 A WebSocket opens only if the upstream's response accepts this specific handshake and nothing that the request did not offer
 func TestWebSocketsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)

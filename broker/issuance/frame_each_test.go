@@ -11,6 +11,13 @@ import (
 )
 
 // I4: each limit alone sets the expiry when it is the earliest.
+//
+//ebb:invariant I4 A credential lives no longer than its mint request asked for
+//ebb:invariant I4 A credential lives no longer than policy allows
+//ebb:invariant I4 A credential expires no later than the deadline of its task
+//ebb:invariant I4 A credential expires no later than the evidence of its sandbox permits
+//ebb:invariant I4 A credential expires no later than the approved grant under which it is minted permits
+//ebb:invariant I4 A credential expires no later than the parent credential from which it was narrowed
 func TestEachFrameEnds(t *testing.T) {
 	t.Parallel()
 	b := &TokenIssuer{limits: broker.Limits{}.WithDefaults()}
@@ -46,6 +53,10 @@ func TestEachFrameEnds(t *testing.T) {
 }
 
 // I5: when any limit is narrower than the decided scope, no token is issued.
+//
+//ebb:invariant I5 A mint is refused unless the scope that the request asked for covers the issued scope
+//ebb:invariant I5 A mint is refused unless the ceiling of the task covers the issued scope
+//ebb:invariant I5 A mint is refused unless the scope of the parent credential covers the issued scope
 func TestEachFrameCovers(t *testing.T) {
 	t.Parallel()
 	b := &TokenIssuer{limits: broker.Limits{}.WithDefaults()}

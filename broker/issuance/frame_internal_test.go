@@ -11,6 +11,16 @@ import (
 )
 
 // I4, I5: each limit refuses by itself, even when all other limits allow the token.
+//
+//ebb:invariant I4 A credential lives no longer than its mint request asked for
+//ebb:invariant I4 A credential lives no longer than policy allows
+//ebb:invariant I4 A credential expires no later than the deadline of its task
+//ebb:invariant I4 A credential expires no later than the evidence of its sandbox permits
+//ebb:invariant I4 A credential expires no later than the approved grant under which it is minted permits
+//ebb:invariant I4 A credential expires no later than the parent credential from which it was narrowed
+//ebb:invariant I5 A mint is refused unless the scope that the request asked for covers the issued scope
+//ebb:invariant I5 A mint is refused unless the ceiling of the task covers the issued scope
+//ebb:invariant I5 A mint is refused unless the scope of the parent credential covers the issued scope
 func TestEachFrameHoldsByItself(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

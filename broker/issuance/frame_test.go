@@ -14,6 +14,10 @@ import (
 
 // I4 and I5: an issued token is inside every limit (request, policy, grant, task, parent,
 // evidence), or no token is issued.
+//
+//ebb:invariant I4 A credential lives no longer than its mint request asked for
+//ebb:invariant I4 A credential lives no longer than policy allows
+//ebb:invariant I5 A mint is refused unless the scope that the request asked for covers the issued scope
 func TestFrameNeverWidens(t *testing.T) {
 	b := &TokenIssuer{limits: broker.Limits{}.WithDefaults()}
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

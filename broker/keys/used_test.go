@@ -12,6 +12,8 @@ import (
 )
 
 // A key whose file was lost leaves its number and its public half.
+//
+//ebb:invariant I11 A signing key whose private file is lost keeps its number and its public half
 func TestLostKeysKeepTheirNumber(t *testing.T) {
 	t.Parallel()
 	dir, now := filepath.Join(t.TempDir(), "keys"), time.Now()
@@ -43,6 +45,8 @@ func TestLostKeysKeepTheirNumber(t *testing.T) {
 }
 
 // A key that is given up signs and verifies nothing, and its public half stays.
+//
+//ebb:invariant I11 A revoked signing key signs nothing more, and tokens that it signed are refused
 func TestRevokeKey(t *testing.T) {
 	t.Parallel()
 	dir, now := filepath.Join(t.TempDir(), "keys"), time.Now()

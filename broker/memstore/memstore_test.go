@@ -11,6 +11,10 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
+//ebb:invariant I10 Of concurrent or repeated claims of a single-use value, the live store grants one
+//ebb:invariant I12 Simultaneous early polls lengthen the polling interval only once
+//ebb:invariant I12 The number of live credentials of a task is limited
+//ebb:invariant I12 The number of live credentials of an owner is limited, over all of the owner's tasks
 func TestLiveStore(t *testing.T) {
 	t.Parallel()
 	var stores sync.Map // test name -> *Store: all clients of a test share one store
@@ -29,6 +33,8 @@ func BenchmarkLiveStore(b *testing.B) {
 
 // Unauthenticated callers can fill the store only up to MaxEntries, and their entries are
 // removed without a timer.
+//
+//ebb:invariant I12
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,6 +13,8 @@ import (
 
 // A flood of requests with many recipients is stored in small units, completely and
 // within the limits.
+//
+//ebb:invariant I12 The number of people that a channel notifies of one event is limited
 func TestManyAndToMany(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"mail", "ops"}})
@@ -117,6 +119,8 @@ func TestGoneAndBusy(t *testing.T) {
 }
 
 // Replicas that read the same audit log send each message once.
+//
+//ebb:invariant I10 Only one replica at a time sends a given notification
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -43,6 +43,8 @@ func TestHighRiskAtOnce(t *testing.T) {
 }
 
 // Acceptance check 5: the same facts with different agent text give the same message.
+//
+//ebb:invariant I9
 func TestAgentTextChangesNothing(t *testing.T) {
 	t.Parallel()
 	var first string

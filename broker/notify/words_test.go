@@ -13,6 +13,9 @@ import (
 
 // A heading contains only ebb's own words. A text has a maximum length and keeps its
 // beginning and end.
+//
+//ebb:invariant I9 Names in a notification are escaped, so that no character hides, reorders or imitates other text
+//ebb:invariant I9 The heading of a notification contains no text from agents or other users, except a valid match code
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {
@@ -34,6 +37,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
+//ebb:invariant I9 The heading of a notification contains no text from agents or other users, except a valid match code
 func TestHeadings(t *testing.T) {
 	t.Parallel()
 	of := func(events ...notify.Event) (m notify.Message) {

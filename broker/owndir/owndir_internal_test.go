@@ -8,6 +8,8 @@ import (
 )
 
 // A directory that has taken the place of the one that was looked at is not opened.
+//
+//ebb:invariant I8 The transcript directory is refused if it is replaced between its check and its opening
 func TestOpenSwapped(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()

@@ -21,6 +21,8 @@ func made(t *testing.T, mode os.FileMode) string {
 }
 
 // E115: whoever else can enter or change a directory, or has put a link in its place, has it refused.
+//
+//ebb:invariant I8 Transcripts are stored in a directory and files that no other user can read: a directory that others can enter is refused
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	own := made(t, 0o700)
@@ -50,6 +52,8 @@ func TestOpen(t *testing.T) {
 }
 
 // ... and so has whoever owns it.
+//
+//ebb:invariant I8 The transcript directory is refused if another user owns it
 func TestOpenOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -27,6 +27,8 @@ func TestCheckName(t *testing.T) {
 }
 
 // TestSame: another spelling is the same person, and the empty name belongs to no person.
+//
+//ebb:invariant I7 Another spelling of a name identifies the same person, so it does not let an approver decide their own task's requests
 func TestSame(t *testing.T) {
 	t.Parallel()
 	ann := []string{"sso:1", "Ann@Example.com", "ann smith"}

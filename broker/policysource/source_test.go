@@ -14,6 +14,8 @@ import (
 
 // A replica decides by the set that another one published. A set that it cannot read changes
 // nothing, is recorded, and prevents a start.
+//
+//ebb:invariant I6 Policies that fail to load leave the policy set in force unchanged
 func TestReleasesReachReplicas(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{Published: true})
@@ -77,6 +79,8 @@ func (f *fallible) Append(ctx context.Context, r broker.Record) error {
 }
 
 // A set that could not be recorded in the audit log is not in force, and is tried again.
+//
+//ebb:invariant I11 A loaded policy set is recorded in the audit log before any decision uses it
 func TestReloadIsRecordedFirst(t *testing.T) {
 	t.Parallel()
 	e := brokertest.New(t, brokertest.Config{Published: true})

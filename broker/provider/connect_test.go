@@ -7,6 +7,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
+//ebb:invariant I6 With `GODEBUG=fips140=only`, a PostgreSQL server that requests MD5 authentication is refused
 func TestRequireAuthInFIPSMode(t *testing.T) {
 	if got := provider.RequireAuth("md5"); !counterpart.FIPSOnly(t) {
 		if got != "md5" {

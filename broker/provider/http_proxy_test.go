@@ -18,6 +18,8 @@ const proxyChild = "EBB_TEST_PROXY_CHILD"
 
 // TestCertificateIsNotShownToProxy: a proxy by https that asks for a certificate is shown none, since
 // nothing is sent to it; without a certificate it is used.
+//
+//ebb:invariant I6 A client certificate for ebb's own calls is never presented to a proxy: ebb refuses an HTTPS proxy for these calls
 func TestCertificateIsNotShownToProxy(t *testing.T) {
 	if with := os.Getenv(proxyChild); with != "" {
 		h := provider.HTTP{}

@@ -8,6 +8,8 @@ import (
 )
 
 // TestCheckHeader: what says where a request goes, what it is or where it ends holds no credential.
+//
+//ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestCheckHeader(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 64)

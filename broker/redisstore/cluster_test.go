@@ -14,6 +14,8 @@ import (
 )
 
 // Each master has a loss marker, and its loss on any one of them is noticed.
+//
+//ebb:invariant I10 Each loss of the live store changes the DPoP nonce at every replica
 func TestClusterLoss(t *testing.T) {
 	config := kinds(t)["cluster"](t)
 	config.Prefix = "test-" + rand.Text()

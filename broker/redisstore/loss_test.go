@@ -68,6 +68,7 @@ func closeTask(ctx context.Context, s *redisstore.Store, id string) (broker.Coun
 	return s.SetState(ctx, id, broker.TaskClosed, time.Now(), time.Now().Add(time.Hour))
 }
 
+//ebb:invariant I10 Each loss of the live store changes the DPoP nonce at every replica
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -193,6 +194,8 @@ func TestRestartWithoutData(t *testing.T) {
 }
 
 // A replica that lacks the last writes is like an older dump.
+//
+//ebb:invariant I10 Each loss of the live store changes the DPoP nonce at every replica
 func TestRolledBack(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--dbfilename", "d.rdb")
@@ -296,6 +299,9 @@ func TestWaitReplicas(t *testing.T) {
 
 // After a flush no call reports that data is missing or a value is unused: neither the
 // first call, before any Check, nor calls during the refill.
+//
+//ebb:invariant I6 After Redis was flushed, no call reports the lost data as inactive, unknown or unused
+//ebb:invariant I6 After a Redis flush, calls that read the loss marker only when data is missing do not report that data as missing either
 func TestFlushIsNoticedByEveryCall(t *testing.T) {
 	t.Parallel()
 	in := func(d time.Duration) time.Time { return time.Now().Add(d) }
@@ -361,6 +367,8 @@ func TestFlushIsNoticedByEveryCall(t *testing.T) {
 // Answers of a server that may evict are not trusted until it may no longer evict and the
 // LiveStore was refilled. The same holds for a server that could evict between two
 // checks.
+//
+//ebb:invariant I6 Answers from a Redis that may evict or has evicted keys are not trusted until the live store is refilled
 func TestEvictionAtRuntime(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")

@@ -69,6 +69,7 @@ func sweep(tb testing.TB, c redisstore.Config) {
 	}
 }
 
+//ebb:invariant I10
 func TestLiveStore(t *testing.T) {
 	for name, config := range kinds(t) {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 )
 
 // E92: every way to print a value that Go has must miss the secret (I8).
+//
+//ebb:invariant I8 A secret is printed, logged and marshalled as a fixed mark, whatever the formatting verb or encoder
 func TestSecretNeverPrints(t *testing.T) {
 	const canary = "canary-0xC0FFEE"
 	s := secret.New(canary)

@@ -88,6 +88,8 @@ func proven(t *testing.T, s *sqlstore.Store) audit.Report {
 }
 
 // After kill -9 every acknowledged unit is stored completely, and every chain verifies.
+//
+//ebb:invariant I1
 func TestKillNine(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {

@@ -16,6 +16,8 @@ import (
 // A start finds an overwritten page anywhere in the file. The store does not open, names
 // the remedy, and changes nothing. If the check runs out of time, the store opens and
 // logs a warning.
+//
+//ebb:invariant I6 ebb does not open a SQLite file in which its integrity check finds damage, wherever the damage is
 func TestDamagedPages(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ebb.db")

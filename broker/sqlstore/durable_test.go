@@ -12,6 +12,8 @@ import (
 // A new connection may lead to a restored database. The store compares it with the last
 // committed entry and refuses all writes to a database that lacks this entry, so the
 // chain is not forked.
+//
+//ebb:invariant I11 After a reconnection, ebb does not write to a database that lacks its last committed audit log entry
 func TestReconnectToAnOlderDatabase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {

@@ -13,6 +13,8 @@ import (
 
 // TestMD5InFIPSMode: a server that asks for a password by MD5, which FIPS mode forbids,
 // gives an error with that reason and no panic.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, a PostgreSQL server that requests MD5 authentication is refused
 func TestMD5InFIPSMode(t *testing.T) {
 	if !counterpart.FIPSOnly(t) {
 		return

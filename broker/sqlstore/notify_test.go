@@ -10,6 +10,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
+//ebb:invariant I10 Only one replica at a time sends a given notification
+//ebb:invariant I10 A sender whose claim on a notification has passed to another sender cannot record its outcome
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) {

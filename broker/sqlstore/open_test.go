@@ -195,6 +195,8 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 // After a wait for a lock, a transaction sees the commits in between, whatever isolation
 // level the database or the URL sets. Otherwise two names of one person could begin a
 // break-glass at once.
+//
+//ebb:invariant I6 A person cannot have two open break-glass periods at once, whatever isolation level the database uses by default
 func TestIsolationIsEbbs(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(storetest.Postgres(t))

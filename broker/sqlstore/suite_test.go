@@ -72,6 +72,7 @@ func stores(empty func(testing.TB) string) storetest.OpenStores {
 	}
 }
 
+//ebb:invariant I10
 func TestStore(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunStore(t, stores(empty)) })
@@ -83,6 +84,18 @@ func TestSortedByLanguage(t *testing.T) {
 	storetest.RunLists(t, stores(storetest.PostgresSorted))
 }
 
+//ebb:invariant I5 A request that needs two approvals is granted only the scopes in both approvals, for the shorter lifetime
+//ebb:invariant I6 A break-glass period begins only in a console session that has neither ended nor expired
+//ebb:invariant I6 A person cannot have two open break-glass periods at once, whatever isolation level the database uses by default
+//ebb:invariant I7 The approval store accepts an approval only if its digest equals the digest of the request
+//ebb:invariant I7 One person has one vote on a request, whichever of their names they use
+//ebb:invariant I7 A batch decision approves either all of its requests or none
+//ebb:invariant I10 A person can have only one open break-glass period, whichever of their names they use
+//ebb:invariant I10 A break-glass period is ended only once
+//ebb:invariant I10 An approval under a break-glass period counts only while that period is open
+//ebb:invariant I11 A vote that a later vote of the same person replaces is kept in the database
+//ebb:invariant I12 The number of approvals under a break-glass period is limited
+//ebb:invariant I12 The number of break-glass periods that a person begins within a time window is limited
 func TestApprovalStore(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunApprovalStore(t, stores(empty)) })
@@ -93,6 +106,7 @@ func TestRevocationQueue(t *testing.T) {
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunRevocationQueue(t, stores(empty)) })
 }
 
+//ebb:invariant I10 A policy release number is used only once: of two concurrent publications with the same number, the second fails
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, empty func(testing.TB) string) { storetest.RunPolicies(t, stores(empty)) })

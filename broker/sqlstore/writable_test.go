@@ -13,6 +13,8 @@ import (
 
 // On a full disk Writable fails because of failed writes, and without any writes because
 // of its own probe. With free space it succeeds again without a restart.
+//
+//ebb:invariant I6 `/readyz` reports the outcome of recent database writes, and probes with its own write if there were none
 func TestWritableOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, writes := range map[string]bool{"after a write that failed": true, "without a write": false} {

@@ -11,6 +11,8 @@ import (
 
 // TestEncodedSlash: (E58) a segment that one server takes for several is nobody's whose rule does not
 // say so, and of those that do it is one.
+//
+//ebb:invariant I6 A path with an encoded slash matches only rules that allow encoded slashes
 func TestEncodedSlash(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -44,6 +46,8 @@ func TestWebSocketNeedsGET(t *testing.T) {
 }
 
 // TestWebSocketInFIPSMode: there is no SHA-1 for its handshake.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, a rule that allows WebSockets is refused
 func TestWebSocketInFIPSMode(t *testing.T) {
 	if !counterpart.FIPSOnly(t) {
 		return

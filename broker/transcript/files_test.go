@@ -35,6 +35,8 @@ func kept(t *testing.T, s *transcript.Store, task string) transcript.Transcript 
 }
 
 // A directory that is not ebb's alone is none, and files that ebb has not written are let be.
+//
+//ebb:invariant I8 Transcripts are stored in a directory and files that no other user can read: a directory that others can enter is refused
 func TestStoreIsAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,6 +68,8 @@ func TestStoreIsAlone(t *testing.T) {
 }
 
 // TestStoreIsNotOfSomebodyElse: Open refuses another user's directory, at any mode.
+//
+//ebb:invariant I8 The transcript directory is refused if another user owns it
 func TestStoreIsNotOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -82,6 +86,9 @@ func TestStoreIsNotOfSomebodyElse(t *testing.T) {
 
 // TestFilesThatAreNone: List and Read still return the good transcripts beside a torn file, a file
 // with another text, a directory and a pipe.
+//
+//ebb:invariant I8 A transcript file that cannot be read does not remove other transcripts from the list
+//ebb:invariant I8 A transcript file whose content belongs to another request is not listed with that request's data
 func TestFilesThatAreNone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")
@@ -121,6 +128,8 @@ func TestFilesThatAreNone(t *testing.T) {
 
 // TestRoomThatIsMadeByHand: space that an operator frees by removing files counts without a
 // restart, for the task and in total. Entries under way keep their reservation.
+//
+//ebb:invariant I12 Transcripts in progress keep their reserved space when an operator removes files by hand
 func TestRoomThatIsMadeByHand(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")

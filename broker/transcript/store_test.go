@@ -98,6 +98,11 @@ func TestStore(t *testing.T) {
 
 // There is room for so much and no more, also after a restart, and one task does not take that of
 // the others.
+//
+//ebb:invariant I12 The total size of all stored transcripts is limited
+//ebb:invariant I12 The size of the stored transcripts of one task is limited to a share of the free space
+//ebb:invariant I12 A task without stored transcripts gets space for one as long as any is free
+//ebb:invariant I12 Transcripts that an earlier process stored count towards the size limits
 func TestStoreIsFull(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")

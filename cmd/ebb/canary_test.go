@@ -232,6 +232,8 @@ func (s *shore) files() []byte {
 // log at debug level, the audit log, the metrics, an error, the database,
 // Redis, or output of the command line. The upstream writes them into every
 // response.
+//
+//ebb:invariant I8
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	bin := buildBinary(t)

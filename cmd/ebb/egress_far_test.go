@@ -66,6 +66,8 @@ func (b *farBed) as(t *testing.T, id string) *client.Operator {
 
 // TestServeCarriesFarBoxes: a sandbox on another machine uses the connections
 // of its runner, and no other runner can open them, until its task ends.
+//
+//ebb:invariant I6 Only the runner of a task can forward connections of a sandbox on another machine, and only if the sandbox is registered for forwarding
 func TestServeCarriesFarBoxes(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
@@ -134,6 +136,9 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 // TestConnectHostile: a request that is not exactly the upgrade to the
 // sandbox's egress endpoint is refused, and does not count against the
 // endpoint's connections.
+//
+//ebb:invariant I6 A runner forwards a connection only with an exact upgrade request for this purpose and a proof that is valid for that request alone
+//ebb:invariant I6 ebb closes a forwarded connection if the runner sends data on it before the 101 response
 func TestConnectHostile(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)

@@ -86,6 +86,8 @@ func (s *served) readyz() (int, string) {
 
 // ebb is not healthy after it was stopped or killed, because it does not
 // respond.
+//
+//ebb:invariant I6 A health check fails if ebb does not answer or is not ready
 func TestHealthOfADeadEbb(t *testing.T) {
 	t.Parallel()
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
@@ -107,6 +109,9 @@ func TestHealthOfADeadEbb(t *testing.T) {
 // With a full disk under the data directory /readyz is 503 and names the cause,
 // and so do health and doctor, without other remedies; /livez is 200. When
 // space is free ebb becomes ready again by itself.
+//
+//ebb:invariant I6 `/readyz` reports the outcome of recent database writes, and probes with its own write if there were none
+//ebb:invariant I6 A health check fails if ebb does not answer or is not ready
 func TestHealthOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

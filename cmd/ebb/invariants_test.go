@@ -1,76 +1,152 @@
 package main
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// named matches a file and a function in it, as docs/invariants.md writes them.
-var named = regexp.MustCompile("`([a-z0-9_/]+\\.go)` `([A-Za-z0-9_]+)`")
+var update = flag.Bool("update", false, "rewrite the documents that tests collect")
 
-// TestInvariants checks docs/invariants.md, which lists where each invariant is
-// enforced and which tests fail without it: the named files and functions must
-// exist.
+// promises are the invariants I1 to I12 in the words of the page.
+var promises = []struct{ title, text string }{
+	{"Record, then answer", "No credential leaves ebb before its lease is durable in the database. If the write fails, ebb revokes the credential and the caller receives 503."},
+	{"Dead means dead", "Once ebb has acknowledged the end of a task, every replica, introspection and egress refuse all credentials of the task. ebb never mints for that task again."},
+	{"No orphan", "A third-party credential is always live on record, confirmed revoked, or in the visible revocation queue, also after a kill of any process at any step."},
+	{"Nothing outlives its frame", "A credential expires at the earliest of these limits: the request, the policy, the approved grant, the task's deadline, the parent credential and the evidence."},
+	{"Scope only shrinks", "The requested scope, the approved grant, the ceiling of the task and the scope of the parent credential each cover the issued scope."},
+	{"Deny by default, fail closed", "Every unknown is denied. While a needed fact cannot be determined, ebb mints and approves nothing; completing tasks and revoking credentials still work."},
+	{"What was approved is what is minted", "An approval is bound to a digest of the exact facts that the approver was shown. An approver cannot decide requests of their own task."},
+	{"Secrets have a type", "Secrets never appear in clear text in logs, errors, URLs, metrics or stores."},
+	{"Agent text is data", "Agent text decides nothing, and every output shows it so that no text can hide in it."},
+	{"One winner", "Every claim, take, redemption and decision is atomic in the store, so that exactly one caller succeeds."},
+	{"Everything is on the record", "Each step is an entry of the audit log, a hash chain that a third party can verify offline."},
+	{"Nothing explodes", "Every resource that a caller can use up has a limit."},
+}
+
+const pageIntro = `# The invariants and their tests
+
+The tests below fail when ebb breaks one of its promises. This page is collected from the tests by
+` + "`go test ./cmd/ebb -run TestInvariants -update`" + `. A test names the check that it proves in its comment:
+
+	//ebb:invariant I7 Only the task's own sandbox redeems a deferral code
+
+A tag without a sentence marks a test that attacks the invariant as a whole. To change a check, take it out of the code,
+see the tests fail, and put the new one in. A new check comes with a test and its tag.
+`
+
+// invariant is one tag of a test.
+type invariant struct {
+	number     int    // 1 to 12
+	check      string // "" = the invariant as a whole
+	file, test string
+}
+
+// TestInvariants collects the tags of all tests and compares them with
+// docs/invariants.md. With -update it writes the page.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "invariants.md"))
+	var tags []invariant
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != root || d.IsDir() && d.Name() == "testdata" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			tags = append(tags, tagsOf(t, root, name)...)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string]string{}
-	declared := func(file, name string) bool {
-		if _, read := texts[file]; !read {
-			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
-			if err != nil {
-				t.Errorf("there is no %s", file)
-			}
-			texts[file] = string(text)
+	want := invariantsPage(tags)
+	page := filepath.Join(root, "docs", "invariants.md")
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		return regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `[\[(]`).MatchString(texts[file])
 	}
-	sections := strings.Split(string(page), "\n## ")[1:]
-	if len(sections) != 12 {
-		t.Errorf("%d invariants, want 12", len(sections))
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i, section := range sections {
-		id, _, _ := strings.Cut(section, ".")
-		if want := fmt.Sprintf("I%d", i+1); id != want {
-			t.Errorf("%s is where %s should be", id, want)
+	if string(got) != want {
+		t.Error("docs/invariants.md is not what the tags of the tests say: run go test ./cmd/ebb -run TestInvariants -update")
+	}
+	for i := range promises {
+		if !slices.ContainsFunc(tags, func(tag invariant) bool { return tag.number == i+1 && tag.check != "" }) {
+			t.Errorf("no test names a check of I%d", i+1)
 		}
-		rows := 0
-		for line := range strings.Lines(section) {
-			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-			if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| check ") {
+	}
+}
+
+// tagsOf returns the tags of the tests in one file.
+func tagsOf(t *testing.T, root, name string) (tags []invariant) {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(root, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range parsed.Decls {
+		fn, is := d.(*ast.FuncDecl)
+		if !is || fn.Doc == nil {
+			continue
+		}
+		for _, c := range fn.Doc.List {
+			text, is := strings.CutPrefix(c.Text, "//ebb:invariant I")
+			if !is {
 				continue
 			}
-			if rows++; len(cells) != 3 || len(named.FindAllString(cells[1], -1)) != 1 {
-				t.Errorf("%s: a row is a check, one place and its tests: %s", id, line)
-				continue
+			tag := invariant{file: filepath.ToSlash(rel), test: fn.Name.Name}
+			number, check, _ := strings.Cut(text, " ")
+			if _, err := fmt.Sscan(number, &tag.number); err != nil || tag.number < 1 || tag.number > len(promises) || strings.Contains(check, "|") || !strings.HasPrefix(tag.test, "Test") && !strings.HasPrefix(tag.test, "Fuzz") {
+				t.Errorf("%s: write //ebb:invariant I1 to I12 and the check in one sentence without |, above a test", set.Position(c.Pos()))
 			}
-			for c, cell := range cells[1:] {
-				found := named.FindAllStringSubmatch(cell, -1)
-				if len(found) == 0 {
-					t.Errorf("%s: no test is named: %s", id, line)
-				}
-				for _, f := range found {
-					if test := strings.HasSuffix(f[1], "_test.go") && strings.HasPrefix(f[2], "Test"); test != (c == 1) {
-						t.Errorf("%s: %s of %s is in the wrong column", id, f[2], f[1])
-					}
-				}
-			}
-		}
-		if rows == 0 {
-			t.Errorf("%s has no row", id)
-		}
-		for _, f := range named.FindAllStringSubmatch(section, -1) {
-			if !declared(f[1], f[2]) {
-				t.Errorf("%s: there is no %s in %s", id, f[2], f[1])
-			}
+			tag.check = check
+			tags = append(tags, tag)
 		}
 	}
+	return tags
+}
+
+// invariantsPage writes the page: for each invariant the checks in the order of
+// the packages that test them.
+func invariantsPage(tags []invariant) string {
+	var page strings.Builder
+	page.WriteString(pageIntro)
+	for i, promise := range promises {
+		fmt.Fprintf(&page, "\n## I%d. %s\n\n%s\n\n| check | tests |\n| --- | --- |\n", i+1, promise.title, promise.text)
+		var checks []string
+		tests := map[string][]string{}
+		for _, tag := range tags {
+			if tag.number != i+1 {
+				continue
+			}
+			if tag.check != "" && tests[tag.check] == nil {
+				checks = append(checks, tag.check)
+			}
+			tests[tag.check] = append(tests[tag.check], fmt.Sprintf("[%s](../%s)", tag.test, tag.file))
+		}
+		for _, check := range checks {
+			fmt.Fprintf(&page, "| %s | %s |\n", check, strings.Join(tests[check], ", "))
+		}
+		if whole := tests[""]; len(whole) > 0 {
+			fmt.Fprintf(&page, "\nThe invariant as a whole: %s.\n", strings.Join(whole, ", "))
+		}
+	}
+	return page.String()
 }

@@ -115,6 +115,10 @@ func (h *thief) operator() *client.Operator {
 // TestReplayAcrossLoss uses proofs, makes ebb forget them, and uses them again:
 // none opens a second task. ebb's own client continues at once, and unused
 // tickets stay valid.
+//
+//ebb:invariant I10 After a loss of the live store, a DPoP proof that could have been used before it needs the nonce issued since the loss
+//ebb:invariant I10 A replica that starts while the live store is intact requires no DPoP nonce
+//ebb:invariant I10 After a loss of the live store, an unused ticket enrols exactly one sandbox, and a used ticket works only with its sandbox's key
 func TestReplayAcrossLoss(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -42,6 +42,8 @@ func shortHome(t *testing.T) string {
 // TestRunDirsArePrivate: whatever data directory a run uses, its directory
 // cannot be mounted into the sandbox of another run, whatever that one uses, by
 // any name.
+//
+//ebb:invariant I6 The directory of a run cannot be mounted into a sandbox of another run, whichever run started first
 func TestRunDirsArePrivate(t *testing.T) {
 	t.Parallel()
 	home := shortHome(t)
@@ -74,6 +76,8 @@ func TestRunDirsArePrivate(t *testing.T) {
 
 // TestRunDir: (E115) a run's directory is created only where no other user can
 // change it, or the run is refused.
+//
+//ebb:invariant I6 The directory of a run is created only where no other user can change it
 func TestRunDir(t *testing.T) {
 	t.Parallel()
 	link, file := dataDir(t, 0o700), filepath.Join(t.TempDir(), "file")
@@ -139,6 +143,8 @@ func dataDir(t *testing.T, mode os.FileMode, below ...string) string {
 
 // TestRunDirOfSomebodyElse: (E115) ... and not in a directory of another user,
 // or below one.
+//
+//ebb:invariant I6 The directory of a run is created only where no other user can change it
 func TestRunDirOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -121,6 +121,8 @@ func TestRunDocker(t *testing.T) {
 // sandbox and no other container that has it (wrong_box), and the audit log has
 // an entry about the foreign process. No process outlives an ebb run that was
 // killed.
+//
+//ebb:invariant I6 The egress socket of a sandbox serves no other container into which the socket is mounted
 func TestRunDockerIdentity(t *testing.T) {
 	t.Parallel()
 	b := newDockerBed(t)

@@ -15,6 +15,9 @@ import (
 
 // TestStaleURL: another program listens on the port of a stopped ebb. Commands
 // send nothing there, and no key of this user authenticates there.
+//
+//ebb:invariant I6 Commands do not treat a program on the port of this user's stopped ebb as that ebb
+//ebb:invariant I6 Commands present no keys, tickets or evidence to a program on the port of this user's stopped ebb
 func TestStaleURL(t *testing.T) {
 	t.Parallel()
 	asked := false

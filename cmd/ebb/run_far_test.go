@@ -207,6 +207,8 @@ func TestEgressSaysWhy(t *testing.T) {
 
 // TestEgressFlags: flags that would let others use the endpoint are refused
 // before it is opened.
+//
+//ebb:invariant I6 A TCP egress endpoint listens only on a loopback address
 func TestEgressFlags(t *testing.T) {
 	t.Parallel()
 	for _, f := range []farFlags{

@@ -13,6 +13,8 @@ import (
 // TestRunGuard: a run reports at its end the files that make programs run, and
 // sets new ones aside. For a killed run the next one does. With --work-mode
 // open they stay and are reported.
+//
+//ebb:invariant I6 After a run was killed, the next run sets aside the files in its work directory that could make programs run
 func TestRunGuard(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)

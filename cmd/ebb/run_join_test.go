@@ -74,6 +74,8 @@ func (b *outBed) join(task, script string, flags ...string) (code int, stdout, s
 // TestRunJoin: a second sandbox of a task, for another tool, gets the
 // credentials that it requests itself and none of the first one; when it ends
 // the task stays open, and it cannot complete the task.
+//
+//ebb:invariant I6 A run that has joined a task neither opens that task again nor completes it
 func TestRunJoin(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -109,6 +111,9 @@ func TestRunJoin(t *testing.T) {
 // TestRunJoinRefused: a task that has ended, does not exist, belongs to another
 // user or has no runner cannot be joined, nothing runs, and the error names the
 // reason.
+//
+//ebb:invariant I6 The directory of a run cannot be mounted into a sandbox of another run, whichever run started first
+//ebb:invariant I6 A run that has joined a task neither opens that task again nor completes it
 func TestRunJoinRefused(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)

@@ -33,6 +33,8 @@ func TestParseSize(t *testing.T) {
 // TestRunLimits: a sandbox is in a cgroup of its own, which is removed. Limits
 // that cannot be set are refused before the command runs, and the limit of
 // processes always applies.
+//
+//ebb:invariant I6 A sandbox for which the user requested a memory or processor limit does not start if the limit cannot be applied
 func TestRunLimits(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
@@ -88,6 +90,8 @@ func TestRunLimits(t *testing.T) {
 }
 
 // TestRunLeavesNoGroup: the next run removes the cgroup of a killed run.
+//
+//ebb:invariant I6 The next run removes the cgroup of a run that was killed
 func TestRunLeavesNoGroup(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -7,6 +7,8 @@ import (
 
 // TestRunLocalServer: programs in a sandbox reach a server in the same sandbox
 // directly, and the proxy's own URLs, with proxy settings and without.
+//
+//ebb:invariant I2 Programs reach servers on the sandbox's own loopback without the egress proxy, and the egress endpoint serves requests for itself that arrive as proxy requests
 func TestRunLocalServer(t *testing.T) {
 	t.Parallel()
 	installed(t, "python3")

@@ -33,6 +33,8 @@ func socketIn(t *testing.T, mode os.FileMode, names ...string) string {
 
 // TestOpenOut: (E115) whatever path an ebb returns, a sandbox gets only a
 // directory with a socket and nothing else, whose owner could be ebb.
+//
+//ebb:invariant I6 Whatever socket path ebb's response names, a sandbox gets only a directory that contains one socket and that ebb could have created
 func TestOpenOut(t *testing.T) {
 	t.Parallel()
 	c := &cli{url: "https://ebb.example.com"}
@@ -73,6 +75,8 @@ func TestOpenOut(t *testing.T) {
 }
 
 // TestOpenOutOfSomebodyElse: (E115) ... and none of another user.
+//
+//ebb:invariant I6 Whatever socket path ebb's response names, a sandbox gets only a directory that contains one socket and that ebb could have created
 func TestOpenOutOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -88,6 +92,8 @@ func TestOpenOutOfSomebodyElse(t *testing.T) {
 }
 
 // TestPrivate: the paths of ebb are all passed to the kind of the sandbox.
+//
+//ebb:invariant I6 A sandbox cannot mount ebb's own files, such as its configuration, data and keys
 func TestPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

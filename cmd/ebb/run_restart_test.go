@@ -105,6 +105,8 @@ func (b *again) await(answers string, before, n int) []string {
 // sandbox, on this machine and as if on another. A restart loses only the
 // request that is running, which the sandbox sees as a broken connection or as
 // 503.
+//
+//ebb:invariant I2 A restart of ebb loses only the requests in flight: `ebb run` reopens the egress endpoint for later connections
 func TestRunSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	t.Run("here", func(t *testing.T) {

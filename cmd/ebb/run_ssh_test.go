@@ -177,6 +177,8 @@ func TestRunSSH(t *testing.T) {
 // TestRunSSHKeeps: a sandbox has no private key, cannot add one or certify its
 // own, and cannot log in at a host that its certificate is not for, or that has
 // another key.
+//
+//ebb:invariant I6 When the runner keeps the SSH key, a key that the sandbox sends is not certified
 func TestRunSSHKeeps(t *testing.T) {
 	t.Parallel()
 	b := newSSHBed(t)
@@ -208,6 +210,8 @@ func TestRunSSHKeeps(t *testing.T) {
 
 // TestRunSSHSignsForOpenTasks: the agent checks the task first, and signs
 // nothing if it is paused, ended or unreadable, even with a live certificate.
+//
+//ebb:invariant I2 The SSH agent of `ebb run` signs nothing for a task that is paused, has ended, or is not confirmed to be open
 func TestRunSSHSignsForOpenTasks(t *testing.T) {
 	t.Parallel()
 	away := errors.New("ebb is out of reach")

@@ -43,6 +43,8 @@ func person(t *testing.T) (*os.File, chan string) {
 // TestRunStreams: (E118) a command has streams of its own, so that it can open
 // none of the user's again: no terminal, whichever of the three it was, and no
 // file. The terminal is not the console of the sandbox either.
+//
+//ebb:invariant I6 A sandbox gets neither the user's terminal nor a file of the user's streams that it could open again
 func TestRunStreams(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)

@@ -25,6 +25,10 @@ import (
 )
 
 // TestScripts runs testdata/script/*.txtar against the built binary.
+//
+//ebb:invariant I8 The command line of a person's browser contains neither a sign-in link nor the console's host name
+//ebb:invariant I8 A crash of ebb writes no core file and passes no memory to a core-dump handler
+//ebb:invariant I11 ebb refuses to start with a database that lacks audit log entries which a high-water mark shows as durable
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	p := scripts(t, "")
@@ -34,6 +38,9 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsInFIPSMode runs some of them with GODEBUG=fips140=only, and checks
 // what that mode refuses.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, a rule that allows WebSockets is refused
+//ebb:invariant I6 With `GODEBUG=fips140=only`, an attestor of kind `tpm` is refused
 func TestScriptsInFIPSMode(t *testing.T) {
 	t.Parallel()
 	p := scripts(t, "fips140=only")

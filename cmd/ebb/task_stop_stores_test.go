@@ -280,6 +280,9 @@ func (b *storesBed) ends(tasks map[string]wire.Task) map[string]func(t *testing.
 // line, the API and the console with a new login. The response reports the
 // progress, both replicas refuse the task at once, and the completion is
 // recorded once the store is back.
+//
+//ebb:invariant I6 The CLI, the API and the console complete a task while a real store fails, and every replica refuses the task at once
+//ebb:invariant I6 The login of a runner that completes its task does not wait for a database commit that hangs
 func TestTaskEndsWithoutStores(t *testing.T) {
 	t.Parallel()
 	b := newStoresBed(t)

@@ -16,6 +16,8 @@ import (
 // TestTaskCompleteWithoutDatabase: `ebb task complete`, which logs in anew each
 // time, completes a task while the database is unavailable, and reports the
 // progress.
+//
+//ebb:invariant I6 A runner without an access token can complete its task while a store is unreachable, frozen, locked or full
 func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})

@@ -9,6 +9,8 @@ import (
 
 // TestPresenceFrom: the API cannot bypass a passkey that console.proof
 // requires.
+//
+//ebb:invariant I7 The API accepts no approval at a risk for which the configuration requires a passkey
 func TestPresenceFrom(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -63,6 +63,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+//ebb:invariant I6 A request that no policy permits is denied
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const policies = `
@@ -139,6 +140,7 @@ func TestAskedDeliveryIsKept(t *testing.T) {
 	}
 }
 
+//ebb:invariant I6 A request that no policy permits is denied
 func TestNoPolicyDenies(t *testing.T) {
 	t.Parallel()
 	var none *policy.Set
@@ -198,6 +200,8 @@ func TestBadQuery(t *testing.T) {
 }
 
 // A policy that fails during its evaluation leaves the query undecided, with any other policies.
+//
+//ebb:invariant I6 A policy that cannot be evaluated causes an error instead of a decision
 func TestEvaluationErrorFailsClosed(t *testing.T) {
 	t.Parallel()
 	const overflow = `context.ttl * 9223372036854775807 > 0`

@@ -93,6 +93,8 @@ func TestCIBAPollNeedsTheKey(t *testing.T) {
 // A33, A34, A40, A91, A92, H26, H27: without the key of the sandbox a stranger
 // cannot create an approval request. A proof or a certificate sent with a valid
 // assertion must be valid too, and of the same key.
+//
+//ebb:invariant I6 A client assertion alone can only start an approval request, bound to its signing key; an accompanying DPoP proof or certificate is verified too
 func TestCIBAStrangers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{mtls: true})
@@ -175,6 +177,8 @@ func (r *rig) nobodyIsAsked(t testing.TB) {
 // Evidence of a workload proves no key at the backchannel endpoint. An
 // assertion alone proves none at endpoints that return a credential or names of
 // credentials.
+//
+//ebb:invariant I6 A client assertion alone can only start an approval request, bound to its signing key; an accompanying DPoP proof or certificate is verified too
 func TestAssertionAloneElsewhere(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)
@@ -207,6 +211,8 @@ func TestCIBARefusals(t *testing.T) {
 
 // A request that needs no approval is refused and mints nothing: the response
 // has no member for a credential.
+//
+//ebb:invariant I6 A backchannel authentication request never mints a credential, even if no approval is needed
 func TestBackchannelMintsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -14,6 +14,10 @@ const canary = "ebb_tkt_Q3VuZXJ5Q2FuYXJ5"
 
 // TestNothingSentComesBack: a secret that a client sends in the wrong place, as
 // a name or a value, is neither in the response nor in the log.
+//
+//ebb:invariant I8 A decoding error of the API repeats no member name or value that the client sent
+//ebb:invariant I8 The log of a request that cannot be decoded repeats no member name or value that the client sent
+//ebb:invariant I8 The error for an unknown attestor selector does not repeat the name of the selector that the client sent
 func TestNothingSentComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{loose: true})

@@ -120,6 +120,9 @@ func (p *idp) token(t testing.TB, more map[string]any) string {
 
 // A workload of an OIDC issuer acts with its own evidence, by all three grants.
 // Each grant reports errors with the codes of its protocol.
+//
+//ebb:invariant I4
+//ebb:invariant I6 A token for several audiences is refused unless the configuration names them, and as a client assertion it is always refused
 func TestWorkloadEvidence(t *testing.T) {
 	t.Parallel()
 	start := time.Now().UTC().Truncate(time.Second)

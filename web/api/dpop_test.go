@@ -176,6 +176,9 @@ func TestEd25519(t *testing.T) {
 
 // TestWeakEd25519 enrols with a key of small order, for which R = identity and S = 0 is a signature of
 // every message: no private key is needed. The token endpoint and client certificates refuse it as well.
+//
+//ebb:invariant I6 An Ed25519 key of small order or non-canonical encoding proves no possession in a JWK, a DPoP proof or a key set
+//ebb:invariant I6 An Ed25519 key of small order or non-canonical encoding is refused in a client certificate
 func TestWeakEd25519(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{mtls: true})
@@ -233,6 +236,8 @@ func TestRFC_A43_H27_Replay(t *testing.T) {
 }
 
 // One winner: many copies of one proof at once yield one token.
+//
+//ebb:invariant I10 Of concurrent or repeated claims of a single-use value, the live store grants one
 func TestRFC_A43_ReplayRace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

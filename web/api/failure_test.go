@@ -123,6 +123,8 @@ func (e *everyRoute) build(t testing.TB, method, path string) *http.Request {
 // A82a, H60, H63: whichever store fails under whichever route, the response
 // contains nothing internal, nothing is minted, no token is reported active,
 // and the client is told to wait.
+//
+//ebb:invariant I6
 func TestRFC_A82a_H60_EveryRouteWithFailingStores(t *testing.T) {
 	t.Parallel()
 	for mode, set := range map[string]func(*faults){
@@ -170,6 +172,8 @@ func TestRFC_A82a_H60_EveryRouteWithFailingStores(t *testing.T) {
 
 // TestNothingForADoubtfulProof: while it is unknown whether a proof was used
 // before, ebb neither makes a sign-in link for it nor returns data.
+//
+//ebb:invariant I6 A principal whose proof could not be checked for replay can only end tasks and credentials
 func TestNothingForADoubtfulProof(t *testing.T) {
 	t.Parallel()
 	r, f := faultyRig(t)
@@ -225,6 +229,9 @@ func TestCompleteWithoutLiveStore(t *testing.T) {
 
 // Invalid input of a client, in any place, is not in the response, the log, the
 // metrics or the audit log.
+//
+//ebb:invariant I8 A decoding error of the API repeats no member name or value that the client sent
+//ebb:invariant I8
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	const canary = "hunter2canary"

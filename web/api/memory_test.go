@@ -45,6 +45,8 @@ func (r *rig) tasks(t testing.TB) int {
 
 // A proof used before a restart is refused after it, whatever its iat. The
 // client continues at once with the nonce of the response.
+//
+//ebb:invariant I10 After a loss of the live store, a DPoP proof that could have been used before it needs the nonce issued since the loss
 func TestProofsAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"the same second": 0, "30 s ahead": 30 * time.Second, "60 s ahead": minute} {
@@ -96,6 +98,8 @@ func TestProofsAfterARestart(t *testing.T) {
 }
 
 // A replica that starts on an intact LiveStore requires no nonce.
+//
+//ebb:invariant I10 A replica that starts while the live store is intact requires no DPoP nonce
 func TestNoNonceAtANewReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -116,6 +120,9 @@ func TestNoNonceAtANewReplica(t *testing.T) {
 // An assertion is used up only if the nonce of its proof is valid. Without a
 // DPoP proof, assertions are refused until none from before the restart could
 // still be valid.
+//
+//ebb:invariant I10 After a loss, the DPoP nonce is required before the request's client assertion is claimed, so that the client can repeat the request with it
+//ebb:invariant I10 After a loss, a client assertion that may have been used before is refused for a time, unless the request proves the client's key
 func TestAssertionsAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -170,6 +177,8 @@ func TestAssertionsAfterARestart(t *testing.T) {
 
 // iat of an assertion may be at most 10 s in the future: for that time an
 // assertion could have been used before a restart.
+//
+//ebb:invariant I10 A client assertion is refused if its iat is more than 10 seconds in the future
 func TestAssertionOfTheFuture(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

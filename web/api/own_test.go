@@ -26,6 +26,9 @@ func names(a *answer) (out []string) {
 }
 
 // A sandbox lists and revokes its own credentials by id, and none of others.
+//
+//ebb:invariant I2 The list of credentials that a sandbox can read contains only the credentials issued to that sandbox
+//ebb:invariant I2 A sandbox that revokes a credential by its lease ID can revoke only its own credentials
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

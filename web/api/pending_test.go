@@ -35,6 +35,8 @@ func TestRFC_A82_Idempotent(t *testing.T) {
 	}
 }
 
+//ebb:invariant I12 Early polls lengthen the polling interval of a client to one minute at most, unless the configured interval is longer
+//ebb:invariant I12 Simultaneous early polls lengthen the polling interval only once
 func TestRFC_A83_A84_H53_Polling(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -173,6 +175,7 @@ func TestRFC_A88_CannotWait(t *testing.T) {
 	b.ask(t, mustAsk, "completion_mode", "immediate deferred").want(t, "one of several modes", 400, "authorization_pending")
 }
 
+//ebb:invariant I7
 func TestRFC_A89_H54_WhatWasShownIsMinted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -244,6 +247,8 @@ func TestWithdraw(t *testing.T) {
 
 // TestHighRiskIsNotApprovedHere: the API accepts no approval at high risk, with
 // or without the typed name, whole or narrowed, and lists the missing proofs.
+//
+//ebb:invariant I7 Every path to an approval requires the proofs that the risk of the request demands
 func TestHighRiskIsNotApprovedHere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -73,6 +73,9 @@ func (p persons) exchange(t *testing.T, token string, more ...string) *answer {
 // TestTokensOfOtherKindsMakeNoPerson: a token that the identity provider signed
 // for ebb's audience, but that is not an ID token of a sign-in at ebb's client,
 // gives no role.
+//
+//ebb:invariant I6 A token for another client or of another kind, though signed by the same issuer, does not authenticate a person
+//ebb:invariant I6 An ID token whose `azp` claim names another client does not authenticate a person
 func TestTokensOfOtherKindsMakeNoPerson(t *testing.T) {
 	t.Parallel()
 	p := newPersons(t)
@@ -154,6 +157,9 @@ func TestIDTokensOfProviders(t *testing.T) {
 // TestApproverProvesPresence: a token with the role approver needs the same
 // proof as the console: a sign-in within the last 10 minutes with a configured
 // acr. The token expires with that proof.
+//
+//ebb:invariant I4 An access token with the approver role expires at most ten minutes after the sign-in of its ID token
+//ebb:invariant I6 A token with the role approver requires a sign-in within the last ten minutes that has the configured strength
 func TestApproverProvesPresence(t *testing.T) {
 	t.Parallel()
 	p := newPersons(t, "phr", "phrh")

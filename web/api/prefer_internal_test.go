@@ -9,6 +9,8 @@ import (
 )
 
 // Completing a task waits for third parties only on request.
+//
+//ebb:invariant I6 Completing a task waits for revocations at third parties only if the request asks for it
 func TestEndWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

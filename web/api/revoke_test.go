@@ -45,6 +45,7 @@ func TestRFC_A75_A76_A77_H62_Revoke(t *testing.T) {
 	}
 }
 
+//ebb:invariant I2 A principal of any role can revoke its own access tokens for the ebb API; without the operator role it can revoke no other token
 func TestRFC_A78_H62_ForeignToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -175,6 +176,8 @@ func TestRFC_A81_H58_Race(t *testing.T) {
 // RFC 7009 section 2.1: a client may revoke the tokens issued to it. A
 // principal revokes its own tokens for the API, whatever its role, and no
 // others.
+//
+//ebb:invariant I2 A principal of any role can revoke its own access tokens for the ebb API; without the operator role it can revoke no other token
 func TestRevokeOwnAPIToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -221,6 +224,9 @@ func TestRevokeOwnAPIToken(t *testing.T) {
 // TestRevokeWithoutLiveStore: a credential revoked with the key that it was
 // issued to is refused by this ebb, although the LiveStore cannot tell whose
 // key that is.
+//
+//ebb:invariant I6 A sandbox that proves the key to which a credential is bound can revoke the credential while the live store is unavailable
+//ebb:invariant I6 While the live store is unavailable, a sandbox can revoke a credential only with proof of the key to which it is bound
 func TestRevokeWithoutLiveStore(t *testing.T) {
 	t.Parallel()
 	r, f := faultyRig(t)

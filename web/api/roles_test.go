@@ -23,6 +23,8 @@ var byEvidence = []string{"POST /v1/enroll", "POST /v1/challenge", "GET /v1/ssh/
 
 // TestRoles calls every route of the JSON API with every role and compares the
 // result with the table in docs/console.md.
+//
+//ebb:invariant I6 A principal that has none of the required roles is refused
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{loose: true, broker: brokertest.Config{People: []broker.Principal{

@@ -17,6 +17,9 @@ import (
 
 // Transcripts are listed without headers and bodies, and read by auditors only.
 // Each reading is in the audit log before the response.
+//
+//ebb:invariant I8 Only auditors can read transcripts
+//ebb:invariant I11 Reading a transcript is recorded in the audit log before the transcript is returned
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")

@@ -16,6 +16,8 @@ import (
 // TestUnknownClientsLookLikeKnownOnes: without a valid signature, no response
 // of an endpoint distinguishes a known client from an unknown one. The audit
 // log has the reason.
+//
+//ebb:invariant I6 Without a valid signature, neither the response nor the verification work reveals whether a client is known
 func TestUnknownClientsLookLikeKnownOnes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -358,6 +358,8 @@ func TestAuthenticationComesFirst(t *testing.T) {
 }
 
 // Agent text stays inert: JSON that cannot inject markup into a page.
+//
+//ebb:invariant I9
 func TestReasonIsInert(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

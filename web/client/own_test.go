@@ -11,6 +11,8 @@ import (
 
 // A sandbox lists its credentials and revokes one by id. An id of another task
 // has no effect.
+//
+//ebb:invariant I2 The list of credentials that a sandbox can read contains only the credentials issued to that sandbox
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, false)

@@ -61,6 +61,8 @@ var (
 // Acceptance checks 5, 7, 8 and 11: whatever text an agent sends, the page
 // differs only in the agent's box. The box contains only text, and no page
 // contains an invisible character.
+//
+//ebb:invariant I9
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -48,6 +48,8 @@ func presence(by string, at time.Time, acr string) map[string]any {
 // TestApprovalProofsAreRecorded: the entry of an approval lists each of its
 // proofs, for every way to approve: the typed name, and the means and time of
 // the proof of identity.
+//
+//ebb:invariant I11 The audit log entry of an approval names the proofs that the approver gave, such as the typed target and the presence check
 func TestApprovalProofsAreRecorded(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, proof.Friction{})
@@ -118,6 +120,8 @@ func TestApprovalTogetherRecordsProofs(t *testing.T) {
 // TestSignInProofIsRecorded: the entry contains the time (auth_time) and
 // strength (acr) of a sign-in at the identity provider, as the provider sent
 // them.
+//
+//ebb:invariant I11 The audit log entry of an approval names the proofs that the approver gave, such as the typed target and the presence check
 func TestSignInProofIsRecorded(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)

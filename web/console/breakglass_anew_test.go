@@ -29,6 +29,8 @@ func TestBreakGlassPasskeyAlone(t *testing.T) {
 
 // TestBreakGlassAnew: without a passkey, a sign-in at the identity provider is
 // accepted once, if it was made after the plan.
+//
+//ebb:invariant I7 A new sign-in proves only the break-glass plan for which it was made
 func TestBreakGlassAnew(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)

@@ -46,6 +46,8 @@ func (h *house) periods(n int) {
 
 // TestBannerLosesNoOpenOne: an open period is on every page, however many newer
 // ones wait for review.
+//
+//ebb:invariant I6 Every console page shows each open break-glass period, however many newer periods await review
 func TestBannerLosesNoOpenOne(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)
@@ -89,6 +91,8 @@ func (d blindApprovalStore) BreakGlasses(ctx context.Context, f broker.BreakGlas
 
 // TestBannerUnread: if the break-glass state cannot be read, every page says so
 // and is still shown.
+//
+//ebb:invariant I6 If the break-glass state cannot be read, every console page says so
 func TestBannerUnread(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool

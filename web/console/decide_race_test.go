@@ -16,6 +16,8 @@ import (
 
 // Acceptance check 14: changes since the page was drawn are shown, and nothing
 // is granted.
+//
+//ebb:invariant I7 ebb computes the facts again before an approval counts, and refuses the approval if they have changed
 func TestFactsChange(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -36,6 +38,8 @@ func TestFactsChange(t *testing.T) {
 }
 
 // Acceptance check 17.
+//
+//ebb:invariant I7 ebb computes the facts again before an approval counts, and refuses the approval if they have changed
 func TestPolicyChanges(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -55,6 +59,8 @@ func TestPolicyChanges(t *testing.T) {
 
 // Acceptance check 15, without passkeys: a form is valid once, for its choice,
 // person and request.
+//
+//ebb:invariant I7 A console form is valid only for the page, session and path for which it was issued
 func TestFormsAreBound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -133,6 +139,8 @@ func TestTwoAtOnce(t *testing.T) {
 
 // Acceptance check 19: people cannot decide requests of their own task,
 // whatever they send.
+//
+//ebb:invariant I7 An approver cannot decide requests of a task that they own or run
 func TestOwnTask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})
@@ -195,6 +203,8 @@ var typedTarget = url.Values{"target": {"eu/1"}}
 func clean(body string) string { return hiddenInput.ReplaceAllString(body, "") }
 
 // Acceptance check 23: neither scripts nor links can decide.
+//
+//ebb:invariant I7 A console form is accepted only if the browser sent it from a page of the console
 func TestDecideOnlyByForm(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

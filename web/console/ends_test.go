@@ -145,6 +145,8 @@ func (f frozen) Session(ctx context.Context, id string) (people.Session, error) 
 // I6: a person who has opened a task before can stop it from the console while
 // the database is down or hangs, but can do nothing else. A person who signed
 // out before cannot.
+//
+//ebb:invariant I6 A person with a cached console session can stop tasks, revoke and deny, but do nothing else, while the database is unavailable or frozen
 func TestEndsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*house, *atomic.Bool){

@@ -58,6 +58,8 @@ func typedFor(r broker.Request) url.Values {
 }
 
 // F10: the required proof grows with the risk, and the page shows it before.
+//
+//ebb:invariant I7 Approving a high-risk request requires the name of its target, also when the approval narrows the request
 func TestFrictionByRisk(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, proof.Friction{Low: "odd"}) // an unknown value counts as the weakest proof

@@ -30,6 +30,8 @@ func (a silentAttestor) Attest(ctx context.Context, e attest.Evidence) (attest.I
 
 // Acceptance check 28, of attestation: while the attestor is down, nothing of
 // its sandboxes is approved on any page. Denying and stopping work.
+//
+//ebb:invariant I6 No request can be approved while the attestor of its sandbox is unavailable or no longer configured
 func TestAttestorGone(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -100,6 +102,8 @@ func (j mutedStore) Writable(ctx context.Context) error {
 
 // Acceptance check 28, of the audit log: while it accepts no writes nothing is
 // approved, and revoked credentials are refused at once.
+//
+//ebb:invariant I6 No request can be approved while the audit log cannot be written
 func TestRecordGone(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool

@@ -42,6 +42,8 @@ func (a *authenticator) approves(b *browser, r broker.Request, choice string, fi
 
 // TestKeptIsProvedLater: the export and ebb's public keys alone prove that this
 // person's passkey signed this answer, and that nothing was changed.
+//
+//ebb:invariant I11 The audit log entry of a decision contains the hash of its signed proof
 func TestKeptIsProvedLater(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -12,6 +12,8 @@ import (
 
 // TestLinkOutlivesNoToken: a session started by a link ends with the access
 // token that made the link, and the link is no proof of presence.
+//
+//ebb:invariant I4 A console session started by a sign-in link ends with the access token that made the link, and the link does not prove presence
 func TestLinkOutlivesNoToken(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{PrincipalTTL: 30 * time.Minute}})

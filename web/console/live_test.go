@@ -93,6 +93,8 @@ func TestLive(t *testing.T) {
 
 // TestLiveStrangers: events are refused without a session, from another site,
 // beyond the limit per session, and after the end of the session.
+//
+//ebb:invariant I12 The number of event streams of one console session is limited
 func TestLiveStrangers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

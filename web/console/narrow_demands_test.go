@@ -15,6 +15,8 @@ import (
 // TestNarrowerNeedsTheName: a narrowed approval of a high-risk request needs
 // the typed name, as the whole approval does. Before, fewer minutes granted the
 // whole scope without the name.
+//
+//ebb:invariant I7 Approving a high-risk request requires the name of its target, also when the approval narrows the request
 func TestNarrowerNeedsTheName(t *testing.T) {
 	t.Parallel()
 	h, rs := ofEach(t, proof.Friction{})

@@ -193,6 +193,8 @@ func TestOIDCInFIPSMode(t *testing.T) {
 }
 
 // TestOIDCTokens: every reason for which a token is invalid for this sign-in.
+//
+//ebb:invariant I7 A person cannot sign in with a name that contains characters that look like others
 func TestOIDCTokens(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
@@ -365,6 +367,8 @@ func TestOIDCDown(t *testing.T) {
 
 // TestOIDCNames: an id belongs to one person, and the owner of a task is that
 // person under any of their names.
+//
+//ebb:invariant I7 The owner of a task cannot decide its requests under any name that the identity provider gives them
 func TestOIDCNames(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)

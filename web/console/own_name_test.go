@@ -92,6 +92,8 @@ func TestElsewhereOnLoopback(t *testing.T) {
 // TestFormFromOtherNames: a page at another host name of this machine, or at
 // the same name and another port, cannot send a form of the console. Browsers
 // treat the second as the same site.
+//
+//ebb:invariant I7 A console form is accepted only if the browser sent it from a page of the console
 func TestFormFromOtherNames(t *testing.T) {
 	t.Parallel()
 	h := loopback(t)

@@ -108,6 +108,8 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 
 // A draft is created, edited, published by a second person, and reverted in the
 // same way; each step requires its rights.
+//
+//ebb:invariant I11 Each publication of policies is recorded in the audit log
 func TestPolicyIsPublished(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -171,6 +173,8 @@ func (h *house) proposed(at string) policyset.Draft {
 
 // Only the text that was seen can be published. Another text, another set in
 // force and another publisher in between are 409.
+//
+//ebb:invariant I7 A policy draft can be published only while the policy set on which it is based is in force
 func TestPublishIsBound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})
@@ -274,6 +278,8 @@ func TestReplayPage(t *testing.T) {
 }
 
 // Every form works once; sent again, it is refused with the reason.
+//
+//ebb:invariant I10 The console accepts each form only once
 func TestFormServesOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Published: true})

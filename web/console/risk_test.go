@@ -95,6 +95,8 @@ func TestNotUnderstood(t *testing.T) {
 
 // Acceptance check 20, first half: high risk needs the exact name of the
 // target, and two people.
+//
+//ebb:invariant I7 Approving a high-risk request requires the name of its target, also when the approval narrows the request
 func TestHighRisk(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})

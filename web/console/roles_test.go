@@ -34,6 +34,8 @@ func rolesHouse(t *testing.T) *house {
 
 // TestRoles calls every route of the console with every role and compares the
 // result with the table in docs/console.md.
+//
+//ebb:invariant I6 A principal that has none of the required roles is refused
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := rolesHouse(t)
@@ -215,6 +217,8 @@ func (b *browser) glass(path string) string {
 }
 
 // TestViewerSees: what a viewer may and may not see.
+//
+//ebb:invariant I9 A viewer does not see the agent's reason of a request
 func TestViewerSees(t *testing.T) {
 	t.Parallel()
 	h := rolesHouse(t)
@@ -279,6 +283,8 @@ func TestViewerSeesNoOpenAnswers(t *testing.T) {
 
 // TestLimitedInConsole: an approver with a limit sees why they may or may not
 // decide. Requests beyond the limit are not counted as theirs.
+//
+//ebb:invariant I7 An approver whose limits do not cover all scopes of a request cannot decide any part of it
 func TestLimitedInConsole(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)

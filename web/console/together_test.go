@@ -82,6 +82,10 @@ func TestTogether(t *testing.T) {
 }
 
 // F7: other combinations cannot be decided by one answer, whatever is sent.
+//
+//ebb:invariant I7 A batch decision contains only different requests of one task at one provider
+//ebb:invariant I7 A batch decision contains no request of high risk
+//ebb:invariant I7 A batch decision covers exactly the requests and facts that its page showed
 func TestTogetherRefuses(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 6)
@@ -151,6 +155,8 @@ func TestTogetherRefuses(t *testing.T) {
 }
 
 // F7: if the facts of one request have changed, nothing is granted.
+//
+//ebb:invariant I7 ebb computes the facts of each request in a batch decision again before any approval in the batch counts
 func TestTogetherIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
@@ -176,6 +182,8 @@ func TestTogetherIsAllOrNothing(t *testing.T) {
 
 // A batch decision needs the right to decide each request: the owner of the
 // task, under any name, and an approver for only a part are refused.
+//
+//ebb:invariant I7 An approver can make a batch decision only if they are eligible to decide each request in it
 func TestTogetherIsForWhoMayDecide(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
@@ -204,6 +212,8 @@ func TestTogetherIsForWhoMayDecide(t *testing.T) {
 }
 
 // F7: one form sent many times at once is accepted once.
+//
+//ebb:invariant I10
 func TestTogetherRace(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
@@ -232,6 +242,8 @@ func TestTogetherRace(t *testing.T) {
 
 // F7, B2: the passkey signs the list in its order. The proof is stored with
 // each vote, and an auditor verifies each with it.
+//
+//ebb:invariant I7 A batch decision requires the proof that its request with the highest risk requires
 func TestTogetherIsSigned(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)

@@ -128,6 +128,8 @@ func TestTranscriptPages(t *testing.T) {
 
 // TestTranscriptUnrecorded: a transcript is not shown if the reading cannot be
 // recorded.
+//
+//ebb:invariant I11 Reading a transcript is recorded in the audit log before the transcript is returned
 func TestTranscriptUnrecorded(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
@@ -146,6 +148,10 @@ func TestTranscriptUnrecorded(t *testing.T) {
 
 // TestTranscriptsAreForAuditors: other people can neither read transcripts nor
 // learn that there are any.
+//
+//ebb:invariant I8 Only auditors can read transcripts
+//ebb:invariant I8 The console shows the number of transcripts only to auditors
+//ebb:invariant I8 The console links an audit log entry to its transcript only for auditors
 func TestTranscriptsAreForAuditors(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
@@ -194,6 +200,8 @@ func TestTranscriptsAreForAuditors(t *testing.T) {
 
 // TestTranscriptHidesNothing: bodies, headers and paths are shown as escaped
 // text.
+//
+//ebb:invariant I9 The console escapes each header and body of a transcript, so that no character can hide text
 func TestTranscriptHidesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})

@@ -31,6 +31,8 @@ func (j *jumping) claims(t *testing.T, m *MemoryReplay, key string, iat time.Tim
 }
 
 // H60: a clock that is ahead for 2 s causes no lost proof and no refusal.
+//
+//ebb:invariant I4 After its fast clock is corrected, a resource server refuses only proofs of the time spans whose replay records were removed
 func TestReplayClockAheadAndBack(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()
@@ -56,6 +58,8 @@ func TestReplayClockAheadAndBack(t *testing.T) {
 
 // A clock that was ahead for long is corrected: new proofs pass at once, and
 // proofs dropped meanwhile never do.
+//
+//ebb:invariant I4 After its fast clock is corrected, a resource server refuses only proofs of the time spans whose replay records were removed
 func TestReplayClockAheadForLong(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()
@@ -78,6 +82,8 @@ func TestReplayClockAheadForLong(t *testing.T) {
 }
 
 // Revocations stay in effect while the clock is ahead for a moment.
+//
+//ebb:invariant I4 A token stays revoked at a resource server while the server's clock briefly jumps ahead
 func TestRevokedClockAheadAndBack(t *testing.T) {
 	t.Parallel()
 	j, c := newJumping()

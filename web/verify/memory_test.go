@@ -24,6 +24,8 @@ func (w *world) shown(v *verify.Verifier, token, proof string) *httptest.Respons
 
 // A server restarts without the proofs from before. None of those passes,
 // whatever its iat; a client continues at once with the nonce of the response.
+//
+//ebb:invariant I10 After its start or a loss of its replay cache, a resource server requires a nonce for DPoP proofs that may have been used before
 func TestReplayAfterRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,6 +117,7 @@ type remembering struct {
 
 func (r remembering) Memory() dpop.Memory { return r.memory }
 
+//ebb:invariant I10 After its start or a loss of its replay cache, a resource server requires a nonce for DPoP proofs that may have been used before
 func TestReplayThatLostData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, time.Now)

@@ -27,6 +27,7 @@ func claim(t *testing.T, r verify.Replay, p dpop.Proof) string {
 	return fmt.Sprint(first)
 }
 
+//ebb:invariant I10 The resource server's in-memory replay cache refuses every claim of a proof that may date from before its start, also without the caller's check
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 500_000_000)

@@ -53,6 +53,8 @@ func TestRevocation(t *testing.T) {
 }
 
 // The stated bound: a revoked set older than MaxStaleness is not used.
+//
+//ebb:invariant I2
 func TestStaleness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,6 +135,8 @@ func TestStalenessOfTheIssuer(t *testing.T) {
 }
 
 // A feed that does not cover tokens for this resource is an error.
+//
+//ebb:invariant I2 A resource server answers 503 when its revocation feed does not cover tokens for its own resource
 func TestFeedOfOtherAudiences(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

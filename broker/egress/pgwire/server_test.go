@@ -52,6 +52,10 @@ var alice = start(v3, "user", "alice", "database", "orders")
 
 // TestHello: first requests of real drivers are accepted, and hostile ones (E122) are refused with
 // a reason; each next to a valid one.
+//
+//ebb:invariant I6 The startup packet of a database session can set only parameters from a fixed list
+//ebb:invariant I6 A database session is refused if the client sends data after an encryption request before that request is answered
+//ebb:invariant I12 The size of the messages that start a PostgreSQL session is limited
 func TestHello(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says io.Reader
@@ -137,6 +141,9 @@ func TestSession(t *testing.T) {
 
 // TestPassword: only a password that can be read in one way is accepted, and none before it was
 // requested.
+//
+//ebb:invariant I6 A database session is refused if the client sends data after its password before the password is checked
+//ebb:invariant I12 The size of the messages that start a PostgreSQL session is limited
 func TestPassword(t *testing.T) {
 	for name, tt := range map[string]struct {
 		says io.Reader

@@ -9,6 +9,8 @@ import (
 )
 
 // The memory of a redactor does not exceed its Cost, which is known before it is built.
+//
+//ebb:invariant I12 The memory of a redactor is counted before it is built, and at most two redactors are built at a time
 func TestCost(t *testing.T) {
 	t.Parallel()
 	secrets := []string{strings.Repeat("\u2028", 300), strings.Repeat("é", 2000), strings.Repeat(`"&<>/+%\`, 1000)}

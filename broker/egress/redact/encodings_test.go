@@ -234,6 +234,8 @@ func found(r *redact.Redactor, before, form, after string, length int) string {
 
 // E83 and E85: no encoding that a server may apply hides a secret, neither alone nor inside
 // another.
+//
+//ebb:invariant I8 The redactor finds a secret in every encoding that servers use, and in every combination of two nested encodings
 func TestEncodings(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{secret, "ghp_0123456789abcdefghijABCDEFGHIJ123456", "AKIA/secret+key==", "pass'word&<x>=\"1\"/%41\\u0041", "12345678", "correct horse/battery+staple=", strings.Repeat("k=/+", 40)} {
@@ -250,6 +252,8 @@ func TestEncodings(t *testing.T) {
 }
 
 // The last character of a secret in base64 may be escaped, with no further base64 after it.
+//
+//ebb:invariant I8 The redactor finds a secret in base64 or base16 text that contains escapes, also if its last character is escaped
 func TestLastCharacterIsEscaped(t *testing.T) {
 	t.Parallel()
 	for n := 11; n < 60; n++ {
@@ -270,6 +274,8 @@ func TestLastCharacterIsEscaped(t *testing.T) {
 
 // Text without a secret is unchanged: the files of this repository, bodies of many kinds, and
 // encodings of both.
+//
+//ebb:invariant I8 The redactor leaves text without a secret unchanged
 func TestNothingElseIsMarked(t *testing.T) {
 	t.Parallel()
 	texts := [][]byte{}

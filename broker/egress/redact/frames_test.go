@@ -31,6 +31,10 @@ func frame(opcode byte, final bool, payload string) string {
 
 // E84 and E99: a secret is overwritten however many frames carry it, and invalid data ends the
 // stream.
+//
+//ebb:invariant I8 A secret in a WebSocket message from the upstream is overwritten, regardless of the number of frames that carry it
+//ebb:invariant I8 A WebSocket frame from the upstream that is invalid, or not permitted at that point, ends the WebSocket
+//ebb:invariant I12 The bytes of a WebSocket that are buffered while they may be part of a secret are limited
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	const s = "0123456789"

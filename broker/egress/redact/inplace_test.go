@@ -40,6 +40,8 @@ func drain(r io.Reader, room int, never ...string) (string, error) {
 
 // A stream is marked in the same way whether it is searched in the caller's buffer or copied: split
 // at every place, with a second secret after a mark, and however much is held back.
+//
+//ebb:invariant I8 The redactor finds a secret wherever the response is split, and leaves none of it in the caller's read buffer, also after errors
 func TestReadInPlace(t *testing.T) {
 	t.Parallel()
 	long := random(3, 8<<10)
@@ -70,6 +72,8 @@ func TestReadInPlace(t *testing.T) {
 }
 
 // E87: of a secret that an error cuts off, nothing is returned from the caller's buffer.
+//
+//ebb:invariant I8 The redactor finds a secret wherever the response is split, and leaves none of it in the caller's read buffer, also after errors
 func TestErrorsInPlaceHideNothing(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
@@ -88,6 +92,8 @@ func TestErrorsInPlaceHideNothing(t *testing.T) {
 }
 
 // The value after a name remains nowhere in the caller's buffer.
+//
+//ebb:invariant I8 When a response is searched in the caller's read buffer, no value with the name of a credential remains in that buffer
 func TestNamedInPlace(t *testing.T) {
 	t.Parallel()
 	n := named(t)
@@ -107,6 +113,8 @@ func TestNamedInPlace(t *testing.T) {
 
 // A secret is found in every encoding at every place of a text, after text that begins like it and
 // ends differently, and at the end: skipped text is never part of a secret.
+//
+//ebb:invariant I8 The redactor finds a secret at every position, although it skips most bytes of a response
 func TestNothingIsSkipped(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"abcdefgh", "aaaaaaaa", "abababab", "no-user-at-all", secret, random(1, 40)} {

@@ -27,6 +27,8 @@ func named(t testing.TB) *redact.Named {
 
 // E89: values with the name of a credential are marked in each form of a response, and similar text
 // is not.
+//
+//ebb:invariant I8 The redactor finds values with the name of a credential wherever the response is split into reads
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	n := named(t)
@@ -122,6 +124,9 @@ var hidden = []string{
 }
 
 // Whatever text a sandbox gets into a response, the response does not keep a named secret.
+//
+//ebb:invariant I8 Text that a sandbox makes the upstream repeat before a named credential, also in XML or HTML attributes, does not hide that credential
+//ebb:invariant I8 The redactor also finds a credential's name that begins or lies inside an apparent value, so that the value does not hide the credential
 func TestNamedIsNotHidden(t *testing.T) {
 	t.Parallel()
 	n := named(t)

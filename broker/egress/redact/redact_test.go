@@ -244,6 +244,8 @@ func BenchmarkNew(b *testing.B) {
 
 // All pairs of words of two letters, up to seven characters long: where one begins or ends in the
 // other, the automaton finds what an exhaustive search finds.
+//
+//ebb:invariant I8 The redactor finds a secret that begins inside the encoded form of another secret
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	var words []string
@@ -282,6 +284,7 @@ func ends(words []string, text string) []int {
 	return out
 }
 
+//ebb:invariant I8 The redactor finds a secret that begins inside the encoded form of another secret
 func TestOneBehindTheOther(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range [][]string{{"abcdefghijkl", "bcdefghi"}, {"bcdefghi", "abcdefghijkl"}} {

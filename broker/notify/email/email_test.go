@@ -231,6 +231,7 @@ func open(t *testing.T, o email.Options) *email.Sender {
 	return s
 }
 
+//ebb:invariant I9 Names in a notification are escaped, so that no character hides, reorders or imitates other text
 func TestSender(t *testing.T) {
 	t.Parallel()
 	notifytest.Run(t, notifytest.Suite{
@@ -268,6 +269,9 @@ func TestEncrypted(t *testing.T) {
 
 // Hostile servers: ebb repeats none of their text, sends no data unencrypted, and ends
 // every conversation.
+//
+//ebb:invariant I8 An error about a mail server contains only the server's reply code, not its text
+//ebb:invariant I8 The SMTP password is not sent over an unencrypted connection
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	config, ca := keys(t)
@@ -325,6 +329,9 @@ func TestHostileServers(t *testing.T) {
 
 // To other machines, nothing is sent over an unencrypted connection, regardless of the
 // server's answers; nor is a name followed to a private address.
+//
+//ebb:invariant I6 ebb does not connect to a mail server whose configured name resolves to a private address, unless private addresses are allowed
+//ebb:invariant I8 Mail is not sent over an unencrypted connection to a server on another machine
 func TestOffLoopback(t *testing.T) {
 	t.Parallel()
 	srv := &server{}

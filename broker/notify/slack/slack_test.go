@@ -163,6 +163,7 @@ func open(t *testing.T, answer http.HandlerFunc) (*slack.Sender, *workspace) {
 	return s, w
 }
 
+//ebb:invariant I9 Names in a notification are escaped, so that no character hides, reorders or imitates other text
 func TestSender(t *testing.T) {
 	t.Parallel()
 	notifytest.Run(t, notifytest.Suite{
@@ -194,6 +195,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+//ebb:invariant I8 A configuration error does not repeat the URL of a notification channel, because its path may be a secret
 func TestTheURLIsASecret(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"http://hooks.slack.example/services/secret", "hunter2", "https://a:secret@hooks.slack.example/", ""} {

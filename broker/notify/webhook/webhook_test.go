@@ -164,6 +164,8 @@ func env(of map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) { v, ok := of[name]; return v, ok }
 }
 
+//ebb:invariant I9 Names in a notification are escaped, so that no character hides, reorders or imitates other text
+//ebb:invariant I9 The body of a webhook notification is ASCII
 func TestSender(t *testing.T) {
 	t.Parallel()
 	notifytest.Run(t, notifytest.Suite{
@@ -238,6 +240,8 @@ func status(code int) http.HandlerFunc {
 
 // A name that resolves to this machine or a private address is refused, and the error
 // does not repeat the path.
+//
+//ebb:invariant I8 The error of a delivery attempt does not repeat the URL of the notification channel
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	c := webhook.Config{Look: env(map[string]string{"HOOK": secretText}), Options: webhook.Options{URL: "https://localhost.localdomain/secret-path", Secret: notify.Key{Variable: "HOOK"}}}

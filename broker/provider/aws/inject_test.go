@@ -110,6 +110,10 @@ func verify(r *http.Request, region string) string {
 
 // TestInject: (E13, E55, E56, E57, E58, E60, E61, E71, E82, E95) a request of S3 is signed from scratch with the lease's session, when the
 // lease's scopes are for its bucket, key and operation.
+//
+//ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
+//ebb:invariant I6 The AWS provider signs an S3 request only if the lease's scopes cover its bucket, key and operation
+//ebb:invariant I6 The AWS provider signs requests only for hosts of S3 or for its configured endpoint
 func TestInject(t *testing.T) {
 	t.Parallel()
 	d := injecting(t)
@@ -194,6 +198,8 @@ func TestInject(t *testing.T) {
 
 // TestInjectHeaders: (E66, E71, E95) what the client says it has signed is for this place; what it says of its
 // payload can be passed on; and no header makes its operation another one.
+//
+//ebb:invariant I6 The AWS provider refuses an S3 request with a header that extends its operation, such as `x-amz-copy-source` or `x-amz-acl`
 func TestInjectHeaders(t *testing.T) {
 	t.Parallel()
 	d := injecting(t)
@@ -267,6 +273,8 @@ func TestInjects(t *testing.T) {
 }
 
 // TestInjectAtAnEndpoint: what is not AWS is one host, where paths name the bucket.
+//
+//ebb:invariant I6 The AWS provider signs requests only for hosts of S3 or for its configured endpoint
 func TestInjectAtAnEndpoint(t *testing.T) {
 	t.Parallel()
 	d := injecting(t, func(c *Config) {

@@ -65,6 +65,11 @@ func inject(t testing.TB, d *github.Driver, scope, method, url, host string) str
 
 // TestInject: (E62, E69, E70, E108) the token goes to the API and to git of this GitHub, to the repositories of
 // the scopes, for what their permissions are for.
+//
+//ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
+//ebb:invariant I6 The GitHub provider adds its token to no API route that is missing from its permission tables
+//ebb:invariant I6 The GitHub provider adds its token to no request for a repository outside the lease's scopes, in any spelling of its path
+//ebb:invariant I6 The GitHub provider adds its token to no `git push` under a scope that only reads
 func TestInject(t *testing.T) {
 	t.Parallel()
 	ds := hubs(t)
@@ -144,6 +149,8 @@ func TestInject(t *testing.T) {
 }
 
 // TestInjectNowhereElse: (E13, E21, E55, E56, E57, E58, E60, E61, E63, E65, E66, E67, E82) no other host, and no path that two servers could read in two ways.
+//
+//ebb:invariant I6 The GitHub provider adds its token to no request for a repository outside the lease's scopes, in any spelling of its path
 func TestInjectNowhereElse(t *testing.T) {
 	t.Parallel()
 	ds := hubs(t)
@@ -333,6 +340,8 @@ func FuzzInject(f *testing.F) {
 
 // TestDiscloses: (E89) answers of the API may hold credentials, and what git fetches is left as it
 // was pushed.
+//
+//ebb:invariant I8 A credential that the GitHub API returns in a response does not reach the sandbox
 func TestDiscloses(t *testing.T) {
 	t.Parallel()
 	for name, d := range hubs(t) {

@@ -7,6 +7,8 @@ import (
 
 // TestReadingChangesNothing: whoever may read by itself, and is asked by nobody, may not
 // write by it, whatever GitHub calls the permission.
+//
+//ebb:invariant I6 A read permission of the GitHub provider covers only requests that change nothing, and none whose response may contain a clone token
 func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	for permission, levels := range table {

@@ -47,6 +47,8 @@ func TestConformance(t *testing.T) {
 }
 
 // TestCheck: only what the configuration allows can be asked for, of one host by its name.
+//
+//ebb:invariant I6 A credential-less lease covers only requests that the configuration of its provider still allows
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	d := driver(t)
@@ -69,6 +71,10 @@ func TestCheck(t *testing.T) {
 
 // TestInject: (E13, E55, E56, E57, E58, E60, E62, E66, E82) nothing is added; what is not of the scopes, or reads in two ways, is not let
 // through.
+//
+//ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
+//ebb:invariant I6 A credential-less lease covers only requests whose host, method and path match its scopes
+//ebb:invariant I6 A credential-less lease covers only requests that the configuration of its provider still allows
 func TestInject(t *testing.T) {
 	t.Parallel()
 	d := driver(t)
@@ -152,6 +158,8 @@ func FuzzInject(f *testing.F) {
 }
 
 // TestReadingSendsNothing: (E46) a body that goes out with a GET carries out what the box knows.
+//
+//ebb:invariant I6 A credential-less lease with a read scope covers no request with a body
 func TestReadingSendsNothing(t *testing.T) {
 	t.Parallel()
 	d := driver(t)

@@ -38,6 +38,8 @@ func TestSealingConformance(t *testing.T) {
 }
 
 // TestSealRulesThatAreRefused: a route is one, allowed, and what it makes is for what is allowed.
+//
+//ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestSealRulesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*provider.SealRoute){
@@ -124,6 +126,8 @@ func TestSeals(t *testing.T) {
 }
 
 // TestInjectsWhatWasMade: it is added where the configuration still says so, in its header, and to nothing else.
+//
+//ebb:invariant I5 A stored credential from an upstream response is used only while the configuration still has a route that creates such credentials
 func TestInjectsWhatWasMade(t *testing.T) {
 	t.Parallel()
 	key := sealRule()

@@ -72,6 +72,8 @@ func (m *mutual) put(t *testing.T, text string) {
 
 // TestClientCertificate: each endpoint is shown the certificate that there is now, and is told the client's name (RFC 8705
 // section 2); no secret is sent.
+//
+//ebb:invariant I2 The `oauth` provider reuses no connection that showed ebb's own client certificate for another call
 func TestClientCertificate(t *testing.T) {
 	t.Parallel()
 	for _, auth := range []string{"tls_client_auth", "self_signed_tls_client_auth"} {
@@ -96,6 +98,8 @@ func TestClientCertificate(t *testing.T) {
 
 // TestClientCertificatesThatCannotBeShown: nothing is sent, nothing is pending, and the operator is told why; of one that the
 // server does not take nobody knows.
+//
+//ebb:invariant I6 If ebb's client certificate for an authorization server is missing or unusable, ebb sends nothing to that server
 func TestClientCertificatesThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	m := newMutual(t, "tls_client_auth")

@@ -226,6 +226,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
+//ebb:invariant I6 A configuration that uses a client certificate for an OAuth endpoint over unencrypted HTTP is refused
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	d, _ := at(t, body(http.StatusOK, ""), nil)

@@ -47,6 +47,9 @@ func held(scope string) provider.Target {
 
 // TestInject: (E13, E55, E56, E57, E58, E60, E66, E82) Bearer at the hosts of the configuration, for the requests of the scopes, in
 // place of whatever the sandbox has put there.
+//
+//ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
+//ebb:invariant I6 The `oauth` provider adds its token only to requests whose host, method and path are configured for the lease's scopes
 func TestInject(t *testing.T) {
 	t.Parallel()
 	d := injecting(t)
@@ -142,6 +145,8 @@ func TestUpgrades(t *testing.T) {
 
 // E89: an answer that holds a new credential would be the sandbox's: no rule may reach where
 // the server gives them out.
+//
+//ebb:invariant I6 A configuration is refused if its OAuth request rules reach the token, revocation or introspection endpoint of the authorization server
 func TestRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*oauth.Requests){

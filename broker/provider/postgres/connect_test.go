@@ -19,6 +19,8 @@ import (
 )
 
 // TestEndpoint: egress opens sessions where the server has a name and nobody can be on the way.
+//
+//ebb:invariant I8 Egress opens no PostgreSQL sessions if the server's host name cannot be verified, unless TLS is disabled and the server is on this machine
 func TestEndpoint(t *testing.T) {
 	const remote, here = "postgres://ebb@db.internal:5432/postgres?sslmode=verify-full", "postgres://ebb@127.0.0.1:5432/postgres?sslmode=disable"
 	for _, tt := range []struct{ url, address, mode, want string }{
@@ -69,6 +71,9 @@ func (b bed) named(t *testing.T) (d *postgres.Driver, u *url.URL) {
 
 // TestConnect: what stays in ebb is kept in the handle, opens sessions with what the sandbox
 // chose of their settings, and is a role like any other: it is revoked, and found by its name.
+//
+//ebb:invariant I8 Without TLS, egress opens a PostgreSQL session only to a server on loopback
+//ebb:invariant I8 The password of a PostgreSQL role is stored in the revocation handle only if its delivery is egress
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -73,6 +73,7 @@ func ecLine(t testing.TB, c elliptic.Curve) string {
 	return line(t, k.Public())
 }
 
+//ebb:invariant I6 An Ed25519 key of small order or non-canonical encoding is refused as an SSH key to certify
 func TestPublicKeys(t *testing.T) {
 	r := newRig(t, nil)
 	good := newKey(t)

@@ -21,6 +21,7 @@ func certified() static.Config {
 	return c
 }
 
+//ebb:invariant I6 A client certificate is presented only to the configured hosts of its provider, and only for requests that the scopes of the lease cover
 func TestPresents(t *testing.T) {
 	t.Parallel()
 	a := clientcerttest.New(t)
@@ -52,6 +53,8 @@ func TestPresents(t *testing.T) {
 }
 
 // Nothing outlives its frame: servers ask once, when the connection is made.
+//
+//ebb:invariant I4 A lease whose credential is used with a client certificate expires no later than that certificate
 func TestLeasesEndWithTheirCertificate(t *testing.T) {
 	t.Parallel()
 	a := clientcerttest.New(t)

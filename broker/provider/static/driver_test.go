@@ -54,6 +54,8 @@ func TestScopesAreExact(t *testing.T) {
 
 // E93: a secret that is not there, or cannot go where it has to, is said when something
 // is minted, and to the operator, without a word of it.
+//
+//ebb:invariant I8 The static provider refuses to mint or inject a secret that responses cannot be searched for, or that could change the request's structure
 func TestMissingOrUnusableSecrets(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -119,6 +121,7 @@ func TestMissingOrUnusableSecrets(t *testing.T) {
 	}
 }
 
+//ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestConfigsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	rule := func(methods, paths string) map[string]map[string]stricturl.Rule {

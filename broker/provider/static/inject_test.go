@@ -59,6 +59,8 @@ func TestWhereTheSecretGoes(t *testing.T) {
 
 // Hosts, schemes, methods, paths: only exactly what was configured (E12, E13, E14, E17, E41, E48, E55, E56,
 // E57, E58, E60, E61, E62, E65, E66, E82).
+//
+//ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
 func TestOnlyItsOwnRequests(t *testing.T) {
 	t.Parallel()
 	d := driver(t, config(), vaultOf(t, "stripe", canary))

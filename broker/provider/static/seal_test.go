@@ -37,6 +37,8 @@ func TestSealingConformance(t *testing.T) {
 
 // TestSealRoutesThatAreRefused: a route is at a host of the provider's, the secret goes there, and what it makes is for
 // what is configured.
+//
+//ebb:invariant I6 A token endpoint route is refused in the configuration if only scopes for use of the resulting token cover it
 func TestSealRoutesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := vaultOf(t, "stripe", canary)
@@ -72,6 +74,9 @@ func TestSealRoutesThatAreRefused(t *testing.T) {
 
 // TestSeals: (E89) of a route exactly, within what the lease is for. The names of members are marked in all
 // answers, whatever the configuration says of others.
+//
+//ebb:invariant I5 A credential created by an upstream response has only scopes that its lease also has
+//ebb:invariant I8 A provider that seals credentials marks values with the member names of all its seal routes in every response, whatever the route, method or status
 func TestSeals(t *testing.T) {
 	t.Parallel()
 	c := client(sealRoute())
@@ -107,6 +112,8 @@ func TestSeals(t *testing.T) {
 
 // TestInjectsWhatWasMade: what an answer has made goes to what its lease is for, in the place of the secret, which goes
 // there never; also where a request is to become a WebSocket.
+//
+//ebb:invariant I6 The secret that logs in at a token endpoint is added to no request that is meant for the resulting token
 func TestInjectsWhatWasMade(t *testing.T) {
 	t.Parallel()
 	s := vaultOf(t, "stripe", canary)

@@ -36,6 +36,8 @@ func TestServiceLinksAreIgnored(t *testing.T) {
 
 // TestOtherVariablesAreRefused: a variable that a user may have intended is not
 // ignored as a service link, also if its name looks like one.
+//
+//ebb:invariant I6 An `EBB_` environment variable that matches no configuration key is refused, unless Kubernetes sets that name and value for a Service
 func TestOtherVariablesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{

@@ -68,6 +68,8 @@ func TestHostile(t *testing.T) {
 }
 
 // TestNothingHides prints hostile text in every format and checks the bytes.
+//
+//ebb:invariant I9
 func TestNothingHides(t *testing.T) {
 	t.Parallel()
 	for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {

@@ -12,6 +12,8 @@ import (
 
 // The approver is told whether the credential leaves ebb, with a warning if it
 // need not.
+//
+//ebb:invariant I7 Approvers and the policy are informed when a credential is issued to the sandbox although it could have stayed in ebb
 func TestLinesOfDelivery(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -65,6 +65,8 @@ func TestRevokes(t *testing.T) {
 }
 
 // TestSHA1InFIPSMode: a list of hashes that the mode cannot make is refused, and others are read.
+//
+//ebb:invariant I6 With `GODEBUG=fips140=only`, an SSH key revocation list that identifies keys by SHA-1 is refused
 func TestSHA1InFIPSMode(t *testing.T) {
 	if !counterpart.FIPSOnly(t) {
 		return

@@ -202,6 +202,8 @@ func TestRefusals(t *testing.T) {
 
 // TestConnections: the number of connections is limited, and the next is served
 // when one has closed. An idle connection is closed.
+//
+//ebb:invariant I12 The number of connections of a sandbox to its runner is limited
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	c, socket := serve(t, ask.Config{

@@ -70,6 +70,8 @@ func get(t *testing.T, c *http.Client, method, path string, authorization ...str
 
 // TestWhoAsks: a request without the runner's token is refused, and ebb is not
 // called.
+//
+//ebb:invariant I6 Container credentials are returned only to requests with the authorization token that the runner gave to the sandbox, so browser pages get none
 func TestWhoAsks(t *testing.T) {
 	t.Parallel()
 	asked := false

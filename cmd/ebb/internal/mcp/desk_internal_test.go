@@ -32,6 +32,8 @@ func (h *held) RevokeLease(context.Context, string) error {
 
 // TestNobodyJoinsWhatIsEnded: while an unused credential is being revoked, the
 // same request starts anew: its outcome would name a revoked credential.
+//
+//ebb:invariant I2 The MCP server returns no credential that it is revoking as unused: the same request starts anew
 func TestNobodyJoinsWhatIsEnded(t *testing.T) {
 	t.Parallel()
 	h := &held{token: make(chan struct{}), revoke: make(chan struct{}), revoking: make(chan struct{}, 2)}
@@ -83,6 +85,8 @@ func newAnswering() *answering {
 
 // TestWhoIsNotTold: a credential whose only caller left without the outcome is
 // unused, and is revoked once; one whose outcome a caller received is not.
+//
+//ebb:invariant I2 The MCP server revokes a credential whose last waiting caller left before it received the outcome
 func TestWhoIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string][]bool{"nobody": {false, false}, "one of two": {false, true}, "the first": {true, false}} {
@@ -113,6 +117,8 @@ func TestWhoIsNotTold(t *testing.T) {
 
 // TestAnotherTimeIsAnotherQuestion: a request for one minute does not get the
 // credential of a request for one day.
+//
+//ebb:invariant I9 The MCP server does not join calls with different lifetimes, so that a call for a shorter lifetime gets no longer one
 func TestAnotherTimeIsAnotherQuestion(t *testing.T) {
 	t.Parallel()
 	a := &held{token: make(chan struct{})}
@@ -134,6 +140,8 @@ func TestAnotherTimeIsAnotherQuestion(t *testing.T) {
 }
 
 // TestManyQuestions: at most maxOpen requests are in progress.
+//
+//ebb:invariant I9 The MCP server limits the number of credential requests that are in progress at the same time
 func TestManyQuestions(t *testing.T) {
 	t.Parallel()
 	a := &held{token: make(chan struct{})}

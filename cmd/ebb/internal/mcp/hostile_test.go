@@ -37,6 +37,8 @@ var bad = map[string][]string{
 }
 
 // H78: hostile arguments change nothing, and each response names the next step.
+//
+//ebb:invariant I9 An MCP tool call with unknown, duplicate or badly typed arguments fails and has no effect
 func TestHostileArguments(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -58,6 +60,9 @@ func TestHostileArguments(t *testing.T) {
 }
 
 // H78: text of an agent decides nothing, and is not returned.
+//
+//ebb:invariant I9 The MCP server joins calls that differ only in the agent's reason, and does not return text that the agent wrote
+//ebb:invariant I9 The MCP server returns only ASCII text, so that agent text cannot hide in it
 func TestAgentWordsDecideNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -82,6 +87,8 @@ func TestAgentWordsDecideNothing(t *testing.T) {
 
 // Two tasks never see each other's credentials and requests, even with known
 // IDs.
+//
+//ebb:invariant I2 An MCP client can neither see the credentials and requests of another task nor revoke its credentials
 func TestTwoTasks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

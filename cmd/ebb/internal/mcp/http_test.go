@@ -107,6 +107,9 @@ func TestAuthorizationFlow(t *testing.T) {
 }
 
 // A100, A109, A110, H76, H77: a caller without permission has no effect.
+//
+//ebb:invariant I2 The MCP server over HTTP refuses access tokens of another task
+//ebb:invariant I2 The MCP server over HTTP refuses requests for another host name and requests from web pages of another origin
 func TestStrangersOverHTTP(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -184,6 +187,8 @@ func (w *watched) elsewhere(t *testing.T, h *house) client.Credential {
 
 // Without a verifier, for a listener on the sandbox's own loopback, a page of
 // another site is still refused.
+//
+//ebb:invariant I2 The MCP server over HTTP refuses requests for another host name and requests from web pages of another origin
 func TestUnauthenticated(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -9,6 +9,8 @@ import (
 
 // TestSettle: a stop waits for the revocation of unused credentials, and not
 // for approvals.
+//
+//ebb:invariant I2 The MCP server stops only after unused credentials are revoked; it does not wait for pending approvals
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	h := &held{token: make(chan struct{}), revoke: make(chan struct{}), revoking: make(chan struct{}, 1)}
@@ -41,6 +43,8 @@ func TestSettle(t *testing.T) {
 
 // TestSettleWhoIsNotTold: a stop waits for the revocation of a credential whose
 // caller leaves without the outcome, before or during the stop.
+//
+//ebb:invariant I2 The MCP server waits at its stop for the revocation of unused credentials, whether their callers leave before or during the stop
 func TestSettleWhoIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"left before": true, "leaves meanwhile": false} {

@@ -73,6 +73,9 @@ func (s *session) fits(tool string, a answer) {
 
 // A placeholder is returned; a usable credential is not returned, and is
 // revoked.
+//
+//ebb:invariant I2 The MCP server revokes a credential that was minted for a client and is not returned to a client
+//ebb:invariant I8 The MCP server shows a token to its client only if the whole token is a valid placeholder
 func TestRequestCredential(t *testing.T) {
 	t.Parallel()
 	s := newHouse(t).connect()

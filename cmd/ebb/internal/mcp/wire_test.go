@@ -106,6 +106,8 @@ func (s slow) Token(context.Context, client.TokenRequest) (client.Credential, er
 func (s slow) RevokeLease(_ context.Context, id string) error { s.ended <- id; return nil }
 
 // A client that disconnects while ebb mints leaves no unused credential.
+//
+//ebb:invariant I2 The MCP server revokes a credential that was minted for a client and is not returned to a client
 func TestClientDies(t *testing.T) {
 	t.Parallel()
 	s := slow{idle{t}, make(chan struct{}), make(chan struct{}), make(chan string, 2)}
@@ -144,6 +146,8 @@ func (s lying) RevokeLease(context.Context, string) error {
 // A token that is wrongly marked as a placeholder is not returned, and a
 // credential that could not be revoked is named, so that the agent can revoke
 // it.
+//
+//ebb:invariant I8 The MCP server shows a token to its client only if the whole token is a valid placeholder
 func TestNoPlaceholder(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"eyJ.secret.x", "ebb-placeholder.", "ebb-placeholder.eyJ.secret.x", "ebb-placeholder.lse_1 secret", "ebb-placeholder.LSE_00000000000000000000000000000000"} {

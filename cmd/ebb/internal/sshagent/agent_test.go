@@ -43,6 +43,9 @@ func TestSignsLogins(t *testing.T) {
 // Only logins with this certificate for its users are signed: not a file, not a
 // login of another user, not arbitrary bytes. Each case differs by one change
 // from data that is signed.
+//
+//ebb:invariant I6 The SSH agent signs only login requests, and only if their bytes have exactly one interpretation
+//ebb:invariant I6 The SSH agent signs a login only with its own certificate and only for a user that the certificate names
 func TestSignsNothingElse(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -127,6 +130,8 @@ func TestOnlyListsAndSigns(t *testing.T) {
 
 // A message that is too long is not read, and a slow client does not delay
 // others.
+//
+//ebb:invariant I6 The SSH agent refuses to add keys and does not read messages longer than 32 KiB
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -185,6 +190,8 @@ func TestClients(t *testing.T) {
 
 // An expired certificate is requested again; a revoked one is removed and not
 // requested again; if the state is unknown nothing is signed.
+//
+//ebb:invariant I2 The SSH agent of `ebb run` never signs with a revoked certificate
 func TestEndOfACertificate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -224,6 +231,8 @@ func TestEndOfACertificate(t *testing.T) {
 }
 
 // A revocation during concurrent logins takes effect at once.
+//
+//ebb:invariant I2 The SSH agent of `ebb run` never signs with a revoked certificate
 func TestRevokeAgainstSign(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -252,6 +261,8 @@ func TestRevokeAgainstSign(t *testing.T) {
 
 // The issued credential is not trusted: it must be a user certificate over the
 // agent's key.
+//
+//ebb:invariant I6 The SSH agent uses no certificate that was issued for a key other than its own
 func TestStrangeCertificates(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(*ssh.Certificate){
@@ -282,6 +293,8 @@ func newKey(t *testing.T) (ssh.PublicKey, any) {
 
 // The reason of a refusal is logged for the user that runs the agent, because
 // ssh does not print it; a client that repeats it does not flood the log.
+//
+//ebb:invariant I12 The rate of log lines about refusals of a run's SSH agent is limited
 func TestRefusalsAreToldSeldom(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, hostKeys(t, known(newSigner(t).PublicKey())))

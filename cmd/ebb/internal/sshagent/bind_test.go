@@ -32,6 +32,10 @@ func hostCert(t *testing.T, b *bed, ca ssh.Signer, change func(*ssh.Certificate)
 // If a host's keys are known, a login is signed only for a session with that
 // host: the host has signed the session ID, and the login is of that session. A
 // host to which the agent is forwarded gets no signature.
+//
+//ebb:invariant I6 When the host keys are known, the SSH agent signs a login only for a session that a known host has signed
+//ebb:invariant I6 The SSH agent signs nothing over a connection that is forwarded or that is bound to a second session
+//ebb:invariant I6 When the certificate authority of a host is known, the SSH agent accepts a host certificate only if it names that host
 func TestSignsForPinnedHosts(t *testing.T) {
 	t.Parallel()
 	host, ca, other := newSigner(t), newSigner(t), newSigner(t)

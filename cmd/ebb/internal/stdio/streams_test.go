@@ -121,6 +121,8 @@ func TestOutputBeforeJoin(t *testing.T) {
 
 // TestNeverThePersons: (E118) whichever of the three streams is a terminal, the
 // command gets another.
+//
+//ebb:invariant I6 A sandbox gets neither the user's terminal nor a file of the user's streams that it could open again
 func TestNeverThePersons(t *testing.T) {
 	t.Parallel()
 	for which := range 8 {
@@ -224,6 +226,8 @@ func TestNobodyReads(t *testing.T) {
 
 // TestCarriedOut: a stream that a process outside of the sandbox has open
 // delays nothing.
+//
+//ebb:invariant I6 Copying the output of a sandbox does not delay its end when a process outside the sandbox keeps a stream open
 func TestCarriedOut(t *testing.T) {
 	t.Parallel()
 	who := newPerson(t)

@@ -18,6 +18,8 @@ import (
 // TestDirect: a program without proxy support reaches a host by its name and
 // port, through the tunnel, without capabilities. A host that the tunnel
 // refuses is not reachable.
+//
+//ebb:invariant I6 A program without proxy support receives only the bytes of an accepted tunnel, and no text of a refusal
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -39,6 +39,8 @@ func TestEnds(t *testing.T) {
 // TestTraced: a command whose parent traces it (ptrace(2), PTRACE_TRACEME)
 // stops at every signal, which is not its end. The shim lets it continue, with
 // the signal.
+//
+//ebb:invariant I6 The shim does not treat a command that is only stopped, for example by tracing, as ended
 func TestTraced(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

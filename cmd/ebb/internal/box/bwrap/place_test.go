@@ -29,6 +29,10 @@ func homeOf(t *testing.T) string {
 
 // TestWork: (E115) a directory that contains more than a project is refused, by
 // whatever name.
+//
+//ebb:invariant I6 A sandbox cannot mount a user's home directory or a directory that contains one
+//ebb:invariant I6 A sandbox cannot mount ebb's own files, such as its configuration, data and keys
+//ebb:invariant I6 A symbolic link cannot bypass these mount restrictions, because ebb checks the given path and the file that it opens
 func TestWork(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -68,6 +72,9 @@ func TestWork(t *testing.T) {
 
 // TestRead: (E114) paths with secrets of the machine or of ebb cannot be
 // mounted read-only either; other paths can.
+//
+//ebb:invariant I6 A sandbox cannot mount ebb's own files, such as its configuration, data and keys
+//ebb:invariant I6 A symbolic link cannot bypass these mount restrictions, because ebb checks the given path and the file that it opens
 func TestRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -112,6 +119,9 @@ func TestRead(t *testing.T) {
 
 // TestKeysOfPeople: (E114) directories of keys below a home are as private as
 // the home.
+//
+//ebb:invariant I6 A sandbox cannot mount a user's home directory or a directory that contains one
+//ebb:invariant I6 A sandbox cannot mount the directories in which programs store a user's keys
 func TestKeysOfPeople(t *testing.T) {
 	b := newBed(t)
 	home := t.TempDir()

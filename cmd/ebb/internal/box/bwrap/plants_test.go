@@ -228,6 +228,9 @@ func (f *field) acted(protect bool) (ran []string) {
 // TestPlants: no file that a command leaves in its work directory makes the
 // user's git, shell, editor or CI run a program. Without protection each plant
 // runs, if it is alone in its tree; trees of many show that here.
+//
+//ebb:invariant I6 No file that a sandbox leaves in its work directory makes git, a shell, an editor or CI run a program
+//ebb:invariant I6 When the command ends, new or replaced files in the work directory that could make programs run are set aside
 func TestPlants(t *testing.T) {
 	t.Parallel()
 	var trees []string
@@ -260,6 +263,8 @@ func TestPlants(t *testing.T) {
 // TestGitOfAGuard: git works in the sandbox, except for its settings and hooks.
 // New repositories that run no program are unchanged, and no file that existed
 // only for the sandbox is left.
+//
+//ebb:invariant I6 Git works in the sandbox despite the write protection of such files, and no placeholder file remains in the work directory afterwards
 func TestGitOfAGuard(t *testing.T) {
 	t.Parallel()
 	f := newField(t, "worktree")
@@ -287,6 +292,8 @@ func TestGitOfAGuard(t *testing.T) {
 
 // TestGuardOfAChangedTree: the user's own changes during a run are not set
 // aside.
+//
+//ebb:invariant I6 Changes that the user makes to such files in the work directory during a run are not set aside
 func TestGuardOfAChangedTree(t *testing.T) {
 	t.Parallel()
 	f := newField(t, "names")

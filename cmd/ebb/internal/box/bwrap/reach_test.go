@@ -96,6 +96,8 @@ func TestNoWayOut(t *testing.T) {
 
 // TestNothingOfTheMachine (E114) looks for files, processes, descriptors and
 // variables that do not belong to the sandbox.
+//
+//ebb:invariant I6 The device directory `/dev` of a sandbox is read-only, so that a command cannot store data in it
 func TestNothingOfTheMachine(t *testing.T) {
 	b := newBed(t)
 	t.Setenv("CANARY", "canary-in-the-environment")
@@ -136,6 +138,9 @@ func TestNothingOfTheMachine(t *testing.T) {
 
 // TestFilter: (E114, E118) each refused call, and for comparison an allowed one
 // of the same kind.
+//
+//ebb:invariant I6 The system call filter allows a sandbox only the calls that common tools need
+//ebb:invariant I6 A sandbox cannot create sockets or socket pairs of families that a network namespace does not isolate
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

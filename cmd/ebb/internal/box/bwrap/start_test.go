@@ -19,6 +19,8 @@ import (
 
 // TestReady: Ready gets the sandbox's namespaces before a command runs, and can
 // refuse.
+//
+//ebb:invariant I6 If a new sandbox is refused before its release, all its processes end and its command never starts
 func TestReady(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -76,6 +78,8 @@ func TestNoBox(t *testing.T) {
 
 // TestRelease: the shim starts the command only after the byte. A closed pipe,
 // of the runner or of the reports, is not a release.
+//
+//ebb:invariant I6 The command of a sandbox starts only when its runner releases it, and never because the runner has ended
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

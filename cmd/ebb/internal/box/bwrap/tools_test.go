@@ -9,6 +9,8 @@ import (
 
 // TestToolsUnderTheFilter: the system call filter allows the calls of common
 // tools, as far as they are installed.
+//
+//ebb:invariant I6 The system call filter allows a sandbox only the calls that common tools need
 func TestToolsUnderTheFilter(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -43,6 +43,8 @@ func TestPlaces(t *testing.T) {
 
 // TestBound: each limit is written if the group has a file for it, and returned
 // if it has none. A limit that the kernel refuses is an error.
+//
+//ebb:invariant I6 A sandbox with a memory limit cannot use swap in addition to that memory
 func TestBound(t *testing.T) {
 	t.Parallel()
 	g := &Group{path: t.TempDir()}
@@ -95,6 +97,8 @@ func TestHasSwap(t *testing.T) {
 
 // TestEnd: a process that starts in a group stays in it with its children, and
 // ends with it.
+//
+//ebb:invariant I6 Closing the cgroup of a sandbox kills every process that started in it
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	g, _, err := Make(Limits{})

@@ -13,6 +13,8 @@ import (
 
 // TestCheckImage: (E72, E119) an invalid image name is refused before docker
 // gets it.
+//
+//ebb:invariant I6 An image name cannot act as a Docker option, and the declarations of an image cannot weaken the isolation of the sandbox
 func TestCheckImage(t *testing.T) {
 	t.Parallel()
 	digest := "@sha256:" + strings.Repeat("0a", 32)
@@ -90,6 +92,8 @@ func FuzzMount(f *testing.F) {
 
 // TestVolumes: an image cannot declare volumes at paths that the sandbox uses
 // itself.
+//
+//ebb:invariant I6 An image is refused if it declares a volume at a path that the sandbox uses itself
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"/data", "/var/lib/postgresql/data", "/tmp", "/var/tmp", box.Home, box.WorkDir} {
@@ -105,6 +109,8 @@ func TestVolumes(t *testing.T) {
 }
 
 // TestNetwork: only loopback is accepted.
+//
+//ebb:invariant I6 A Docker sandbox is refused if it has a network interface other than loopback
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	const headings = "Inter-|   Receive   |  Transmit\n face |bytes packets|bytes packets\n"
@@ -118,6 +124,8 @@ func TestNetwork(t *testing.T) {
 }
 
 // TestWritableRoot: a container with a writable root is refused.
+//
+//ebb:invariant I6 The root of a Docker sandbox and each mount requested as read-only are verified to be read-only
 func TestWritableRoot(t *testing.T) {
 	t.Parallel()
 	if err := checkMounts(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is writable") {
@@ -139,6 +147,8 @@ func TestLimited(t *testing.T) {
 }
 
 // TestStatus: a process with privileges, or of another user, is refused.
+//
+//ebb:invariant I6 ebb verifies the user, groups, capabilities and system call filter of a Docker sandbox in the kernel instead of trusting the daemon
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{

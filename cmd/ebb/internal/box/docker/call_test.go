@@ -18,6 +18,8 @@ import (
 
 // TestCaller: (E106) the process that connected is held while it runs. The PID
 // of one that has ended is unused or belongs to another process.
+//
+//ebb:invariant I6 The process that the runner tracks and kills is the process that connected, not a later process with the same PID
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")

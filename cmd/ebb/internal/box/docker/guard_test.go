@@ -15,6 +15,8 @@ import (
 
 // TestGuard: the mounts over the work directory are the same as with
 // bubblewrap.
+//
+//ebb:invariant I6 No file that a sandbox leaves in its work directory makes git, a shell, an editor or CI run a program
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

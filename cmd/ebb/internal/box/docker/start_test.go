@@ -43,6 +43,9 @@ func TestReady(t *testing.T) {
 
 // TestNoBox: if no sandbox can be created, no command runs, and the error names
 // the cause.
+//
+//ebb:invariant I6 No program of an image runs before the shim, because a dynamically linked ebb binary is refused
+//ebb:invariant I6 A Docker sandbox is created only by a Docker daemon on the same machine
 func TestNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -87,6 +90,8 @@ func dynamic(t *testing.T) string {
 
 // TestSwappedPlace: (E115) the mounted file is the checked one, or no command
 // runs.
+//
+//ebb:invariant I6 Each file mounted into a Docker sandbox is verified to be the file that ebb checked before
 func TestSwappedPlace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -110,6 +115,8 @@ func TestSwappedPlace(t *testing.T) {
 
 // TestImageThatIsNoBox: the declarations of an image do not weaken the
 // isolation.
+//
+//ebb:invariant I6 An image name cannot act as a Docker option, and the declarations of an image cannot weaken the isolation of the sandbox
 func TestImageThatIsNoBox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -141,6 +148,8 @@ func TestImageThatIsNoBox(t *testing.T) {
 
 // TestLeftovers: the next run removes the sandbox of a killed run, and nothing
 // that is not ebb's.
+//
+//ebb:invariant I6 A run removes only containers of the same user's earlier runs that no longer exist
 func TestLeftovers(t *testing.T) {
 	b := newBed(t)
 	gone, here := filepath.Join(t.TempDir(), "gone"), t.TempDir()

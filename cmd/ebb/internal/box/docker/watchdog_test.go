@@ -26,6 +26,8 @@ func (b *bed) boxesOf(keep string) string {
 // TestKilledRunner: (E102, E103) no process of a sandbox outlives its runner.
 // If the runner is not root the command can stop the shim, but the sandbox ends
 // all the same.
+//
+//ebb:invariant I6 A Docker sandbox ends when its runner ends, even if the command has stopped the shim
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	for name, argv := range map[string][]string{
@@ -129,6 +131,8 @@ func TestWatchdog(t *testing.T) {
 
 // TestNoWatchdog: a sandbox whose watchdog cannot start is not created, and
 // gets no command.
+//
+//ebb:invariant I6 A Docker sandbox does not start without a watchdog, and is killed when its watchdog ends
 func TestNoWatchdog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

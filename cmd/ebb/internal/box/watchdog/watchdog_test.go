@@ -94,6 +94,8 @@ func target(t *testing.T) (pid int, ended chan error) {
 // TestKilledRunner: (E102) signals of an orderly stop to the runner's group or
 // to the watchdog have no effect; the end of the runner kills the process, also
 // while its children continue.
+//
+//ebb:invariant I6 A Docker sandbox ends when its runner ends, even if the command has stopped the shim
 func TestKilledRunner(t *testing.T) {
 	t.Parallel()
 	pid, ended := target(t)
@@ -263,6 +265,8 @@ func TestNoWatchdog(t *testing.T) {
 
 // TestTheBinaryIsHeld: the checked file is executed, even if its path was
 // replaced.
+//
+//ebb:invariant I6 The watchdog of a Docker sandbox executes the binary that was checked, even if another file has replaced it at its path
 func TestTheBinaryIsHeld(t *testing.T) {
 	t.Parallel()
 	pid, _ := target(t)

@@ -30,7 +30,7 @@ const (
 	maxCompleteWalk  = 80    // functions that the completion of a task can pass
 	maxEgressWalk    = 340   // functions that an egress request can pass; the aim is 120
 	maxProductLines  = 113e3 // without tests, kits and tools; the aim is 90e3
-	maxMeanFiles     = 8     // files per package
+	maxMeanFiles     = 8.0   // files per package
 	maxCircle        = 12    // files of a package that refer to each other
 )
 

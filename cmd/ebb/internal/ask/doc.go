@@ -3,8 +3,6 @@
 // sandbox only has a socket, and the runner acts in its name while the sandbox
 // runs, so there is no key in the sandbox to steal.
 //
-//	wire.go     the messages on the socket
-//	server.go   Serve: the side of the runner
-//	flow.go     a response that waits for an approval
-//	client.go   Client: the side of the sandbox, with the methods of client.Sandbox
+// Serve is the side of the runner, Client that of the sandbox, with the methods of client.Sandbox. A
+// response that waits for an approval is polled by the runner.
 package ask

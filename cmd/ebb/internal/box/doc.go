@@ -2,14 +2,10 @@
 // that is isolated from the machine. Sub-folders are the kinds of sandboxes. In names
 // of this package a sandbox is called a box.
 //
-//	box.go        Spec, Kind, Running: the command, the creation, the running sandbox
-//	bootstrap.go  the variables by which tools find the egress proxy
-//	direct.go     hosts for programs that do not support a proxy
-//	layout.go     paths in a sandbox
-//	socket.go     checks the directory of a socket before a sandbox gets it
-//	status.go     the messages of the first process of a sandbox
-//	code.go       the exit code of a command
-//	etc.go        a sandbox's own /etc
+// Spec is the command, Kind creates a sandbox for it, and Running is the running sandbox. A
+// sandbox has an /etc of its own, and variables by which tools find the egress proxy. Programs that
+// do not support a proxy find some hosts at the sandbox's loopback. The directory of a socket is
+// checked before a sandbox gets the socket. The first process reports its state by messages.
 //
 // A sandbox has its own home and temporary directories, the programs of the machine or
 // of an image read-only, one writable work directory, and no network. It reaches the

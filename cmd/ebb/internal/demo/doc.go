@@ -1,20 +1,12 @@
 // Package demo is the guided tour: one task from the enrolment of its sandbox until
 // every credential is revoked, with real services and every expectation checked.
 //
-//	demo.go     Run: the acts in their order
-//	acts.go     enrol, read, request and approve
-//	shell.go    a login on an SSH host, before and after the task ends
-//	attacks.go  replay and theft
-//	boxed.go    a hostile program in a sandbox of ebb run: its attempts and results; cage.go that sandbox
-//	rogue.go    that program; rogue_net.go its attempts on the network
-//	payments.go the API that it works with, behind the egress proxy
-//	ending.go   complete the task, check that everything is refused, verify the audit log
-//	stage.go    state shared by the acts, and the output of a checked expectation
-//	shop.go     a resource server that accepts ebb's tokens (web/verify)
-//	host.go     an SSH server that accepts ebb's certificates
-//	login.go    a client of it
-//	sandbox.go  the sandbox: a child process that holds its key and executes orders
-//	remote.go   the tour's side of that process
+// Run plays the acts in their order: enrol, read, request and approve; a login on an SSH host;
+// replay and theft; a hostile program in a sandbox of ebb run; and the completion of the task, after
+// which everything must be refused and the audit log is verified. The services are real: an API
+// behind the egress proxy, a resource server that accepts ebb's tokens (web/verify), and an SSH
+// server that accepts its certificates. The sandbox is a child process that holds its key and
+// executes orders.
 //
 // The tour acts as the runner, the approver, the auditor and the thief. It never has
 // the sandbox's key, and talks to the sandbox only through a pipe.

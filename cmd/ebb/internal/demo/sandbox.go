@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
 )
 
 // order is an order of the tour to the sandbox.
@@ -163,4 +165,138 @@ func (b *sandbox) show(ctx context.Context, o order) (reply, error) {
 	token := b.tokens[o.Token].Token.Reveal()
 	proof, err := dpop.NewProof(b.key, o.Method, o.URL, token, resp.Header.Get("DPoP-Nonce"), time.Now())
 	return reply{Auth: "DPoP " + token, Proof: proof}, err
+}
+
+// remote is the tour's side of the sandbox.
+type remote struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	enc *json.Encoder
+	dec *json.Decoder
+}
+
+// openRemote starts the sandbox: a child process of this binary, without the
+// environment and without any of the tour's keys.
+func openRemote(ctx context.Context, executable, issuer string) (*remote, error) {
+	cmd := exec.CommandContext(ctx, executable, "demo", "sandbox")
+	cmd.Env = []string{"EBB_URL=" + issuer}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the sandbox: %w", err)
+	}
+	return &remote{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(out)}, nil
+}
+
+// close closes the child's input and waits until it has ended.
+func (b *remote) close() error { return errors.Join(b.in.Close(), b.cmd.Wait()) }
+
+// tell sends an order and waits for the reply.
+func (b *remote) tell(o order) (reply, error) {
+	if err := b.enc.Encode(o); err != nil {
+		return reply{}, fmt.Errorf("send an order to the sandbox: %w", err)
+	}
+	return b.hear()
+}
+
+func (b *remote) hear() (reply, error) {
+	var r reply
+	if err := b.dec.Decode(&r); err != nil {
+		return r, fmt.Errorf("read the sandbox's reply: %w", err)
+	}
+	return r, nil
+}
+
+// good returns the error of a reply.
+func good(r reply, err error) error {
+	if err == nil && r.Error != "" {
+		err = errors.New(r.Error)
+	}
+	return err
+}
+
+// refused returns nil if the error of a reply has one of the kinds.
+func refused(r reply, err error, kinds ...wire.Kind) error {
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if r.Kind == string(k) {
+			return nil
+		}
+	}
+	if r.Error == "" {
+		return errors.New("it was not refused")
+	}
+	return fmt.Errorf("refused with another kind: %s", r.Error)
+}
+
+// status returns nil if the shop's status in a reply is want.
+func status(r reply, err error, want int) error {
+	if err := good(r, err); err != nil {
+		return err
+	}
+	if r.Status != want {
+		return fmt.Errorf("the shop answered %d, not %d", r.Status, want)
+	}
+	return nil
+}
+
+// attacks shows that a proof works once, and that a token does not work without
+// its key.
+func (s *stage) attacks() error {
+	s.act("What a thief gets")
+	target := s.Shop.URL + "/orders/eu/42"
+	r, err := s.sandbox.tell(order{Do: "show", Token: "read", Method: http.MethodGet, URL: target})
+	if err := s.expect(good(r, err), "a careless tool logs a whole request, token and proof"); err != nil {
+		return err
+	}
+	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusOK), "the logged request works once"); err != nil {
+		return err
+	}
+	if err := s.expect(s.knock(target, r.Auth, r.Proof, http.StatusUnauthorized), "the same request is refused the second time: a proof works once"); err != nil {
+		return err
+	}
+	key, err := client.NewKey(jose.ES256)
+	if err != nil {
+		return err
+	}
+	token := strings.TrimPrefix(r.Auth, "DPoP ")
+	forged, err := dpop.NewProof(key, http.MethodGet, target, token, "", time.Now())
+	if err != nil {
+		return err
+	}
+	if err := s.expect(s.knock(target, r.Auth, forged, http.StatusUnauthorized), "the stolen token with the thief's own proof is refused"); err != nil {
+		return err
+	}
+	return s.expect(s.knock(target, "Bearer "+token, "", http.StatusUnauthorized), "the stolen token as a bearer token is refused")
+}
+
+// knock sends one GET request to the shop and expects a status.
+func (s *stage) knock(url, auth, proof string, want int) error {
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", auth)
+	if proof != "" {
+		req.Header.Set("DPoP", proof)
+	}
+	resp, err := s.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	if resp.StatusCode != want {
+		return fmt.Errorf("the shop answered %d, not %d", resp.StatusCode, want)
+	}
+	return nil
 }

@@ -2,10 +2,8 @@
 // requests, decisions, credentials and their revocation, including failures. All of it
 // is done through the API by the people and sandboxes concerned; only the clock is set.
 //
-//	clock.go     Clock: it begins in the past and is advanced to the present
-//	house.go     People, Policies: the configuration of the ebb
-//	helpdesk.go  an OAuth server that mints, revokes and finally stops answering
-//	stage.go     the clients, and helpers shared by the acts of the day
-//	day.go       Run: the day; emergency.go  a person approves alone; now.go  tasks that are
-//	             still open at its end; said.go  transcripts of requests of one of them
+// Clock begins in the past and is advanced to the present. People and Policies configure the ebb.
+// Run plays the day: its requests and decisions, one person who approves alone in an emergency, and an
+// OAuth server that mints, revokes and finally stops answering. At the end some tasks are still open,
+// and one of them has transcripts of its requests.
 package history

@@ -2,15 +2,20 @@ package history
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policysource"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/broker/transcript"
 	"github.com/ebb-broker/ebb/scopes"
@@ -176,4 +181,65 @@ func (a *agent) complete() error {
 // task returns the specification that most tasks of the day use.
 func task(name, kind, owner, ceiling string) wire.TaskSpec {
 	return wire.TaskSpec{Name: name, Kind: kind, Owner: owner, Ceiling: ceiling}
+}
+
+// Clock is behind the machine's clock, by an amount that only decreases.
+type Clock struct{ behind atomic.Int64 }
+
+// NewClock returns a clock that is behind by this much.
+func NewClock(behind time.Duration) *Clock {
+	c := &Clock{}
+	c.behind.Store(int64(behind))
+	return c
+}
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time { return time.Now().Add(-time.Duration(c.behind.Load())) }
+
+// turn sets how much the clock is behind. It never sets the clock back.
+func (c *Clock) turn(behind time.Duration) {
+	if int64(behind) < c.behind.Load() {
+		c.behind.Store(int64(behind))
+	}
+}
+
+//go:embed policies/*.cedar draft/*.cedar
+var policies embed.FS
+
+// DraftPolicies returns the policies that Operator proposes at the end of the
+// day.
+func DraftPolicies() ([]policyset.File, error) {
+	dir, err := fs.Sub(policies, "draft")
+	if err != nil {
+		return nil, err
+	}
+	return policysource.ReadDir(dir)
+}
+
+// Policies returns the policies that apply on the day.
+func Policies() (fs.FS, error) { return fs.Sub(policies, "policies") }
+
+// IDs of the people of the day.
+const (
+	Runner    = "ci"  // opens tasks
+	Mia       = "mia" // approver: web-maintainers
+	Tom       = "tom" // approver: web-maintainers, finance
+	Sam       = "sam" // approver: finance
+	Auditor   = "eve"
+	Operator  = "ola"
+	Operator2 = "uma"
+)
+
+// People returns the principals that the ebb must know.
+func People() []broker.Principal {
+	approver := []broker.Role{broker.RoleApprover}
+	return []broker.Principal{
+		{ID: Runner, Roles: []broker.Role{broker.RoleRunner}},
+		{ID: Mia, Roles: approver, Groups: []string{"web-maintainers"}},
+		{ID: Tom, Roles: approver, Groups: []string{"finance", "web-maintainers"}},
+		{ID: Sam, Roles: approver, Groups: []string{"finance"}},
+		{ID: Auditor, Roles: []broker.Role{broker.RoleAuditor}},
+		{ID: Operator, Roles: []broker.Role{broker.RoleOperator, broker.RoleAuditor}},
+		{ID: Operator2, Roles: []broker.Role{broker.RoleOperator}},
+	}
 }

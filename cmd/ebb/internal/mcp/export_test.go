@@ -1,6 +1,8 @@
 package mcp
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // Accepts reports whether a tool would act on arguments.
 func Accepts(tool string, raw []byte) error {

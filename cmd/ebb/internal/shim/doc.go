@@ -2,12 +2,9 @@
 // signals, reaps the processes that the command leaves behind, and forwards ports of the
 // sandbox's loopback to the sockets that lead outside.
 //
-//	shim.go      Run: from the start of the command to its end
-//	parse.go     Parse: its command line, written by the kind of sandbox
-//	order.go     the same over a socket, if the sandbox inherits no descriptors
-//	ports.go     forwards a port of loopback to a socket
-//	confine.go   limits, and protection of the shim from inspection
-//	other.go     systems other than Linux: no shim
+// Parse reads its command line, which the kind of sandbox writes. If the sandbox inherits no
+// descriptors, the same order arrives over a socket. Run sets limits, protects the shim from
+// inspection, and lasts from the start of the command to its end.
 //
 // The shim has no secret: a process that takes it over gains nothing that is not in
 // the sandbox anyway.

@@ -3,8 +3,6 @@
 // file behind a descriptor again (/proc/self/fd), for reading and writing: a file that was
 // opened only for appending, a directory, or a terminal whose input it could read and write.
 //
-//	streams.go  Streams: the kind of each stream
-//	pair.go     pair: a pseudo-terminal, and raw mode of the user's terminal meanwhile
-//	pass.go     copies the output of the sandbox until the sandbox has ended
-//	other.go    systems other than Linux: nothing
+// Streams decides the kind of each stream. A pair is a pseudo-terminal; the user's terminal is in raw
+// mode meanwhile. Output of the sandbox is copied until the sandbox has ended.
 package stdio

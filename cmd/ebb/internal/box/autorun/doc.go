@@ -3,11 +3,8 @@
 // runs git status or pushes it to CI. A sandboxed command must not leave such a
 // file behind for the user to run outside of the sandbox.
 //
-//	names.go    the files, by name, each with its reason
-//	scan.go     scan: the files of those names in a directory
-//	git.go      the files of git directories, and the settings of git that run nothing
-//	links.go    files that the found ones refer to: by symbolic links, hard links, or settings
-//	guard.go    Begin: the files that are read-only in the sandbox
-//	end.go      End: the files that have changed, and those that are set aside
-//	other.go    systems other than Linux: nothing
+// The files are listed by name, each with its reason. A scan finds them in a directory, with those
+// that they refer to by symbolic links, hard links or settings, and the files of git directories.
+// Begin makes the found ones read-only in the sandbox. End reports the files that have changed, and
+// with Protect sets new ones aside.
 package autorun

@@ -2,7 +2,9 @@
 
 package autorun
 
-import "github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+import (
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+)
 
 // Guard does nothing: sandboxes exist on Linux only.
 type Guard struct{}

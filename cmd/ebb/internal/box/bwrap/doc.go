@@ -3,12 +3,8 @@
 // machine's programs are read-only, and the filter of package seccomp applies.
 // The first process of a sandbox is the shim of this binary.
 //
-//	kind.go     Kind, and its requirements of a machine
-//	start.go    start: descriptors, the sandbox's identity, the shim's reports
-//	args.go     bubblewrap's options
-//	lowports.go ports below 1024 of hosts, without a capability
-//	stage.go    root starts a sandbox as another user
-//	other.go    systems other than Linux: no sandbox
+// Kind states its requirements of a machine. Ports below 1024 of hosts need no capability. Root starts
+// a sandbox as another user.
 //
 // The order of a start: bubblewrap starts, creates the namespaces, reports them on a
 // descriptor, mounts the files and becomes the shim. The shim reports that it waits.

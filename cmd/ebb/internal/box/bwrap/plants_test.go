@@ -29,7 +29,8 @@ const (
 	hook = `printf '#!/bin/sh\nRUN\n' >FILE; chmod +x FILE`
 )
 
-func in(dir, script string) string    { return strings.ReplaceAll(script, "DIR", dir) }
+func in(dir, script string) string { return strings.ReplaceAll(script, "DIR", dir) }
+
 func file(path, script string) string { return strings.ReplaceAll(script, "FILE", path) }
 
 // plants are 75 ways to make a program run later.

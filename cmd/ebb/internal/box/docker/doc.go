@@ -2,17 +2,10 @@
 // a network, capabilities or root, read-only except for the work directory and tmpfs. Its
 // first process is the shim of this binary, mounted into it.
 //
-//	kind.go       Kind, and its requirements of a daemon
-//	client.go     the program docker, without any configuration but the daemon's address
-//	image.go      finds the image and checks its name and volumes
-//	args.go       docker's arguments
-//	furnish.go    the files and directories mounted into the sandbox
-//	start.go      start: the container, the watchdog, the order, the release
-//	call.go       accepts the shim's connection and identifies its process
-//	lend.go       descriptors for the shim
-//	verify.go     checks the first process with the kernel before it is released
-//	leftovers.go  sandboxes of runs that were killed
-//	other.go      systems other than Linux: no sandbox
+// A start finds the image, checks its name and volumes, and creates the container with the files and
+// directories that are mounted into it. The program docker runs without any configuration but the
+// daemon's address. A watchdog kills the container if the runner ends. Sandboxes of runs that were
+// killed are removed later.
 //
 // ebb does not trust the daemon to have created the container as requested. The shim
 // connects to a socket of the runner, and the runner checks with the kernel: its process,

@@ -70,7 +70,8 @@ func (c *Chain) Writer() string { return c.writer }
 func (c *Chain) Head() Head { return c.last }
 
 // Mark and Reset undo links: Reset removes every entry that was linked after Mark.
-func (c *Chain) Mark() Chain   { return Chain{writer: c.writer, last: c.last, at: c.at} }
+func (c *Chain) Mark() Chain { return Chain{writer: c.writer, last: c.last, at: c.at} }
+
 func (c *Chain) Reset(m Chain) { c.last, c.at = m.last, m.at }
 
 // Draft checks the caller's members and converts them to the form that Link uses: Data canonical,

@@ -4,17 +4,15 @@
 //
 // The steps of an entry:
 //
-//  1. kind.go        the closed list of kinds
-//  2. entry.go       Entry, its one encoding (RFC 8785 canonical JSON) and its strict reader
-//     canonical.go   the encoder; fastpath.go recognizes data that is canonical already
-//  3. chain.go       Sum, and Chain, which links an entry to its predecessor
-//  4. checkpoint.go  Checkpoint and SignCheckpoint
-//  5. kept.go        texts stored beside the log for an answer; Answers checks them against it
-//  6. verify.go      Verify reads an export as a stream; verifier.go proves it line by line and
-//     holds the range of each chain that was read so far
-//     signers.go     the accepted keys: given keys, and keys in the log that a given key covers
-//     filter.go      an export that leaves entries out states so, and proves no chain
-//     report.go      Report, the result, and Fault, the first failed line
+//  1. Its kind is one of a closed list.
+//  2. Entry has one encoding, canonical JSON (RFC 8785), and a strict reader. Data that is canonical
+//     already is recognized without encoding it again.
+//  3. Chain links an entry to its predecessor by Sum.
+//  4. SignCheckpoint signs the heads of all chains.
+//  5. A text can be stored beside the log for an answer; Answers checks it against the log.
+//  6. Verify reads an export as a stream and proves it line by line. It accepts the given keys, and
+//     keys in the log that a given key covers. An export that leaves entries out states so, and
+//     proves no chain. Report is the result; Fault is the first line that failed.
 //
 // # What an export proves
 //

@@ -1,6 +1,8 @@
 package audit
 
-import "slices"
+import (
+	"slices"
+)
 
 // Kinds of entries. The set is closed: Chain refuses any other kind, so that a reader of the log
 // can know all of them. A stored kind is never renamed.

@@ -1,14 +1,20 @@
 package audit
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gowebpki/jcs"
+
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 type verifier struct {
@@ -303,4 +309,133 @@ func (s *span) follows(e Entry) string {
 func (s *span) hash(seq int64) string {
 	h := s.hashes[seq-s.First]
 	return hex.EncodeToString(h[:])
+}
+
+// maxLine is the maximum length of a line of an export.
+const maxLine = 2 * maxCheckpoint
+
+// Verify is VerifyKept without a check of passkey signatures.
+func Verify(r io.Reader, keys jose.KeySet) (Report, error) { return VerifyKept(r, keys, nil) }
+
+// VerifyKept proves an export: JSON lines, each an Entry, {"checkpoint":{...}} or, after its
+// answer, {"kept":{...}}. signed verifies passkey signatures; nil skips that. Entries of one
+// writer come in the order of Seq. Writers may interleave, and checkpoints may come anywhere. The
+// error is a *Fault that names the first line that could not be proved; any other error means that
+// r could not be read. The Report covers the lines up to there. Memory: 32 bytes for each entry,
+// and some hundred bytes for each answer with stored texts.
+func VerifyKept(r io.Reader, keys jose.KeySet, signed func(Signature) error) (Report, error) {
+	return VerifyAgainst(r, keys, signed, nil)
+}
+
+// VerifyAgainst is VerifyKept, and also proves that the export continues an earlier state: for
+// each writer in heads, it contains the entry with that number and hash.
+func VerifyAgainst(r io.Reader, keys jose.KeySet, signed func(Signature) error, heads map[string]Head) (Report, error) {
+	before := map[place]string{}
+	for writer, h := range heads {
+		before[place{writer, h.Seq}] = h.Hash
+	}
+	v := verifier{keys: signers{given: keys}, before: before, signed: signed, chains: map[string]*span{}, awaited: map[place]claim{}}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := readLine(in)
+		if err == io.EOF && len(line) == 0 {
+			break
+		}
+		v.line++
+		if errors.Is(err, errLongLine) {
+			return v.report(), v.fault("the line is longer than any line of a record")
+		}
+		if err != nil && err != io.EOF {
+			return v.report(), fmt.Errorf("read line %d of the export: %w", v.line, err)
+		}
+		if fault := v.read(line); fault != nil {
+			return v.report(), fault
+		}
+		if err != nil {
+			break
+		}
+	}
+	fault := v.settle()
+	if fault != nil {
+		return v.report(), fault
+	}
+	return v.report(), nil
+}
+
+var errLongLine = errors.New("line too long")
+
+// readLine returns one line without its newline. The text of a last line
+// comes with io.EOF.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if line == nil && err == nil {
+			return part[:len(part)-1], nil
+		}
+		line = append(line, part...)
+		if len(line) > maxLine {
+			return nil, errLongLine
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		return bytes.TrimSuffix(line, []byte{'\n'}), err
+	}
+}
+
+// Report is the result of Verify.
+type Report struct {
+	Entries     int    `json:"entries"`
+	Checkpoints int    `json:"checkpoints"` // with a valid signature and matching heads
+	Writers     []Span `json:"writers"`     // in order of first appearance
+
+	// Partial is set if the first entries of a writer are missing from the export. The entries
+	// that are present are linked, but the export does not prove anything about earlier ones.
+	Partial bool `json:"partial"`
+	// Missing are the writers that a checkpoint names and that are missing from a partial export.
+	Missing []string `json:"missing,omitempty"`
+	Keys    []string `json:"keys,omitempty"` // ids of the keys whose checkpoints count
+	Revoked int      `json:"revoked"`        // checkpoints that do not count: their key was revoked before
+	Losses  int      `json:"losses"`         // times that an operator accepted that entries are gone
+	// Unsealed is the number of entries that no checkpoint covers. They are linked, but a party
+	// with write access to the database could have rewritten or removed them.
+	Unsealed int `json:"unsealed"`
+
+	Kept         int `json:"kept"`         // answers whose stored texts are in the export and match
+	Signed       int `json:"signed"`       // of these, the ones with a valid signature by a passkey that the log registered
+	Unregistered int `json:"unregistered"` // of these, the ones with a valid signature by a passkey without a registration in the export
+	Unkept       int `json:"unkept"`       // answers whose stored texts are not in the export
+}
+
+// Whole reports whether the export starts at the beginning of every chain and at least one
+// checkpoint signs it.
+func (r Report) Whole() bool { return r.Entries > 0 && r.Checkpoints > 0 && !r.Partial }
+
+// Span is the part of one chain that an export holds.
+type Span struct {
+	Writer string    `json:"writer"`
+	First  int64     `json:"first"`  // Seq
+	Last   int64     `json:"last"`   // Seq
+	Sealed int64     `json:"sealed"` // largest Seq that a checkpoint covers, 0 = none
+	Hash   string    `json:"hash"`   // of Last
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+}
+
+// Fault names the first line of an export that could not be proved, and why: the audit log was
+// altered, or the input is not an export.
+type Fault struct {
+	Line   int    // of the export, from 1
+	Writer string // "" when the line could not be read
+	Seq    int64  // of the entry, or of the head of a checkpoint; 0 = none
+	Why    string
+}
+
+// Error implements error.
+func (f *Fault) Error() string {
+	if f.Writer == "" {
+		return fmt.Sprintf("line %d: %s", f.Line, f.Why)
+	}
+	return fmt.Sprintf("line %d: writer %q seq %d: %s", f.Line, f.Writer, f.Seq, f.Why)
 }

@@ -2,7 +2,9 @@
 
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+)
 
 // common are the calls of every architecture that tools need: those of Docker's
 // default profile that need no capability, without the ones in refused. Some

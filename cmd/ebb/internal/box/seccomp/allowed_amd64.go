@@ -2,7 +2,9 @@
 
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+)
 
 // legacy are older calls of amd64; other architectures have only their
 // successors.

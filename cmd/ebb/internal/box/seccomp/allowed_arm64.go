@@ -2,7 +2,9 @@
 
 package seccomp
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+)
 
 // legacy are calls of arm64 whose names or numbers other architectures do not
 // share.

@@ -1,10 +1,7 @@
 // Package seccomp is the system call filter of a sandbox (seccomp(2)).
 //
-//	filter.go   Filter: the filter as a BPF program; Install
-//	calls.go    refused calls, and the allowed arguments of others
-//	allowed.go  allowed calls of every architecture; allowed_amd64.go, allowed_arm64.go: of that one;
-//	            allowed_other.go: none
-//	other.go    systems other than Linux: no filter
+// Filter is the filter as a BPF program, and Install loads it. The allowed calls that only one
+// architecture has are in a file for it.
 //
 // A sandbox is limited by its namespaces and by having no capabilities. The
 // filter refuses calls that reach past them. It is an allow list, so that a

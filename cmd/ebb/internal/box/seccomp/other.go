@@ -2,7 +2,9 @@
 
 package seccomp
 
-import "errors"
+import (
+	"errors"
+)
 
 // Filter fails: seccomp exists on Linux only.
 func Filter() ([]byte, error) { return nil, errors.New("seccomp exists on Linux only") }

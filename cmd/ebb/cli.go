@@ -2,12 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -161,24 +166,6 @@ func (c *cli) loadConfig() (config.Config, error) {
 	return config.Load(config.Source{File: c.configFile, Environ: c.environ})
 }
 
-// checkConfig loads the configuration and has every attestor and provider kind
-// check its own options. It returns all problems at once.
-func (c *cli) checkConfig() (config.Config, error) {
-	cfg, err := c.loadConfig()
-	ps, ok := errors.AsType[config.Problems](err)
-	if err != nil && !ok {
-		return cfg, err
-	}
-	more, err := kindProblems(cfg)
-	if err != nil {
-		return cfg, err
-	}
-	if ps = append(ps, more...); len(ps) > 0 {
-		return cfg, ps
-	}
-	return cfg, nil
-}
-
 // dataDir is the data directory of the ebb on this machine. If --config is set
 // it is taken from that file, so that all commands find the same keys.
 func (c *cli) dataDir() string {
@@ -195,3 +182,127 @@ func (c *cli) printf(format string, args ...any) { fmt.Fprintf(c.stdout, format,
 
 // sayf writes to standard error: messages for people, kept out of pipes.
 func (c *cli) sayf(format string, args ...any) { fmt.Fprintf(c.stderr, format, args...) }
+
+// runningURL is the public URL of the ebb that uses a data directory. The url
+// file is trusted only while the directory is locked, so by a running process
+// of this user: after it has ended another program may listen on its port.
+func runningURL(dir string) (url string, running bool) {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		return "", false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, urlFile))
+	return strings.TrimSpace(string(text)), err == nil
+}
+
+// Short names of package command for the errors and exit codes of this package's
+// commands.
+type (
+	exit    = command.Exit
+	failure = command.Failure
+)
+
+const (
+	exitOK          = command.ExitOK
+	exitFailure     = command.ExitFailure
+	exitUsage       = command.ExitUsage
+	exitRefused     = command.ExitRefused
+	exitPending     = command.ExitPending
+	exitUnavailable = command.ExitUnavailable
+)
+
+// usage is an error that the user's input caused.
+func usage(text, next string) error { return command.Usage(text, next) }
+
+// fail is every other error that the command detects itself.
+func fail(text, next string) error { return command.Fail(text, next) }
+
+// exitOf maps an error to an exit code.
+func exitOf(err error) exit { return command.ExitOf(err) }
+
+// explain formats an error for a person.
+func explain(err error) string { return command.Explain(err) }
+
+// nextStep returns the next step for err, "" if the error already names it.
+func nextStep(err error, code exit) string { return command.NextStep("ebb", err, code) }
+
+// parseScopes parses the values of --scope. Each may contain several scopes.
+func parseScopes(list []string) (scopes.Set, error) {
+	set, err := scopes.ParseSet(strings.Join(list, " "))
+	if err != nil {
+		return scopes.Set{}, usage(err.Error(), "write provider:resource:action, such as orders:eu/42:read")
+	}
+	return set, nil
+}
+
+// openFile opens a file that the user named.
+func openFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage(err.Error(), "name a readable file")
+	}
+	return f, nil
+}
+
+// maxInput is the maximum size in bytes of a token, query or key.
+const maxInput = 64 << 10
+
+// input reads a short text from the named file, or from standard input if name
+// is -, and trims white space.
+func (c *cli) input(name string, limit int64) (string, error) {
+	var in io.Reader = c.stdin
+	if name != "-" {
+		f, err := openFile(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return "", fail(err.Error(), "name a readable file")
+	}
+	if int64(len(text)) > limit {
+		return "", usage(fmt.Sprintf("the input is larger than %d KiB", limit>>10), "name the right file")
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// onOne makes a command that performs one action on a task or credential, named
+// by its argument, and prints the result.
+func onOne[T any](c *cli, use, short string, columns []out.Column[T], do func(*client.Operator) action[T]) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		answer, err := do(o)(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, columns, answer)
+	})
+	return c.output(c.remote(cmd))
+}
+
+// onOneFor is onOne with a --reason.
+func onOneFor[T any](c *cli, use, short string, columns []out.Column[T], do func(*client.Operator) actionFor[T]) *cobra.Command {
+	reason := ""
+	cmd := onOne(c, use, short, columns, func(o *client.Operator) action[T] {
+		return func(ctx context.Context, id string) (T, error) { return do(o)(ctx, id, reason) }
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")
+	return cmd
+}
+
+// action acts on the task, credential or other object with an id.
+type action[T any] func(ctx context.Context, id string) (T, error)
+
+// actionFor is an action with a reason.
+type actionFor[T any] func(ctx context.Context, id, reason string) (T, error)

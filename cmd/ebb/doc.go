@@ -1,18 +1,19 @@
 // Command ebb is the broker, its command-line client and its guided tour, in one
 // binary.
 //
-//	main.go cli.go fail.go input.go one.go   the command tree, code shared by commands, exit codes
-//	wire.go                           builds the object graph of the server, bottom to top
-//	  wire_console.go data.go door.go tls.go stores.go kinds.go ssh.go local.go policies.go egress.go   its parts
-//	node.go                           the running server and its orderly stop
-//	serve.go collector.go log.go loglines.go logdraw.go tracing.go   ebb serve; resolve.go  its --resolve
-//	embed.go                          an ebb inside of another command
+// A command is in the file of its name, with its sub-commands: `ebb task` in task.go, `ebb run` in
+// run.go and the files that begin with run_. All commands share cli: the streams and environment
+// of the process, the common flags, and a client of the API. A command that fails returns a failure
+// with an exit code and a next step.
 //
-// One file a command, named after it: task.go (and task_end.go, receipt.go), token.go (and token_enrol.go), credential.go (and credential_ssh.go), mcp.go (and mcp_http.go), delegate.go,
-// hold.go, attest.go (and attest_challenge.go), console.go, notify.go, run.go (and run_box.go, run_kind.go, run_user.go, run_env.go, run_watch.go, run_out.go, run_aws.go, run_pg.go, run_ssh.go, run_join.go, run_dir.go, run_guard.go, run_limits.go, run_embed.go, run_end.go, run_uses.go, shim.go), endpoint.go (an egress endpoint that stays open while ebb restarts), egress_far.go (ebb egress; and egress_place.go), requests.go (and requests_risk.go, browser.go), breakglass.go, leases.go (and leases_usage.go), providers.go,
-// secrets.go, audit.go (and audit_verify.go, audit_loss.go), transcripts.go, policy.go (and policy_try.go, policy_compare.go), keys.go (and keys_revoke.go), config.go,
-// migrate.go, doctor.go (and doctor_local.go, doctor_remote.go, doctor_console.go), health.go,
-// demo.go (and demo_console.go), version.go.
+// `ebb serve` loads the configuration and assembles a node: the stores, the keys, the kinds of
+// attestors and providers, the policies, egress, notifications, and the listeners, from bottom to
+// top. The node runs until it is stopped, and then closes its parts in the reverse order. `ebb demo`
+// and `ebb run` can start a node inside their own process.
+//
+// `ebb run` opens a task, creates the sandbox, gives it an egress endpoint and the means to ask for
+// credentials, watches both, and completes the task at the end. `ebb egress` does only the part of the
+// endpoint, for a sandbox that another program creates.
 //
 //	../internal/command  exit codes and errors with a next step
 //	../internal/config   the configuration: keys, sources, every problem at once

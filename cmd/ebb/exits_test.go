@@ -27,18 +27,16 @@ var exits = map[string][]string{
 		"web/api/signin.go",                      // a link into the console, to the principal that it signs in
 		"web/api/token.go",                       // a token, to the sandbox it is bound to
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
-		"web/client/outgoing.go",                 // the wire, seen from the client
-		"cmd/ebb/task.go", "cmd/ebb/task_end.go", // a ticket, printed for the runner that asked for it
-		"cmd/ebb/console.go", "cmd/ebb/demo_console.go", // that link, printed for the person who asked for it
-		"cmd/ebb/browser.go",                      // that link, into a file of this user alone, for the person's browser
-		"cmd/ebb/token.go",                        // a token, printed for the tool that asked for it
-		"cmd/ebb/run_out.go", "cmd/ebb/run_pg.go", // a placeholder, into the environment of a box
-		"cmd/ebb/credential.go",                        // a token, printed for the tool that asked for it
-		"cmd/ebb/credential_ssh.go",                    // a certificate, which hosts see, to the agent that has its key
+		"web/client/outgoing.go",                           // the wire, seen from the client
+		"cmd/ebb/task.go",                                  // a ticket, printed for the runner or the sandbox that asked for it
+		"cmd/ebb/demo.go",                                  // that link, printed for the person who asked for it
+		"cmd/ebb/console.go",                               // that link, printed for the person who asked for it, or into a file of this user alone, for the person's browser
+		"cmd/ebb/token.go",                                 // a token, printed for the tool that asked for it
+		"cmd/ebb/run_out.go", "cmd/ebb/run_credentials.go", // a placeholder, into the environment of a box
+		"cmd/ebb/credential.go",                        // a token, printed for the tool that asked for it; a certificate, which hosts see, to the agent that has its key
 		"cmd/ebb/internal/awskeys/",                    // a key, for the client of AWS that asked for it
 		"cmd/ebb/internal/ask/",                        // a token, from the runner into the box that asked for it
 		"cmd/ebb/internal/mcp/outcome.go",              // a placeholder, which is a name, to the agent that asked for it
-		"cmd/ebb/delegate.go",                          // a ticket, printed for the sandbox that delegated
 		"cmd/ebb/internal/demo/acts.go",                // the tour hands its ticket to its sandbox
 		"cmd/ebb/internal/demo/sandbox.go",             // the tour's careless tool
 		"broker/redisstore/config.go",                  // the password, into the connection

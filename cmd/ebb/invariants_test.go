@@ -15,42 +15,6 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the documents that tests collect")
-
-// promises are the invariants I1 to I12 in the words of the page.
-var promises = []struct{ title, text string }{
-	{"Record, then answer", "No credential leaves ebb before its lease is durable in the database. If the write fails, ebb revokes the credential and the caller receives 503."},
-	{"Dead means dead", "Once ebb has acknowledged the end of a task, every replica, introspection and egress refuse all credentials of the task. ebb never mints for that task again."},
-	{"No orphan", "A third-party credential is always live on record, confirmed revoked, or in the visible revocation queue, also after a kill of any process at any step."},
-	{"Nothing outlives its frame", "A credential expires at the earliest of these limits: the request, the policy, the approved grant, the task's deadline, the parent credential and the evidence."},
-	{"Scope only shrinks", "The requested scope, the approved grant, the ceiling of the task and the scope of the parent credential each cover the issued scope."},
-	{"Deny by default, fail closed", "Every unknown is denied. While a needed fact cannot be determined, ebb mints and approves nothing; completing tasks and revoking credentials still work."},
-	{"What was approved is what is minted", "An approval is bound to a digest of the exact facts that the approver was shown. An approver cannot decide requests of their own task."},
-	{"Secrets have a type", "Secrets never appear in clear text in logs, errors, URLs, metrics or stores."},
-	{"Agent text is data", "Agent text decides nothing, and every output shows it so that no text can hide in it."},
-	{"One winner", "Every claim, take, redemption and decision is atomic in the store, so that exactly one caller succeeds."},
-	{"Everything is on the record", "Each step is an entry of the audit log, a hash chain that a third party can verify offline."},
-	{"Nothing explodes", "Every resource that a caller can use up has a limit."},
-}
-
-const pageIntro = `# The invariants and their tests
-
-The tests below fail when ebb breaks one of its promises. This page is collected from the tests by
-` + "`go test ./cmd/ebb -run TestInvariants -update`" + `. A test names the check that it proves in its comment:
-
-	//ebb:invariant I7 Only the task's own sandbox redeems a deferral code
-
-A tag without a sentence marks a test that attacks the invariant as a whole. To change a check, take it out of the code,
-see the tests fail, and put the new one in. A new check comes with a test and its tag.
-`
-
-// invariant is one tag of a test.
-type invariant struct {
-	number     int    // 1 to 12
-	check      string // "" = the invariant as a whole
-	file, test string
-}
-
 // TestInvariants collects the tags of all tests and compares them with
 // docs/invariants.md. With -update it writes the page.
 func TestInvariants(t *testing.T) {
@@ -88,6 +52,42 @@ func TestInvariants(t *testing.T) {
 			t.Errorf("no test names a check of I%d", i+1)
 		}
 	}
+}
+
+var update = flag.Bool("update", false, "rewrite the documents that tests collect")
+
+// promises are the invariants I1 to I12 in the words of the page.
+var promises = []struct{ title, text string }{
+	{"Record, then answer", "No credential leaves ebb before its lease is durable in the database. If the write fails, ebb revokes the credential and the caller receives 503."},
+	{"Dead means dead", "Once ebb has acknowledged the end of a task, every replica, introspection and egress refuse all credentials of the task. ebb never mints for that task again."},
+	{"No orphan", "A third-party credential is always live on record, confirmed revoked, or in the visible revocation queue, also after a kill of any process at any step."},
+	{"Nothing outlives its frame", "A credential expires at the earliest of these limits: the request, the policy, the approved grant, the task's deadline, the parent credential and the evidence."},
+	{"Scope only shrinks", "The requested scope, the approved grant, the ceiling of the task and the scope of the parent credential each cover the issued scope."},
+	{"Deny by default, fail closed", "Every unknown is denied. While a needed fact cannot be determined, ebb mints and approves nothing; completing tasks and revoking credentials still work."},
+	{"What was approved is what is minted", "An approval is bound to a digest of the exact facts that the approver was shown. An approver cannot decide requests of their own task."},
+	{"Secrets have a type", "Secrets never appear in clear text in logs, errors, URLs, metrics or stores."},
+	{"Agent text is data", "Agent text decides nothing, and every output shows it so that no text can hide in it."},
+	{"One winner", "Every claim, take, redemption and decision is atomic in the store, so that exactly one caller succeeds."},
+	{"Everything is on the record", "Each step is an entry of the audit log, a hash chain that a third party can verify offline."},
+	{"Nothing explodes", "Every resource that a caller can use up has a limit."},
+}
+
+const pageIntro = `# The invariants and their tests
+
+The tests below fail when ebb breaks one of its promises. This page is collected from the tests by
+` + "`go test ./cmd/ebb -run TestInvariants -update`" + `. A test names the check that it proves in its comment:
+
+	//ebb:invariant I7 Only the task's own sandbox redeems a deferral code
+
+A tag without a sentence marks a test that attacks the invariant as a whole. To change a check, take it out of the code,
+see the tests fail, and put the new one in. A new check comes with a test and its tag.
+`
+
+// invariant is one tag of a test.
+type invariant struct {
+	number     int    // 1 to 12
+	check      string // "" = the invariant as a whole
+	file, test string
 }
 
 // tagsOf returns the tags of the tests in one file.

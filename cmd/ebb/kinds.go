@@ -2,8 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +23,13 @@ import (
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/memstore"
+	"github.com/ebb-broker/ebb/broker/policyset"
+	"github.com/ebb-broker/ebb/broker/policysource"
 	providers "github.com/ebb-broker/ebb/broker/provider/all"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 )
 
@@ -172,4 +180,131 @@ func passingRing(now time.Time) (*keys.Ring, error) {
 		return nil, err
 	}
 	return keys.NewRing(keys.Policy{}, make([]byte, 32), key)
+}
+
+// checkConfig loads the configuration and has every attestor and provider kind
+// check its own options. It returns all problems at once.
+func (c *cli) checkConfig() (config.Config, error) {
+	cfg, err := c.loadConfig()
+	ps, ok := errors.AsType[config.Problems](err)
+	if err != nil && !ok {
+		return cfg, err
+	}
+	more, err := kindProblems(cfg)
+	if err != nil {
+		return cfg, err
+	}
+	if ps = append(ps, more...); len(ps) > 0 {
+		return cfg, ps
+	}
+	return cfg, nil
+}
+
+// localPrincipals returns the two people of a machine without a configuration:
+// a runner and operator, and an approver, because a person cannot approve a
+// request of their own task. The owner of the data directory can read both key
+// files and so is both. The keys are created once.
+func localPrincipals(dir string) ([]broker.PrincipalConfig, error) {
+	var out []broker.PrincipalConfig
+	for _, l := range []struct {
+		file string
+		broker.Principal
+	}{
+		{operatorKey, broker.Principal{ID: "local-operator", Roles: []broker.Role{broker.RoleRunner, broker.RoleOperator, broker.RoleAuditor}}},
+		{approverKey, broker.Principal{ID: "local-approver", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}}},
+	} {
+		key, err := localKey(filepath.Join(dir, l.file), l.ID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, broker.PrincipalConfig{Principal: l.Principal, Keys: []jose.Key{key}})
+	}
+	return out, nil
+}
+
+func localKey(path, id string) (jose.Key, error) {
+	f, err := keyfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.Key, err = client.NewKey(jose.ES256)
+		if err == nil {
+			err = keyfile.Write(path, keyfile.File{ClientID: id, Key: f.Key})
+		}
+	}
+	if err != nil {
+		return jose.Key{}, fail("read the local key: "+err.Error(), "check the file, or remove it so that `ebb serve` creates a new one")
+	}
+	return keyfile.Public(f.Key)
+}
+
+// principals returns the configured principals for the broker, or the local
+// ones if none is configured.
+func principals(s settings) ([]broker.PrincipalConfig, error) {
+	if len(s.Config.Principals) == 0 && len(s.Principals) == 0 {
+		return localPrincipals(s.DataDir)
+	}
+	out := s.Principals
+	for _, p := range s.Config.Principals {
+		pc := broker.PrincipalConfig{
+			Principal: broker.Principal{ID: p.ID, Roles: p.Roles, Groups: p.Groups, Audiences: p.Audiences}, Keys: p.Keys,
+		}
+		if !p.Scopes.Empty() {
+			pc.Bounds = []scopes.Set{p.Scopes}
+		}
+		if p.Attestor != "" {
+			pc.Match = &broker.Match{Attestor: p.Attestor, Selectors: p.Selectors}
+		}
+		out = append(out, pc)
+	}
+	return out, nil
+}
+
+// highRiskQuorum is the default number of approvals of a request of
+// high risk: two, or one if each request has only one possible approver. Else a
+// machine with one approver could approve no request of high risk.
+func highRiskQuorum(people []broker.PrincipalConfig, many bool) int {
+	if many { // an identity provider authenticates approvers, so their number is unknown
+		return 2
+	}
+	n, runs := 0, 0 // approvers; 1 if one of them may run the task, and then cannot approve its requests
+	for _, p := range people {
+		if !p.Has(broker.RoleApprover) {
+			continue
+		}
+		if n++; p.Match != nil { // every identity that matches
+			n++
+		}
+		if p.Has(broker.RoleRunner) {
+			runs = 1
+		}
+	}
+	return min(max(n-runs, 1), 2)
+}
+
+// openPolicies loads the policies of a server.
+func openPolicies(ctx context.Context, s settings, store policyStore) (*policysource.Source, error) {
+	c := policysource.Config{Dir: s.Policy, Store: store, Log: s.Log, Now: s.Now}
+	if c.Dir == nil && s.PolicyDir != "" {
+		c.Dir = os.DirFS(s.PolicyDir)
+	}
+	if s.PolicySource == config.PolicyDatabase {
+		c.Releases = store
+	}
+	src, err := policysource.Open(ctx, c)
+	switch {
+	case err == nil:
+		return src, nil
+	case policyset.Problems(err) != nil && s.PolicyDir != "":
+		return nil, usage(err.Error(), "`ebb policy check "+s.PolicyDir+"` checks the policies without starting ebb")
+	case policyset.Problems(err) != nil:
+		return nil, fail("this version of ebb cannot parse the published policies: "+err.Error(), "start the version that published them, and publish policies that both versions accept")
+	case c.Releases != nil:
+		return nil, fail("read the published policies: "+err.Error(), "check the database")
+	}
+	return nil, fail("read the policies: "+err.Error(), "check policy_dir (EBB_POLICY_DIR)")
+}
+
+// policyStore stores both the audit log and the published policies.
+type policyStore interface {
+	broker.Store
+	broker.PolicyReleases
 }

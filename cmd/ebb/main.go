@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/shim"
 	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
@@ -79,4 +82,66 @@ with CMD's code.`,
 		show(cmd, args)
 	})
 	return root
+}
+
+// versionInfo describes this binary.
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// thisVersion reads the build information of the binary.
+func thisVersion() versionInfo {
+	v := versionInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+func newVersion(c *cli) *cobra.Command {
+	return c.output(&cobra.Command{
+		Use: "version", Short: "Print the version of this binary", Args: cobra.NoArgs,
+		RunE: c.do(func(*cobra.Command, []string) error {
+			return out.One(c.stdout, c.format, []out.Column[versionInfo]{
+				{Name: "version", Cell: func(v versionInfo) string { return v.Version }},
+				{Name: "revision", Cell: func(v versionInfo) string { return v.Revision }},
+				{Name: "go", Cell: func(v versionInfo) string { return v.Go }},
+				{Name: "platform", Cell: func(v versionInfo) string { return v.Platform }},
+			}, thisVersion())
+		}),
+	})
+}
+
+func newShim(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "shim", Short: "The first process of a sandbox, started by ebb run", Hidden: true, DisableFlagParsing: true,
+		RunE: c.do(func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && args[0] == "--help" {
+				return cmd.Help()
+			}
+			s, err := shim.Parse(args)
+			if err != nil {
+				return usage(err.Error(), "this command is started by `ebb run`")
+			}
+			code, err := shim.Run(s)
+			c.status = exit(code)
+			return err
+		}),
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -260,6 +261,94 @@ func (c requestCommands) requestsDeny() *cobra.Command {
 			return err
 		}
 		return out.One(c.stdout, c.format, requestDetails, r)
+	})
+	return c.output(c.remote(cmd))
+}
+
+// showRisk prints the basis of a decision, before all facts: the risk and its
+// reasons, the effect and whether it can be undone, and how the task's access
+// would change.
+func (c requestCommands) showRisk(r wire.Request) error {
+	f, err := broker.Request{Facts: r.Facts, Digest: r.Digest}.Sheet()
+	switch {
+	case err != nil:
+		c.printf("risk\n  %s\n", out.Line(broker.AsError(err).Public))
+		return nil
+	case f.Risk == nil || f.Effect == nil || f.Then == nil:
+		c.printf("risk\n  An older version of ebb received this request: if it is approved, the agent has to request again.\n")
+		return nil
+	}
+	c.printf("risk  %s\n", strings.ToUpper(string(f.Risk.Level)))
+	for _, reason := range f.Risk.Reasons {
+		c.printf("  %s\n", out.Line(reason.Text))
+	}
+	if !f.Understood() {
+		c.printf("  It can only be denied.\n")
+	}
+	for _, s := range f.Effect.Sentences {
+		c.printf("  %s\n", out.Line(s))
+	}
+	c.printf("changes\n")
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	for _, row := range f.Then.Changes {
+		now, changed := row.Now, "same"
+		if now == "" {
+			now = "nothing"
+		}
+		if row.Changed {
+			changed = "CHANGED"
+		}
+		if _, err := w.Write([]byte("  " + strings.Join([]string{string(row.Field), out.Line(now), "->", out.Line(row.Asked), changed}, "\t") + "\n")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+var breakGlassColumns = []out.Column[wire.BreakGlass]{
+	{Name: "id", Cell: func(g wire.BreakGlass) string { return g.ID }},
+	{Name: "person", Cell: func(g wire.BreakGlass) string { return g.Person }},
+	{Name: "incident", Cell: func(g wire.BreakGlass) string { return g.Incident }},
+	{Name: "begun_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.BegunAt) }},
+	{Name: "over_at", Cell: func(g wire.BreakGlass) string { return out.Time(overAt(g)) }},
+	{Name: "used", Cell: func(g wire.BreakGlass) string { return strconv.Itoa(g.Used) }},
+	{Name: "reviewed_by", Cell: func(g wire.BreakGlass) string { return g.ReviewedBy }},
+	{Name: "reviewed_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.ReviewedAt) }},
+	{Name: "reason", Cell: func(g wire.BreakGlass) string { return g.Reason }},
+	{Name: "note", Cell: func(g wire.BreakGlass) string { return g.Note }},
+}
+
+// overAt returns the time when a period ended, or when it ends at the latest.
+func overAt(g wire.BreakGlass) time.Time {
+	if g.EndedAt.IsZero() || g.EndsAt.Before(g.EndedAt) {
+		return g.EndsAt
+	}
+	return g.EndedAt
+}
+
+func newBreakGlass(c *cli) *cobra.Command {
+	return c.group("break-glass", "List emergency periods in which a person approved alone", requestCommands{c}.breakGlassList())
+}
+
+func (c requestCommands) breakGlassList() *cobra.Command {
+	var f client.BreakGlassFilter
+	cmd := &cobra.Command{Use: "list", Short: "List periods in which a person approved alone, newest first", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&f.Person, "person", "", "by this person")
+	cmd.Flags().BoolVar(&f.Unreviewed, "unreviewed", false, "only periods without a review")
+	limit := limitFlag(cmd)
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		items, err := pages(*limit, func(p client.Page) (wire.List[wire.BreakGlass], error) {
+			f.After, f.Limit = p.After, p.Limit
+			return o.BreakGlass.List(cmd.Context(), f)
+		})
+		if err != nil {
+			return err
+		}
+		return out.List(c.stdout, c.format, breakGlassColumns, items)
 	})
 	return c.output(c.remote(cmd))
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/dpop"
@@ -14,7 +18,10 @@ import (
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/bwrap"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/docker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/none"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes"
@@ -252,4 +259,81 @@ func (c runCommand) enrolled(ctx context.Context, ticket client.Ticket) (keyfile
 	id := keyfile.File{ClientID: e.ClientID, TaskID: e.TaskID, Key: key}
 	s, err = tokenCommands(c).newSandbox(id)
 	return id, s, err
+}
+
+// kindOf chooses the kind of the sandbox.
+func (c runCommand) kindOf(flags *runFlags, in *boxed) error {
+	kind := flags.kind
+	if kind == "auto" {
+		kind = "bwrap"
+		if _, err := exec.LookPath(kind); err != nil && flags.image != "" {
+			kind = "docker"
+		} else if flags.image != "" {
+			c.sayf("ebb: bubblewrap creates the sandbox with this machine's programs; use --box docker for --image\n")
+		}
+	} else if flags.image != "" && kind != "docker" {
+		return usage("--image needs --box docker", "remove --image, or choose --box docker")
+	}
+	switch kind {
+	case "none":
+		in.kind, in.plain = none.Kind{}, true
+		return c.noneOf(flags)
+	case "bwrap":
+		in.kind = bwrap.Kind{}
+		return nil
+	case "docker":
+		if err := docker.CheckImage(flags.image); err != nil {
+			return usage("--image: "+err.Error(), "name an image that the daemon has, preferably by its digest: --image NAME@sha256:...")
+		}
+		in.kind, in.image = docker.Kind{Image: flags.image}, flags.image
+		return nil
+	}
+	return usage("--box "+strconv.Quote(flags.kind)+" is not a kind of sandbox", "choose auto, bwrap, docker or none")
+}
+
+// noneOf refuses flags that need a sandbox.
+func (c runCommand) noneOf(flags *runFlags) error {
+	if len(flags.read)+len(flags.env)+len(flags.credentials)+len(flags.git)+len(flags.hosts)+len(flags.ssh) > 0 || flags.user != "" || flags.aws != "" || flags.pg != "" || flags.memory != "" || flags.cpus != 0 || flags.pids != defaultPIDs {
+		return usage("--read, --env, --credential, --git, --ssh, --aws, --host, --pg, --user, --memory, --cpus and --pids need a sandbox", "remove them: with --box none CMD has the access of this user")
+	}
+	return nil
+}
+
+// ownerOf returns the user of a sandbox on the machine: nil for the user of
+// this process, and never root.
+func ownerOf(flag, work string) (*box.Owner, error) {
+	if os.Geteuid() != 0 {
+		if flag != "" {
+			return nil, usage("--user is allowed for root only", "remove it: the sandbox runs as this user")
+		}
+		return nil, nil
+	}
+	if flag != "" {
+		return parseOwner(flag)
+	}
+	info, err := os.Stat(work)
+	if err != nil {
+		return nil, usage(err.Error(), "name an existing directory with --work")
+	}
+	st, is := info.Sys().(*syscall.Stat_t)
+	if !is || st.Uid == 0 {
+		return nil, usage("the work directory belongs to root, and no sandbox runs as root", "name another user with --user and make it the owner of "+work+", or choose another --work")
+	}
+	return &box.Owner{UID: st.Uid, GID: st.Gid}, nil
+}
+
+func parseOwner(flag string) (*box.Owner, error) {
+	name, group, two := strings.Cut(flag, ":")
+	if u, err := user.Lookup(name); err == nil && !two {
+		name, group = u.Uid, u.Gid
+	}
+	uid, err1 := strconv.ParseUint(name, 10, 32)
+	gid, err2 := uid, error(nil)
+	if group != "" {
+		gid, err2 = strconv.ParseUint(group, 10, 32)
+	}
+	if err1 != nil || err2 != nil || uid == 0 || gid == 0 {
+		return nil, usage("--user "+strconv.Quote(flag)+" is not a user of a sandbox", "write an ID such as 1000 or 1000:1000, or the name of a user other than root")
+	}
+	return &box.Owner{UID: uint32(uid), GID: uint32(gid)}, nil
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	_ "modernc.org/sqlite" // to spoil a database on purpose
+	_ "modernc.org/sqlite"
 
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"

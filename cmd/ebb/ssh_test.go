@@ -105,6 +105,7 @@ func TestSSHConfigurationIsOnlyChecked(t *testing.T) {
 type brokenSSH struct{}
 
 func (brokenSSH) Authorities() ([]byte, error) { return nil, errors.New("no") }
+
 func (brokenSSH) KRL(context.Context) (krl.List, error) {
 	return krl.List{}, errors.New("database down")
 }

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -205,4 +209,142 @@ func pages[T any](limit int, get func(client.Page) (wire.List[T], error)) ([]T, 
 		}
 		p.After = list.Next
 	}
+}
+
+var completionColumns = []out.Column[wire.Completion]{
+	{Name: "task", Cell: func(x wire.Completion) string { return x.Task.ID }},
+	{Name: "state", Cell: func(x wire.Completion) string { return string(x.Task.State) }},
+	{Name: "cause", Cell: func(x wire.Completion) string { return string(x.Task.Cause) }},
+	{Name: "already_complete", Cell: func(x wire.Completion) string {
+		if x.Already {
+			return "yes"
+		}
+		return ""
+	}},
+	{Name: "revoked", Cell: func(x wire.Completion) string { return strconv.Itoa(x.Revoked) }},
+	{Name: "already_expired", Cell: func(x wire.Completion) string { return strconv.Itoa(x.AlreadyExpired) }},
+	{Name: "delegated_tasks", Cell: func(x wire.Completion) string { return strconv.Itoa(x.Delegated) }},
+	{Name: "withdrawn_pending", Cell: func(x wire.Completion) string { return strconv.Itoa(x.Withdrawn) }},
+	{Name: "pending_revocations", Cell: func(x wire.Completion) string { return strconv.Itoa(x.PendingRevocations) }},
+}
+
+func (c taskCommands) taskComplete() *cobra.Command {
+	var wait time.Duration
+	cmd := onOne(c.cli, "complete TASK", "Complete a task: every credential of it is refused when the command returns", completionColumns,
+		func(o *client.Operator) action[wire.Completion] {
+			return func(ctx context.Context, id string) (wire.Completion, error) {
+				return o.Tasks.CompleteWithin(ctx, id, wait)
+			}
+		})
+	cmd.Long = `Complete a task. When the command returns, ebb refuses every credential of the task.
+Those of third parties are revoked there in the background; "pending_revocations" is the number of
+pending revocations. With --wait the command waits for them. The JSON output contains
+the signed receipt.`
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait for pending revocations: 10s, or the given time such as --wait=30s, at most 60s")
+	cmd.Flags().Lookup("wait").NoOptDefVal = broker.DefaultWait.String()
+	return cmd
+}
+
+// taskTaint does not use onOne, because it has further arguments.
+func (c taskCommands) taskTaint() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "taint TASK SOURCE...", Short: "Report that a task has read untrusted sources, such as public-issue-comments",
+		Long: "Report that a task has read untrusted sources, such as public-issue-comments, which\nthird parties can write. Policies and approvers see the taint. It cannot be removed.",
+		Args: cobra.MinimumNArgs(2),
+	}
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		o, err := c.operator(operatorKey)
+		if err != nil {
+			return err
+		}
+		t, err := o.Tasks.Taint(cmd.Context(), args[0], args[1:]...)
+		if err != nil {
+			return err
+		}
+		return out.One(c.stdout, c.format, taskDetails, t)
+	})
+	return c.output(c.remote(cmd))
+}
+
+func (c taskCommands) taskTicket() *cobra.Command {
+	columns := []out.Column[opened]{
+		{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
+		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
+	}
+	return onOne(c.cli, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator) action[opened] {
+		return func(ctx context.Context, id string) (opened, error) {
+			tk, err := o.Tasks.NewTicket(ctx, id)
+			if err != nil {
+				return opened{}, err
+			}
+			return opened{Task: wire.Task{ID: id}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt}, nil
+		}
+	})
+}
+
+// delegated is the output of `ebb delegate`.
+type delegated struct {
+	TaskID          string      `json:"task_id"`
+	Scope           string      `json:"scope"`
+	ExpiresAt       time.Time   `json:"expires_at"`
+	Uses            int         `json:"uses,omitempty"`
+	Expect          wire.Expect `json:"sandbox_expected"`
+	Ticket          string      `json:"ticket,omitempty"`
+	TicketExpiresAt time.Time   `json:"ticket_expires_at,omitzero"`
+}
+
+var delegatedColumns = []out.Column[delegated]{
+	{Name: "task", Cell: func(d delegated) string { return d.TaskID }},
+	{Name: "scope", Cell: func(d delegated) string { return d.Scope }},
+	{Name: "expires_at", Cell: func(d delegated) string { return out.Time(d.ExpiresAt) }},
+	{Name: "uses", Cell: func(d delegated) string { return strconv.Itoa(d.Uses) }},
+	{Name: "selectors", Cell: func(d delegated) string { return out.Pairs(d.Expect.Selectors) }},
+	{Name: "ticket", Cell: func(d delegated) string { return d.Ticket }},
+	{Name: "ticket_expires_at", Cell: func(d delegated) string { return out.Time(d.TicketExpiresAt) }},
+}
+
+func newDelegate(c *cli) *cobra.Command {
+	var t tokenFlags
+	var d client.Delegation
+	var scope []string
+	cmd := &cobra.Command{
+		Use: "delegate", Short: "Delegate a part of a task to another sandbox, as a sandbox", Args: cobra.NoArgs,
+		Long: `Delegate a part of a task to another sandbox, as a sandbox.
+
+The runner must have allowed it (ebb task open --delegate). The other sandbox gets
+a task of its own, whose limits do not exceed those of this task and which ends when
+this task ends. The other sandbox enrols with the printed ticket.`,
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&scope, "scope", nil, "scope of the other sandbox at most, repeatable")
+	f.DurationVar(&d.TTL, "ttl", 0, "lifetime; 0 = until this task ends")
+	f.IntVar(&d.Uses, "uses", 0, "maximum number of credentials; required if this task has a maximum")
+	f.IntVar(&d.Depth, "depth", 0, "how many further levels of delegation are allowed")
+	f.StringToStringVar(&d.Selectors, "selector", nil, "selector that the other sandbox's evidence must have, `name=value`")
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		asked, err := parseScopes(scope)
+		if err != nil {
+			return err
+		}
+		d.Scope = asked.String()
+		if asked.Empty() {
+			return usage("--scope is empty", "name the scope to delegate, such as 'orders:eu/42:read'")
+		}
+		s, _, err := tokenCommands{c}.sandbox(cmd, &t)
+		if err != nil {
+			return err
+		}
+		got, err := s.Delegate(cmd.Context(), d)
+		if err != nil {
+			return err
+		}
+		if granted, err := scopes.ParseSet(got.Scope); err != nil || !asked.Covers(granted) {
+			return fail("the response delegates a wider scope than was requested", "check that --url is that of an ebb, and complete the task "+out.Line(got.TaskID))
+		}
+		return out.One(c.stdout, c.format, delegatedColumns, delegated{
+			TaskID: got.TaskID, Scope: got.Scope, ExpiresAt: got.ExpiresAt, Uses: got.Uses, Expect: got.Expect,
+			Ticket: got.Ticket.Reveal(), TicketExpiresAt: got.TicketExpiresAt,
+		})
+	})
+	return c.output(c.boxed(cmd))
 }

@@ -2,20 +2,98 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
+
+// parseAWS parses --aws.
+func parseAWS(text string) (scopes.Set, error) {
+	if text == "" {
+		return scopes.Set{}, nil
+	}
+	set, err := scopes.ParseSet(text)
+	if err != nil || set.Empty() {
+		return scopes.Set{}, usage("--aws "+strconv.Quote(text)+" is not a scope", "write it like --aws 's3:bucket/in/**:read'")
+	}
+	return set, nil
+}
+
+// giveAWS serves credentials to AWS clients on the sandbox's loopback, where
+// SDKs look if these variables are set (container credentials). A credential is
+// requested only when a client asks.
+func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
+	if in.aws.Empty() {
+		return nil
+	}
+	l, dir, err := in.socket("aws")
+	if err != nil {
+		return err
+	}
+	in.mount("aws", dir)
+	in.carry(box.AWSPort, box.Dir+"/aws/socket")
+	authorization := rand.Text()
+	in.spec.Env = append(in.spec.Env,
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:"+strconv.Itoa(box.AWSPort)+awskeys.Path, "AWS_CONTAINER_AUTHORIZATION_TOKEN="+authorization)
+	var told sync.Map // requests already reported: an SDK repeats its request after a timeout
+	go func() {
+		_ = awskeys.Serve(serving, l, awskeys.Config{Authorization: authorization, Get: func(ctx context.Context) (client.Credential, error) {
+			return s.Token(ctx, client.TokenRequest{Scope: in.aws.String(), Tool: in.tool, Reason: "ebb run --aws", Wait: true, Pending: func(p client.Pending) {
+				if _, known := told.LoadOrStore(p.RequestID, true); !known {
+					runReport(c).sayAsked(in.aws.String())
+				}
+			}})
+		}})
+	}()
+	return nil
+}
+
+// givePG requests database access before CMD starts. The database's host name
+// leads through the proxy, and the variables of libpq (PostgreSQL, "Environment
+// Variables") contain its address, and a placeholder as the password. The
+// connection to the proxy is not encrypted, because it stays on the sandbox's
+// loopback.
+func (c runCommand) givePG(ctx context.Context, s ask.Sandbox, in *boxed) error {
+	if in.pg.Empty() {
+		return nil
+	}
+	cred, err := runReport(c).placeholder(ctx, s, in, in.pg, "ebb run --pg")
+	if err != nil {
+		return err
+	}
+	at := cred.Endpoint
+	var host stricturl.Host
+	if at != nil {
+		host, err = stricturl.ParseHost(at.Host, 0)
+	}
+	if at == nil || err != nil || at.Protocol != provider.PostgreSQL {
+		return usage("--pg: the credential for "+in.pg.String()+" is not for PostgreSQL", "name a scope of a provider of kind postgres whose address is a host name")
+	}
+	if _, way := in.spec.Sockets["out"]; way {
+		if in.spec.Direct, err = box.Directs(append(in.hosts, host.String())); err != nil {
+			return usage("--pg: "+err.Error(), "name fewer hosts with --host and --ssh")
+		}
+	}
+	in.spec.Env = append(in.spec.Env,
+		"PGHOST="+host.Name, "PGPORT="+strconv.Itoa(int(host.Port)), "PGDATABASE="+at.Database, "PGUSER="+box.User, "PGPASSWORD="+cred.Token.Reveal(),
+		"PGSSLMODE=disable", "PGGSSENCMODE=disable")
+	return nil
+}
 
 // sshPort is the port of SSH (RFC 4251 section 4).
 const sshPort = 22

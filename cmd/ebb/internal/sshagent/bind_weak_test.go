@@ -1,5 +1,7 @@
 package sshagent_test
 
+//lint:file-ignore SA1019 what is deprecated is here to be refused
+
 import (
 	"crypto/dsa"
 	"crypto/rand"

@@ -250,7 +250,7 @@ func refuse(r Reason, public string) error { return &Error{Reason: r, Public: pu
 // normalHTU brings a URL to the form in which htu is compared (RFC 9449,
 // section 4.3, step 9): scheme and host in lower case, default port, query and
 // fragment dropped, the empty path as "/". The path stays byte for byte: "%2e"
-// is not ".", and "//" is not "/". ok is false for what is not an absolute http
+// is not ".", and "//" is not "/". ok is false unless raw is an absolute http
 // or https URL without user information.
 func normalHTU(raw string) (norm string, ok bool) {
 	if len(raw) > 4096 {

@@ -1,5 +1,5 @@
 // Package dpop checks and makes DPoP proofs (RFC 9449): one signed statement
-// that whoever sends this request holds this key.
+// that the sender of this request holds this key.
 //
 // Check takes the steps of RFC 9449, section 4.3, the cheapest first and the signature
 // before the nonce. It compares the URL of a proof with the configured public URL.

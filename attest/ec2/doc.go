@@ -10,7 +10,7 @@
 // AWS launched the named instance, in a configured account, within the launch window. No
 // other key has attested with this launch at this ebb. The document does not prove which
 // process sends it: it names no audience, no key and no expiry. Every process of the
-// instance can read it from the metadata service, and so can an attacker who can make a
+// instance can read it from the metadata service, and so can an attacker with the means to make a
 // process send requests. So the class is bearer.
 //
 // The pipeline lets only the first key use a launch, because ReplayID identifies the

@@ -49,7 +49,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		rt = g.here
 	}
 	if r.URL.Scheme != "https" && (r.URL.Scheme != "http" || r.URL.Host != g.origin.Host || g.origin.Scheme != "http") {
-		return nil, fmt.Errorf("fetch: %s is not https; whoever sits in between could change the answer", r.URL.Redacted())
+		return nil, fmt.Errorf("fetch: %s is not https, so an attacker on the network could change the response; write the URL with https", r.URL.Redacted())
 	}
 	resp, err := rt.RoundTrip(r)
 	if err != nil {
@@ -168,8 +168,8 @@ func transport(c Config, addressed bool) http.RoundTripper {
 		ResponseHeaderTimeout:  c.Timeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    4,
-		// Strangers cause requests. When the place is slow they must not take every
-		// descriptor of the process: what is beyond waits, as long as Timeout.
+		// Unauthenticated callers cause these requests. When the server is slow, they must
+		// not use every descriptor of the process: further requests wait, at most Timeout.
 		MaxConnsPerHost:   64,
 		IdleConnTimeout:   90 * time.Second,
 		ForceAttemptHTTP2: true,

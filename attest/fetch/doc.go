@@ -14,6 +14,6 @@
 // address. No redirects. No cookies. Bounded in time and size. A host name that
 // leads to a private, link-local or otherwise special address is refused unless
 // configuration says that it may (an address written out in the URL says so by
-// itself), so that whoever controls a name cannot point ebb at its neighbours.
+// itself), so that the owner of a host name cannot point ebb at hosts in its own network.
 // With a proxy in the environment (HTTPS_PROXY) the proxy decides that.
 package fetch

@@ -63,7 +63,7 @@ func NewPlace(text string, c Config) (*Place, error) {
 	case u.User != nil || u.Fragment != "":
 		return nil, errors.New("fetch: write the URL without user information and fragment")
 	case u.Scheme != "https" && !(u.Scheme == "http" && Loopback(u.Hostname())):
-		return nil, fmt.Errorf("fetch: %s is not https; whoever sits in between could change the answer", u.Redacted())
+		return nil, fmt.Errorf("fetch: %s is not https, so an attacker on the network could change the response; write the URL with https", u.Redacted())
 	}
 	if c.Authenticate != nil && (u.Scheme != "https" || c.Transport != nil) {
 		return nil, fmt.Errorf("fetch: %s cannot be authenticated: it must be https", u.Redacted())
@@ -230,8 +230,8 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 const maxCertificates = 1 << 20
 
 // ReadCertificates reads a PEM file of certificates, at least one, and nothing else:
-// a private key among them is a mistake that must not pass for trust. usable says
-// what is wrong with one; errors name the file.
+// a private key among them is a mistake that must not pass for trust. usable returns
+// the reason why a certificate cannot be used, or nil; errors name the file.
 func ReadCertificates(name string, usable func(*x509.Certificate) error) ([]*x509.Certificate, error) {
 	b, err := ReadFile(name, maxCertificates)
 	if err != nil {

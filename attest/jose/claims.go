@@ -257,8 +257,8 @@ type Profile struct {
 	Leeway time.Duration
 	// Limits of the gate.
 	Limits Limits
-	// Passed, when set, is told of each check that passed, and what was found: for
-	// whoever explains a verdict.
+	// Passed, when set, is called for each check that passed, with the value that the
+	// check found. 'ebb attest explain' prints both.
 	Passed func(check, found string)
 }
 

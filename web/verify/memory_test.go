@@ -34,16 +34,14 @@ func TestReplayAfterRestart(t *testing.T) {
 		raw := w.token(nil)
 		old := w.config()
 		old.Replay = verify.NewReplay(0, func() time.Time { return time.Now().Add(-time.Hour) })
-		before, ordinary := w.running(old), w.now
+		before := w.running(old)
 		used := map[string]string{}
 		for name, ahead := range map[string]time.Duration{"of the same second": 0, "30 s ahead": 30 * time.Second, "60 s ahead": time.Minute, "of 50 s ago": -50 * time.Second} {
-			w.now = func() time.Time { return time.Now().Add(ahead) }
-			used[name] = w.proofWith("GET", base+path, raw, "")
+			used[name] = w.proofAt(time.Now().Add(ahead), "GET", base+path, raw, "")
 			if rec := w.shown(before, raw, used[name]); rec.Code != 204 || len(rec.Header().Values("DPoP-Nonce")) != 0 {
 				t.Fatalf("a proof %s: %d %v", name, rec.Code, rec.Header())
 			}
 		}
-		w.now = ordinary
 		v := w.running(w.config())
 		first := w.shown(v, raw, w.proofWith("GET", base+path, raw, ""))
 		nonces := first.Header().Values("DPoP-Nonce")

@@ -144,7 +144,13 @@ func (w *world) proof(method, target, token string) string {
 
 func (w *world) proofWith(method, target, token, nonce string) string {
 	w.t.Helper()
-	p, err := dpop.NewProof(w.key, method, target, token, nonce, w.now())
+	return w.proofAt(w.now(), method, target, token, nonce)
+}
+
+// proofAt returns a proof with the iat.
+func (w *world) proofAt(iat time.Time, method, target, token, nonce string) string {
+	w.t.Helper()
+	p, err := dpop.NewProof(w.key, method, target, token, nonce, iat)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -66,7 +66,6 @@ var fences = map[string][]string{
 	"golang.org/x/crypto/ssh":         {"github.com/ebb-broker/ebb/broker/provider/ssh", "github.com/ebb-broker/ebb/cmd/ebb/internal/demo", "github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"},
 	"github.com/go-jose":              {"github.com/ebb-broker/ebb/attest/jose"},
 	"github.com/cedar-policy":         {"github.com/ebb-broker/ebb/scopes/policy"},
-	"github.com/coreos/go-oidc":       {"github.com/ebb-broker/ebb/web/signin/oidc"},
 	"github.com/go-webauthn":          {"github.com/ebb-broker/ebb/web/console/passkey"},
 	"golang.org/x/oauth2":             {"github.com/ebb-broker/ebb/web/signin/oidc"},
 	"github.com/spf13/cobra":          {"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/ebb-bench"},

@@ -87,7 +87,8 @@ func newOP(t *testing.T) *badOP {
 
 // claims returns the claims of a valid token, changed.
 func (o *badOP) claims(change attesttest.Claims) attesttest.Claims {
-	c := attesttest.Claims{"iss": o.URL, "aud": "ebb", "sub": "ann", "name": "Ann Ü", "nonce": o.asked.Get("nonce"), "groups": []string{"approvers", "web"}, "auth_time": o.at.Now().Unix(), "acr": "pwd"}
+	c := attesttest.Claims{"iss": o.URL, "aud": "ebb", "sub": "ann", "name": "Ann Ü", "nonce": o.asked.Get("nonce"), "groups": []string{"approvers", "web"}, "auth_time": o.at.Now().Unix(), "acr": "pwd",
+		"at_hash": "sda5G2fCr6XjIpiNlGJjjQ"} // of the access token "at"
 	maps.Copy(c, change)
 	return c
 }
@@ -217,6 +218,9 @@ func TestOIDCTokens(t *testing.T) {
 		"no iat":          {"iat": nil},
 		"no sub":          {"sub": nil},
 		"sub empty":       {"sub": ""},
+		"sub hidden":      {"sub": "a\u202eb"},
+		"at_hash empty":   {"at_hash": ""},
+		"at_hash number":  {"at_hash": 1},
 		"sub long":        {"sub": strings.Repeat("a", 300)},
 		"nbf":             {"nbf": now + 3600},
 		"auth_time ahead": {"auth_time": now + 600},
@@ -237,7 +241,6 @@ func TestOIDCTokens(t *testing.T) {
 		"letter case":     {"groups": []string{"Approvers"}},
 		"one in a text":   {"groups": "approvers,audit"},
 		"proved long ago": {"auth_time": now - 9*3600},
-		"sub hidden":      {"sub": "a\u202eb"},
 		"sub with spaces": {"sub": " ann"},
 		"sub look-alike":  {"sub": "\u0430nn"},
 		"sub fullwidth":   {"sub": "\uff41nn"},

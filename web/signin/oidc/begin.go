@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/labstack/echo/v4"
 	"golang.org/x/oauth2"
 
@@ -49,7 +48,7 @@ func (o *OIDC) Begin(c echo.Context, _ signin.Host) error {
 		a.For = c.QueryParam("for")
 	}
 	c.SetCookie(&http.Cookie{Name: cookieName, Value: o.seal(a), Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(lifetime / time.Second)})
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(o.derive("verifier", a.ID)), oidc.Nonce(o.derive("nonce", a.ID))}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(o.derive("verifier", a.ID)), oauth2.SetAuthURLParam("nonce", o.derive("nonce", a.ID))}
 	age := maxAge
 	if a.Again {
 		age = 0

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/labstack/echo/v4"
 	"golang.org/x/oauth2"
 
@@ -90,7 +89,7 @@ func errAnswer(cause error) error {
 
 // exchange exchanges the code for tokens.
 func (o *OIDC) exchange(ctx context.Context, s *source, code string, a attempt) (*oauth2.Token, error) {
-	ctx = oidc.ClientContext(ctx, o.client)
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client)
 	token, err := s.oauth.Exchange(ctx, code, oauth2.VerifierOption(o.derive("verifier", a.ID)))
 	if err == nil {
 		return token, nil

@@ -156,7 +156,7 @@ func TestLayers(t *testing.T) {
 			continue
 		}
 		for _, imp := range p.Imports {
-			if !strings.HasPrefix(imp, strings.TrimSuffix("github.com/ebb-broker/ebb/...", "...")) {
+			if !strings.HasPrefix(imp, modulePath) {
 				continue
 			}
 			if theirs := layerOf(imp); theirs >= mine {
@@ -231,7 +231,7 @@ func notInProduct(p string) bool {
 	if p == "testing" || strings.HasPrefix(p, "testing/") || p == "net/http/httptest" {
 		return true
 	}
-	if !strings.HasPrefix(p, strings.TrimSuffix("github.com/ebb-broker/ebb/...", "...")) {
+	if !strings.HasPrefix(p, modulePath) {
 		return false
 	}
 	kit := func(folder string) bool {
@@ -273,6 +273,70 @@ func TestLayersTest(t *testing.T) {
 }
 
 var fileName = regexp.MustCompile(`\b[a-z0-9_]+\.go\b`)
+
+// modulePath is the module's path with a slash at its end. .ci/rename-module changes it.
+var modulePath = strings.TrimSuffix("github.com/ebb-broker/ebb/...", "...")
+
+// TestDrawing: the drawing of docs/architecture.md has no circle and shows each
+// import between two of its groups, directly or along its arrows.
+func TestDrawing(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```mermaid\n")
+	drawing, _, _ := strings.Cut(rest, "```")
+	groups, below := map[string]string{}, map[string][]string{}
+	node := regexp.MustCompile(`(\w+)(?:\["([^"]*)"\])?`)
+	for line := range strings.Lines(drawing) {
+		from, to, found := strings.Cut(line, "-->")
+		if !found {
+			continue
+		}
+		f, u := node.FindStringSubmatch(from), node.FindStringSubmatch(to)
+		below[f[1]] = append(below[f[1]], u[1])
+		for _, n := range [][]string{f, u} {
+			for folder := range strings.SplitSeq(n[2], ", ") {
+				groups[folder] = n[1]
+			}
+		}
+	}
+	var reaches func(from, to string, depth int) bool
+	reaches = func(from, to string, depth int) bool {
+		if depth > len(below) {
+			t.Fatalf("the drawing has a circle through %s", from)
+		}
+		return slices.ContainsFunc(below[from], func(n string) bool { return n == to || reaches(n, to, depth+1) })
+	}
+	for group := range below {
+		if reaches(group, group, 0) {
+			t.Errorf("the drawing has a circle through %s", group)
+		}
+	}
+	groupOf := func(p string) string {
+		for p = strings.TrimPrefix(p, modulePath); groups[p] == "" && p != "."; p = path.Dir(p) {
+		}
+		return groups[p]
+	}
+	for _, p := range house(t) {
+		if notInProduct(p.ImportPath) {
+			continue
+		}
+		from := groupOf(p.ImportPath)
+		if from == "" {
+			t.Errorf("%s belongs to no group of the drawing", p.ImportPath)
+		}
+		for _, i := range p.Imports {
+			if !strings.HasPrefix(i, modulePath) {
+				continue
+			}
+			if to := groupOf(i); to != from && !reaches(from, to, 0) {
+				t.Errorf("%s imports %s, but the drawing has no arrow from %s to %s", p.ImportPath, i, from, to)
+			}
+		}
+	}
+}
 
 // TestMaps checks that every folder has a doc.go with the purpose and the files
 // of the package. A file that it names must exist.

@@ -44,13 +44,15 @@ func (s *Sandbox) Delegate(ctx context.Context, d Delegation) (Delegated, error)
 		}
 		f.Selectors = string(text)
 	}
+	// The scope is parsed before the request, because a task that ebb has opened
+	// could not be ended here.
+	asked, err := scopes.ParseSet(d.Scope)
+	if err != nil {
+		return Delegated{}, fmt.Errorf("client: scope: %w", err)
+	}
 	var ans wire.Delegated
 	if err := s.asSandbox(ctx, "/oauth2/delegate", formOf(f), &ans); err != nil {
 		return Delegated{}, err
-	}
-	asked, err := scopes.ParseSet(d.Scope)
-	if err != nil {
-		return Delegated{}, fmt.Errorf("client: ebb granted the scope %q, which this client cannot read: %w", d.Scope, err)
 	}
 	granted, err := scopes.ParseSet(ans.Scope)
 	if err != nil || granted.Empty() || !asked.Covers(granted) {

@@ -72,3 +72,18 @@ func TestDelegatedScopeIsCoveredByTheRequestedScope(t *testing.T) {
 		}
 	}
 }
+
+// A scope that the client cannot compare with the answer is refused before the
+// request, because ebb would already have opened the task.
+func TestUnreadableScopeIsNotDelegated(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, sandboxID, time.Now)
+	s := f.sandbox(t, key, "TASK-TOKEN")
+	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		t.Error("the request was sent")
+		answer(w, 200, map[string]any{"task_id": "tsk_2", "scope": readScope, "ticket": "ebb_tkt_x"})
+	}
+	if d, err := s.Delegate(t.Context(), client.Delegation{Scope: "orders:eu/42"}); err == nil || d.TaskID != "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

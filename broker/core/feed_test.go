@@ -154,6 +154,31 @@ func TestFeedAfterAnotherResource(t *testing.T) {
 	}
 }
 
+// A replica that runs with an earlier configuration does not know the provider of a task that
+// another replica opened. It cannot tell from the ceiling who may hold tokens of that task.
+//
+//ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including of a provider that only other replicas have
+func TestFeedOfUnknownProvider(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{People: []broker.Principal{mailServer}})
+	before := x.replica(t, func(c *core.Config) {
+		c.Providers = map[string]broker.Provider{"orders": c.Providers["orders"]}
+	})
+	x.Clock.Add(2 * time.Second)
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("mail:**:read")
+	s, other := x.Open(t, spec), x.Open(t, spec)
+	minted(t, s, "mail:inbox:read")
+	for _, id := range []string{s.Task.ID, other.Task.ID} {
+		if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Operator), id, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := followed(t, before, mailServer, 1); !slices.Equal(got, []string{s.Task.ID}) {
+		t.Errorf("mail hears of %v, want %s", got, s.Task.ID)
+	}
+}
+
 // Events for others do not wake a client: it polls again later.
 //
 //ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including under a provider's earlier resource

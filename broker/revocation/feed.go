@@ -203,17 +203,20 @@ func (f *follower) look(ctx context.Context, ask func(context.Context) error) {
 }
 
 // mayHold reports whether a task may hold a token for one of the follower's audiences. Its
-// ceiling decides, which also limits mints under way and delegated tasks. For a task older than
-// this process the resources of its leases count too, because its providers may have been
-// configured differently.
+// ceiling decides, which also limits mints under way and delegated tasks. The resources of its
+// leases count too if the ceiling is not enough: for a task older than this process, because its
+// providers may have been configured differently, and for a provider that only other replicas
+// have, because their configuration is newer.
 func (f *follower) mayHold(ctx context.Context, t broker.Task) bool {
-	b := f.b
+	b, enough := f.b, t.OpenedAt.After(f.b.began)
 	for _, name := range t.Ceiling.Providers() {
-		if p, known := b.providers[name]; known && slices.Contains(f.who.Audiences, p.Resource) {
+		p, known := b.providers[name]
+		if known && slices.Contains(f.who.Audiences, p.Resource) {
 			return true
 		}
+		enough = enough && known
 	}
-	if len(f.who.Audiences) == 0 || t.OpenedAt.After(b.began) {
+	if len(f.who.Audiences) == 0 || enough {
 		return false
 	}
 	held := true

@@ -6,5 +6,6 @@ import (
 	"time"
 )
 
-// suspended is not known here: waking up counts as a jump ahead.
+// suspended returns 0, because the time is unknown on this system. Resuming the machine
+// counts as a jump ahead.
 func suspended() time.Duration { return 0 }

@@ -9,37 +9,38 @@ import (
 )
 
 const (
-	// Settles is how long a jump must last before its time counts as passed. It is
-	// longer than a DPoP proof or its claim lives, one minute each and one of margin.
+	// Settles is how long a jump must last before its time counts as passed. A DPoP proof
+	// and its replay claim live one minute each; the third minute is a margin.
 	Settles = 3 * time.Minute
-	// tolerance is how far the two clocks may part between two readings: a slow
-	// correction by NTP is no jump.
+	// tolerance is how far the two clocks may differ between two readings. A slow correction
+	// by NTP is within it and is no jump.
 	tolerance = 5 * time.Second
 )
 
-// Clock is a wall clock whose jumps are noticed. It is safe for concurrent use.
+// Clock is a wall clock that detects its own jumps. It is safe for concurrent use.
 type Clock struct {
 	wall   func() time.Time
 	steady func(time.Time) time.Duration
-	ref    atomic.Int64 // what the wall clock shows when the steady one shows 0, in nanoseconds since 1970
+	ref    atomic.Int64 // the wall clock's time at which the steady clock was 0, in nanoseconds since 1970
 	jumped atomic.Bool
 
 	mu    sync.Mutex
-	jump  time.Duration // of the wall clock, which has not settled yet
-	since time.Duration // when it was first seen, by the steady clock
+	jump  time.Duration // the jump of the wall clock that has not settled yet
+	since time.Duration // when the jump was first seen, by the steady clock
 }
 
-// Reading is one look at a Clock.
+// Reading is the result of reading a Clock once.
 type Reading struct {
-	Now    time.Time     // what the wall clock shows
-	Sure   time.Time     // the time that has surely passed: never later than Now
-	Jump   time.Duration // how far the wall clock jumped ahead, or back when negative; 0 = it is settled
-	Steady time.Duration // since New, by a clock that nobody sets
+	Now    time.Time     // the wall clock's time
+	Sure   time.Time     // the time that has certainly passed; never later than Now
+	Jump   time.Duration // how far the wall clock jumped ahead, or back when negative; 0 when it has settled
+	Steady time.Duration // the time since New, by a clock that is never set
 }
 
-// New makes a Clock of wall; nil is time.Now. steady is a clock that nobody sets and
-// that also runs while the machine is suspended; nil takes the monotonic reading that
-// wall returns, and for a wall without one its movement forwards.
+// New returns a Clock that reads wall; nil means time.Now. steady is a clock that is never
+// set and that also runs while the machine is suspended. If it is nil, the Clock uses the
+// monotonic reading of wall's results. For a wall without monotonic readings, it counts only
+// forward movements.
 func New(wall func() time.Time, steady func() time.Duration) *Clock {
 	if wall == nil {
 		wall = time.Now
@@ -56,16 +57,17 @@ func New(wall func() time.Time, steady func() time.Duration) *Clock {
 	return c
 }
 
-// monotonic counts from base on, and never backwards.
+// monotonic returns the time since base. The result never decreases.
 func monotonic(base time.Time) func(time.Time) time.Duration {
-	if base == base.Round(0) { //nolint:staticcheck // == tells whether there is a monotonic reading
+	if base == base.Round(0) { //nolint:staticcheck // == reports whether base has a monotonic reading
 		return forwards(base)
 	}
 	var slept atomic.Int64
 	asleep := suspended()
 	return func(now time.Time) time.Duration {
 		d := now.Sub(base)
-		// Only a wall clock that parts from the monotonic one can mean a suspended machine.
+		// Only a difference between the wall clock and the monotonic clock can mean that the
+		// machine was suspended.
 		if apart := now.Round(0).Sub(base.Round(0)) - d - time.Duration(slept.Load()); !within(int64(apart)) {
 			slept.Store(int64(suspended() - asleep))
 		}
@@ -73,7 +75,7 @@ func monotonic(base time.Time) func(time.Time) time.Duration {
 	}
 }
 
-// forwards is the movement forwards of a clock without a monotonic reading.
+// forwards adds up the forward movements of a clock without a monotonic reading.
 func forwards(base time.Time) func(time.Time) time.Duration {
 	var most atomic.Int64
 	return func(now time.Time) time.Duration {
@@ -90,7 +92,7 @@ func forwards(base time.Time) func(time.Time) time.Duration {
 	}
 }
 
-// Read looks at both clocks.
+// Read reads both clocks and returns the result.
 func (c *Clock) Read() Reading {
 	now := c.wall()
 	r := Reading{Now: now, Sure: now, Steady: c.steady(now)}
@@ -107,13 +109,13 @@ func (c *Clock) Read() Reading {
 
 func within(d int64) bool { return d <= int64(tolerance) && d >= -int64(tolerance) }
 
-// settle finds out how long a jump has lasted.
+// settle sets Jump and Sure of r from how long a jump has lasted.
 func (c *Clock) settle(r Reading) Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	apart := r.Now.UnixNano() - int64(r.Steady) - c.ref.Load()
 	switch {
-	case within(apart): // it is back
+	case within(apart): // the wall clock has returned
 		c.jump = 0
 	case !within(apart-int64(c.jump)) || !c.jumped.Load():
 		c.jump, c.since = time.Duration(apart), r.Steady
@@ -128,23 +130,23 @@ func (c *Clock) settle(r Reading) Reading {
 	return r
 }
 
-// maxSpans bounds what a Past keeps.
+// maxSpans is the maximum number of spans in a Past.
 const maxSpans = 64
 
-// Past is which single-use values a memory has dropped, by the moment until which each
-// was good. After the clock was set back such a value may come again, and nothing can
-// tell whether it was used. The zero Past holds nothing. It is not safe for concurrent use.
+// Past records which single-use values a memory has dropped, by the time until which each
+// value was valid. If the clock is set back, such a value may be presented again, and its
+// earlier use is no longer known. The zero Past is empty. It is not safe for concurrent use.
 type Past struct {
-	spans []span // by from, none touches the next
+	spans []span // sorted by from; neighbours do not touch
 }
 
 type span struct{ from, to int64 }
 
-// Add notes that everything that was good until a moment from from to to may have been
-// dropped. Moments are numbers of one unit. Beyond 64 spans the two that are closest
-// become one: Past then covers more than was dropped, never less.
+// Add records that every value that was valid until a time between from and to may have been
+// dropped. The times are numbers of one unit. When there are more than 64 spans, Add joins
+// the two that are closest. Past then covers more than was dropped, never less.
 func (p *Past) Add(from, to int64) {
-	if n := len(p.spans); n > 0 && from >= p.spans[n-1].from && from <= p.spans[n-1].to+1 { // as almost always
+	if n := len(p.spans); n > 0 && from >= p.spans[n-1].from && from <= p.spans[n-1].to+1 { // the usual case
 		p.spans[n-1].to = max(p.spans[n-1].to, to)
 		return
 	}
@@ -172,7 +174,7 @@ func (p *Past) Add(from, to int64) {
 	p.spans = slices.Delete(p.spans, closest, closest+1)
 }
 
-// Has reports whether something that was good until then may have been dropped.
+// Has reports whether a value that was valid until the time until may have been dropped.
 func (p *Past) Has(until int64) bool {
 	i, _ := slices.BinarySearchFunc(p.spans, until, func(s span, at int64) int { return cmp.Compare(s.to, at) })
 	return i < len(p.spans) && p.spans[i].from <= until

@@ -40,7 +40,8 @@ func TestJumpAheadAndBack(t *testing.T) {
 	}
 }
 
-// TestJumpSettles: what the clock shows for long enough is the time, ahead or back.
+// TestJumpSettles: after the settling time, the clock's reading counts as the time again, for
+// jumps ahead and back.
 func TestJumpSettles(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{48 * time.Hour, -48 * time.Hour, time.Minute, -time.Minute} {

@@ -1,8 +1,8 @@
-// Package clock tells the wall clock from the time that has surely passed. A wall
-// clock that jumps ahead and comes back must end nothing and forget nothing: both
-// are final, and the jump is not.
+// Package clock distinguishes the wall clock from the time that has certainly passed. When a
+// wall clock jumps ahead and returns, no credential may expire and no single-use value may
+// be forgotten: both are final, and the jump is not.
 //
-// A Clock compares the wall clock with the machine's monotonic clock; on Linux it also
-// knows how long the machine was suspended. A Past knows which single-use values a
-// memory has dropped.
+// A Clock compares the wall clock with the machine's monotonic clock. On Linux it also knows
+// how long the machine was suspended. A Past records which single-use values a memory has
+// dropped.
 package clock

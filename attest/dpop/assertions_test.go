@@ -326,7 +326,7 @@ func TestNonce(t *testing.T) {
 	}
 }
 
-// FuzzCheck: whatever the header says, Check neither panics nor accepts.
+// FuzzCheck: for an arbitrary header, Check neither panics nor accepts.
 func FuzzCheck(f *testing.F) {
 	key := ecKey(f)
 	f.Add(proof{}.sign(f, key))

@@ -20,28 +20,28 @@ type Request struct {
 	// URL of this resource, from configuration: never from the Host header or a
 	// forwarding header (RFC 9449, section 4.3; standards assertion 104).
 	URL string
-	// AccessToken sent with the request; "" at the token endpoint. When it is
-	// set, the proof must carry its ath.
+	// AccessToken is the access token of the request; "" at the token endpoint. When it is
+	// set, the proof must contain its hash as ath.
 	AccessToken string
 	// Now is the time of the check.
 	Now time.Time
 }
 
-// Options of a server. The zero value is usable.
+// Options are the options of a server. The zero value is usable.
 type Options struct {
-	// Algs accepted. Default ES256 and EdDSA (Ed25519).
+	// Algs are the accepted algorithms. Default ES256 and EdDSA (Ed25519).
 	Algs []jose.Alg
 	// Past and Future bound iat around Now. Default 60 s each.
 	Past, Future time.Duration
-	// Nonce reports whether a nonce is one of ours and fresh; see Nonces.Check.
-	// nil: nonces are not asked for.
+	// Nonce reports whether this server issued a nonce and the nonce is still fresh; see
+	// Nonces.Check. nil: proofs need no nonce.
 	Nonce func(nonce string, now time.Time) bool
-	// Headers of proofs that were understood before, for a server with clients that
-	// come again. nil: none are kept. Use it for nothing else.
+	// Headers caches the parsed headers of earlier proofs, for clients that send many proofs
+	// with one key. nil: no cache. Share the cache with no other use.
 	Headers *jose.Headers
 }
 
-// DefaultAlgs are those that a server advertises when Options.Algs is empty.
+// DefaultAlgs returns the algorithms that a server advertises when Options.Algs is empty.
 func DefaultAlgs() []jose.Alg { return []jose.Alg{jose.ES256, jose.EdDSA, jose.Ed25519} }
 
 // Proof is an accepted proof.
@@ -52,16 +52,16 @@ type Proof struct {
 	Public crypto.PublicKey
 	// JTI is 1 to 256 bytes, chosen by the client.
 	JTI string
-	// ReplayKey is the base64url SHA-256 of JKT, htu and JTI: of fixed size,
-	// however long the jti, and the same for both twins of an ECDSA signature.
+	// ReplayKey is the base64url SHA-256 of JKT, htu and JTI. Its size does not depend on
+	// JTI, and it is the same for both valid forms of an ECDSA signature.
 	ReplayKey string
-	// Until is when ReplayKey may be forgotten: no clock of ours accepts this
-	// proof from then on.
+	// Until is when ReplayKey may be forgotten. From then on, every replica refuses this
+	// proof, also one with a clock that is slow within the tolerance.
 	Until time.Time
-	// From is when a clock of ours accepts this proof at the earliest. The client chooses it
-	// with iat, which may lie ahead by Options.Future.
+	// From is the earliest time at which a replica accepts this proof. The client chooses it
+	// with iat, which may be ahead by Options.Future.
 	From time.Time
-	// Nonce that the proof carries, "" for none. Vetted only with Options.Nonce.
+	// Nonce is the nonce of the proof, "" for none. It is checked only with Options.Nonce.
 	Nonce string
 }
 
@@ -74,8 +74,8 @@ const (
 	defaultRange = 60 * time.Second
 )
 
-// Check judges the values of the DPoP header of one request. Errors match
-// ErrProof or ErrNonce; there are no others.
+// Check checks the values of the DPoP header of one request. Every error matches ErrProof or
+// ErrNonce.
 func Check(header []string, r Request, o Options) (Proof, error) {
 	switch len(header) {
 	case 0:
@@ -116,8 +116,8 @@ func Check(header []string, r Request, o Options) (Proof, error) {
 	return p, nil
 }
 
-// checkClaims compares what the proof says with the request. It comes before
-// the signature because it is a hundred times cheaper.
+// checkClaims compares the claims of the proof with the request. It runs before the
+// signature check because it is a hundred times cheaper.
 func checkClaims(c *jose.Claims, r Request, o Options) (Proof, error) {
 	htm, okM := c.String("htm")
 	htu, okU := c.String("htu")
@@ -158,7 +158,8 @@ func orDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// validNonce is 1*NQCHAR (RFC 9449, section 8.1), of a length that is ours.
+// validNonce reports whether s matches 1*NQCHAR (RFC 9449, section 8.1) and is within this
+// package's length limit.
 func validNonce(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x21 || s[i] > 0x7e || s[i] == '"' || s[i] == '\\' {
@@ -198,12 +199,12 @@ func fromJOSE(err error) error {
 // ErrProof is matched by every refusal of a proof: invalid_dpop_proof.
 var ErrProof = errors.New("dpop: proof refused")
 
-// ErrNonce is matched when the proof is good but for its nonce: use_dpop_nonce,
-// answered with a fresh DPoP-Nonce (RFC 9449, sections 8 and 9). It does not
-// match ErrProof.
+// ErrNonce is matched when everything but the nonce of the proof is valid. The server
+// answers use_dpop_nonce with a fresh DPoP-Nonce (RFC 9449, sections 8 and 9). ErrNonce does
+// not match ErrProof.
 var ErrNonce = errors.New("dpop: nonce required")
 
-// Reason says why a proof was refused; a fixed set, fit for a metrics label.
+// Reason is why a proof was refused: one of a fixed set, suitable as a metrics label.
 type Reason string
 
 // The reasons.
@@ -211,7 +212,7 @@ const (
 	ReasonMissing   Reason = "missing"
 	ReasonSeveral   Reason = "several"
 	ReasonToken     Reason = "token"     // malformed, wrong typ, alg or header
-	ReasonSignature Reason = "signature" // does not verify with the key it carries
+	ReasonSignature Reason = "signature" // does not verify with the key in the header
 	ReasonClaims    Reason = "claims"    // jti, htm, htu or iat absent or of the wrong kind
 	ReasonMethod    Reason = "method"
 	ReasonURL       Reason = "url"
@@ -220,7 +221,8 @@ const (
 	ReasonNonce     Reason = "nonce"
 )
 
-// Error is a refusal. Public is one sentence fit for error_description.
+// Error is the refusal of a proof. Public is one sentence that is suitable as
+// error_description.
 type Error struct {
 	Reason Reason
 	Public string
@@ -247,11 +249,10 @@ func (e *Error) Is(target error) bool {
 
 func refuse(r Reason, public string) error { return &Error{Reason: r, Public: public} }
 
-// normalHTU brings a URL to the form in which htu is compared (RFC 9449,
-// section 4.3, step 9): scheme and host in lower case, default port, query and
-// fragment dropped, the empty path as "/". The path stays byte for byte: "%2e"
-// is not ".", and "//" is not "/". ok is false unless raw is an absolute http
-// or https URL without user information.
+// normalHTU converts a URL to the form in which htu is compared (RFC 9449, section 4.3, step
+// 9). Scheme and host become lower case; default port, query and fragment are dropped; an
+// empty path becomes "/". The rest of the path is unchanged: "%2e" is not ".", and "//" is
+// not "/". ok is true only for an absolute http or https URL without user information.
 func normalHTU(raw string) (norm string, ok bool) {
 	if len(raw) > 4096 {
 		return "", false
@@ -290,13 +291,13 @@ type proofClaims struct {
 	Nonce string `json:"nonce,omitempty"`
 }
 
-// NewProof makes a proof for one request. accessToken is "" when none is sent
-// (then there is no ath); nonce is the last DPoP-Nonce of that server, "" for
-// none. Query and fragment of the URL are left out (RFC 9449, section 4.2).
+// NewProof makes a proof for one request. accessToken is "" for a request without one, and
+// the proof then has no ath. nonce is the last DPoP-Nonce from that server, "" for none. The
+// query and the fragment of the URL are left out (RFC 9449, section 4.2).
 func NewProof(s jose.Signer, method, url, accessToken, nonce string, now time.Time) (string, error) {
 	htu, ok := normalHTU(url)
 	if !ok {
-		return "", errors.New("dpop: the URL is not an absolute http or https URL")
+		return "", errors.New("dpop: the URL of the request is not an absolute http or https URL; write it like https://ebb.example/v1/token")
 	}
 	c := proofClaims{JTI: rand.Text(), HTM: method, HTU: htu, IAT: now.Unix(), Nonce: nonce}
 	if accessToken != "" {

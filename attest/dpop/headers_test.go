@@ -10,8 +10,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// A header that was understood before opens nothing: what is signed under it is
-// judged like the first time.
+// TestKnownHeader: a cached header saves no checks. Each token with it is verified like the
+// first one.
 func TestKnownHeader(t *testing.T) {
 	t.Parallel()
 	known, err := jose.NewHeaders(2)
@@ -59,7 +59,7 @@ func TestKnownHeader(t *testing.T) {
 	}
 }
 
-// More clients than are remembered, all at once.
+// TestManyKnownHeaders: more clients than the cache has room for, concurrently.
 func TestManyKnownHeaders(t *testing.T) {
 	t.Parallel()
 	known, err := jose.NewHeaders(3)

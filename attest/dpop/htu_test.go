@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// FuzzNormalHTU: what is normal stays as it is, and the path is never touched.
+// FuzzNormalHTU: normalHTU does not change a normalized URL, and returns "" for a refused one.
 func FuzzNormalHTU(f *testing.F) {
 	f.Add("https://EBB.example:443/a%2F?x#y")
 	f.Add("http://h:80")

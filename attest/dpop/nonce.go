@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// Nonces makes and checks server nonces without keeping any: a nonce is the
-// HMAC of the current slice of time, so that every replica with the same key
-// accepts it, during its own slice and the next. base64url is within the NQCHAR
-// of RFC 9449, section 8.1.
+// Nonces issues and checks server nonces without storing them. A nonce is the HMAC of the
+// current time slice. Every replica with the same key accepts it during its own slice and
+// the next. Its base64url text is within the NQCHAR of RFC 9449, section 8.1.
 type Nonces struct {
 	key  []byte
 	life time.Duration
 }
 
-// NewNonces needs a random key of at least 32 bytes, shared by all replicas and
-// used for nothing else, and the length of a slice (5 minutes is usual). A nonce
-// is accepted for one to two slices.
+// NewNonces returns a Nonces with key and life. key must be at least 32 random bytes, the
+// same on all replicas, and used for nothing else. life is the length of a slice; 5 minutes
+// is usual. A nonce is accepted for one to two slices.
 func NewNonces(key []byte, life time.Duration) (*Nonces, error) {
 	if len(key) < 32 {
 		return nil, errors.New("dpop: the nonce key is shorter than 32 bytes; make one of 32 random bytes")
@@ -49,28 +48,30 @@ func (n *Nonces) at(slice int64) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:24])
 }
 
-// Memory says since when a server remembers which proofs were used. It begins anew when the
-// server starts without the proofs of its predecessor, and when their store loses data.
+// Memory records since when a server remembers which proofs were used. It begins anew when
+// the server starts without the proofs of its predecessor, and when the store of the proofs
+// loses data.
 type Memory struct {
-	// Began is zero for a memory that has lost nothing.
+	// Began is zero for a server that has lost no proofs.
 	Began time.Time
-	// Nonce is random and was made when the memory began or later: a proof that carries it
-	// was made after that. "" = there is none yet.
+	// Nonce is random and was made when the memory began or later, so a proof that contains
+	// it was made after that. "" means that there is none yet.
 	Nonce string
 }
 
-// apart is how far the clocks of a server's processes, of which one may have ended, may differ.
+// apart is how far the clocks of a server's processes, earlier ones included, may differ.
 const apart = time.Minute
 
-// Covers reports whether the memory would know of an earlier use of p. It does not when p could
-// have been accepted before the memory began. The client chooses iat, which may lie ahead: only
-// the nonce shows that such a proof is new.
+// Covers reports whether the memory would contain an earlier use of p. It returns false when
+// p could have been accepted before the memory began. The client chooses iat, which may be
+// ahead, so only the nonce shows that such a proof is new.
 func (m Memory) Covers(p Proof) bool {
 	return m.Began.IsZero() || p.From.After(m.Began.Add(apart)) || m.Nonce != "" && p.Nonce == m.Nonce
 }
 
-// Young reports whether proofs that arrive at now may need the nonce. Offer it until then
-// (RFC 9449, section 8.2). window is the larger of Options.Past and Options.Future, 0 = 60 s.
+// Young reports whether proofs that arrive at now may need the nonce. The server offers the
+// nonce as long as Young returns true (RFC 9449, section 8.2). window is the larger of
+// Options.Past and Options.Future; 0 means 60 s.
 func (m Memory) Young(now time.Time, window time.Duration) bool {
 	return !m.Began.IsZero() && now.Before(m.Began.Add(2*apart+2*orDefault(window)))
 }

@@ -19,32 +19,34 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Config configures the one enroll attestor of an ebb.
+// Config configures the only enroll attestor of an ebb.
 type Config struct {
 	// Name of the instance. Required.
 	Name string
-	// Issuer is ebb's own, byte-identical to the iss of its tokens. Required.
+	// Issuer is ebb's own issuer, byte-identical to the iss of its tokens. Required.
 	Issuer string
 	// Tickets redeems enrolment tickets. Required.
 	Tickets Tickets
-	// Keys finds ebb's own public keys. Required.
+	// Keys returns ebb's own public keys. Required.
 	Keys jose.KeySource
-	// MaxLifetime of a task token: the longest task. Default 24 h.
+	// MaxLifetime is the maximum lifetime of a task token, which is that of the longest
+	// task. Default 24 h.
 	MaxLifetime time.Duration
-	// Leeway for clocks of replicas that differ. Default 0; at most 1 m.
+	// Leeway is the accepted difference between the clocks of replicas. Default 0; at most 1
+	// m.
 	Leeway time.Duration
 	// Now is the clock, nil = time.Now.
 	Now func() time.Time
 }
 
-// Decode reads the configuration file's part: there is nothing to set, so that
+// Decode decodes the kind's part of the configuration file. The kind has no settings, so
 // only an absent or empty object is accepted.
 func Decode(raw json.RawMessage) (Config, error) {
 	if len(raw) == 0 {
 		return Config{}, nil
 	}
 	if _, err := attest.Decode[struct{}]("enroll", raw); err != nil {
-		return Config{}, fmt.Errorf("%w; it takes none", err)
+		return Config{}, fmt.Errorf("%w; the attestor enroll has no settings", err)
 	}
 	return Config{}, nil
 }
@@ -57,7 +59,7 @@ type Attestor struct {
 
 var _ attest.Attestor = (*Attestor)(nil)
 
-// New makes an Attestor.
+// New returns an Attestor.
 func New(c Config) (*Attestor, error) {
 	switch {
 	case c.Name == "" || c.Issuer == "":
@@ -77,7 +79,7 @@ func New(c Config) (*Attestor, error) {
 	}}, nil
 }
 
-// Attest implements attest.Attestor. A ticket is spent by it.
+// Attest implements attest.Attestor. It consumes a ticket.
 func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, fmt.Errorf("attest/enroll: %w", err)
@@ -85,7 +87,8 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if len(e.Document) > attest.MaxDocument {
 		return attest.Identity{}, attest.Reject(attest.ReasonOversized, "the document is too large", nil)
 	}
-	// Before anything is spent: who shows no usable key gets nothing for it.
+	// Check the key before the ticket is consumed, so that a request without a usable key
+	// does not spend the ticket.
 	if err := checkKey(e.Key); err != nil {
 		return attest.Identity{}, err
 	}
@@ -108,7 +111,7 @@ func (a *Attestor) ticket(ctx context.Context, doc string, key attest.Key) (atte
 		return attest.Identity{}, fmt.Errorf("attest/enroll: redeem ticket: %w", err)
 	}
 	if t.TaskID == "" || t.SandboxID == "" {
-		return attest.Identity{}, errors.New("attest/enroll: redeem ticket: the store names no task or no sandbox")
+		return attest.Identity{}, errors.New("attest/enroll: redeem ticket: the store returned a ticket without a task or without a sandbox")
 	}
 	return a.identity(t.TaskID, t.SandboxID, key.JKT), nil
 }
@@ -130,7 +133,7 @@ func (a *Attestor) token(doc string, key attest.Key) (attest.Identity, error) {
 	}
 	task, ok := c.String("task_id")
 	if !ok || task == "" || c.Subject == "" || !jose.Plain(task) || len(task) > 256 {
-		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the task token names no task or no sandbox", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the task token has no task or no sandbox", nil)
 	}
 	id := a.identity(task, c.Subject, jkt)
 	id.NotAfter = c.Expiry
@@ -145,7 +148,8 @@ func (a *Attestor) identity(task, sandbox, jkt string) attest.Identity {
 	}
 }
 
-// checkKey wants a proved Ed25519 or P-256 key, and that its thumbprint is its own.
+// checkKey requires a proved Ed25519 or P-256 key, and that JKT is the thumbprint of that
+// key.
 func checkKey(k attest.Key) error {
 	if k.JKT == "" {
 		return attest.Reject(attest.ReasonKeyBinding, "prove a key: send a DPoP proof with the ticket or task token", nil)
@@ -160,7 +164,7 @@ func checkKey(k attest.Key) error {
 		return attest.Reject(attest.ReasonKeyBinding, "the key is not an Ed25519 or P-256 key", nil)
 	}
 	if got, err := jose.Thumbprint(k.Public); err != nil || got != k.JKT {
-		return errors.New("attest/enroll: the pipeline passed a key that is not the one of its thumbprint")
+		return errors.New("attest/enroll: the pipeline passed a key whose thumbprint differs from jkt")
 	}
 	return nil
 }
@@ -170,28 +174,28 @@ func (a *Attestor) SelectorNames() []string {
 	return []string{"task_id", "sub"}
 }
 
-// TicketPrefix begins every ticket, so that scanners for leaked secrets, and
-// ebb, know one.
+// TicketPrefix is the prefix of every ticket, so that ebb and scanners for leaked secrets
+// recognize tickets.
 const TicketPrefix = "ebb_tkt_"
 
-// Ticket is what a redeemed ticket stood for.
+// Ticket has the task and the sandbox of a redeemed ticket.
 type Ticket struct {
 	TaskID string
-	// SandboxID that the task expects.
+	// SandboxID is the sandbox that the task expects.
 	SandboxID string
 }
 
 // Tickets is the broker's store of tickets, which holds hashes only.
 type Tickets interface {
-	// Redeem takes the ticket whose TicketHash is hash, for the key jkt. It is
-	// atomic and single-use: of any number of callers, on any replica, with the
-	// same key or another, exactly one gets the Ticket. A ticket that is unknown,
-	// used or expired is an error that matches attest.ErrRejected, and one does
-	// not say which; any other error means that the store could not tell.
+	// Redeem consumes the ticket whose TicketHash is hash, for the key jkt. It is atomic: of
+	// any number of concurrent callers, on any replica and with any key, exactly one
+	// receives the Ticket. For an unknown, used or expired ticket the error matches
+	// attest.ErrRejected and does not say which of the three applies. Any other error means
+	// that the store could not decide.
 	Redeem(ctx context.Context, hash, jkt string) (Ticket, error)
 }
 
-// NewTicket makes a ticket of 256 random bits and the hash to keep of it.
+// NewTicket returns a ticket of 256 random bits and its hash, which is the value to store.
 func NewTicket() (ticket, hash string) {
 	var b [32]byte
 	rand.Read(b[:]) //nolint:errcheck // never fails, see crypto/rand
@@ -199,13 +203,13 @@ func NewTicket() (ticket, hash string) {
 	return ticket, TicketHash(ticket)
 }
 
-// TicketHash is the base64url SHA-256 of the ticket's text.
+// TicketHash returns the base64url SHA-256 of the ticket's text.
 func TicketHash(ticket string) string {
 	sum := sha256.Sum256([]byte(ticket))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// validTicket reports whether s has the one spelling of a ticket.
+// validTicket reports whether s is a ticket in its only valid encoding.
 func validTicket(s string) bool {
 	text, found := strings.CutPrefix(s, TicketPrefix)
 	if !found || len(text) != 43 {
@@ -215,15 +219,14 @@ func validTicket(s string) bool {
 	return err == nil && len(b) == 32
 }
 
-// TaskTokenType is the typ of task tokens. No other token of ebb has it, and task
-// tokens have no other audience than TaskAudience: neither passes for the other
-// (RFC 8725, section 3.12).
+// TaskTokenType is the typ of task tokens. No other token of ebb has this typ or the
+// audience TaskAudience, so neither kind is accepted as the other (RFC 8725, section 3.12).
 const TaskTokenType = "ebb-task+jwt"
 
-// TaskAudience is the aud of task tokens of an issuer.
+// TaskAudience returns the aud of task tokens of an issuer.
 func TaskAudience(issuer string) string { return issuer + "/task" }
 
-// TaskToken is what a task token says. All members but ID are required.
+// TaskToken has the claims of a task token. All members but ID are required.
 type TaskToken struct {
 	Issuer    string // iss, ebb's own
 	SandboxID string // sub

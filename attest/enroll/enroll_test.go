@@ -272,8 +272,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A pipeline that passes a key under a foreign thumbprint is broken; that is not
-// the caller's fault, and buys nothing.
+// TestBrokenPipeline: a pipeline that passes a key under another thumbprint is defective. The
+// error is not a rejection, and no identity is returned.
 func TestBrokenPipeline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -284,7 +284,7 @@ func TestBrokenPipeline(t *testing.T) {
 	}
 }
 
-// A store that names no task must not make an identity that belongs to none.
+// TestEmptyTicket: a store that returns no task must not cause an identity without one.
 func TestEmptyTicket(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -343,7 +343,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzAttest: whatever is shown is rejected, never judged or a panic.
+// FuzzAttest: Attest rejects an arbitrary document; it does not panic, and returns no other kind
+// of error.
 func FuzzAttest(f *testing.F) {
 	fix := newFixture(f)
 	f.Add([]byte(fix.taskToken(f)[1:]))

@@ -13,54 +13,54 @@ import (
 
 // CacheConfig configures a Cache. Read and Name are required.
 type CacheConfig[T any] struct {
-	// Read fetches and parses the value once, and says how long its origin calls
-	// it good, 0 if it does not.
+	// Read fetches and parses the value once. It returns the lifetime that the origin
+	// states, 0 without one.
 	Read func(ctx context.Context) (T, time.Duration, error)
-	// Name is the value's place, for errors and logs.
+	// Name is the URL or path of the value, for errors and logs.
 	Name string
-	// MinAge and MaxAge bound how long a value is used before it is fetched again,
-	// whatever its origin says. Defaults 1 m and 1 h.
+	// MinAge and MaxAge bound how long a value is used before it is fetched again, regardless
+	// of the lifetime that Read returns. Defaults 1 m and 1 h.
 	MinAge, MaxAge time.Duration
-	// MaxStale is how long beyond that the last good value serves while it cannot
-	// be fetched again. Default 24 h.
+	// MaxStale is how much longer the last good value is used while fetching fails. Default
+	// 24 h.
 	MaxStale time.Duration
-	// BackOff is the shortest time between two fetches, except that the end of
-	// MinAge is one too. Default 30 s.
+	// BackOff is the minimum time between two fetches; a MinAge below it has no effect.
+	// Default 30 s.
 	BackOff time.Duration
-	// Timeout of one fetch. Default 5 s.
+	// Timeout is the timeout of one fetch. Default 5 s.
 	Timeout time.Duration
-	// Patience is how long a caller waits for a fetch that is due while a last good
-	// value would do. Default 250 ms.
+	// Patience is how long a caller waits for a fetch that is due while a last good value
+	// exists. Default 250 ms.
 	Patience time.Duration
 	// Now is the clock, nil = time.Now. Logger: nil = discard.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Cache is one value from one place. It is safe for concurrent use.
+// Cache has one value from one source. It is safe for concurrent use.
 //
-// A value is fetched when it is first asked for. In the last quarter of its age
-// it is fetched again behind the callers' backs. Past its age a caller waits for
-// the fetch, for a short while; when the fetch before has failed, not at all. So a
-// place that is down costs its users nothing while a last good value lives, and
-// a value that was withdrawn does not outlive its age where the place answers.
+// The first caller of Get starts the first fetch. In the last quarter of the value's
+// lifetime, a fetch in the background renews it. After its lifetime a caller waits for the
+// fetch for at most Patience, and after a failed fetch not at all. So an outage of the
+// source does not delay callers while a last good value exists. A value that the source has
+// withdrawn is not used beyond its lifetime while the source is reachable.
 type Cache[T any] struct {
 	cfg CacheConfig[T]
 
 	mu      sync.Mutex
-	flying  *flight // nil = none is under way
+	flying  *flight // nil when no fetch is in progress
 	value   T
-	loaded  time.Time // last success, zero = never
-	fresh   time.Time // the value need not be fetched before
-	early   time.Time // from here on it may be
-	tried   time.Time // last attempt
-	lastErr error     // of the last attempt
+	loaded  time.Time // time of the last success, zero before the first
+	fresh   time.Time // end of the value's lifetime
+	early   time.Time // time from which a background fetch may renew the value
+	tried   time.Time // time of the last attempt
+	lastErr error     // result of the last attempt
 }
 
-// NewCache checks the configuration. Nothing is fetched before the first use.
+// NewCache checks the configuration. The first call of Get fetches the value.
 func NewCache[T any](c CacheConfig[T]) (*Cache[T], error) {
 	if c.Read == nil || c.Name == "" {
-		return nil, errors.New("fetch: a cache needs Read and Name")
+		return nil, errors.New("fetch: the cache configuration needs both Read and Name")
 	}
 	for _, d := range []struct {
 		at  *time.Duration
@@ -78,7 +78,7 @@ func NewCache[T any](c CacheConfig[T]) (*Cache[T], error) {
 		}
 	}
 	if c.MaxAge < c.MinAge {
-		return nil, errors.New("fetch: cache: max age is below min age")
+		return nil, fmt.Errorf("fetch: cache: the maximum age %s is below the minimum age %s; raise the maximum", c.MaxAge, c.MinAge)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -89,8 +89,8 @@ func NewCache[T any](c CacheConfig[T]) (*Cache[T], error) {
 	return &Cache[T]{cfg: c}, nil
 }
 
-// Get returns a value that may be used now. An error means that there is none
-// and says why.
+// Get returns a value that may be used now, or an error that gives the reason why no such
+// value exists.
 func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	c.mu.Lock()
 	v, s := c.value, c.standing()
@@ -98,7 +98,7 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	switch {
 	case s == good:
 		return v, nil
-	case s == aging: // also a value past its age whose place has just failed
+	case s == aging: // also a value past its lifetime whose last fetch has failed
 		c.start(ctx)
 		return v, nil
 	}
@@ -115,10 +115,10 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return none, &noneError{name: c.cfg.Name, cause: err}
 }
 
-// Renew is for a caller that did not find what it needs in the value, such as a
-// key: it fetches again, once per BackOff for all callers together. When no fetch
-// is due yet, it gives the error of the last fetch, or ErrNotDue if that was good:
-// then what is missing is not there.
+// Renew fetches the value again, for a caller that did not find an item, such as a key, in
+// it. It fetches once per BackOff for all callers together. When no fetch is due yet, it
+// returns the error of the last fetch, or ErrNotDue if that fetch succeeded; then the item
+// does not exist.
 func (c *Cache[T]) Renew(ctx context.Context) (T, error) {
 	var none T
 	c.mu.Lock()
@@ -138,10 +138,10 @@ func (c *Cache[T]) Renew(ctx context.Context) (T, error) {
 	return c.value, nil
 }
 
-// ErrNotDue means that the value was fetched all right a moment ago.
+// ErrNotDue means that the last fetch succeeded less than BackOff ago.
 var ErrNotDue = errors.New("fetch: the value has just been fetched")
 
-// noneError is the end of every doubt: there is no usable value.
+// noneError means that no usable value exists.
 type noneError struct {
 	name  string
 	cause error
@@ -153,14 +153,14 @@ func (e *noneError) Error() string {
 
 func (e *noneError) Unwrap() error { return e.cause }
 
-// standing is what a value is worth at a moment.
+// standing says whether a value may be used at a given time and whether it must be fetched.
 type standing int
 
 const (
-	absent standing = iota // none, or too old to serve: wait for the fetch
-	due                    // past its age, its place is believed to be up: wait a little
-	aging                  // serves; a fetch may start behind the caller's back
-	good                   // serves
+	absent standing = iota // no value, or one too old to use: wait for the fetch
+	due                    // past its lifetime, and the last fetch succeeded: wait for at most Patience
+	aging                  // usable; a fetch in the background may start
+	good                   // usable
 )
 
 func (c *Cache[T]) standing() standing {
@@ -171,14 +171,14 @@ func (c *Cache[T]) standing() standing {
 	case now.Before(c.early):
 		return good
 	case !c.mayTry():
-		return good // last good, until the back-off ends
+		return good // the last good value is used until the back-off ends
 	case now.Before(c.fresh) || c.lastErr != nil:
 		return aging
 	}
 	return due
 }
 
-// usable reports whether the value may serve at all.
+// usable reports whether the value may be used at all.
 func (c *Cache[T]) usable() bool {
 	return !c.loaded.IsZero() && c.cfg.Now().Before(c.fresh.Add(c.cfg.MaxStale))
 }
@@ -187,13 +187,13 @@ func (c *Cache[T]) mayTry() bool {
 	return c.tried.IsZero() || c.cfg.Now().Sub(c.tried) >= c.cfg.BackOff
 }
 
-// flight is one fetch under way, for all who wait for it.
+// flight is one fetch in progress, shared by all callers that wait for it.
 type flight struct {
-	landed chan struct{} // closed at its end
-	err    error         // then
+	landed chan struct{} // closed when the fetch ends
+	err    error         // set before landed is closed
 }
 
-// start begins a fetch, or joins the one under way, and does not wait.
+// start begins a fetch, or returns the one in progress. It does not wait.
 func (c *Cache[T]) start(ctx context.Context) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,8 +212,8 @@ func (c *Cache[T]) start(ctx context.Context) *flight {
 	return f
 }
 
-// wait waits for a fetch, if one is due, until it has landed, ctx ends or, with
-// a last good value at hand, patience does.
+// wait waits for a fetch, if one is due, until the fetch or ctx ends. When a last good value
+// exists, it waits for at most Patience.
 func (c *Cache[T]) wait(ctx context.Context, lastGood bool) error {
 	c.mu.Lock()
 	may, last := c.mayTry(), c.lastErr
@@ -238,13 +238,13 @@ func (c *Cache[T]) wait(ctx context.Context, lastGood bool) error {
 	}
 }
 
-// fetch loads the value once for all who wait. It goes on when the caller that
-// started it hangs up, since others may wait for it.
+// fetch loads the value once for all callers that wait. It continues when the caller that
+// started it is cancelled, because other callers may wait for it.
 func (c *Cache[T]) fetch(ctx context.Context) error {
 	c.mu.Lock()
 	may, last := c.mayTry(), c.lastErr
 	c.mu.Unlock()
-	if !may { // another flight landed between the check and here
+	if !may { // another fetch ended after the check
 		return last
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Timeout)
@@ -259,7 +259,7 @@ func (c *Cache[T]) settle(v T, age time.Duration, err error) error {
 	now := c.cfg.Now()
 	c.tried, c.lastErr = now, err
 	if err != nil {
-		c.cfg.Logger.Warn("not fetched; the last good answer serves while it may", "place", c.cfg.Name, "error", err, "last_good", c.loaded)
+		c.cfg.Logger.Warn("fetch failed; the last good value remains in use until it is too old", "place", c.cfg.Name, "error", err, "last_good", c.loaded)
 		return err
 	}
 	life := min(max(age, c.cfg.MinAge), c.cfg.MaxAge)
@@ -267,9 +267,9 @@ func (c *Cache[T]) settle(v T, age time.Duration, err error) error {
 	return nil
 }
 
-// Await is for answers that begin at once and go on when there is news, such as a
-// watch of Kubernetes: it returns nil with the first byte of the body of a 200, or
-// with its end. The body's wait is bounded by ctx alone.
+// Await waits for the first byte of a response body, for responses that begin immediately
+// and continue when there is news, such as a watch of Kubernetes. It returns nil at the
+// first byte of the body of a 200, or at its end. Only ctx bounds the wait for the body.
 func (p *Place) Await(ctx context.Context, r Request) error {
 	req, err := p.request(ctx, r)
 	if err != nil {

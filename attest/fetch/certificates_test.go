@@ -10,7 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// There are certificates, each of which was looked at, or there is an error.
+// FuzzCertificates: the parser returns either checked certificates or an error.
 func FuzzCertificates(f *testing.F) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	server.Close()

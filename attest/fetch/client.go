@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// NewClient is for libraries that ask by themselves, such as those of OpenID Connect:
-// whatever they ask, every rule of a Place holds but that of where. Only the host of
-// origin, which is the operator's text, may be an address written out: the others are
-// what an answer said.
+// NewClient returns a client for libraries that send their own requests, such as those of
+// OpenID Connect. The rules of a Place apply to every request, except that the library
+// chooses the URL. Only the host of origin, which the operator wrote, may be an IP address
+// of a private or special range; other hosts come from responses.
 func NewClient(origin string, c Config) (*http.Client, error) {
 	p, err := NewPlace(origin, c)
 	if err != nil {
@@ -63,7 +63,8 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// bounded fails where a body is longer than may be, so that half of it is not the whole.
+// bounded returns an error when a body exceeds its limit, so that a truncated body is never
+// treated as complete.
 type bounded struct {
 	io.ReadCloser
 	left int64
@@ -81,18 +82,18 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrPrivate means that a name led to an address that is not of the public internet.
-var ErrPrivate = errors.New("fetch: the name leads to a private or special address; allow it in the configuration if that is meant")
+// ErrPrivate means that a name resolved to an address that is not public.
+var ErrPrivate = errors.New("fetch: the name resolves to a private or special address; if that is intended, allow it with allow_private_addresses")
 
-// special are the ranges beyond what net/netip knows (RFC 6890 and successors)
-// that no public key server lives in.
+// special are the special ranges, beyond the ones that net/netip knows (RFC 6890 and
+// successors), in which there are no public key servers.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),        // this network
-	netip.MustParsePrefix("100.64.0.0/10"),    // carrier NAT, cloud metadata of some
+	netip.MustParsePrefix("100.64.0.0/10"),    // carrier-grade NAT, and the metadata service of some clouds
 	netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments
 	netip.MustParsePrefix("192.0.2.0/24"),     // documentation
-	netip.MustParsePrefix("168.63.129.16/32"), // Azure: the machine's own host
-	netip.MustParsePrefix("192.88.99.0/24"),   // relays of 6to4
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure: the host of the virtual machine
+	netip.MustParsePrefix("192.88.99.0/24"),   // 6to4 relays
 	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks
 	netip.MustParsePrefix("198.51.100.0/24"),  // documentation
 	netip.MustParsePrefix("203.0.113.0/24"),   // documentation
@@ -100,14 +101,14 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("2001::/23"),        // protocol assignments, Teredo
 	netip.MustParsePrefix("2001:db8::/32"),    // documentation
 	netip.MustParsePrefix("3fff::/20"),        // documentation
-	netip.MustParsePrefix("2002::/16"),        // 6to4: an IPv4 address in disguise
+	netip.MustParsePrefix("2002::/16"),        // 6to4, which contains an IPv4 address
 }
 
-// global is all of IPv6 that has been given out for public use (RFC 4291, section
-// 2.4). Outside of it are all forms of NAT64 and of IPv4 addresses in disguise.
+// global is the part of IPv6 that is assigned for public use (RFC 4291, section 2.4). All
+// forms of NAT64 and of embedded IPv4 addresses are outside of it.
 var global = netip.MustParsePrefix("2000::/3")
 
-// Public reports whether an address is one of the public internet.
+// Public reports whether an address belongs to the public internet.
 func Public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.Is6() && !global.Contains(a) {
@@ -121,15 +122,15 @@ func Public(a netip.Addr) bool {
 	return !isatap(a)
 }
 
-// isatap reports an address that ends with an IPv4 address in disguise, below any prefix
-// (RFC 5214 section 6.1).
+// isatap reports whether an address ends with an embedded IPv4 address in the form of
+// ISATAP, which may follow any prefix (RFC 5214 section 6.1).
 func isatap(a netip.Addr) bool {
 	b := a.As16()
 	return a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }
 
-// onlyPublic looks at the address that is really dialled, after DNS, so that no
-// second answer can differ from the one that was checked.
+// onlyPublic checks the address that is actually dialled, after DNS, so that a second DNS
+// response cannot differ from the checked one.
 func onlyPublic(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -141,8 +142,8 @@ func onlyPublic(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Dial connects to host:port, which is the operator's text, by the rule on addresses that
-// every Place has: for protocols that are not HTTP. No proxy comes between.
+// Dial connects to host:port, which the operator wrote, with the rule on addresses of every
+// Place. It is for protocols other than HTTP and uses no proxy.
 func Dial(ctx context.Context, address string, c Config) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -155,26 +156,27 @@ func Dial(ctx context.Context, address string, c Config) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// transport is one of the place's own: what one place does to its connections is
-// nothing to another.
+// transport returns a transport for one Place. Places do not share connections, so that a
+// slow one does not affect another.
 func transport(c Config, addressed bool) http.RoundTripper {
 	base := &http.Transport{
 		TLSClientConfig: &tls.Config{
 			RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12,
-			// What VerifyConnection refuses is refused, also on a resumed session.
+			// VerifyConnection also runs on a resumed session, unlike VerifyPeerCertificate.
 			InsecureSkipVerify: c.Authenticate != nil, VerifyConnection: c.Authenticate, //nolint:gosec // G402: Authenticate takes its place
 		},
 		TLSHandshakeTimeout:    c.Timeout,
 		ResponseHeaderTimeout:  c.Timeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    4,
-		// Unauthenticated callers cause these requests. When the server is slow, they must
-		// not use every descriptor of the process: further requests wait, at most Timeout.
+		// Unauthenticated callers cause requests. When the server is slow, these must not
+		// use up the file descriptors of the process: further requests wait, for at most
+		// Timeout.
 		MaxConnsPerHost:   64,
 		IdleConnTimeout:   90 * time.Second,
 		ForceAttemptHTTP2: true,
-		// A connection of HTTP/2 whose peer is gone without a word would be used, and
-		// time out, until TCP gives it up after a quarter of an hour.
+		// Without pings, an HTTP/2 connection whose peer has disappeared would be used, and
+		// every request on it would time out, until TCP gives it up after 15 minutes.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
 	}
 	direct := base.Clone()
@@ -188,8 +190,8 @@ func transport(c Config, addressed bool) http.RoundTripper {
 	return byProxy{direct: direct, proxied: proxied}
 }
 
-// byProxy sends a request through the proxy that the environment names for it,
-// if any: then it is the proxy's address that is dialled.
+// byProxy sends a request through the proxy that the environment names for it, if any. The
+// dialled address is then that of the proxy, so the rule on addresses does not apply.
 type byProxy struct{ direct, proxied http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -200,18 +202,18 @@ func (b byProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.direct.RoundTrip(r)
 }
 
-// addressed reports whether a URL's host is an address by itself, or localhost.
+// addressed reports whether a URL's host is an IP address or localhost.
 func addressed(host string) bool {
 	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil
 }
 
-// Answer is what a place said.
+// Answer is the response of a Place.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// MaxAge is how long its origin calls it good (RFC 9111, section 5.2.2.1);
-	// 0 when it does not say or the answer is not to be cached.
+	// MaxAge is the lifetime that the origin states (RFC 9111, section 5.2.2.1). It is 0
+	// without one and for responses that must not be cached.
 	MaxAge time.Duration
 }
 

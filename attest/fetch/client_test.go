@@ -12,7 +12,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// TestClient: what holds for places holds for whatever a library asks.
+// TestClient: the limits of a Place, such as its maximum size and no redirects, also apply to
+// the requests that a library makes with a client.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -39,7 +39,8 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// A name that leads to this machine is refused, after DNS and unless allowed.
+// TestNamesThatLeadInside: a name that resolves to this machine is refused after DNS, unless
+// it is allowed.
 func TestNamesThatLeadInside(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "")
 	s := httptest.NewTLSServer(http.NotFoundHandler())
@@ -139,8 +140,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestAuthenticate: whoever is asked in place of the web's authorities has the last
-// word, on each connection, and only where there is TLS.
+// TestAuthenticate: Config.Authenticate decides in place of the system's CAs, for each
+// connection. NewPlace refuses it for a URL without TLS.
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -231,8 +232,8 @@ func TestOutageCostsNothing(t *testing.T) {
 	})
 }
 
-// TestWithdrawn: a value that was withdrawn while nobody asked is not served once
-// its age is over.
+// TestWithdrawn: when the source replaces a value while no caller asks for it, the cache does not
+// return the old value after its maximum age.
 func TestWithdrawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,8 +256,9 @@ func TestWithdrawn(t *testing.T) {
 	})
 }
 
-// A fetch behind callers' backs that hangs is one, however many come meanwhile, and
-// costs none of them a goroutine. Not parallel: it counts them.
+// TestAgingFetchThatHangs: at most one background fetch hangs, for any number of callers
+// meanwhile, and no caller costs a goroutine. Not parallel, because the test counts
+// goroutines.
 func TestAgingFetchThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
@@ -357,8 +359,9 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// A place that is slow, and callers who are many, must not use up the machine's
-// descriptors: what is beyond the bound waits for its turn, as long as it may.
+// TestConnectionsAreBounded: a slow place with many callers must not use up the machine's file
+// descriptors. Requests beyond the bound wait until a connection is free or their context
+// ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	const bound = 64
@@ -401,7 +404,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 the bound is of connections: requests share them.
+// TestManyOverHTTP2: over HTTP/2 the bound applies to connections, and requests share them.
 func TestManyOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,36 +16,36 @@ import (
 	"time"
 )
 
-// Config says how places may be asked. The zero Config is fit for public origins.
+// Config configures the requests to a Place. The zero Config is suitable for public origins.
 type Config struct {
-	// Private allows host names that lead to private and other special addresses.
+	// Private allows host names that resolve to private and other special addresses.
 	Private bool `json:"allow_private_addresses"`
-	// RootCAs replaces the system's roots; nil: the system's.
+	// RootCAs replaces the system's roots; nil means the system's roots.
 	RootCAs *x509.CertPool `json:"-"`
-	// Authenticate, when set, decides who the server is, in place of RootCAs and
-	// the host name: for identities that are not host names, such as SPIFFE's. It
-	// judges state.PeerCertificates, whose leaf's key the server has proved.
+	// Authenticate, when set, authenticates the server instead of RootCAs and the host name,
+	// for identities that are not host names, such as SPIFFE IDs. It checks
+	// state.PeerCertificates. The server has proved possession of the leaf's key.
 	Authenticate func(state tls.ConnectionState) error `json:"-"`
-	// Timeout of one request, answer included. Default 5 s.
+	// Timeout is the timeout of one request, response included. Default 5 s.
 	Timeout time.Duration `json:"-"`
-	// MaxBytes of one answer's body. Default 1 MiB.
+	// MaxBytes is the maximum size of one response body in bytes. Default 1 MiB.
 	MaxBytes int64 `json:"-"`
-	// Transport replaces the package's own, and with it the rule on addresses.
-	// nil: the package's own.
+	// Transport replaces the package's transport, and with it the rule on addresses. nil
+	// means the package's transport.
 	Transport http.RoundTripper `json:"-"`
-	// Observe is told of every request. nil: nobody.
+	// Observe is called after every request; it may be nil.
 	Observe func(Event) `json:"-"`
 }
 
-// Event is one request, for metrics: Place is from configuration.
+// Event describes one request, for metrics. Place is from configuration.
 type Event struct {
 	Place string
 	Took  time.Duration
-	// Status is that of the answer, 0 without one.
+	// Status is the status of the response, 0 without a response.
 	Status int
 }
 
-// Place is one URL that configuration pins. It is safe for concurrent use.
+// Place is one configured URL. It is safe for concurrent use.
 type Place struct {
 	url     *url.URL
 	cfg     Config
@@ -53,13 +53,13 @@ type Place struct {
 	written string
 }
 
-// NewPlace pins a URL: absolute, https, or http on a loopback address; without
-// user information and fragment.
+// NewPlace returns a Place for an absolute URL without user information and fragment. The
+// scheme must be https, or http on a loopback address.
 func NewPlace(text string, c Config) (*Place, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "":
-		return nil, errors.New("fetch: not an absolute URL; write it like https://issuer.example/keys")
+		return nil, errors.New("fetch: the text is not an absolute URL; write it like https://issuer.example/keys")
 	case u.User != nil || u.Fragment != "":
 		return nil, errors.New("fetch: write the URL without user information and fragment")
 	case u.Scheme != "https" && !(u.Scheme == "http" && Loopback(u.Hostname())):
@@ -80,43 +80,43 @@ func NewPlace(text string, c Config) (*Place, error) {
 	}
 	return &Place{url: u, cfg: c, written: u.String(), client: &http.Client{
 		Transport: rt,
-		// Where a thing is is configuration: a redirect would let the origin, or
-		// whoever answers for it, move it, and take what was sent along.
+		// The destination is configuration. With redirects, the origin or an attacker could
+		// choose another one and receive what the request contains.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// Loopback reports whether a host name or address is this machine's own.
+// Loopback reports whether a host name or address refers to this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// String is the URL as configured.
+// String returns the URL as configured.
 func (p *Place) String() string { return p.written }
 
-// Request is what is asked of a place.
+// Request is one request to a Place.
 type Request struct {
-	// Method, default GET.
+	// Method is the HTTP method, default GET.
 	Method string
-	// Below are path segments under the place's URL, unescaped. None may be empty,
+	// Below are path segments to append to the Place's URL, unescaped. None may be empty,
 	// "." or "..".
 	Below []string
-	// Query is added to the place's own.
+	// Query is added to the query of the Place's URL.
 	Query url.Values
-	// Header is sent as it is. Body may be nil.
+	// Header is sent unchanged. Body may be nil.
 	Header http.Header
 	Body   []byte
 }
 
 var (
-	// ErrRedirect means that the place answered with a redirect, which is not followed.
-	ErrRedirect = errors.New("fetch: the place redirects; configure where it is now")
-	// ErrTooLarge means that the answer was larger than Config.MaxBytes.
-	ErrTooLarge = errors.New("fetch: the answer is too large")
+	// ErrRedirect means that the server answered with a redirect, which is not followed.
+	ErrRedirect = errors.New("fetch: the server answered with a redirect, and redirects are not followed; configure the URL that it redirects to")
+	// ErrTooLarge means that a response or file was larger than its limit.
+	ErrTooLarge = errors.New("fetch: the content is larger than the limit")
 )
 
-// Do sends one request. Every status but a redirect is an Answer.
+// Do sends one request. A redirect is an error; every other status is an Answer.
 func (p *Place) Do(ctx context.Context, r Request) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
@@ -135,7 +135,7 @@ func (p *Place) Do(ctx context.Context, r Request) (Answer, error) {
 	return a, nil
 }
 
-// Get asks for the place itself and takes only 200 for an answer.
+// Get sends a GET to the Place's own URL. Every status other than 200 is an error.
 func (p *Place) Get(ctx context.Context, accept string) (Answer, error) {
 	a, err := p.Do(ctx, Request{Header: http.Header{"Accept": {accept}}})
 	if err == nil && a.Status != http.StatusOK {
@@ -149,7 +149,7 @@ func (p *Place) request(ctx context.Context, r Request) (*http.Request, error) {
 	if len(r.Below) > 0 {
 		for _, s := range r.Below {
 			if s == "" || s == "." || s == ".." {
-				return nil, errors.New("fetch: a path segment is empty or leads elsewhere")
+				return nil, errors.New("fetch: a path segment is empty, \".\" or \"..\"")
 			}
 		}
 		u = *u.JoinPath(escape(r.Below)...)
@@ -204,7 +204,7 @@ func (p *Place) do(req *http.Request) (Answer, error) {
 	return a, err
 }
 
-// unwrapURL takes the URL out of an error: its query may hold what was sent.
+// unwrapURL removes the URL from an error, because its query may contain a secret.
 func unwrapURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -226,12 +226,12 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// maxCertificates is the most bytes that one file of certificates holds.
+// maxCertificates is the maximum size of a certificate file in bytes.
 const maxCertificates = 1 << 20
 
-// ReadCertificates reads a PEM file of certificates, at least one, and nothing else:
-// a private key among them is a mistake that must not pass for trust. usable returns
-// the reason why a certificate cannot be used, or nil; errors name the file.
+// ReadCertificates reads a PEM file of at least one certificate and nothing else. A private
+// key in the file is refused, because it is a mistake of the operator. usable returns an
+// error for a certificate that the caller cannot use. Errors name the file.
 func ReadCertificates(name string, usable func(*x509.Certificate) error) ([]*x509.Certificate, error) {
 	b, err := ReadFile(name, maxCertificates)
 	if err != nil {
@@ -253,7 +253,7 @@ func parseCertificates(b []byte, usable func(*x509.Certificate) error) ([]*x509.
 		}
 		b = rest
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("holds a %q; only certificates belong here", block.Type)
+			return nil, fmt.Errorf("contains a PEM block of type %q; keep only certificates in this file", block.Type)
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -265,7 +265,7 @@ func parseCertificates(b []byte, usable func(*x509.Certificate) error) ([]*x509.
 		out = append(out, c)
 	}
 	if len(out) == 0 || bytes.Contains(b, []byte("-----BEGIN")) {
-		return nil, errors.New("holds no PEM certificate, or a broken one")
+		return nil, errors.New("contains no PEM certificate, or an incomplete one")
 	}
 	return out, nil
 }

@@ -79,7 +79,7 @@ func TestCacheRotation(t *testing.T) {
 		t.Errorf("retired, but the set is still fresh: %v", err)
 	}
 	clock.Advance(time.Minute)
-	// Who asks waits a short while for the fetch, and is then served by the last good set.
+	// A caller waits a short while for the fetch, and then gets the last good set.
 	for end := time.Now().Add(2 * time.Minute); get("key-1") == nil && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -123,7 +123,8 @@ func TestCacheOutage(t *testing.T) {
 	}
 }
 
-// TestCacheHostileOrigin: whatever the key endpoint answers, no key comes of it.
+// TestCacheHostileOrigin: the cache accepts no key from an invalid response of the key endpoint,
+// and follows no redirect.
 func TestCacheHostileOrigin(t *testing.T) {
 	t.Parallel()
 	trap := attesttest.NewTrap(t)
@@ -224,7 +225,7 @@ func TestCacheAge(t *testing.T) {
 			}
 		}
 		for end := time.Now().Add(2 * time.Minute); fetches.Load() < 2 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // nobody waits long for one while the last good set serves
+			time.Sleep(time.Millisecond) // the fetch runs in the background, because callers get the last good set without a long wait
 		}
 		if n := fetches.Load(); n != 2 {
 			t.Errorf("%q: %d fetches, want the second at %v", control, n, fresh)

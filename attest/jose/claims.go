@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Claims are the claims of one token. Absent registered claims are "" or zero.
-// From Verify they are authenticated; from Parse they are not.
+// Claims are the claims of one token. Absent registered claims are "" or zero. Claims from
+// Verify are authenticated; claims from Parse are not.
 type Claims struct {
 	Header Header
 
@@ -35,17 +35,18 @@ type Claims struct {
 	signingInput string
 }
 
-// Names that a case-insensitive reader could take for the real ones.
+// claimNames are the registered names. A case-insensitive parser could mistake similar names
+// for them.
 var claimNames = []string{
 	"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "client_id", "azp", "scope", "cnf", "act", "may_act",
 	"authorization_details", "nonce", "htm", "htu", "ath", "task_id", "txn", "sid", "acr", "amr", "auth_time", "events", "status",
 }
 
 const (
-	maxName      = 2048 // a SPIFFE ID is the longest name there is (SPIFFE-ID, section 2.3)
+	maxName      = 2048 // a SPIFFE ID is the longest name in use (SPIFFE-ID, section 2.3)
 	maxJTI       = 256
 	maxAudiences = 64
-	maxDate      = 253402300799 // 9999-12-31T23:59:59Z, the last that RFC 3339 can print
+	maxDate      = 253402300799 // 9999-12-31T23:59:59Z, the last time that RFC 3339 can express
 )
 
 func newClaims(m members) (*Claims, error) {
@@ -116,7 +117,7 @@ func audience(v jsontext.Value) ([]string, bool) {
 		}
 		all = []string{one}
 	case jsontext.KindBeginArray:
-		// Into pointers, because a null would otherwise become "".
+		// Decode into pointers, because a null would otherwise become "".
 		var list []*string
 		if json.Unmarshal(v, &list) != nil {
 			return nil, false
@@ -136,14 +137,14 @@ func audience(v jsontext.Value) ([]string, bool) {
 	return all, len(all) > 0 && len(all) <= maxAudiences
 }
 
-// Digest is the base64url SHA-256 of the signing input: one value for one
-// signed statement, whichever of its valid signatures came with it.
+// Digest returns the base64url SHA-256 of the signing input. It is the same for every valid
+// signature of one signed statement.
 func (c *Claims) Digest() string {
 	sum := sha256.Sum256([]byte(c.signingInput))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Has reports whether the claim is present, whatever its value.
+// Has reports whether the claim is present, with any value.
 func (c *Claims) Has(name string) bool { _, ok := c.members[name]; return ok }
 
 // String returns a claim that is a JSON string.
@@ -155,10 +156,10 @@ func (c *Claims) Raw(name string) (stdjson.RawMessage, bool) {
 	return stdjson.RawMessage(v), ok
 }
 
-// Payload returns the JSON text of all claims. Treat it as read-only.
+// Payload returns the JSON text of all claims. The caller must not change it.
 func (c *Claims) Payload() stdjson.RawMessage { return c.payload }
 
-// Decode fills a struct from the claims. Names match exactly, by letter case,
+// Decode decodes the claims into a struct. Names must match exactly, with letter case,
 // unlike in encoding/json. Errors match ErrToken.
 func (c *Claims) Decode(into any) error {
 	if err := json.Unmarshal(c.payload, into); err != nil {
@@ -167,7 +168,7 @@ func (c *Claims) Decode(into any) error {
 	return nil
 }
 
-// DecodeClaim fills a value from one claim, like Decode. Absent claims are an error.
+// DecodeClaim decodes one claim into a value, like Decode. An absent claim is an error.
 func (c *Claims) DecodeClaim(name string, into any) error {
 	v, ok := c.members[name]
 	if !ok {
@@ -179,9 +180,9 @@ func (c *Claims) DecodeClaim(name string, into any) error {
 	return nil
 }
 
-// Confirmation returns the key that the token is bound to (cnf, RFC 7800): the
-// jkt of RFC 9449 or the x5t#S256 of RFC 8705. Both are "" without cnf. More
-// than one member, or any other, is refused: nobody would check it.
+// Confirmation returns the key that the token is bound to (cnf, RFC 7800): the jkt of RFC
+// 9449 or the x5t#S256 of RFC 8705. Both are "" without cnf. A cnf with another member or
+// with more than one member is refused, because no code would check the rest.
 func (c *Claims) Confirmation() (jkt, x5t string, err error) {
 	v, found := c.members["cnf"]
 	if !found {
@@ -210,8 +211,8 @@ func validDigest(s string) bool {
 	return err == nil && len(b) == sha256.Size && len(s) == 43
 }
 
-// Made is when a token was made, or no later: iat, else nbf; a token without both may
-// be as old as can be, and that is the epoch.
+// Made returns the time at which a token was made, or an earlier time: iat, else nbf. For a
+// token without both it returns the epoch, because such a token may be arbitrarily old.
 func (c *Claims) Made() time.Time {
 	switch {
 	case !c.IssuedAt.IsZero():
@@ -222,15 +223,14 @@ func (c *Claims) Made() time.Time {
 	return time.Unix(0, 0)
 }
 
-// Profile says what one kind of token must look like. The zero value accepts
-// nothing. Kinds of token are told apart by Types, Issuer and Audience
-// (RFC 8725, section 3.12).
+// Profile has the requirements for one kind of token. The zero value accepts no token.
+// Types, Issuer and Audience distinguish kinds of tokens (RFC 8725, section 3.12).
 type Profile struct {
-	// Types accepted in typ, without "application/", in any letter case.
+	// Types are the accepted values of typ, without "application/", in any letter case.
 	Types []string
 	// AllowNoType accepts a token without typ.
 	AllowNoType bool
-	// Algs accepted. EdDSA and Ed25519 (RFC 9864) admit each other.
+	// Algs are the accepted algorithms. EdDSA and Ed25519 (RFC 9864) each include the other.
 	Algs []Alg
 	// Issuer is the exact iss. Required unless AnyIssuer.
 	Issuer string
@@ -238,27 +238,27 @@ type Profile struct {
 	AnyIssuer bool
 	// Audience must be the only aud, exactly. Required unless AnyAudience.
 	Audience string
-	// OtherAudiences may stand in aud beside Audience: each of them could present the
-	// token here. None by default; client assertions never have any (RFC 7523bis).
+	// OtherAudiences may be in aud beside Audience: each of them could present the token to
+	// ebb. Empty by default; client assertions never allow any (RFC 7523bis).
 	OtherAudiences []string
-	// IDToken checks azp as OpenID Connect Core section 3.1.3.7 does: if present it must
-	// be Audience, and then aud may name others.
+	// IDToken checks azp as in OpenID Connect Core section 3.1.3.7: azp, if present, must be
+	// Audience, and aud may then contain other audiences.
 	IDToken bool
 	// AnyAudience accepts any or no aud: DPoP proofs.
 	AnyAudience bool
-	// NoExp accepts a token without exp. An exp that is there still counts.
+	// NoExp accepts a token without exp. An exp that is present is still checked.
 	NoExp bool
-	// MaxLifetime is the longest exp - iat accepted (nbf, then now, stand in for
-	// a missing iat). Zero means 24 h, which no workload token needs to exceed.
+	// MaxLifetime is the maximum of exp - iat. nbf, then now, replaces a missing iat. Zero
+	// means 24 h; no workload token needs a longer lifetime.
 	MaxLifetime time.Duration
 	// MaxAge, when set, requires iat and refuses a token older than this.
 	MaxAge time.Duration
-	// Leeway for clocks that differ, on exp, nbf and iat. Zero means none.
+	// Leeway is the tolerance for clock differences in exp, nbf and iat. Zero means none.
 	Leeway time.Duration
-	// Limits of the gate.
+	// Limits are the limits for Parse.
 	Limits Limits
-	// Passed, when set, is called for each check that passed, with the value that the
-	// check found. 'ebb attest explain' prints both.
+	// Passed, when set, is called with the name of each check that passed and with the value
+	// that it found. 'ebb attest explain' displays them.
 	Passed func(check, found string)
 }
 
@@ -275,8 +275,8 @@ func (p *Profile) allows(a Alg) bool {
 	return slices.ContainsFunc(p.Algs, func(b Alg) bool { return a.canonical() == b.canonical() })
 }
 
-// check is everything about a token that needs no key. It runs before the
-// signature, because it is cheaper.
+// check does all checks of a token that need no key. It runs before the signature check,
+// because it is cheaper.
 func (p *Profile) check(c *Claims, now time.Time) error {
 	h := c.Header
 	if !p.allows(h.Alg) {
@@ -361,6 +361,6 @@ func (p *Profile) checkTime(c *Claims, now time.Time) error {
 	return nil
 }
 
-// LooksLikeJWT tells a compact JWS from an opaque handle, for callers that
-// accept both. It promises nothing about the token.
+// LooksLikeJWT distinguishes a compact JWS from an opaque token, for callers that accept
+// both. It does not validate the token.
 func LooksLikeJWT(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }

@@ -226,7 +226,8 @@ func TestLooksLikeJWT(t *testing.T) {
 	}
 }
 
-// Check is the profile without the signature: the issuer is going to be asked.
+// TestCheck: Check applies the profile without the signature, before the issuer is asked about
+// the token.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

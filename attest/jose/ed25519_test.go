@@ -76,8 +76,8 @@ func TestWeakEd25519Keys(t *testing.T) {
 	}
 }
 
-// TestWeakEd25519IsForged shows what the keys of small order are refused for: crypto/ed25519 takes the
-// signature R = identity, S = 0 for messages that nobody signed.
+// TestWeakEd25519IsForged shows why keys of small order are refused: with them, crypto/ed25519 accepts
+// the signature R = identity, S = 0 for messages that were never signed.
 func TestWeakEd25519IsForged(t *testing.T) {
 	t.Parallel()
 	forged := make([]byte, ed25519.SignatureSize)

@@ -13,8 +13,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// FuzzParse: the gate never panics, its errors are the caller's fault, and what
-// passes has one spelling: decoding and encoding its parts gives the same text.
+// FuzzParse: Parse never panics, and its errors are the caller's fault. An accepted token has
+// only one spelling: decoding and encoding its parts gives the same text.
 func FuzzParse(f *testing.F) {
 	key := ed(f)
 	f.Add(forge(f, key, goodHeader, payload(f, nil)))
@@ -45,8 +45,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzHeaders: whatever was understood before, and however often, a token parses
-// to the same or is refused for the same reason as by a gate without a memory.
+// FuzzHeaders: Parse with a cache of headers returns the same token or the same error as Parse
+// without one, for any earlier contents of the cache and any number of repetitions.
 func FuzzHeaders(f *testing.F) {
 	known, err := jose.NewHeaders(8)
 	if err != nil {
@@ -69,9 +69,9 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// FuzzPayload reaches deeper than FuzzParse: the payload is the input. What the
-// gate accepts, encoding/json reads to the same registered claims, although it
-// folds names: so no later reader can be confused.
+// FuzzPayload reaches deeper than FuzzParse, because the payload is the input. From a payload
+// that Parse accepts, encoding/json reads the same registered claims, although it ignores the
+// case of names. So no later reader can get other claims.
 func FuzzPayload(f *testing.F) {
 	f.Add(payload(f, nil))
 	f.Add(`{"sub":"a","SUB":"b"}`)

@@ -24,12 +24,13 @@ type Header struct {
 	Key Key
 }
 
-// Names that a case-insensitive reader could take for the real ones.
+// headerNames are the registered names. A case-insensitive parser could mistake similar
+// names for them.
 var headerNames = []string{"alg", "typ", "kid", "crit", "b64", "zip", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "cty", "enc", "nonce"}
 
-// Parameters that would move trust or meaning out of the token: extensions
-// (crit, b64), another serialisation (zip, enc, cty), keys from elsewhere (jku,
-// x5u, x5c). RFC 8725, sections 3.9 and 3.10.
+// headerRefused are parameters that would move trust or meaning out of the token: extensions
+// (crit, b64), another serialisation (zip, enc, cty) and keys from other sources (jku, x5u,
+// x5c). See RFC 8725, sections 3.9 and 3.10.
 var headerRefused = []string{"crit", "b64", "zip", "enc", "jku", "x5u", "x5c", "cty"}
 
 const maxKID = 256
@@ -76,7 +77,7 @@ func parseHeader(b []byte, lim Limits) (Header, error) {
 	return h, nil
 }
 
-// normalType drops the optional prefix (RFC 7515, section 4.1.9).
+// normalType returns typ without the optional prefix (RFC 7515, section 4.1.9).
 func normalType(typ string) string {
 	typ = strings.ToLower(typ)
 	if len(typ) > 128 || !Plain(typ) {
@@ -97,28 +98,28 @@ func validKID(kid string) bool {
 	return true
 }
 
-// maxKnown is the longest text of a header that is remembered, in bytes: any key
-// up to RSA-8192 fits.
+// maxKnown is the maximum length in bytes of a header text that is cached. A header with an
+// RSA-8192 key fits.
 const maxKnown = 2 << 10
 
-// Headers remembers the headers that a gate has understood, by their exact text.
-// A client signs all its DPoP proofs under one header with its key in it, and
-// reading that key costs more than reading the proof.
+// Headers caches parsed headers by their exact text. A client signs all its DPoP proofs
+// under one header that contains its key, and parsing that key costs more than parsing the
+// rest of the proof.
 //
-// It decides nothing: what a header means depends on its text and the Limits
-// alone, and claims, signature and replay are looked at each time. So whoever
-// fills it with headers of their own makes others pay what everybody paid without
-// it. Use one with one set of Limits. It is safe for concurrent use, and nobody
-// may change a Header that came out of it.
+// The cache has no influence on a decision: the meaning of a header depends only on its text
+// and the Limits, and claims, signature and replay are checked each time. A client that
+// fills the cache with its own headers can only cause other clients the cost that they would
+// have without the cache. Use one Headers with one set of Limits. It is safe for concurrent
+// use. A Header from it must not be changed.
 type Headers struct{ known *lru.Cache[string, Header] }
 
-// NewHeaders remembers up to n headers, at most some 4 KiB each.
+// NewHeaders returns a cache of up to n headers of at most about 4 KiB each.
 func NewHeaders(n int) (*Headers, error) {
 	known, err := lru.New[string, Header](n)
 	return &Headers{known}, err
 }
 
-// parse reads the first part of a token. A nil Headers remembers nothing.
+// parse parses the first part of a token. A nil Headers caches nothing.
 func (h *Headers) parse(text string, lim Limits) (Header, error) {
 	if h != nil {
 		if known, ok := h.known.Get(text); ok {
@@ -136,8 +137,8 @@ func (h *Headers) parse(text string, lim Limits) (Header, error) {
 	return out, err
 }
 
-// members is one strictly decoded JSON object: its names as sent, its values as
-// raw JSON. Nested objects keep their text; they too hold no duplicates.
+// members is one strictly decoded JSON object: its names as sent and its values as raw JSON.
+// Nested objects remain text; they too contain no duplicate names.
 type members map[string]jsontext.Value
 
 var (
@@ -146,27 +147,27 @@ var (
 	errNotObject = errors.New("not one JSON object")
 )
 
-// decodeObject reads exactly one JSON object (RFC 8259, I-JSON RFC 7493): valid
-// UTF-8, no duplicate names at any level, nothing after it. Depth and member
-// count are checked on the raw bytes before anything is built.
+// decodeObject decodes exactly one JSON object (RFC 8259, I-JSON RFC 7493): valid UTF-8, no
+// duplicate names at any level, no data after it. Depth and member count are checked on the
+// raw bytes before any value is allocated.
 func decodeObject(b []byte, lim Limits) (members, error) {
 	if err := measure(b, lim); err != nil {
 		return nil, err
 	}
-	// The first byte decides between an object and null, which decodes as well.
+	// The first byte distinguishes an object from null, which can be decoded as well.
 	if trimmed := bytes.TrimLeft(b, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, errNotObject
 	}
 	out := make(members, 12)
-	// The decoder's own errors quote the input; they are not passed on.
+	// The decoder's own errors quote the input; they are not returned.
 	if err := json.Unmarshal(b, &out); err != nil {
 		return nil, errNotObject
 	}
 	return out, nil
 }
 
-// measure counts brackets and colons outside strings. On text that is not JSON
-// the numbers mean nothing, and the decoder refuses that text anyway.
+// measure counts brackets and colons outside strings. On text that is not JSON the numbers
+// are meaningless, but the decoder refuses that text anyway.
 func measure(b []byte, lim Limits) error {
 	depth, names, quoted := 0, 0, false
 	for i := 0; i < len(b); i++ {
@@ -191,10 +192,9 @@ func measure(b []byte, lim Limits) error {
 	return nil
 }
 
-// lookAlike reports a name that is another one in different letter case: of a
-// registered name, whether or not that is present too, or of a sibling. A
-// case-insensitive decoder further on (encoding/json is one) would confuse
-// them, so that "AUD" overrides "aud".
+// lookAlike reports whether a name differs only in letter case from a registered name,
+// present or not, or from another member. A case-insensitive decoder in later code, such as
+// encoding/json, would confuse them, so that "AUD" overrides "aud".
 func (m members) lookAlike(registered []string) bool {
 	fold := false
 	for name := range m {
@@ -211,8 +211,8 @@ func (m members) lookAlike(registered []string) bool {
 	if !fold {
 		return false
 	}
-	// Not each with each: a stranger chooses how many there are and how much of
-	// them is alike.
+	// Names are not compared pairwise, because an attacker chooses how many names there are
+	// and how long their common prefixes are.
 	seen := make(map[string]struct{}, len(m))
 	for name := range m {
 		seen[folded(name)] = struct{}{}
@@ -220,7 +220,7 @@ func (m members) lookAlike(registered []string) bool {
 	return len(seen) < len(m)
 }
 
-// folded is the same text for all that strings.EqualFold calls equal.
+// folded returns the same text for all names that strings.EqualFold treats as equal.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -231,8 +231,8 @@ func folded(name string) string {
 	}, name)
 }
 
-// foldable reports whether a name could be equal to a different one under
-// Unicode simple folding: of two such names at least one is not plain lower-case.
+// foldable reports whether name could equal a different name under Unicode simple folding.
+// Of two such names at least one is not plain lower-case.
 func foldable(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; c >= 'A' && c <= 'Z' || c >= 0x80 {
@@ -254,9 +254,9 @@ func text(v jsontext.Value) (s string, ok bool) {
 	return string(out), err == nil
 }
 
-// Plain reports whether s has nothing that can hide or break out when it is
-// shown or logged: no control characters (C0, DEL, C1), no format or bidi
-// characters (Cf), no line or paragraph separators, valid UTF-8.
+// Plain reports whether s is safe to display and to log: valid UTF-8 without control
+// characters (C0, DEL, C1), format or bidi characters (Cf), and line or paragraph
+// separators.
 func Plain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] == 0x7f {

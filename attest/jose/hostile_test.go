@@ -277,7 +277,7 @@ func TestMalleableTwin(t *testing.T) {
 	}
 }
 
-// TestCouldNotJudge: what a key source reports is passed on as it is.
+// TestCouldNotJudge: Verify returns the error of a key source unchanged.
 func TestCouldNotJudge(t *testing.T) {
 	t.Parallel()
 	key := p256(t)
@@ -289,7 +289,7 @@ func TestCouldNotJudge(t *testing.T) {
 	}
 }
 
-// TestZeroProfile: what is not configured accepts nothing.
+// TestZeroProfile: a profile with an empty member accepts no token.
 func TestZeroProfile(t *testing.T) {
 	t.Parallel()
 	key := p256(t)

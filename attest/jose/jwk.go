@@ -18,26 +18,27 @@ import (
 
 const (
 	maxJWK     = 8 << 10   // an RSA-8192 key with its certificate thumbprints
-	maxJWKS    = 256 << 10 // bytes of a set
-	maxJWKKeys = 100       // keys of a set
+	maxJWKS    = 256 << 10 // maximum size of a set in bytes
+	maxJWKKeys = 100       // maximum number of keys in a set
 )
 
 var (
 	jwkNames = []string{"kty", "crv", "x", "y", "n", "e", "d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv", "kid", "alg", "use", "key_ops"}
-	// Members of private and symmetric keys (RFC 7518, sections 6.2.2, 6.3.2, 6.4; RFC 9964).
+	// jwkPrivate are the members of private and symmetric keys (RFC 7518, sections 6.2.2,
+	// 6.3.2, 6.4; RFC 9964).
 	jwkPrivate = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"}
 )
 
 var (
 	errJWK        = errors.New("jose: the JWK is not one strict JSON object")
 	errJWKPrivate = errors.New("jose: the JWK has private or symmetric members; publish public keys only")
-	errJWKUse     = errors.New("jose: the JWK is not for verifying signatures")
-	errJWKAlg     = errors.New("jose: the JWK names an algorithm that does not suit it")
+	errJWKUse     = errors.New("jose: the JWK is not for verifying signatures; its use or key_ops allows other operations")
+	errJWKAlg     = errors.New("jose: the JWK has an alg that its key type does not support")
 )
 
-// ParseJWK reads one public signature key (RFC 7517, section 4). Private and
-// symmetric keys are refused, and so are weak RSA keys, points off the curve,
-// and keys whose use or key_ops say anything but signatures.
+// ParseJWK parses one public signature key (RFC 7517, section 4). It refuses private and
+// symmetric keys, weak RSA keys, points that are not on the curve, and keys whose use or
+// key_ops allow other operations than signatures.
 func ParseJWK(b []byte) (Key, error) {
 	if len(b) > maxJWK {
 		return Key{}, fmt.Errorf("jose: the JWK is larger than %d bytes", maxJWK)
@@ -62,7 +63,7 @@ func ParseJWK(b []byte) (Key, error) {
 	return k, k.label(m)
 }
 
-// label applies the members that say what the key may be used for.
+// label checks and stores kid, use, key_ops and alg.
 func (k *Key) label(m members) error {
 	var ok bool
 	if v, found := m["kid"]; found {
@@ -91,10 +92,10 @@ func (k *Key) label(m members) error {
 	return nil
 }
 
-// KeySet is a parsed JWK Set. The zero KeySet knows no key.
+// KeySet is a parsed JWK Set. The zero KeySet is empty.
 type KeySet struct{ keys []Key }
 
-// NewKeySet makes a set of keys; two with the same kid are refused.
+// NewKeySet returns a set of keys. Two keys with the same kid are an error.
 func NewKeySet(keys ...Key) (KeySet, error) {
 	var s KeySet
 	for _, k := range keys {
@@ -106,10 +107,10 @@ func NewKeySet(keys ...Key) (KeySet, error) {
 	return s, nil
 }
 
-// ParseJWKS reads a JWK Set (RFC 7517, section 5). Keys that ParseJWK would
-// refuse are skipped, as the RFC asks, except that a private or symmetric key
-// anywhere spoils the set: its publisher has lost control of it. Two usable
-// keys with one kid are refused. The set may be empty.
+// ParseJWKS parses a JWK Set (RFC 7517, section 5). Keys that ParseJWK refuses are skipped,
+// as the RFC requires. Exception: a private or symmetric key makes the whole set invalid,
+// because its publisher has disclosed a secret. Two usable keys with the same kid are an
+// error. The set may be empty.
 func ParseJWKS(b []byte) (KeySet, error) {
 	if len(b) > maxJWKS {
 		return KeySet{}, fmt.Errorf("jose: the JWK set is larger than %d bytes", maxJWKS)
@@ -141,8 +142,8 @@ func ParseJWKS(b []byte) (KeySet, error) {
 // Keys returns a copy of the keys.
 func (s KeySet) Keys() []Key { return slices.Clone(s.keys) }
 
-// Key is a KeySource. A kid must match exactly; without one the set must hold
-// exactly one key for the algorithm.
+// Key is a KeySource. A kid must match exactly. For a header without kid, the set must
+// contain exactly one key for the algorithm.
 func (s KeySet) Key(h Header) (Key, error) {
 	var found []Key
 	for _, k := range s.keys {
@@ -159,8 +160,8 @@ func (s KeySet) Key(h Header) (Key, error) {
 	return Key{}, KeyUnknown()
 }
 
-// MarshalPublicJWK prints the key with kid, use and, when it has just one
-// algorithm, alg. There is nothing private in a Key.
+// MarshalPublicJWK encodes the key with kid, use and, when the key has exactly one
+// algorithm, alg. A Key has no private part.
 func MarshalPublicJWK(k Key) ([]byte, error) {
 	core, err := encodePublic(k.Public)
 	if err != nil {
@@ -181,7 +182,7 @@ func MarshalPublicJWK(k Key) ([]byte, error) {
 	return append(append(core[:len(core)-1], ','), more[1:]...), nil
 }
 
-// MarshalJWKS prints a JWK Set in the order of the keys.
+// MarshalJWKS encodes a JWK Set in the order of the keys.
 func MarshalJWKS(keys ...Key) ([]byte, error) {
 	set := struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -200,12 +201,12 @@ func MarshalJWKS(keys ...Key) ([]byte, error) {
 type CacheConfig struct {
 	// Set is the JWK Set itself.
 	Set []byte
-	// URL of a JWK Set: https, or http on a loopback address. Redirects are not
+	// URL is the URL of a JWK Set: https, or http on a loopback address. Redirects are not
 	// followed.
 	URL string
-	// File with a JWK Set, read again when it may have changed.
+	// File is the path of a JWK Set. It is read again when it may have changed.
 	File string
-	// Fetch says how the URL may be asked. Its MaxBytes is set here.
+	// Fetch configures the requests to URL. NewKeyCache sets its MaxBytes.
 	Fetch fetch.Config
 	// MinAge, MaxAge, MaxStale, BackOff, Timeout and their defaults are those of
 	// fetch.CacheConfig.
@@ -215,15 +216,15 @@ type CacheConfig struct {
 	Logger *slog.Logger
 }
 
-// KeyCache is the key set of one issuer, from one place that configuration
-// names. It is safe for concurrent use. Tokens cannot steer it anywhere: the
-// most that they can cause is one fetch per BackOff, by an unknown kid.
+// KeyCache is the key set of one issuer, from the one source that the configuration names.
+// It is safe for concurrent use. Tokens cannot change the source: a token with an unknown
+// kid causes at most one fetch per BackOff.
 type KeyCache struct {
 	sets  *fetch.Cache[KeySet]
-	fixed KeySet // without sets
+	fixed KeySet // used when sets is nil
 }
 
-// OnePlace says whether the configuration names exactly one place of the key set.
+// OnePlace reports whether the configuration has exactly one source of the key set.
 func (c CacheConfig) OnePlace() bool {
 	places := 0
 	for _, named := range []bool{len(c.Set) > 0, c.File != "", c.URL != ""} {
@@ -234,7 +235,7 @@ func (c CacheConfig) OnePlace() bool {
 	return places == 1
 }
 
-// NewKeyCache checks the configuration. Nothing is fetched before the first use.
+// NewKeyCache checks the configuration. The first use of the cache fetches the key set.
 func NewKeyCache(c CacheConfig) (*KeyCache, error) {
 	if !c.OnePlace() {
 		return nil, errors.New("jose: key cache: set exactly one of a JWK set, its URL and its file")
@@ -286,11 +287,10 @@ func readSet(c CacheConfig) (func(context.Context) (KeySet, time.Duration, error
 	}, nil
 }
 
-// Key finds a key like KeySet.Key. An unknown kid makes it fetch the set again,
-// once per BackOff for all callers together. Errors that do not match ErrToken
-// mean that the keys could not be loaded: with a set that was fetched all right an
-// unknown key is the token's fault; if the last fetch failed the key may exist,
-// and nobody can say.
+// Key finds a key like KeySet.Key. An unknown kid makes it fetch the set again, once per
+// BackOff for all callers together. Errors that do not match ErrToken mean that the keys
+// could not be loaded. If the last fetch succeeded, an unknown key is an error of the token.
+// If it failed, the key may exist, so the token cannot be judged.
 func (k *KeyCache) Key(ctx context.Context, h Header) (Key, error) {
 	if k.sets == nil {
 		return k.fixed.Key(h)

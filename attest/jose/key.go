@@ -16,12 +16,12 @@ import (
 	"slices"
 )
 
-// Alg is a JWS signature algorithm (RFC 7518, section 3.1; RFC 8037; RFC 9864).
-// There is no "none" and no HMAC: a value that cannot be spelt cannot be used.
+// Alg is a JWS signature algorithm (RFC 7518, section 3.1; RFC 8037; RFC 9864). There are no
+// constants for "none" and HMAC, so that no code can use them.
 type Alg string
 
-// The algorithms. Ed25519 is the fully specified name of RFC 9864 for what
-// RFC 8037 calls EdDSA; clients send either.
+// The algorithms. Ed25519 is the fully specified name in RFC 9864 for EdDSA of RFC 8037.
+// Clients send either.
 const (
 	ES256   Alg = "ES256"
 	ES384   Alg = "ES384"
@@ -50,7 +50,7 @@ func (a Alg) canonical() Alg {
 type Key struct {
 	// KID is the key id, "" when the key has none.
 	KID string
-	// Algs that this key may be used with.
+	// Algs are the algorithms that this key may be used with.
 	Algs []Alg
 	// Use is "sig", "" or a profile's own value such as "jwt-svid".
 	Use string
@@ -60,12 +60,12 @@ type Key struct {
 
 const (
 	minRSABits = 2048 // RFC 7518, section 3.3
-	maxRSABits = 8192 // verification time grows with the square
+	maxRSABits = 8192 // the time of a verification grows with the square
 )
 
 var errKeyType = errors.New("jose: the public key is not P-256, P-384, P-521, Ed25519 (canonical, not of small order) or RSA of 2048 to 8192 bits")
 
-// NewKey wraps a public key for every algorithm that suits it.
+// NewKey returns a Key for every algorithm that pub supports.
 func NewKey(kid string, pub crypto.PublicKey) (Key, error) {
 	if kid != "" && !validKID(kid) {
 		return Key{}, errors.New("jose: the key id is not 1 to 256 printable characters")
@@ -75,7 +75,7 @@ func NewKey(kid string, pub crypto.PublicKey) (Key, error) {
 		return Key{}, err
 	}
 	if ec, ok := pub.(*ecdsa.PublicKey); ok {
-		if _, err := ec.Bytes(); err != nil { // off the curve
+		if _, err := ec.Bytes(); err != nil { // the point is not on the curve
 			return Key{}, errKeyType
 		}
 	}
@@ -117,9 +117,8 @@ func (k Key) allows(a Alg) bool {
 	return slices.ContainsFunc(k.Algs, func(b Alg) bool { return a.canonical() == b.canonical() })
 }
 
-// Thumbprint is the RFC 7638 JWK thumbprint with SHA-256, base64url without
-// padding: the jkt of RFC 9449. It depends on the key alone, not on how a JWK
-// spelt it.
+// Thumbprint returns the RFC 7638 JWK thumbprint with SHA-256, base64url without padding:
+// the jkt of RFC 9449. It depends on the key alone, not on the encoding of a JWK.
 func Thumbprint(pub crypto.PublicKey) (string, error) {
 	core, err := encodePublic(pub)
 	if err != nil {
@@ -129,7 +128,7 @@ func Thumbprint(pub crypto.PublicKey) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// Thumbprint returns the key's RFC 7638 thumbprint, see the function.
+// Thumbprint returns the key's RFC 7638 thumbprint; see the function.
 func (k Key) Thumbprint() (string, error) { return Thumbprint(k.Public) }
 
 // strongEd25519 reports whether k may be used as an Ed25519 public key. It refuses two kinds of
@@ -171,7 +170,7 @@ func octetsOf(digits string) []byte {
 	return b
 }
 
-// Curves and the size of their coordinates in bytes (RFC 7518, section 6.2.1).
+// curve returns a curve and the size of its coordinates in bytes (RFC 7518, section 6.2.1).
 func curve(crv string) (elliptic.Curve, int) {
 	switch crv {
 	case "P-256":
@@ -184,9 +183,8 @@ func curve(crv string) (elliptic.Curve, int) {
 	return nil, 0
 }
 
-// decodePublic builds the key from the members of a JWK. go-jose does the same
-// in five times the time, which every DPoP proof would pay, and takes base64url
-// that is not strict.
+// decodePublic returns the key in the members of a JWK. go-jose needs five times as long,
+// for every DPoP proof, and accepts base64url that is not strict.
 func decodePublic(m members) (crypto.PublicKey, error) {
 	kty, _ := text(m["kty"])
 	crv, _ := text(m["crv"])
@@ -206,7 +204,7 @@ func decodePublic(m members) (crypto.PublicKey, error) {
 		return ed25519.PublicKey(octets(m, "x")), nil
 	case kty == "RSA":
 		n, e := octets(m, "n"), octets(m, "e")
-		// Leading zeros would give one key several spellings (RFC 7518, section 2).
+		// Leading zeros would give one key several encodings (RFC 7518, section 2).
 		if len(n) == 0 || len(n) > maxRSABits/8 || n[0] == 0 || len(e) == 0 || len(e) > 4 || e[0] == 0 || e[0] > 127 && len(e) == 4 {
 			return nil, errKeyType
 		}
@@ -217,7 +215,7 @@ func decodePublic(m members) (crypto.PublicKey, error) {
 	return nil, errKeyType
 }
 
-// octets is the strict base64url value of a member; nil when it is not one.
+// octets returns the value of a member in strict base64url; nil when it is not one.
 func octets(m members, name string) []byte {
 	s, ok := text(m[name])
 	if !ok || len(s) > 2*maxRSABits/8 {
@@ -235,8 +233,8 @@ func octets(m members, name string) []byte {
 	return b
 }
 
-// encodePublic prints the required members in lexicographic order without
-// blanks: what RFC 7638, section 3, hashes, and a minimal JWK.
+// encodePublic encodes the required members in lexicographic order without white space. The
+// result is the input of the hash in RFC 7638, section 3, and a minimal JWK.
 func encodePublic(pub crypto.PublicKey) ([]byte, error) {
 	if _, err := algsFor(pub); err != nil {
 		return nil, err

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// Signer holds a private key, here or in a KMS. It is crypto.Signer: for ECDSA
-// Sign returns ASN.1, and it must be safe for concurrent use. P-256, Ed25519 and
-// RSA keys are supported.
+// Signer has a private key, in memory or in a KMS. It is crypto.Signer: for ECDSA, Sign
+// returns ASN.1. It must be safe for concurrent use. P-256, Ed25519 and RSA keys are
+// supported.
 type Signer = crypto.Signer
 
 // SignHeader is the header of a token to be signed.
 type SignHeader struct {
-	// Type is typ. Required: ebb issues no untyped token.
+	// Type is typ. It is required, because ebb issues no token without a type.
 	Type string
 	// KID is kid, "" for none.
 	KID string
@@ -45,9 +45,10 @@ func AlgOf(pub crypto.PublicKey) (Alg, error) {
 	return "", errors.New("jose: sign with a P-256, Ed25519 or RSA key")
 }
 
-// Sign marshals the claims (encoding/json: struct fields in order, map keys
-// sorted, so that equal claims give equal bytes; a json.RawMessage is signed as it
-// is) and returns a compact JWS. Its errors are never the fault of a token's bearer.
+// Sign marshals the claims with encoding/json and returns a compact JWS. Struct fields keep
+// their order and map keys are sorted, so that equal claims give equal bytes. A
+// json.RawMessage is signed unchanged. An error of Sign is never caused by the token's
+// bearer.
 func Sign(s Signer, h SignHeader, claims any) (string, error) {
 	if h.Type == "" {
 		return "", errors.New("jose: sign: the header needs a type")
@@ -76,7 +77,7 @@ func Sign(s Signer, h SignHeader, claims any) (string, error) {
 	return string(enc.AppendEncode(append(out, '.'), sig)), nil
 }
 
-// encode prints the header, members by name.
+// encode returns the header as JSON with its members sorted by name.
 func (h SignHeader) encode(alg Alg, pub crypto.PublicKey) ([]byte, error) {
 	out := append(append(append(make([]byte, 0, 256), `{"alg":"`...), alg...), '"')
 	if h.EmbedKey {
@@ -96,7 +97,7 @@ func (h SignHeader) encode(alg Alg, pub crypto.PublicKey) ([]byte, error) {
 	return append(out, '}'), err
 }
 
-// marshal is json.Marshal without the escapes for HTML, which this is not.
+// marshal is json.Marshal without the escapes for HTML, because a token is not HTML.
 func marshal(v any) ([]byte, error) {
 	if raw, done := v.(json.RawMessage); done {
 		return raw, nil
@@ -110,7 +111,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// signatureSize is how many bytes a signature of the key has.
+// signatureSize returns the size in bytes of a signature with pub.
 func signatureSize(pub crypto.PublicKey) int {
 	if k, ok := pub.(*rsa.PublicKey); ok {
 		return k.Size()
@@ -118,7 +119,7 @@ func signatureSize(pub crypto.PublicKey) int {
 	return 64
 }
 
-// signature asks the key, wherever it lives, for a JWS signature.
+// signature returns a JWS signature of input by s.
 func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
 	if alg == EdDSA {
 		return s.Sign(rand.Reader, input, crypto.Hash(0))
@@ -131,7 +132,7 @@ func signature(s Signer, alg Alg, input []byte) ([]byte, error) {
 	return fixedECDSA(sig, 32)
 }
 
-// fixedECDSA turns the ASN.1 of crypto.Signer into r || s (RFC 7518, section 3.4).
+// fixedECDSA converts the ASN.1 of crypto.Signer to r || s (RFC 7518, section 3.4).
 func fixedECDSA(der []byte, size int) ([]byte, error) {
 	var r, s []byte
 	var pair cryptobyte.String

@@ -13,14 +13,14 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// KeySource finds the key for a header. It returns KeyUnknown() when it has
-// none, and any other error when it could not look. Nothing but h.KID and h.Alg
-// may steer it.
+// KeySource returns the key for a header. It returns KeyUnknown() when it has no such key,
+// and any other error when the keys could not be read. Only h.KID and h.Alg may influence
+// the result.
 type KeySource func(h Header) (Key, error)
 
-// Verify parses a token, checks it against the profile and verifies its
-// signature. Errors that match ErrToken are the caller's fault (ErrKeyUnknown
-// among them); errors of keys pass through unchanged.
+// Verify parses a token, checks it against the profile and verifies its signature. Errors
+// that match ErrToken, ErrKeyUnknown among them, are the caller's fault. Other errors of
+// keys are returned unchanged.
 func Verify(token string, p Profile, keys KeySource, now time.Time) (*Claims, error) {
 	u, err := Parse(token, p.Limits)
 	if err != nil {
@@ -29,8 +29,8 @@ func Verify(token string, p Profile, keys KeySource, now time.Time) (*Claims, er
 	return u.Verify(p, keys, now)
 }
 
-// Check is Verify without the signature: for a token that its issuer is going to be
-// asked about. The claims are not authenticated.
+// Check is Verify without the signature, for a token that the issuer's API will verify. The
+// claims are not authenticated.
 func (u *Unverified) Check(p Profile, now time.Time) (*Claims, error) {
 	if err := p.check(u.claims, now); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (k Key) verify(a Alg, signingInput string, sig []byte) error {
 	return nil
 }
 
-// method maps the allow-list to golang-jwt. Its own registry is not consulted:
-// it is mutable and holds "none" and HMAC.
+// method returns golang-jwt's implementation of an allowed algorithm. golang-jwt's own
+// registry is not used, because it is mutable and contains "none" and HMAC.
 func method(a Alg) jwt.SigningMethod {
 	switch a {
 	case ES256:
@@ -93,25 +93,27 @@ func method(a Alg) jwt.SigningMethod {
 	return nil
 }
 
-// pss pins the salt to the length of the hash (RFC 7518, section 3.5); golang-jwt
-// accepts any on verification.
+// pss returns m with the salt length set to the length of the hash (RFC 7518, section 3.5).
+// golang-jwt accepts any salt length on verification.
 func pss(m *jwt.SigningMethodRSAPSS, h crypto.Hash) jwt.SigningMethod {
 	opts := &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: h}
 	return &jwt.SigningMethodRSAPSS{SigningMethodRSA: m.SigningMethodRSA, Options: opts, VerifyOptions: opts}
 }
 
-// Limits bound what Parse looks at. The zero value means the defaults.
+// Limits bound the input of Parse. The zero value means the defaults.
 type Limits struct {
-	// Size of the whole token in bytes. Default 16 KiB.
+	// Size is the maximum size of the whole token in bytes. Default 16 KiB.
 	Size int
-	// Depth of nested JSON objects and arrays, the outermost included. Default 16.
+	// Depth is the maximum depth of nested JSON objects and arrays, the outermost included.
+	// Default 16.
 	Depth int
-	// Members of all JSON objects of one part, nested ones included. Default 256.
+	// Members is the maximum number of members in all JSON objects of one part, nested ones
+	// included. Default 256.
 	Members int
-	// EmbeddedKey admits the header parameter jwk. It is for DPoP proofs
-	// (RFC 9449, section 4.2) alone: there the key is the thing proved.
+	// EmbeddedKey allows the header parameter jwk. Only DPoP proofs may use it (RFC 9449,
+	// section 4.2), because a proof shows the possession of this very key.
 	EmbeddedKey bool
-	// Headers that were understood under these very limits; nil = none are kept.
+	// Headers caches headers that were parsed under the same limits; nil means no cache.
 	Headers *Headers
 }
 
@@ -128,8 +130,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Unverified is a token that passed the gate. Nothing in it is true yet: use it
-// to choose a configured verifier, never to decide.
+// Unverified is a parsed token. Its contents are not authenticated: use them to choose a
+// configured verifier, never for a decision.
 type Unverified struct {
 	claims    *Claims
 	signature []byte
@@ -141,8 +143,8 @@ func (u *Unverified) Header() Header { return u.claims.Header }
 // Claims returns the claims. They are not authenticated.
 func (u *Unverified) Claims() *Claims { return u.claims }
 
-// Parse is the gate: it looks at every byte of a compact JWS and does no
-// cryptography. Errors match ErrToken.
+// Parse parses every byte of a compact JWS strictly, without cryptography. Errors match
+// ErrToken.
 func Parse(token string, lim Limits) (*Unverified, error) {
 	p, err := split(token, lim.withDefaults())
 	if err != nil {
@@ -160,14 +162,13 @@ func Parse(token string, lim Limits) (*Unverified, error) {
 	return &Unverified{claims: c, signature: p.signature}, nil
 }
 
-// ParseHeader is Parse without the claims, for a token of which another reader judges them.
+// ParseHeader is Parse without the claims, for a token whose claims another parser checks.
 func ParseHeader(token string, lim Limits) (Header, error) {
 	p, err := split(token, lim.withDefaults())
 	return p.header, err
 }
 
-// parts is a compact JWS after the first half of the gate, which does not care
-// what the payload is.
+// parts is a compact JWS whose header is parsed and whose payload is not.
 type parts struct {
 	header       Header
 	signingInput string
@@ -202,13 +203,14 @@ func split(token string, lim Limits) (parts, error) {
 		to   *[]byte
 		from string
 	}{{&p.payload, token[one+1 : two]}, {&p.signature, token[two+1:]}} {
-		// Strict: the unused bits of the last character must be zero, or the same
-		// bytes would have several spellings.
+		// Strict: the unused bits of the last character must be zero; otherwise the same
+		// bytes would have several encodings.
 		if *d.to, err = base64.RawURLEncoding.Strict().DecodeString(d.from); err != nil {
 			return parts{}, errParts
 		}
 	}
-	// A copy, so that what is kept of the token does not keep the request alive.
+	// A copy, so that the retained part of the token does not keep the request's memory
+	// alive.
 	p.signingInput = strings.Clone(token[:two])
 	p.header, err = lim.Headers.parse(token[:one], lim)
 	return p, err
@@ -219,12 +221,11 @@ func split(token string, lim Limits) (parts, error) {
 // keys could not be loaded).
 var ErrToken = errors.New("jose: token refused")
 
-// ErrKeyUnknown is matched, beside ErrToken, when no key answers to the token's
-// kid. The holder of a remote key set may refresh it and try once more.
+// ErrKeyUnknown is matched, beside ErrToken, when no key has the token's kid. The owner of a
+// remote key set may fetch it again and retry once.
 var ErrKeyUnknown = errors.New("jose: key unknown")
 
-// Reason says why a token was refused. The set is fixed, so that a Reason can
-// be a metrics label.
+// Reason is why a token was refused: one of a fixed set, suitable as a metrics label.
 type Reason string
 
 // The reasons.
@@ -245,8 +246,8 @@ const (
 	ReasonClaims      Reason = "claims"
 )
 
-// Error is a refusal. Public is one sentence without quotes or backslashes (it
-// fits an RFC 6749 error_description) and never repeats what the token said.
+// Error is the refusal of a token. Public is one sentence without quotes and backslashes, so
+// that it is valid as error_description (RFC 6749), and contains nothing from the token.
 type Error struct {
 	Reason Reason
 	Public string
@@ -274,7 +275,7 @@ func refuseBecause(r Reason, public string, cause error) error {
 	return &Error{Reason: r, Public: public, cause: cause}
 }
 
-// KeyUnknown is what a KeySource returns when it has no key for a header.
+// KeyUnknown returns the error of a KeySource that has no key for a header.
 func KeyUnknown() error {
 	return refuse(ReasonKeyUnknown, "the token names a key that its issuer does not publish")
 }

@@ -33,27 +33,27 @@ func TestConfig(t *testing.T) {
 		"no name":                 {func(c *nitro.Config) { c.Name = "" }, "name is empty"},
 		"no type":                 {func(c *nitro.Config) { c.Type = "" }, "type is neither"},
 		"another type":            {func(c *nitro.Config) { c.Type = "sev" }, "type is neither"},
-		"no nonces":               {func(c *nitro.Config) { c.Nonces = nil }, "no key for nonces"},
+		"no nonces":               {func(c *nitro.Config) { c.Nonces = nil }, "nonces are missing"},
 		"another binding":         {func(c *nitro.Config) { c.Bind = "none" }, "bind is neither"},
 		"too short":               {func(c *nitro.Config) { c.MaxAge = time.Second }, "max_age is not between"},
 		"too long":                {func(c *nitro.Config) { c.MaxAge = 4 * time.Hour }, "max_age is not between"},
 		"negative":                {func(c *nitro.Config) { c.MaxAge = -time.Minute }, "max_age is not between"},
 		"a root of SHA-1":         {func(c *nitro.Config) { c.RootSHA256 = strings.Repeat("ab", 20) }, "root_sha256"},
 		"a root of nothing":       {func(c *nitro.Config) { c.RootSHA256 = "zz" }, "root_sha256"},
-		"nothing pinned":          {func(c *nitro.Config) { c.PCRs = nil }, "pins none of pcr0 and pcr8"},
-		"only the role":           {pins("3", image), "pins none of pcr0 and pcr8"},
-		"unsigned":                {pins("8", zeros), "pins none of pcr0 and pcr8"},
-		"signed or not":           {pins("8", image, zeros), "pins none of pcr0 and pcr8"},
+		"nothing pinned":          {func(c *nitro.Config) { c.PCRs = nil }, "pcrs has none of pcr0 and pcr8"},
+		"only the role":           {pins("3", image), "pcrs has none of pcr0 and pcr8"},
+		"unsigned":                {pins("8", zeros), "pcrs has none of pcr0 and pcr8"},
+		"signed or not":           {pins("8", image, zeros), "pcrs has none of pcr0 and pcr8"},
 		"debug mode":              {pins("0", image, zeros), "debug mode"},
-		"only what the OS writes": {tpm("11", image), "pins none of pcr4 and pcr7"},
-		"firmware alone":          {tpm("0", image), "pins none of pcr4 and pcr7"},
+		"only what the OS writes": {tpm("11", image), "pcrs has none of pcr4 and pcr7"},
+		"firmware alone":          {tpm("0", image), "pcrs has none of pcr4 and pcr7"},
 		"register 32":             {pins("32", image), "not the index of a register"},
 		"register 00":             {pins("00", image), "not the index of a register"},
 		"register -1":             {pins("-1", image), "not the index of a register"},
 		"by name":                 {pins("pcr0", image), "not the index of a register"},
 		"no values":               {pins("0"), "list the values"},
-		"a value of 33 bytes":     {pins("0", strings.Repeat("ab", 33)), "not 32, 48 or 64 bytes"},
-		"a value in base64":       {pins("0", "not hex"), "not 32, 48 or 64 bytes"},
+		"a value of 33 bytes":     {pins("0", strings.Repeat("ab", 33)), "32, 48 or 64 bytes in hex"},
+		"a value in base64":       {pins("0", "not hex"), "32, 48 or 64 bytes in hex"},
 	} {
 		c := nitro.Config{Name: "nitro", Type: nitro.Enclave, PCRs: map[string][]string{"0": {image}}, Nonces: newNonces(t, 1)}
 		tt.change(&c)
@@ -87,7 +87,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// The fingerprint is whole and spelled as AWS prints it.
+// TestRootG1: the fingerprint is complete, and has the spelling that AWS publishes.
 func TestRootG1(t *testing.T) {
 	t.Parallel()
 	b, err := hex.DecodeString(strings.ReplaceAll(nitro.RootG1, ":", ""))

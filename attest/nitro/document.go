@@ -20,7 +20,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// The limits of the document (verify-root.html), and ours where AWS names none.
+// The limits of the document (verify-root.html). Where AWS states none, ebb sets one.
 const (
 	maxText      = 32 << 10 // base64; a document is 5 to 7 KiB
 	maxModuleID  = 128
@@ -31,13 +31,13 @@ const (
 	signatureLen = 96
 )
 
-// protected is {1: -35}: ES384 and nothing else (RFC 9053, section 2.1).
+// protected is {1: -35}, which allows only ES384 (RFC 9053, section 2.1).
 var protected = []byte{0xa1, 0x01, 0x38, 0x22}
 
 // noHeaders is the empty map.
 var noHeaders = cbor.RawMessage{0xa0}
 
-// envelope is COSE_Sign1 (RFC 9052, section 4.2), without its tag: so AWS makes it.
+// envelope is COSE_Sign1 (RFC 9052, section 4.2) without its tag, as AWS makes it.
 type envelope struct {
 	_           struct{} `cbor:",toarray"`
 	Protected   []byte
@@ -46,8 +46,8 @@ type envelope struct {
 	Signature   []byte
 }
 
-// payload is the signed map. What AWS may leave out it also writes as null. A
-// ByteString takes byte strings alone, where []byte would take a list of numbers.
+// payload is the signed map. AWS writes absent optional members as null or leaves them out.
+// ByteString accepts only byte strings; []byte would accept a list of numbers too.
 type payload struct {
 	ModuleID    string                    `cbor:"module_id"`
 	Digest      string                    `cbor:"digest"`
@@ -61,15 +61,15 @@ type payload struct {
 	Nonce       cbor.ByteString           `cbor:"nonce"`
 }
 
-// decoder reads CBOR and no more than documents need. Lengths may be indefinite,
-// because the hypervisors of AWS write the payload's map so, and the signature covers
-// its bytes as they are; the envelope is held to one encoding.
+// decoder decodes CBOR without the features that documents do not need. Lengths may be
+// indefinite, because the hypervisors of AWS write the payload's map in that way and the
+// signature covers its bytes. The envelope must have its canonical encoding.
 type decoder struct{ cbor.DecMode }
 
 func newDecoder() (decoder, error) {
 	var nothing []func(*cbor.SimpleValueRegistry) error
 	for n := range 256 {
-		if n != 22 && (n < 24 || n > 31) { // 22 is null; 24 to 31 are no simple values
+		if n != 22 && (n < 24 || n > 31) { // 22 is null; 24 to 31 are not simple values
 			nothing = append(nothing, cbor.WithRejectedSimpleValue(cbor.SimpleValue(n)))
 		}
 	}
@@ -89,7 +89,7 @@ func newDecoder() (decoder, error) {
 	return decoder{mode}, err
 }
 
-// document reads what a caller has sent. Nothing in it is verified yet.
+// document decodes the document of a caller. It verifies nothing.
 func (d decoder) document(text []byte) (*envelope, *payload, error) {
 	if len(text) > maxText {
 		return nil, nil, attest.Reject(attest.ReasonOversized, "the evidence is larger than an attestation document can be", nil)
@@ -121,13 +121,13 @@ func (d decoder) envelope(raw []byte) (*envelope, error) {
 	if !bytes.Equal(e.Protected, protected) || !bytes.Equal(e.Unprotected, noHeaders) {
 		return nil, attest.Reject(attest.ReasonAlgorithm, "the attestation document must be signed with ES384 and have no other header", nil)
 	}
-	// One document has one encoding: no longer lengths, no lists for byte strings.
+	// The envelope has one encoding: shortest lengths, and no lists for byte strings.
 	again, err := cbor.Marshal(e)
 	if err != nil || !bytes.Equal(again, raw) {
 		return nil, malformed(public, err)
 	}
 	if len(e.Signature) != signatureLen {
-		return nil, attest.Reject(attest.ReasonSignature, "the signature of the attestation document is not one of ES384", nil)
+		return nil, attest.Reject(attest.ReasonSignature, "the signature of the attestation document does not have the length of ES384", nil)
 	}
 	return &e, nil
 }
@@ -160,14 +160,14 @@ func malformed(public string, cause error) error {
 	return attest.Reject(attest.ReasonMalformed, public, cause)
 }
 
-// chain is the certificates of a document, leaf first, root last.
+// chain has the certificates of a document, leaf first, root last.
 type chain []*x509.Certificate
 
-// readChain parses them and holds them to the order that AWS documents, so that
-// there is one path to try and no search. The root must be the pinned one.
+// readChain parses the certificates and requires the order that AWS documents, so that there
+// is exactly one path. The root must be the pinned one.
 func readChain(p *payload, root [sha256.Size]byte) (chain, error) {
 	if sha256.Sum256(p.Bundle[0].Bytes()) != root {
-		return nil, attest.Reject(attest.ReasonIssuer, "the attestation document does not begin its cabundle with the root that ebb trusts", nil)
+		return nil, attest.Reject(attest.ReasonIssuer, "the cabundle of the attestation document does not begin with the root that ebb trusts", nil)
 	}
 	ders := append(slices.Clone(p.Bundle), p.Certificate)
 	slices.Reverse(ders)
@@ -180,7 +180,7 @@ func readChain(p *payload, root [sha256.Size]byte) (chain, error) {
 		}
 		subject := string(cert.RawSubject)
 		if seen[subject] || i > 0 && !bytes.Equal(c[i-1].RawIssuer, cert.RawSubject) {
-			return nil, attest.Reject(attest.ReasonIssuer, "the certificates of the attestation document are not a path in order", nil)
+			return nil, attest.Reject(attest.ReasonIssuer, "the certificates of the attestation document are not in the order of their path", nil)
 		}
 		seen[subject] = true
 		c[i] = cert
@@ -188,7 +188,8 @@ func readChain(p *payload, root [sha256.Size]byte) (chain, error) {
 	return c, nil
 }
 
-// verify holds the chain to X.509 at one time, and says until when all of it is valid.
+// verify validates the chain (X.509) at one time and returns the time until which all of it
+// is valid.
 func (c chain) verify(now time.Time) (until time.Time, err error) {
 	until = c[0].NotAfter
 	opts := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
@@ -204,7 +205,7 @@ func (c chain) verify(now time.Time) (until time.Time, err error) {
 			until = cert.NotAfter
 		}
 		if err := usual(cert, i == len(c)-1); err != nil {
-			return time.Time{}, attest.Reject(attest.ReasonAlgorithm, "a certificate of the attestation document is not of ECDSA with P-384 and SHA-384", err)
+			return time.Time{}, attest.Reject(attest.ReasonAlgorithm, "a certificate of the attestation document does not use ECDSA with P-384 and SHA-384", err)
 		}
 		switch i {
 		case 0:
@@ -216,16 +217,17 @@ func (c chain) verify(now time.Time) (until time.Time, err error) {
 	}
 	const may = x509.KeyUsageDigitalSignature
 	if c[0].IsCA || c[0].KeyUsage&(may|x509.KeyUsageCertSign) != may {
-		return time.Time{}, attest.Reject(attest.ReasonIssuer, "the certificate of the attestation document is not one for signing documents", nil)
+		return time.Time{}, attest.Reject(attest.ReasonIssuer, "the certificate of the attestation document is not for signing documents", nil)
 	}
-	// Each name is there once, so a path is all of the chain.
+	// Each subject occurs once, so the only path uses the whole chain.
 	if _, err := c[0].Verify(opts); err != nil {
-		return time.Time{}, attest.Reject(attest.ReasonIssuer, "the certificates of the attestation document do not lead to the root that ebb trusts", err)
+		return time.Time{}, attest.Reject(attest.ReasonIssuer, "the certificates of the attestation document have no path to the root that ebb trusts", err)
 	}
 	return until, nil
 }
 
-// usual keeps out algorithms that this PKI does not use. Who signed the root is nobody's business: it is pinned.
+// usual returns an error for algorithms that this PKI does not use. The signature of the
+// root is not checked, because the root is pinned.
 func usual(cert *x509.Certificate, root bool) error {
 	if key, is := cert.PublicKey.(*ecdsa.PublicKey); !is || key.Curve != elliptic.P384() {
 		return errors.New("its key")
@@ -236,7 +238,7 @@ func usual(cert *x509.Certificate, root bool) error {
 	return nil
 }
 
-// signed checks the signature of the leaf over the Sig_structure (RFC 9052, section 4.4).
+// signed verifies the leaf's signature over the Sig_structure (RFC 9052, section 4.4).
 func (c chain) signed(e *envelope) error {
 	key, is := c[0].PublicKey.(*ecdsa.PublicKey)
 	if !is {

@@ -24,7 +24,8 @@ func enveloped(t testing.TB, payload []byte) []byte {
 	return encode(t, []any{[]byte{0xa1, 0x01, 0x38, 0x22}, map[int]int{}, payload, make([]byte, 96)})
 }
 
-// FuzzDocument: what nobody signed is rejected, and what can be read has one encoding.
+// FuzzDocument: Attest rejects an unsigned document, and Read accepts only one encoding of each
+// document.
 func FuzzDocument(f *testing.F) {
 	x := newFixture(f)
 	key := attesttest.NewKey(f)
@@ -42,7 +43,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// FuzzPayload: whatever is signed, what is made of it is within its bounds.
+// FuzzPayload: for an arbitrary payload, the values that Read returns are within their bounds.
 func FuzzPayload(f *testing.F) {
 	f.Add(smallest(f))
 	f.Add([]byte("\xa1\x64pcrs\xa1\x00\x58\x30"))

@@ -291,7 +291,8 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// Debug mode is refused also where no register is pinned, and cannot be pinned.
+// TestDebugMode: debug mode, in which registers 0 to 2 are zero, is refused even if no
+// register is pinned. These zeros cannot be pinned.
 func TestDebugMode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *nitro.Config) { c.PCRs, c.RegisteredPCRs = nil, true })
@@ -303,7 +304,7 @@ func TestDebugMode(t *testing.T) {
 	}
 }
 
-// An answer is for one key, one attestor and one ebb.
+// TestSomebodyElses: a document is valid for one key, one attestor and one ebb.
 func TestSomebodyElses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 )
 
-// maxSkew is how far the hypervisor's clock and ebb's may differ. That a document
-// is fresh is shown by the nonce; a time beyond this is a clock that is wrong, and
-// then no certificate can be judged either.
+// maxSkew is the maximum difference between the hypervisor's clock and ebb's. The nonce
+// proves that a document is fresh. A larger difference means that a clock is wrong, and then
+// the validity of certificates cannot be judged either.
 const maxSkew = 5 * time.Minute
 
 // Attestor judges the documents of one type.
@@ -21,7 +21,7 @@ type Attestor struct {
 	decode decoder
 }
 
-// New makes an Attestor. It needs no network, neither now nor later.
+// New returns an Attestor. It never uses the network.
 func New(c Config) (*Attestor, error) {
 	ready, err := c.check()
 	if err != nil {
@@ -37,8 +37,8 @@ func New(c Config) (*Attestor, error) {
 	return &Attestor{checked: ready, cfg: c, decode: d}, nil
 }
 
-// Challenge implements attest.Challenger. Nonce is the text whose bytes go into the
-// nonce of the document.
+// Challenge implements attest.Challenger. The bytes of the text Nonce must become the nonce
+// of the document.
 func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Challenge, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Challenge{}, fmt.Errorf("attest/nitro %q: %w", a.cfg.Name, err)
@@ -46,8 +46,8 @@ func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Cha
 	return a.cfg.Nonces.Challenge(a.cfg.Name, e.Key, a.cfg.Now())
 }
 
-// Attest implements attest.Attestor. What costs nothing comes first: only an answer
-// to a challenge of this key is worth checking signatures for.
+// Attest implements attest.Attestor. The cheap checks come first: signatures are verified
+// only for the answer to a challenge of this key.
 func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, fmt.Errorf("attest/nitro %q: %w", a.cfg.Name, err)
@@ -62,7 +62,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		registers, other = other, registers
 	}
 	if len(registers) == 0 || other != nil {
-		return attest.Identity{}, attest.Reject(attest.ReasonType, "the attestation document is of another type than this attestor takes", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonType, "the attestation document does not have the type that is configured for this attestor", nil)
 	}
 	attest.Passed(ctx, "form", a.cfg.Type)
 	answered, err := a.fresh(ctx, p, e.Key.JKT, now)
@@ -87,7 +87,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		return attest.Identity{}, err
 	}
 	attest.Passed(ctx, "measurements", "")
-	// By ebb's own clock, and the same each time.
+	// made is from ebb's own clock, and the same for every use of the evidence.
 	made := answered.Add(-attest.NonceLife)
 	if end := made.Add(a.cfg.MaxAge); end.Before(until) {
 		until = end
@@ -102,7 +102,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// fresh says until when the challenge could be answered.
+// fresh returns the time until which the challenge can be answered.
 func (a *Attestor) fresh(ctx context.Context, p *payload, jkt string, now time.Time) (time.Time, error) {
 	answered, err := a.cfg.Nonces.Check(string(p.Nonce), a.cfg.Name, jkt, now)
 	if err != nil {
@@ -110,10 +110,10 @@ func (a *Attestor) fresh(ctx context.Context, p *payload, jkt string, now time.T
 	}
 	attest.Passed(ctx, "nonce", "")
 	if a.cfg.Bind == BindUserData && subtle.ConstantTimeCompare([]byte(p.UserData), []byte(jkt)) != 1 {
-		return time.Time{}, attest.Reject(attest.ReasonKeyBinding, "the user_data of the attestation document is not the thumbprint of the key that asks", nil)
+		return time.Time{}, attest.Reject(attest.ReasonKeyBinding, "the user_data of the attestation document is not the thumbprint of the key of the request", nil)
 	}
 	attest.Passed(ctx, "key", jkt)
-	made := time.UnixMilli(int64(p.Timestamp)) //nolint:gosec // what is too large becomes a time before 1970
+	made := time.UnixMilli(int64(p.Timestamp)) //nolint:gosec // a value that is too large becomes a time before 1970
 	if now.Sub(made).Abs() > maxSkew {
 		return time.Time{}, attest.Reject(attest.ReasonLifetime, "the timestamp of the attestation document is more than 5 minutes off: one of the clocks is wrong", nil)
 	}

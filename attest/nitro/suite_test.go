@@ -110,7 +110,8 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// What is only different is accepted: none of the refusals is by accident.
+// TestAccepted: unusual but valid documents are accepted, so the refusals in the other tests
+// have the intended cause.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/web/api/walktest"
 )
 
-// Documents of enclaves through a whole ebb.
+// TestWalk: documents of enclaves are attested by a complete ebb.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	made := &fixture{clock: attesttest.NewClock()}

@@ -12,13 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode reads raw, a JSON object, into a pointer to a struct with json tags. Names count
-// by letter and case. One that is unknown, there twice or without a value is an error: a
-// restriction that is misspelt or was left empty must not be ignored. A time.Duration is
-// a text such as 30s or 1h, and positive: 0 would silently be the default. A
-// *time.Duration, which tells 0 from nothing, may be 0.
+// Decode reads raw, a JSON object, into a pointer to a struct with json tags. Names are
+// compared byte for byte, with letter case. An unknown name, a duplicate name and a name
+// without a value are errors: a restriction that is misspelt or left empty must not be
+// ignored. A time.Duration is a string such as 30s or 1h and must be positive, because 0
+// would silently mean the default. A *time.Duration distinguishes 0 from an absent value and
+// may be 0.
 //
-// An error says where and what, and nothing of the values. into is of no use then.
+// An error names the key and the problem, and contains no value from raw. After an error,
+// the contents of into are undefined.
 func Decode(raw []byte, into any) error {
 	if err := json.Unmarshal(raw, into, json.RejectUnknownMembers(true), json.WithUnmarshalers(durations)); err != nil {
 		return explain(err)
@@ -26,7 +28,7 @@ func Decode(raw []byte, into any) error {
 	return empty(raw)
 }
 
-// empty refuses the first null.
+// empty returns an error for the first null in raw.
 func empty(raw []byte) error {
 	for d := jsontext.NewDecoder(bytes.NewReader(raw)); ; {
 		t, err := d.ReadToken()
@@ -69,14 +71,14 @@ var (
 	errTwice   = errors.New("it is there twice")
 )
 
-// kinds are what YAML's readers call the values of JSON.
+// kinds has the terms of YAML for the kinds of JSON values.
 var kinds = map[jsontext.Kind]string{
 	jsontext.KindFalse: "true or false", jsontext.KindTrue: "true or false", jsontext.KindString: "a text", jsontext.KindNumber: "a number",
 	jsontext.KindBeginObject: "a mapping", jsontext.KindBeginArray: "a list", jsontext.KindNull: "nothing",
 }
 
-// explain says it without the names of Go's types, and without what was written: that may
-// be a secret in the wrong place.
+// explain rewrites a decoding error without the names of Go types and without the value,
+// because the value may be a secret in the wrong field.
 func explain(err error) error {
 	if s, is := errors.AsType[*json.SemanticError](err); is {
 		switch kind, known := kinds[s.JSONKind]; {
@@ -84,7 +86,7 @@ func explain(err error) error {
 			return at(s.JSONPointer, errUnknown)
 		case errors.Is(err, errDuration):
 			return at(s.JSONPointer, errDuration)
-		case s.Err != nil: // of a type that reads itself
+		case s.Err != nil: // the error of a type with its own UnmarshalJSON
 			return at(s.JSONPointer, s.Err)
 		case known:
 			return at(s.JSONPointer, fmt.Errorf("%s does not fit here", kind))
@@ -96,7 +98,8 @@ func explain(err error) error {
 	return errors.New("it cannot be read as a mapping of keys to values")
 }
 
-// at names the place as the rest of the file is named: by keys, dots between.
+// at prefixes err with the path of the key, its parts joined by dots as in the errors for
+// the rest of the file.
 func at(p jsontext.Pointer, err error) error {
 	var keys []string
 	for k := range p.Tokens() {

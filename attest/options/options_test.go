@@ -42,7 +42,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whatever the file says, no duration comes out of it that means another.
+// FuzzDecode: Decode either returns an error with a text, or accepts valid JSON with durations
+// that are not negative.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"max_age":"1h"}`, `{"max_age":null}`, `{"nested":{"poll":"1ns"}}`, `{"max_age":"1h","max_age":"2h"}`, `{"nested":null}`} {
 		f.Add([]byte(s))

@@ -26,33 +26,34 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// bundle is the keys of one trust domain, those of each use apart. An empty one
-// means that the trust domain has taken all its keys back.
+// bundle has the keys of one trust domain, separated by use. An empty bundle means that the
+// trust domain has revoked all its keys.
 type bundle struct {
 	jwt  jose.KeySet
 	x509 *x509bundle.Bundle
 }
 
 const (
-	maxBundle      = 256 << 10 // bytes; what package jose takes for a JWK set
-	maxAuthorities = 100       // of one use
+	maxBundle      = 256 << 10 // in bytes; the limit of package jose for a JWK set
+	maxAuthorities = 100       // for each use
 
-	// defaultRefresh is for bundles that give no hint (SPIFFE Trust Domain and
+	// defaultRefresh applies to bundles without a refresh hint (SPIFFE Trust Domain and
 	// Bundle, section 4.1.2).
 	defaultRefresh = 5 * time.Minute
 )
 
-// document is a bundle as it is published (SPIFFE Trust Domain and Bundle, section 4).
+// document is a bundle in its published form (SPIFFE Trust Domain and Bundle, section 4).
 type document struct {
 	Keys    []map[string]jsontext.Value `json:"keys"`
 	Refresh *int64                      `json:"spiffe_refresh_hint"` // seconds
 }
 
-// parseBundle reads a bundle, and how often its publisher wants it to be fetched.
-// go-spiffe's own reader takes the last of two members with one name, and panics under
-// GODEBUG=fips140=only: go-jose takes the SHA-1 of every certificate.
+// parseBundle parses a bundle and returns it with its refresh hint. go-spiffe's own parser
+// accepts the last of two members with the same name. It also panics under
+// GODEBUG=fips140=only, because go-jose computes the SHA-1 of every certificate.
 func parseBundle(td spiffeid.TrustDomain, b []byte) (*bundle, time.Duration, error) {
-	// A private or symmetric key spoils the bundle: its publisher has lost control of it.
+	// A private or symmetric key makes the whole bundle invalid, because its publisher has
+	// disclosed a secret.
 	if _, err := jose.ParseJWKS(b); err != nil {
 		return nil, 0, err
 	}
@@ -72,7 +73,7 @@ func parseBundle(td spiffeid.TrustDomain, b []byte) (*bundle, time.Duration, err
 				return nil, 0, errors.New("two JWT keys of the bundle have the same kid, or one has none")
 			}
 			kids[kid] = true
-			if err == nil { // a key that is too weak or of an unknown kind is left out
+			if err == nil { // a key that is too weak or of an unknown type is skipped
 				k.Use = "jwt-svid"
 				keys = append(keys, k)
 			}
@@ -94,7 +95,7 @@ func parseBundle(td spiffeid.TrustDomain, b []byte) (*bundle, time.Duration, err
 	return out, time.Duration(*d.Refresh) * time.Second, nil
 }
 
-// text is the value of a JSON string, "" for everything else.
+// text returns the value of a JSON string, "" for other values.
 func text(v jsontext.Value) (s string) {
 	if json.Unmarshal(v, &s) != nil {
 		return ""
@@ -102,7 +103,7 @@ func text(v jsontext.Value) (s string) {
 	return s
 }
 
-// anyUse reads a key whose use is none of those that package jose knows.
+// anyUse parses a key whose use package jose does not know.
 func anyUse(members map[string]jsontext.Value) (jose.Key, error) {
 	rest := maps.Clone(members)
 	delete(rest, "use")
@@ -113,11 +114,11 @@ func anyUse(members map[string]jsontext.Value) (jose.Key, error) {
 	return jose.ParseJWK(b)
 }
 
-// authority reads the one certificate of an X.509 authority.
+// authority parses the only certificate of an X.509 authority.
 func authority(x5c jsontext.Value) (*x509.Certificate, error) {
 	var text []string
 	if json.Unmarshal(x5c, &text) != nil || len(text) != 1 {
-		return nil, errors.New("an X.509 authority of the bundle has not one certificate")
+		return nil, errors.New("an X.509 authority of the bundle does not have exactly one certificate")
 	}
 	der, err := base64.StdEncoding.Strict().DecodeString(text[0])
 	if err != nil {
@@ -126,8 +127,8 @@ func authority(x5c jsontext.Value) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// jwtKeys takes the keys that can verify. A private or symmetric key among them spoils
-// them all.
+// jwtKeys returns the keys that can verify signatures. A private or symmetric key is an
+// error for all of them.
 func jwtKeys(public map[string]crypto.PublicKey) ([]jose.Key, error) {
 	var keys []jose.Key
 	for _, kid := range slices.Sorted(maps.Keys(public)) {
@@ -138,7 +139,7 @@ func jwtKeys(public map[string]crypto.PublicKey) ([]jose.Key, error) {
 		}
 		k, err := jose.NewKey(kid, public[kid])
 		if err != nil {
-			continue // too weak, or of a kind that nobody can use
+			continue // too weak, or of an unsupported type
 		}
 		k.Use = "jwt-svid"
 		keys = append(keys, k)
@@ -146,14 +147,14 @@ func jwtKeys(public map[string]crypto.PublicKey) ([]jose.Key, error) {
 	return keys, nil
 }
 
-// newBundle refuses a certificate that is no authority.
+// newBundle returns a bundle. It refuses a certificate that is not a CA.
 func newBundle(td spiffeid.TrustDomain, jwt []jose.Key, authorities []*x509.Certificate) (*bundle, error) {
 	if len(jwt) > maxAuthorities || len(authorities) > maxAuthorities {
 		return nil, fmt.Errorf("the bundle has more than %d keys of one use", maxAuthorities)
 	}
 	for _, c := range authorities {
 		if !c.IsCA || !c.BasicConstraintsValid {
-			return nil, errors.New("an X.509 authority of the bundle is no CA certificate")
+			return nil, errors.New("an X.509 authority of the bundle is not a CA certificate")
 		}
 	}
 	set, err := jose.NewKeySet(jwt...)
@@ -163,18 +164,18 @@ func newBundle(td spiffeid.TrustDomain, jwt []jose.Key, authorities []*x509.Cert
 	return &bundle{jwt: set, x509: x509bundle.FromX509Authorities(td, authorities)}, nil
 }
 
-// source is one trust domain: which of its IDs are accepted, and its keys, from
-// the one place that configuration pins.
+// source is one trust domain: its accepted IDs, and its keys from the one source that the
+// configuration names.
 type source struct {
 	td      spiffeid.TrustDomain
 	allow   []pattern
 	bundles *fetch.Cache[*bundle]
 }
 
-// reader fetches a bundle once and says for how long it is good.
+// reader fetches a bundle once and returns it with its lifetime.
 type reader func(context.Context) (*bundle, time.Duration, error)
 
-// newSource connects to nothing.
+// newSource returns a source. It makes no connections.
 func newSource(name string, t TrustDomain, c Config) (*source, error) {
 	td, err := spiffeid.TrustDomainFromString(name)
 	if err != nil {
@@ -210,7 +211,7 @@ func newSource(name string, t TrustDomain, c Config) (*source, error) {
 	return s, err
 }
 
-// fileReader reads again every minute: whoever writes the file is near.
+// fileReader returns a reader of a file. The file is read again every minute.
 func fileReader(td spiffeid.TrustDomain, name string) reader {
 	return func(context.Context) (*bundle, time.Duration, error) {
 		b, err := fetch.ReadFile(name, maxBundle)
@@ -222,8 +223,8 @@ func fileReader(td spiffeid.TrustDomain, name string) reader {
 	}
 }
 
-// key finds the key of a JWT-SVID. One that is not there is looked for once more,
-// in a bundle fetched anew: keys rotate.
+// key returns the key of a JWT-SVID. When the key is missing, it fetches the bundle again
+// once, because keys rotate.
 func (s *source) key(ctx context.Context, h jose.Header) (jose.Key, error) {
 	b, err := s.bundles.Get(ctx)
 	if err != nil {
@@ -235,7 +236,7 @@ func (s *source) key(ctx context.Context, h jose.Header) (jose.Key, error) {
 	}
 	anew, fetchErr := s.bundles.Renew(ctx)
 	switch {
-	case errors.Is(fetchErr, fetch.ErrNotDue): // it has just been fetched: the key is not there
+	case errors.Is(fetchErr, fetch.ErrNotDue): // the bundle has just been fetched, so the key does not exist
 		return jose.Key{}, err
 	case fetchErr != nil:
 		return jose.Key{}, fetchErr
@@ -243,8 +244,8 @@ func (s *source) key(ctx context.Context, h jose.Header) (jose.Key, error) {
 	return anew.jwt.Key(h)
 }
 
-// webReader asks a bundle endpoint of profile https_web: the web's authorities, or
-// those of CAFile, say that it is the host (SPIFFE Federation, section 5.2.1).
+// webReader returns a reader for a bundle endpoint of profile https_web. The system's roots,
+// or those of CAFile, authenticate the host (SPIFFE Federation, section 5.2.1).
 func webReader(td spiffeid.TrustDomain, t TrustDomain, c Config) (reader, error) {
 	f := c.Fetch
 	f.Private, f.MaxBytes = t.Private, maxBundle
@@ -254,7 +255,7 @@ func webReader(td spiffeid.TrustDomain, t TrustDomain, c Config) (reader, error)
 			return nil, fmt.Errorf("ca_file: %w", err)
 		}
 		if f.RootCAs = x509.NewCertPool(); !f.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("ca_file holds no certificate; name a PEM file with CERTIFICATE blocks")
+			return nil, errors.New("ca_file contains no certificate; name a PEM file with CERTIFICATE blocks")
 		}
 	}
 	place, err := fetch.NewPlace(t.HTTPSWeb, f)
@@ -272,14 +273,14 @@ func ask(ctx context.Context, td spiffeid.TrustDomain, place *fetch.Place) (*bun
 	return parseBundle(td, a.Body)
 }
 
-// endpoint is a bundle endpoint of profile https_spiffe: its X.509-SVID says that
-// it is the one with the pinned SPIFFE ID (SPIFFE Federation, section 5.2.2).
+// endpoint is a bundle endpoint of profile https_spiffe. Its X.509-SVID proves that it has
+// the pinned SPIFFE ID (SPIFFE Federation, section 5.2.2).
 type endpoint struct {
 	id   spiffeid.ID
 	file string // bundle of the endpoint's own trust domain
 	now  func() time.Time
-	// latest is what the endpoint served last, when that is the bundle of its own
-	// trust domain: its authorities rotate, and the file does not.
+	// latest is the last bundle from the endpoint, when that is the bundle of the endpoint's
+	// own trust domain: its authorities rotate, and the file does not change.
 	latest atomic.Pointer[bundle]
 }
 
@@ -304,7 +305,7 @@ func spiffeReader(td spiffeid.TrustDomain, t TrustDomain, c Config) (reader, err
 	}, nil
 }
 
-// authenticate judges the certificate of the endpoint.
+// authenticate verifies the certificate of the endpoint.
 func (e *endpoint) authenticate(state tls.ConnectionState) error {
 	b := e.latest.Load()
 	if b == nil {
@@ -318,10 +319,10 @@ func (e *endpoint) authenticate(state tls.ConnectionState) error {
 	}
 	id, _, err := x509svid.Verify(state.PeerCertificates, b.x509, x509svid.WithTime(e.now()))
 	if err != nil {
-		return fmt.Errorf("the bundle endpoint is not authentic: %w", err)
+		return fmt.Errorf("the bundle endpoint could not be authenticated: %w", err)
 	}
 	if id != e.id {
-		return fmt.Errorf("the bundle endpoint is %s and not %s", id, e.id)
+		return fmt.Errorf("the bundle endpoint has the SPIFFE ID %s, want %s from endpoint_id", id, e.id)
 	}
 	return nil
 }

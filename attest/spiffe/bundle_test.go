@@ -121,7 +121,7 @@ func TestBundlesInFIPSMode(t *testing.T) {
 	}
 }
 
-// FuzzBundle: whatever a bundle endpoint sends is read or refused.
+// FuzzBundle: an arbitrary response of a bundle endpoint is parsed or refused, without a panic.
 func FuzzBundle(f *testing.F) {
 	clock := attesttest.NewClock()
 	a := newAuthority(f, clock, home)

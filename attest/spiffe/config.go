@@ -20,39 +20,39 @@ import (
 type Config struct {
 	// Name of the instance. Required.
 	Name string `json:"-"`
-	// Audience that JWT-SVIDs must be meant for, alone: ebb. Required.
+	// Audience is the only aud that JWT-SVIDs may have: ebb. Required.
 	Audience string `json:"audience"`
-	// TrustDomains by name. At least one is required.
+	// TrustDomains are the accepted trust domains by name. At least one is required.
 	TrustDomains map[string]TrustDomain `json:"trust_domains"`
-	// SVIDs accepted: "jwt", "x509". Default both.
+	// SVIDs are the accepted kinds, "jwt" and "x509". Default both.
 	SVIDs []string `json:"svids"`
-	// MaxLifetime of a JWT-SVID, default 15 m, and MaxX509Lifetime of an
-	// X.509-SVID, default 24 h.
+	// MaxLifetime is the maximum lifetime of a JWT-SVID, default 15 m. MaxX509Lifetime is
+	// that of an X.509-SVID, default 24 h.
 	MaxLifetime     time.Duration `json:"max_lifetime"`
 	MaxX509Lifetime time.Duration `json:"max_x509_lifetime"`
-	// Leeway for clocks, for JWT-SVIDs. Default 0; at most 1 m.
+	// Leeway is the accepted difference between clocks, for JWT-SVIDs. Default 0; at most 1
+	// m.
 	Leeway *time.Duration `json:"leeway"`
 
-	// Fetch says how endpoints may be asked: Timeout and Observe. The rest is each
-	// trust domain's.
+	// Fetch configures requests to endpoints: Timeout and Observe. The other settings come
+	// from each trust domain.
 	Fetch fetch.Config `json:"-"`
-	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	// Now defaults to time.Now. Logger defaults to discarding.
 	Now    func() time.Time `json:"-"`
 	Logger *slog.Logger     `json:"-"`
 }
 
-// TrustDomain says where the bundle of a trust domain is and which of its IDs are
-// accepted. Exactly one of BundleFile, HTTPSWeb, HTTPSSPIFFE and WorkloadAPI is
-// required.
+// TrustDomain has the source of a trust domain's bundle and the accepted IDs. Exactly one of
+// BundleFile, HTTPSWeb, HTTPSSPIFFE and WorkloadAPI is required.
 type TrustDomain struct {
-	// BundleFile holds the bundle; it is read again every minute.
+	// BundleFile is the path of the bundle; it is read again every minute.
 	BundleFile string `json:"bundle_file"`
-	// HTTPSWeb is the URL of a bundle endpoint that the web's authorities, or those
-	// of CAFile, vouch for.
+	// HTTPSWeb is the URL of a bundle endpoint that authenticates with a certificate from
+	// the system's roots, or from those of CAFile.
 	HTTPSWeb string `json:"https_web"`
 	CAFile   string `json:"ca_file"`
 	// HTTPSSPIFFE is the URL of a bundle endpoint with the SPIFFE ID EndpointID.
-	// EndpointBundleFile holds the bundle of that ID's trust domain.
+	// EndpointBundleFile is the path of the bundle of that ID's trust domain.
 	HTTPSSPIFFE        string `json:"https_spiffe"`
 	EndpointID         string `json:"endpoint_id"`
 	EndpointBundleFile string `json:"endpoint_bundle_file"`
@@ -67,7 +67,7 @@ type TrustDomain struct {
 
 const maxLeeway = time.Minute
 
-// check reports all problems at once, fills in the defaults and makes the sources.
+// check fills in the defaults, makes the sources and returns all problems joined.
 func (c *Config) check() (map[string]*source, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -131,7 +131,7 @@ func (t TrustDomain) check(name string) (errs []error) {
 	bad := func(text string) { errs = append(errs, errors.New(text)) }
 	td, err := spiffeid.TrustDomainFromString(name)
 	if err != nil || td.Name() != name || len(name) > maxTrustDomain {
-		bad("that is not the name of a trust domain; write it like sandboxes.example, in lower case and without spiffe://")
+		bad("the name is not that of a trust domain; write it like sandboxes.example, in lower case and without spiffe://")
 	}
 	places := 0
 	for _, place := range []string{t.BundleFile, t.HTTPSWeb, t.HTTPSSPIFFE, t.WorkloadAPI} {
@@ -143,22 +143,22 @@ func (t TrustDomain) check(name string) (errs []error) {
 		bad("set exactly one of bundle_file, https_web, https_spiffe and workload_api")
 	}
 	if (t.HTTPSSPIFFE == "") != (t.EndpointID == "") || (t.HTTPSSPIFFE == "") != (t.EndpointBundleFile == "") {
-		bad("https_spiffe goes with endpoint_id and endpoint_bundle_file, the bundle of that ID's trust domain, and they with nothing else")
+		bad("https_spiffe, endpoint_id and endpoint_bundle_file (the bundle of that ID's trust domain) must be set together")
 	}
 	if t.CAFile != "" && t.HTTPSWeb == "" {
-		bad("ca_file is for https_web alone")
+		bad("ca_file is only for https_web")
 	}
 	if t.Private && t.HTTPSWeb == "" && t.HTTPSSPIFFE == "" {
-		bad("allow_private_addresses is for https_web and https_spiffe alone")
+		bad("allow_private_addresses is only for https_web and https_spiffe")
 	}
 	if len(t.Allow) == 0 {
-		bad("allow is empty; name the paths to accept, such as /sandbox/*; /** is every workload")
+		bad("allow is empty; name the paths to accept, such as /sandbox/*; /** accepts every workload")
 	}
 	return errs
 }
 
-// Decode reads the part of the configuration file that belongs to one instance. The
-// caller sets Name and what is borrowed, and Audience where the file leaves it out.
+// Decode decodes the configuration of one instance from the configuration file. The caller
+// then sets the members without a JSON name, and Audience when the file has none.
 func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config]("spiffe", raw) }
 
 // Limits of SPIFFE-ID, sections 2.1 and 2.3, in bytes.
@@ -169,10 +169,9 @@ const (
 
 var errID = errors.New("not the SPIFFE ID of a workload")
 
-// parseID reads the SPIFFE ID of a workload. There is one spelling of each: no
-// upper-case scheme or trust domain, no port, user, query, fragment or percent
-// sign, no empty or dot segment. An ID without a path names a trust domain and no
-// workload (X509-SVID, section 4.2).
+// parseID parses the SPIFFE ID of a workload in its only valid form: no upper-case scheme or
+// trust domain, no port, user, query, fragment or percent sign, no empty or dot segment. An
+// ID without a path identifies a trust domain and not a workload (X509-SVID, section 4.2).
 func parseID(s string) (spiffeid.ID, error) {
 	if len(s) > maxID {
 		return spiffeid.ID{}, errID
@@ -187,8 +186,8 @@ func parseID(s string) (spiffeid.ID, error) {
 	return id, nil
 }
 
-// pattern accepts paths by their segments: "*" stands for exactly one, whatever it
-// is, a final "**" for one or more. Any other segment stands for itself, whole.
+// pattern matches paths by their segments: "*" matches exactly one segment, a final "**" one
+// or more. Any other segment matches only itself.
 type pattern []string
 
 const (
@@ -206,18 +205,18 @@ func parsePattern(s string) (pattern, error) {
 		switch {
 		case segment == anyOne, segment == anyMore && i == len(p)-1:
 		case segment == anyMore:
-			return nil, fmt.Errorf("%q: ** is the last segment or none", s)
+			return nil, fmt.Errorf("%q: ** is allowed only as the last segment", s)
 		default:
 			if err := spiffeid.ValidatePathSegment(segment); err != nil {
-				return nil, fmt.Errorf("%q: a segment is *, a final **, or letters, digits and . - _ without a star: %w", s, err)
+				return nil, fmt.Errorf("%q: a segment must be *, a final **, or letters, digits and . - _ without a star: %w", s, err)
 			}
 		}
 	}
 	return p, nil
 }
 
-// matches takes the path of a parsed ID, which starts with a slash and has no
-// empty segment.
+// matches reports whether p matches the path of a parsed ID, which starts with a slash and
+// has no empty segment.
 func (p pattern) matches(path string) bool {
 	rest := path[1:]
 	for i, want := range p {

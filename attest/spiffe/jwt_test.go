@@ -110,7 +110,7 @@ func TestJWTIdentity(t *testing.T) {
 	if len(steps) < 5 {
 		t.Errorf("told of %q", steps)
 	}
-	// The same path in another trust domain is somebody else.
+	// The same path in another trust domain is another identity.
 	other, err := f.Attest(t.Context(), document(t, f.away.token(nil)))
 	if err != nil || other.Subject == id.Subject || !errors.Is(attest.SelectorMatch(map[string]string{"spiffe_id": boxID}, other), attest.ErrRejected) {
 		t.Errorf("got %+v, %v", other, err)
@@ -128,7 +128,8 @@ func TestJWTIdentity(t *testing.T) {
 	}
 }
 
-// A twin of the signature is the same evidence.
+// TestJWTReplayIsOfTheStatement: another encoding of the same signature gives the same replay
+// id.
 func TestJWTReplayIsOfTheStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -143,7 +144,7 @@ func TestJWTReplayIsOfTheStatement(t *testing.T) {
 	}
 }
 
-// Every algorithm that JWT-SVID allows and that suits a key is accepted.
+// TestJWTKeys: every algorithm that JWT-SVID allows is accepted with a suitable key.
 func TestJWTKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,7 +171,8 @@ func TestJWTKeys(t *testing.T) {
 	}
 }
 
-// What is not accepted at all says so.
+// TestKindsOfSVID: the attestor rejects each kind of SVID that its configuration does not
+// list.
 func TestKindsOfSVID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -12,7 +12,7 @@ func TestNotIDs(t *testing.T) {
 	t.Parallel()
 	for _, s := range notIDs() {
 		id, err := spiffe.ParseID(s)
-		// What is an ID is one of another trust domain, or of a segment "*".
+		// Those that are valid IDs belong to another trust domain, or have a segment "*".
 		if err == nil && (strings.HasPrefix(id, "spiffe://sbx.test/") || id != s) {
 			t.Errorf("%q was read as %q", s, id)
 		}
@@ -27,7 +27,7 @@ func TestNotIDs(t *testing.T) {
 	}
 }
 
-// H19: a pattern speaks of whole segments.
+// TestPatterns: (H19) a pattern matches whole segments.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ pattern, yes, no string }{
@@ -59,8 +59,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzID: what is read as a SPIFFE ID is printed as it was, names a workload, and
-// means the same to net/url.
+// FuzzID: an accepted SPIFFE ID is returned unchanged, names a workload, and has the same
+// meaning for net/url.
 func FuzzID(f *testing.F) {
 	f.Add(boxID)
 	for _, s := range notIDs() {

@@ -16,8 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// What a real SPIRE gives this process is accepted, whichever way its bundle came,
-// and what was made for somebody else is not.
+// TestRealSPIRE: the attestor accepts the SVIDs that a real SPIRE issues to this process, with each
+// source of the trust bundle. It refuses those for another audience.
 func TestRealSPIRE(t *testing.T) {
 	t.Parallel()
 	dir := counterpart.Need(t, "EBB_TEST_SPIRE")

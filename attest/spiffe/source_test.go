@@ -109,8 +109,8 @@ func (f *fixture) want(t testing.TB, name string, a *spiffe.Attestor, want strin
 	}
 }
 
-// comes wants what a fetch brings that is due: who asks waits for that a short while, and is
-// then served by the last good bundle.
+// comes waits until the result of a due fetch is in use: a caller waits a short while for the
+// fetch, and then gets the last good bundle.
 func (f *fixture) comes(t testing.TB, name string, a *spiffe.Attestor, want string) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); f.outcome(t, a) != want && time.Now().Before(end); {
@@ -146,7 +146,8 @@ func TestHTTPSWeb(t *testing.T) {
 	}
 }
 
-// The identity of the endpoint is its SPIFFE ID, and nothing of the web's.
+// TestHTTPSSPIFFE: the endpoint is identified by its SPIFFE ID, and not by a certificate of
+// the Web PKI.
 func TestHTTPSSPIFFE(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -186,8 +187,8 @@ func TestHTTPSSPIFFE(t *testing.T) {
 	f.want(t, "without a bundle to begin with", f.from(t, d), unjudged)
 }
 
-// A trust domain that has taken all its keys back still says who its endpoint is: it
-// could never give new ones otherwise.
+// TestHTTPSSPIFFEComesBack: after a trust domain has withdrawn all its keys, its endpoint can
+// still be authenticated. Otherwise it could never publish new keys.
 func TestHTTPSSPIFFEComesBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -200,7 +201,8 @@ func TestHTTPSSPIFFEComesBack(t *testing.T) {
 	f.again(t, "given again", a, b, accepted)
 }
 
-// The endpoint's own authority rotates: the file is for the beginning alone.
+// TestHTTPSSPIFFERotates: the endpoint's own authority rotates; the file is used only for the
+// first connection.
 func TestHTTPSSPIFFERotates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -228,8 +230,8 @@ func TestHTTPSSPIFFERotates(t *testing.T) {
 	}
 }
 
-// A bundle endpoint that misbehaves takes nothing away from the last good bundle,
-// and adds nothing to it.
+// TestEndpointMisbehaves: invalid responses of a bundle endpoint change nothing in the last
+// good bundle.
 func TestEndpointMisbehaves(t *testing.T) {
 	t.Parallel()
 	elsewhere := attesttest.NewTrap(t)
@@ -311,7 +313,7 @@ func TestEndpointMisbehaves(t *testing.T) {
 	}
 }
 
-// A trust domain takes its keys back by an empty bundle, and hands out new ones.
+// TestRotation: a trust domain withdraws its keys by an empty bundle, and publishes new ones.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -341,7 +343,7 @@ func TestRotation(t *testing.T) {
 	f.want(t, "taken back", a, rejected)
 }
 
-// An unknown authority makes it ask again, as an unknown key does.
+// TestAuthorityRotates: an unknown authority causes a new fetch, like an unknown key.
 func TestAuthorityRotates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

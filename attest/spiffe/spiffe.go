@@ -15,7 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// The documents, as configuration and the selector svid call them.
+// The kinds of SVIDs, as named in the configuration and by the selector svid.
 const (
 	svidJWT  = "jwt"
 	svidX509 = "x509"
@@ -30,15 +30,15 @@ type Attestor struct {
 
 var _ attest.ClientAuth = (*Attestor)(nil)
 
-// Methods of draft-ietf-oauth-spiffe-client-auth.
+// The methods of draft-ietf-oauth-spiffe-client-auth.
 const (
 	methodJWT     = "spiffe_jwt"
 	methodX509    = "spiffe_x509"
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
 )
 
-// New makes an Attestor. It connects to nothing and reads no bundle, so that ebb
-// starts when a trust domain is down.
+// New returns an Attestor. It makes no connections and reads no bundle, so that ebb starts
+// while a trust domain is unavailable.
 func New(c Config) (*Attestor, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -50,9 +50,9 @@ func New(c Config) (*Attestor, error) {
 	return &Attestor{cfg: c, sources: sources, profile: jose.Profile{
 		Types: []string{"jwt", "jose"}, AllowNoType: true, // JWT-SVID, section 2.3
 		Algs: []jose.Alg{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512},
-		// The trust domain of sub says whose it is; iss is optional.
+		// The trust domain of sub identifies the issuer; iss is optional.
 		AnyIssuer: true,
-		// A JWT-SVID is a bearer: every other audience could use it here.
+		// A JWT-SVID is a bearer token, so each other audience could present it to ebb.
 		Audience:    c.Audience,
 		MaxLifetime: c.MaxLifetime, Leeway: *c.Leeway,
 	}}, nil
@@ -70,8 +70,8 @@ func (a *Attestor) ClientMethods() []attest.ClientMethod {
 	return out
 }
 
-// Attest implements attest.Attestor. A document is a JWT-SVID; without one the
-// client certificate is the evidence.
+// Attest implements attest.Attestor. A non-empty document is a JWT-SVID. Without a document
+// the client certificate is the evidence.
 func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Identity{}, fmt.Errorf("attest/spiffe %q: %w", a.cfg.Name, err)
@@ -82,7 +82,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	}
 	if !slices.Contains(a.cfg.SVIDs, kind) {
 		return attest.Identity{}, attest.Reject(attest.ReasonType, map[string]string{
-			svidJWT:  "JWT-SVIDs are not accepted here; show an X.509-SVID as the client certificate",
+			svidJWT:  "this attestor does not accept JWT-SVIDs; use an X.509-SVID as the client certificate",
 			svidX509: "no JWT-SVID was sent, and X.509-SVIDs are not accepted here",
 		}[kind], nil)
 	}
@@ -96,19 +96,19 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// domain is the source of an ID's trust domain.
+// domain returns the source for the trust domain of id.
 func (a *Attestor) domain(id spiffeid.ID) (*source, error) {
 	s, known := a.sources[id.TrustDomain().Name()]
 	if !known {
-		return nil, attest.Reject(attest.ReasonIssuer, "the trust domain of the SVID is not one of those configured here", nil)
+		return nil, attest.Reject(attest.ReasonIssuer, "the trust domain of the SVID is not configured for this attestor", nil)
 	}
 	return s, nil
 }
 
-// identity is what a verified document says. replay names the document.
+// identity returns the Identity for a verified document. replay identifies the document.
 func (a *Attestor) identity(ctx context.Context, s *source, id spiffeid.ID, kind, replay string, notAfter time.Time) (attest.Identity, error) {
 	if !allowed(s.allow, id) {
-		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the path of the SPIFFE ID is not one of those accepted here", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonClaims, "the path of the SPIFFE ID is not accepted by this attestor", nil)
 	}
 	attest.Passed(ctx, "path is accepted", id.Path())
 	return attest.Identity{
@@ -125,8 +125,8 @@ func (a *Attestor) SelectorNames() []string {
 	return []string{"spiffe_id", "sub", "trust_domain", "path", "svid"}
 }
 
-// checkSocket accepts unix:///path alone. The Workload API over TCP is neither
-// encrypted nor authenticated: whoever takes the port says what the keys are.
+// checkSocket accepts only unix:///path. The Workload API over TCP is neither encrypted nor
+// authenticated: a process that takes over the port could supply its own keys.
 func checkSocket(addr string) error {
 	u, err := url.Parse(addr)
 	if err != nil || u.Scheme != "unix" || u.Host != "" || u.Opaque != "" || len(u.Path) < 2 || u.RawQuery != "" || u.Fragment != "" {
@@ -135,9 +135,9 @@ func checkSocket(addr string) error {
 	return workloadapi.ValidateAddress(addr)
 }
 
-// workloadReader asks a SPIFFE agent for the bundles that it gives to ebb: those
-// of its own trust domain and of those it federates with. ebb needs an entry of
-// its own there.
+// workloadReader returns a reader of the bundles that a SPIFFE agent gives to ebb: those of
+// the agent's own trust domain and of those it federates with. The agent needs an entry for
+// ebb.
 func workloadReader(td spiffeid.TrustDomain, addr string) (reader, error) {
 	if err := checkSocket(addr); err != nil {
 		return nil, err
@@ -156,7 +156,8 @@ func workloadReader(td spiffeid.TrustDomain, addr string) (reader, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		// An agent that does not know the trust domain cannot take its keys back.
+		// An agent that does not know the trust domain must not be taken for one that has
+		// revoked its keys.
 		x, err := certs.GetX509BundleForTrustDomain(td)
 		if err != nil {
 			return nil, 0, err

@@ -19,15 +19,15 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// jwtSVID judges a JWT-SVID. What the gate of package jose does not know is here:
-// which trust domain's keys, and that the document names its key.
+// jwtSVID judges a JWT-SVID. It adds the checks that package jose does not do: it selects
+// the keys of the trust domain, and it requires a kid.
 func (a *Attestor) jwtSVID(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	u, err := jose.Parse(string(e.Document), jose.Limits{})
 	if err != nil {
 		return attest.Identity{}, err
 	}
 	if u.Header().KID == "" {
-		return attest.Identity{}, attest.Reject(attest.ReasonKeyUnknown, "the JWT-SVID does not name its key", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonKeyUnknown, "the JWT-SVID has no kid", nil)
 	}
 	id, err := parseID(u.Claims().Subject)
 	if err != nil {
@@ -38,7 +38,7 @@ func (a *Attestor) jwtSVID(ctx context.Context, e attest.Evidence) (attest.Ident
 		return attest.Identity{}, err
 	}
 	attest.Passed(ctx, "trust domain is configured", s.td.Name())
-	// Nothing but this trust domain's keys of use jwt-svid is looked at.
+	// Only keys of use jwt-svid of this trust domain are tried.
 	c, err := u.Verify(a.profile, func(h jose.Header) (jose.Key, error) { return s.key(ctx, h) }, a.cfg.Now())
 	if err != nil {
 		return attest.Identity{}, err
@@ -61,12 +61,12 @@ func (a *Attestor) jwtSVID(ctx context.Context, e attest.Evidence) (attest.Ident
 	return out, nil
 }
 
-// maxChain is how many certificates a caller may show: a leaf and what leads to
-// an authority. Real ones have two or three.
+// maxChain is the maximum number of certificates in evidence: a leaf and its path to an
+// authority. Usual chains have two or three.
 const maxChain = 8
 
-// x509SVID judges the client certificate. The listener has asked for any; that the
-// caller holds its key was proved by TLS, and nothing else was.
+// x509SVID judges the client certificate. The listener accepts any certificate; TLS has
+// proved only that the caller has its key.
 func (a *Attestor) x509SVID(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
 	chain, x5t, err := shown(e)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *Attestor) x509SVID(ctx context.Context, e attest.Evidence) (attest.Iden
 	if err != nil {
 		return attest.Identity{}, err
 	}
-	if !a.cfg.Now().Before(end) { // crypto/x509 takes a certificate's last second for good
+	if !a.cfg.Now().Before(end) { // crypto/x509 accepts a certificate during the second of its NotAfter
 		return attest.Identity{}, expired(nil)
 	}
 	attest.Passed(ctx, "path to an x509-svid authority of the trust domain", x5t)
@@ -103,7 +103,7 @@ func (a *Attestor) x509SVID(ctx context.Context, e attest.Evidence) (attest.Iden
 	return out, nil
 }
 
-// shown parses the chain, leaf first, and says its leaf's x5t#S256.
+// shown parses the chain, leaf first, and returns it with the x5t#S256 of the leaf.
 func shown(e attest.Evidence) (chain []*x509.Certificate, x5t string, err error) {
 	certs := e.Channel.PeerCertificates
 	if len(certs) == 0 {
@@ -116,14 +116,14 @@ func shown(e attest.Evidence) (chain []*x509.Certificate, x5t string, err error)
 		}
 		c, err := x509.ParseCertificate(der)
 		if err != nil || slices.ContainsFunc(certs[:i], func(other []byte) bool { return bytes.Equal(other, der) }) {
-			return nil, "", attest.Reject(attest.ReasonMalformed, "the certificate chain does not parse, or names a certificate twice", err)
+			return nil, "", attest.Reject(attest.ReasonMalformed, "the certificate chain cannot be parsed, or has a certificate twice", err)
 		}
 		chain = append(chain, c)
 	}
 	sum := sha256.Sum256(certs[0])
 	x5t = base64.RawURLEncoding.EncodeToString(sum[:])
 	if x5t != e.Key.X5T {
-		return nil, "", attest.Reject(attest.ReasonKeyBinding, "the X.509-SVID is not the certificate whose key was proved", nil)
+		return nil, "", attest.Reject(attest.ReasonKeyBinding, "the X.509-SVID is not the certificate whose key was proved; use the SVID as the client certificate", nil)
 	}
 	return chain, x5t, nil
 }
@@ -132,9 +132,9 @@ func expired(cause error) error {
 	return attest.Reject(attest.ReasonExpired, "the X.509-SVID or its issuer has expired", cause)
 }
 
-// leafID is the one SPIFFE ID of a leaf that X509-SVID lets be one. go-spiffe
-// checks CA, keyCertSign and cRLSign again, and neither digitalSignature nor the
-// extended usages.
+// leafID returns the only SPIFFE ID of a leaf that meets the requirements of X509-SVID.
+// go-spiffe checks CA, keyCertSign and cRLSign too, but neither digitalSignature nor the
+// extended key usages.
 func (a *Attestor) leafID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	now := a.cfg.Now()
 	id, err := x509svid.IDFromCert(leaf) // exactly one URI (section 2)
@@ -145,7 +145,7 @@ func (a *Attestor) leafID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	case err != nil:
 		return id, attest.Reject(attest.ReasonClaims, "the client certificate does not name exactly one SPIFFE ID of a workload", err)
 	case leaf.IsCA || leaf.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0: // sections 4.1 and 4.3
-		return id, attest.Reject(attest.ReasonType, "the client certificate is that of an authority and not of a workload", nil)
+		return id, attest.Reject(attest.ReasonType, "the client certificate belongs to an authority and not to a workload", nil)
 	case leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0: // section 4.3
 		return id, attest.Reject(attest.ReasonType, "the key usage of the client certificate lacks digitalSignature", nil)
 	case !forClients(leaf): // section 4.4
@@ -153,7 +153,7 @@ func (a *Attestor) leafID(leaf *x509.Certificate) (spiffeid.ID, error) {
 	case now.Before(leaf.NotBefore):
 		return id, attest.Reject(attest.ReasonNotYetValid, "the X.509-SVID is not valid yet; check the clock of its issuer", nil)
 	case leaf.NotAfter.Sub(leaf.NotBefore) > a.cfg.MaxX509Lifetime:
-		return id, attest.Reject(attest.ReasonLifetime, "the lifetime of the X.509-SVID is not accepted; have shorter ones issued", nil)
+		return id, attest.Reject(attest.ReasonLifetime, "the lifetime of the X.509-SVID is longer than this attestor accepts; issue SVIDs with a shorter lifetime", nil)
 	}
 	return id, nil
 }
@@ -165,8 +165,8 @@ func forClients(leaf *x509.Certificate) bool {
 	return slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 }
 
-// verify finds the paths from the leaf to authorities of the trust domain. An
-// unknown authority is looked for once more, in a bundle fetched anew.
+// verify returns the paths from the leaf to authorities of the trust domain. When the
+// authority is unknown, it fetches the bundle again once.
 func (s *source) verify(ctx context.Context, chain []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
 	b, err := s.bundles.Get(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *source) verify(ctx context.Context, chain []*x509.Certificate, now time
 	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
 		anew, fetchErr := s.bundles.Renew(ctx)
 		switch {
-		case errors.Is(fetchErr, fetch.ErrNotDue): // it has just been fetched: the authority is not there
+		case errors.Is(fetchErr, fetch.ErrNotDue): // the bundle has just been fetched, so the authority does not exist
 		case fetchErr != nil:
 			return nil, fetchErr
 		default:
@@ -189,12 +189,12 @@ func (s *source) verify(ctx context.Context, chain []*x509.Certificate, now time
 	if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
 		return nil, expired(err)
 	}
-	return nil, attest.Reject(attest.ReasonSignature, "no authority of the trust domain vouches for the X.509-SVID", err)
+	return nil, attest.Reject(attest.ReasonSignature, "no authority of the trust domain has issued the X.509-SVID", err)
 }
 
-// vouchedUntil is when the longest of the paths ends. Paths over an authority that
-// names itself as one of another trust domain, or as a workload, are none
-// (X509-SVID, section 3.2).
+// vouchedUntil returns the latest expiry among the paths. A path is ignored when an
+// authority in it has the SPIFFE ID of another trust domain or of a workload (X509-SVID,
+// section 3.2).
 func (s *source) vouchedUntil(chains [][]*x509.Certificate) (end time.Time, err error) {
 	for _, chain := range chains {
 		if slices.ContainsFunc(chain[1:], func(c *x509.Certificate) bool { return !s.mayIssue(c) }) {

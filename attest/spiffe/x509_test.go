@@ -17,8 +17,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/spiffe"
 )
 
-// asDocument makes the suite's documents client certificates: a chain in DER, and
-// what does not parse one certificate.
+// asDocument converts the suite's documents to client certificates: a chain in DER, or one
+// certificate with these bytes if the document does not parse.
 type asDocument struct{ *spiffe.Attestor }
 
 func (a asDocument) Attest(ctx context.Context, e attest.Evidence) (attest.Identity, error) {
@@ -124,7 +124,7 @@ func TestX509Suite(t *testing.T) {
 			return asOne(t, chain)
 		},
 	}
-	// What net/url makes of a text that is nearly a SPIFFE ID is not one either.
+	// A text that net/url would normalize to a SPIFFE ID is not a SPIFFE ID.
 	for _, s := range []string{"spiffe://SBX.test/sandbox/42", "spiffe://u@sbx.test/sandbox/42", "spiffe://sbx.test:443/sandbox/42", "spiffe://sbx.test/%73andbox/42", "spiffe://sbx.test/sandbox%2f42",
 		"spiffe://sbx.test/../sandbox/42", "spiffe://sbx.test//sandbox/42", "spiffe://sbx.test/sandbox/42/", "spiffe://sbx.test/sandbox/42?q", "spiffe://sbx.test", "http://sbx.test/sandbox/42"} {
 		bad["H18 "+s] = changed([]string{s}, nil)
@@ -184,7 +184,7 @@ func TestX509Identity(t *testing.T) {
 	}
 }
 
-// The caller is told what is wrong.
+// TestX509Reasons: the rejection tells the caller the cause.
 func TestX509Reasons(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -200,7 +200,8 @@ func TestX509Reasons(t *testing.T) {
 	}
 }
 
-// A leaf that does not say for whom it is, is for everybody (section 4.4).
+// TestX509WithoutUsages: a leaf without extended key usages is valid for all of them (section
+// 4.4).
 func TestX509WithoutUsages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -211,7 +212,7 @@ func TestX509WithoutUsages(t *testing.T) {
 	}
 }
 
-// The second in which an issuer ends is not one of its life, as for the leaf.
+// TestX509IssuerEnds: an issuer is no longer valid in the second of its expiry, like the leaf.
 func TestX509IssuerEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -226,8 +227,8 @@ func TestX509IssuerEnds(t *testing.T) {
 	}
 }
 
-// Of two paths the one that ends later counts, and none over somebody else's
-// authority.
+// TestX509CrossSigned: if two chains verify, the expiry of the identity is that of the chain that
+// expires later. A chain through an authority of another trust domain is not accepted.
 func TestX509CrossSigned(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -259,7 +260,7 @@ func TestX509CrossSigned(t *testing.T) {
 	}
 }
 
-// FuzzX509: whatever certificate is shown is refused.
+// FuzzX509: an arbitrary certificate is refused.
 func FuzzX509(f *testing.F) {
 	x := newFixture(f)
 	other := newAuthority(f, x.clock, home)
@@ -274,7 +275,7 @@ func FuzzX509(f *testing.F) {
 	})
 }
 
-// FuzzAttest: whatever document is sent is refused.
+// FuzzAttest: an arbitrary document is refused.
 func FuzzAttest(f *testing.F) {
 	x := newFixture(f)
 	f.Add([]byte(newAuthority(f, x.clock, home).token(nil)))
@@ -295,7 +296,7 @@ func (f *fixture) reissue(tmpl *x509.Certificate, key crypto.Signer) *x509.Certi
 	return f.home.issue(&c, f.home.cert, key, f.home.key)
 }
 
-// critical is an extension that nobody here knows.
+// critical returns a critical extension that no library here supports.
 func critical() []pkix.Extension {
 	return []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 55555, 1}, Critical: true, Value: []byte{5, 0}}}
 }

@@ -20,19 +20,19 @@ import (
 var (
 	oidSAN  = asn1.ObjectIdentifier{2, 5, 29, 17}
 	oidEKU  = asn1.ObjectIdentifier{2, 23, 133, 8, 1} // tcg-kp-EKCertificate
-	oidTPM  = asn1.ObjectIdentifier{2, 23, 133, 2}    // below: 1 manufacturer, 2 model, 3 version
-	errPath = errors.New("the EK certificate does not lead to a configured root")
+	oidTPM  = asn1.ObjectIdentifier{2, 23, 133, 2}    // prefix of 1 manufacturer, 2 model, 3 version
+	errPath = errors.New("the EK certificate has no path to a configured root")
 )
 
-// endorsed is what an EK certificate says.
+// endorsed has the facts of a verified EK certificate.
 type endorsed struct {
 	hash  string    // hex SHA-256 of the key's SubjectPublicKeyInfo
-	until time.Time // when the first certificate of its path ends
-	model string    // manufacturer and model, as they are; "" when it does not say
+	until time.Time // the earliest expiry of the certificates in its path
+	model string    // manufacturer and model, verbatim; "" when the certificate has none
 }
 
-// endorse verifies the path of an EK certificate, leaf first, and that it is one
-// for key (TCG EK Credential Profile for TPM Family 2.0, 3.2).
+// endorse verifies the path of an EK certificate, leaf first, and that it is an EK
+// certificate for key (TCG EK Credential Profile for TPM Family 2.0, 3.2).
 func (a authorities) endorse(chain [][]byte, key crypto.PublicKey, now time.Time) (*endorsed, error) {
 	var certs []*x509.Certificate
 	for _, der := range chain {
@@ -51,16 +51,16 @@ func (a authorities) endorse(chain [][]byte, key crypto.PublicKey, now time.Time
 		return nil, err
 	}
 	if leaf.IsCA || !forEK(leaf) {
-		return nil, errors.New("the certificate is not one of an EK: a CA, or without that purpose")
+		return nil, errors.New("the certificate is not an EK certificate: it is a CA, or it lacks the key purpose tcg-kp-EKCertificate")
 	}
 	if k, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !k.Equal(key) {
-		return nil, errors.New("the certificate is of another key than ek_public")
+		return nil, errors.New("the certificate is for a key other than ek_public")
 	}
 	between := a.intermediates.Clone()
 	for _, c := range certs[1:] {
 		between.AddCert(c)
 	}
-	// Purposes are judged here: crypto/x509 does not know that of an EK.
+	// Key purposes are checked here, because crypto/x509 does not know the one of an EK.
 	paths, err := leaf.Verify(x509.VerifyOptions{Roots: a.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errPath, err)
@@ -82,21 +82,21 @@ func (a authorities) endorse(chain [][]byte, key crypto.PublicKey, now time.Time
 		}
 	}
 	if out.until.IsZero() {
-		return nil, fmt.Errorf("%w: an issuer is for other purposes", errPath)
+		return nil, fmt.Errorf("%w: an issuer is restricted to other key purposes", errPath)
 	}
 	return out, nil
 }
 
-// The keys that a shown certificate may have.
+// Limits of the keys of certificates in evidence.
 const (
 	maxBits = 4096
 	maxExpo = 1<<16 + 1
 )
 
-// bounded keeps what crypto/x509 has to compute for shown certificates small. It
-// takes RSA keys of any size, of which one of 8 KiB costs a third of a second for a
-// single signature, and it tries every issuer of the right name, up to a hundred
-// times: so each name is there once.
+// bounded limits how much crypto/x509 has to compute for certificates in evidence.
+// crypto/x509 accepts RSA keys of any size, and one signature with a key of 8 KiB takes a
+// third of a second. It also tries every issuer with the right name, up to a hundred times.
+// Therefore each subject may occur only once.
 func bounded(certs []*x509.Certificate) error {
 	seen := map[string]bool{}
 	for _, c := range certs {
@@ -104,14 +104,14 @@ func bounded(certs []*x509.Certificate) error {
 			return errors.New("a certificate has an RSA key of more than 4096 bits, or with an exponent of more than 65537")
 		}
 		if seen[string(c.RawSubject)] {
-			return errors.New("two certificates have the same subject")
+			return errors.New("two certificates have the same subject; send each certificate once")
 		}
 		seen[string(c.RawSubject)] = true
 	}
 	return nil
 }
 
-// forAll says whether an issuer leaves open what it issues for.
+// forAll reports whether an issuer certificate does not restrict key purposes.
 func forAll(c *x509.Certificate) bool {
 	return len(c.ExtKeyUsage) == 0 && len(c.UnknownExtKeyUsage) == 0
 }
@@ -120,9 +120,10 @@ func forEK(c *x509.Certificate) bool {
 	return slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny) || slices.ContainsFunc(c.UnknownExtKeyUsage, oidEKU.Equal)
 }
 
-// acceptName reads the subject alternative name, which is critical when the subject
-// is empty and always a directoryName, of which crypto/x509 makes nothing. Of other
-// critical extensions it lets none through by itself.
+// acceptName parses the subject alternative name of an EK certificate and returns the model.
+// The extension is critical when the subject is empty, and it is always a directoryName,
+// which crypto/x509 does not parse. acceptName accepts no other critical extension that
+// crypto/x509 does not handle.
 func acceptName(c *x509.Certificate) (model string, err error) {
 	for _, e := range c.Extensions {
 		if !e.Id.Equal(oidSAN) {
@@ -136,8 +137,8 @@ func acceptName(c *x509.Certificate) (model string, err error) {
 	return model, nil
 }
 
-// parseSAN reads GeneralNames (RFC 5280, section 4.2.1.6) that hold exactly one
-// directoryName, with the maker and the model of a TPM in it.
+// parseSAN parses GeneralNames (RFC 5280, section 4.2.1.6) with exactly one directoryName
+// that contains the manufacturer and the model of a TPM.
 func parseSAN(der []byte) (model string, err error) {
 	var names []asn1.RawValue
 	if rest, err := asn1.Unmarshal(der, &names); err != nil || len(rest) > 0 {
@@ -163,17 +164,19 @@ func parseSAN(der []byte) (model string, err error) {
 		}
 	}
 	if found != 1 || model == "" {
-		return "", errors.New("it does not name the maker and model of a TPM once")
+		return "", errors.New("it does not contain the manufacturer and model of a TPM exactly once")
 	}
 	return model[1:], nil
 }
 
-// authorities are whom configuration trusts to certify EKs, and what leads to them.
+// authorities are the CAs that the configuration trusts to certify EKs, and the
+// intermediates below them.
 type authorities struct {
 	roots, intermediates *x509.CertPool
 }
 
-// newAuthorities reads when first asked, and again every minute.
+// newAuthorities returns a cache that reads the files at the first use and again every
+// minute.
 func newAuthorities(c Config) (*fetch.Cache[authorities], error) {
 	read := func(context.Context) (authorities, time.Duration, error) {
 		roots, err := pool(c.Roots)
@@ -200,10 +203,10 @@ func pool(files []string) (*x509.CertPool, error) {
 	return out, nil
 }
 
-// authority keeps a leaf out from among the roots.
+// authority returns an error for a certificate that is not a CA, because a root must be one.
 func authority(c *x509.Certificate) error {
 	if !c.BasicConstraintsValid || !c.IsCA {
-		return errors.New("holds a certificate that is no CA")
+		return errors.New("contains a certificate that is not a CA; list only CA certificates")
 	}
 	return nil
 }

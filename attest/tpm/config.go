@@ -20,23 +20,24 @@ type Config struct {
 	Name string `json:"-"`
 	// Roots are PEM files of the CAs that certify EKs. At least one is required.
 	Roots []string `json:"roots"`
-	// Intermediates are PEM files of CAs below them, for TPMs that do not hold the
+	// Intermediates are PEM files of CAs below the roots, for TPMs that do not store the
 	// path of their certificate.
 	Intermediates []string `json:"intermediates"`
-	// PCRs are the values, lower-case hex of the SHA-256 bank, that are allowed by
-	// decimal index. Each of these PCRs must be quoted.
+	// PCRs maps the decimal index of a PCR to its allowed values in the SHA-256 bank, in
+	// lower-case hex. Every listed PCR must be in the quote.
 	PCRs map[string][]string `json:"pcrs"`
-	// RegisteredPCRs leaves PCR values to the runners: each registration then needs
-	// one. Required when PCRs pins nothing.
+	// RegisteredPCRs requires a PCR value in each registration, so that runners choose the
+	// values. Required when PCRs is empty.
 	RegisteredPCRs bool `json:"registered_pcrs"`
 	// Require names selectors that every registration must have, beside ek or ak.
 	Require []string `json:"require"`
-	// MaxAge is how long a quote vouches. Default 1 h, at least 1 m, at most 24 h.
+	// MaxAge is how long an identity from a quote is valid. Default 1 h, at least 1 m, at
+	// most 24 h.
 	MaxAge time.Duration `json:"max_age"`
 
-	// Nonces are the broker's. Required.
+	// Nonces issues the nonces of challenges. Required.
 	Nonces *attest.Nonces `json:"-"`
-	// Now is the clock, nil = time.Now. Logger: nil = discard.
+	// Now defaults to time.Now. Logger defaults to discarding.
 	Now    func() time.Time `json:"-"`
 	Logger *slog.Logger     `json:"-"`
 }
@@ -47,7 +48,7 @@ const (
 	maxAge     = 24 * time.Hour
 )
 
-// check reports all problems at once, fills in the defaults and reads the PCRs.
+// check fills in the defaults, parses the PCRs and returns all problems joined.
 func (c *Config) check() (map[int][][]byte, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -55,13 +56,13 @@ func (c *Config) check() (map[int][][]byte, error) {
 		bad("name is empty")
 	}
 	if fips140.Enforced() {
-		bad("kind tpm needs AES in CFB mode (TPM 2.0 Library Part 1, credential protection), which GODEBUG=fips140=only forbids; take this attestor out of the configuration, or run ebb with GODEBUG=fips140=on")
+		bad("kind tpm needs AES in CFB mode (TPM 2.0 Library Part 1, credential protection), which GODEBUG=fips140=only forbids; remove this attestor from the configuration, or run ebb with GODEBUG=fips140=on")
 	}
 	if c.Nonces == nil {
-		bad("nonces are missing: evidence answers a challenge")
+		bad("nonces are missing; the evidence answers a challenge")
 	}
 	if len(c.Roots) == 0 || slices.Contains(c.Roots, "") || slices.Contains(c.Intermediates, "") {
-		bad("roots is empty; name PEM files with the CA certificates of the TPMs' makers")
+		bad("roots is empty; name PEM files with the CA certificates of the TPMs' manufacturers")
 	}
 	pinned := map[int][][]byte{}
 	for _, index := range slices.Sorted(maps.Keys(c.PCRs)) {
@@ -70,7 +71,7 @@ func (c *Config) check() (map[int][][]byte, error) {
 			bad("pcrs %q: %w", index, err)
 		}
 		if len(c.PCRs[index]) == 0 {
-			bad("pcrs %q: name the values that are allowed", index)
+			bad("pcrs %q: list the allowed values", index)
 		}
 		for _, text := range c.PCRs[index] {
 			v, err := parseValue(text)
@@ -81,11 +82,11 @@ func (c *Config) check() (map[int][][]byte, error) {
 		}
 	}
 	if !c.RegisteredPCRs && !c.pinsWhatCounts() {
-		bad("pcrs pins nothing that counts (16 and 23 are set back by any software, zeros or ones are PCRs that nothing was measured into); pin one, or set registered_pcrs: true and have runners register them")
+		bad("pcrs has no value that identifies the started software (PCRs 16 and 23 can be reset by any software, and only zeros or ones are initial values); add a PCR, or set registered_pcrs: true, so that runners register PCRs")
 	}
 	for _, name := range c.Require {
 		if !known(name) {
-			bad("require: %q is no selector of this kind", name)
+			bad("require: %q is not a selector of this kind", name)
 		}
 	}
 	if c.MaxAge == 0 {
@@ -100,7 +101,8 @@ func (c *Config) check() (map[int][][]byte, error) {
 	return pinned, nil
 }
 
-// pinsWhatCounts says whether all values that are allowed of some PCR tell something.
+// pinsWhatCounts reports whether, for at least one PCR, every allowed value is a real
+// measurement; see tells.
 func (c *Config) pinsWhatCounts() bool {
 	for index, values := range c.PCRs {
 		i, err := parseIndex(index)
@@ -111,14 +113,14 @@ func (c *Config) pinsWhatCounts() bool {
 	return false
 }
 
-// Decode reads the part of the configuration file that belongs to one instance. The
-// caller sets Name and what is borrowed.
+// Decode decodes the configuration of one instance from the configuration file. The caller
+// then sets the members without a JSON name.
 func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config]("tpm", raw) }
 
-// names are the selectors, PCRs apart.
+// names are the names of the selectors other than PCRs.
 var names = []string{"ek", "ak", "ak_hierarchy", "reset_count", "restart_count"}
 
-// known says whether a selector of this name can ever be there.
+// known reports whether an identity can have a selector of this name.
 func known(name string) bool {
 	index, isPCR := strings.CutPrefix(name, "pcr")
 	if isPCR {
@@ -128,12 +130,12 @@ func known(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// CheckRegistration implements attest.Registrar: without ek or ak any TPM of the
-// maker would fit, and without a PCR what runs on it would not matter where
-// configuration leaves that to the runner.
+// CheckRegistration implements attest.Registrar. Without ek or ak, a registration would
+// match every TPM of the same manufacturer. Without a PCR, when the configuration leaves
+// PCRs to the runner, it would match any software on that TPM.
 func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 	if selectors["ek"] == "" && selectors["ak"] == "" {
-		return fmt.Errorf("the attestor %s needs the selector ek (or ak) in every registration: any other TPM of the same maker would fit, too", a.cfg.Name)
+		return fmt.Errorf("the attestor %s needs the selector ek (or ak) in every registration: without it every TPM of the same manufacturer would match", a.cfg.Name)
 	}
 	for _, name := range a.cfg.Require {
 		if selectors[name] == "" {
@@ -148,7 +150,7 @@ func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the attestor %s needs a selector of a PCR, such as pcr7, in every registration; 16 and 23 do not count, any software sets them back, nor do zeros or ones, which nothing was measured into", a.cfg.Name)
+	return fmt.Errorf("the attestor %s needs a selector of a PCR, such as pcr7, in every registration; PCRs 16 and 23 do not count, because any software can reset them, and neither do values of only zeros or ones, which are the initial values", a.cfg.Name)
 }
 
 // SelectorNames implements attest.Selecting.

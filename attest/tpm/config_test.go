@@ -25,12 +25,12 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// All problems are told at once.
+// TestConfig: all problems are reported at once.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	_, err := tpm.New(tpm.Config{PCRs: map[string][]string{"07": {zeros}, "24": {zeros}, "1": {}, "2": {strings.ToUpper(zeros[:62] + "aa")}, "x": {"y"}},
 		Require: []string{"pcr24", "uid"}, MaxAge: time.Second})
-	for _, want := range []string{"name is empty", "nonces", "roots is empty", `"07"`, `"24"`, `"1": name the values`, `"2"`, `"x"`, `"pcr24"`, `"uid"`, "max_age"} {
+	for _, want := range []string{"name is empty", "nonces", "roots is empty", `"07"`, `"24"`, `"1": list the allowed values`, `"2"`, `"x"`, `"pcr24"`, `"uid"`, "max_age"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s: %v", want, err)
 		}

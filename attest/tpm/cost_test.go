@@ -17,7 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/attesttest"
 )
 
-// beside makes a certificate of a CA that nobody trusts, for a key.
+// beside makes a certificate of an untrusted CA, for a key.
 func beside(f *fixture, name string, serial int64, key crypto.PublicKey, dns ...string) []byte {
 	now := f.clock.Now()
 	c := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, BasicConstraintsValid: true, IsCA: true, DNSNames: dns,
@@ -25,8 +25,8 @@ func beside(f *fixture, name string, serial int64, key crypto.PublicKey, dns ...
 	return must(x509.CreateCertificate(rand.Reader, c, c, key, rsaEK()))
 }
 
-// A challenge is asked for by whoever has any key at all: what certificates cost
-// before one is refused is bounded. Unbounded, five giant keys were two seconds.
+// TestCostOfCertificates: a client with any key may request a challenge, so the cost of its
+// certificates before a refusal is bounded. Without the bound, five giant keys took two seconds.
 func TestCostOfCertificates(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

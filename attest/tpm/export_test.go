@@ -1,6 +1,6 @@
 package tpm
 
-// What fuzzing calls by itself.
+// ParseSAN is parseSAN, for a fuzz test.
 var ParseSAN = parseSAN
 
 // ParsePublic parses, and judges as both kinds of key.

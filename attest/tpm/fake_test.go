@@ -396,8 +396,8 @@ func parseCredential(t testing.TB, c attest.Challenge) (credential, secret []byt
 	return doc.Credential, doc.Secret
 }
 
-// know makes evidence whose secret is right whatever the TPM would say, so that
-// what else is wrong is all that is.
+// know makes evidence with the correct secret, which it takes from ebb instead of the TPM. A test
+// can so show that the other defect alone causes the rejection.
 func (f *fixture) know(b *box, key attest.Key) attest.Evidence {
 	nonce, _ := f.nonces.Issue("tpm", key.JKT, f.clock.Now())
 	ek, ak := b.publics()

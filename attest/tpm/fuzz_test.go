@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/attest/tpm"
 )
 
-// Whatever is shown, there is an identity, a rejection, and no panic; and no
-// challenge for what is not well-formed.
+// FuzzDocument: for an arbitrary document, Attest returns either an identity or a rejection, and
+// Challenge a challenge or a rejection. Neither panics.
 func FuzzDocument(f *testing.F) {
 	fix := newFixture(f)
 	key := attesttest.NewKey(f)
@@ -35,8 +35,8 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// What is taken for a TPMT_PUBLIC is what go-tpm reads there, in the one encoding
-// that it writes.
+// FuzzPublic: go-tpm reads an accepted TPMT_PUBLIC in the same way, and writes it with the
+// same bytes.
 func FuzzPublic(f *testing.F) {
 	m := newMaker(f, time.Unix(1_800_000_000, 0))
 	for _, b := range []*box{newBox(m), rsaBox(m, tpm2.TPMAlgRSASSA), rsaBox(m, tpm2.TPMAlgRSAPSS)} {

@@ -36,8 +36,8 @@ func ekAttributes(change func(*tpm2.TPMAObject)) func(*box) {
 	return func(b *box) { change(&b.ekPublic.ObjectAttributes) }
 }
 
-// What is wrong with the keys or the certificate gets no challenge, and no
-// identity even with the secret that the credential would have held.
+// TestHostileKeys: a defect of the keys or of the certificate gets no challenge, and no
+// identity even with the secret of the credential.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -204,7 +204,7 @@ func selfSigned(f *fixture, b *box) [][]byte {
 	return [][]byte{must(x509.CreateCertificate(rand.Reader, leaf, &template, b.ek.Public(), own.caPK)), f.maker.ca.Raw}
 }
 
-// What is wrong with the quote, the PCRs or the secret.
+// TestHostileQuotes: a defect of the quote, the PCRs or the secret is rejected.
 func TestHostileQuotes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -281,7 +281,8 @@ func TestHostileQuotes(t *testing.T) {
 	}
 }
 
-// An RSA key signs with its own scheme alone, though both would verify.
+// TestHostileScheme: a signature of an RSA key is accepted only with the key's own scheme,
+// although the other would verify too.
 func TestHostileScheme(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -296,8 +297,8 @@ func TestHostileScheme(t *testing.T) {
 	}
 }
 
-// A credential opens in the TPM of its EK alone, and for its AK alone: the attacks
-// that credential activation is there for.
+// TestActivation: only the TPM of the EK can open a credential, and only for the named AK.
+// Credential activation prevents these attacks.
 func TestActivation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -350,7 +351,7 @@ func TestActivation(t *testing.T) {
 	}
 }
 
-// A quote that was made for one nonce is not that of another, whoever asks.
+// TestQuoteReplay: the attestor refuses a quote that was made for another nonce.
 func TestQuoteReplay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

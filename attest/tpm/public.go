@@ -52,11 +52,11 @@ type public struct {
 
 func (r *reader) alg() tpm2.TPMAlgID { return tpm2.TPMAlgID(r.u16()) }
 
-// parsePublic reads a TPMT_PUBLIC (TPM 2.0 Part 2, 12.2.4).
+// parsePublic parses a TPMT_PUBLIC (TPM 2.0 Part 2, 12.2.4).
 func parsePublic(b []byte) (*public, error) {
 	r := &reader{b: b}
 	p := &public{raw: b, kind: r.alg(), nameAlg: r.alg(), attributes: r.u32()}
-	r.sized(maxDigest) // authPolicy: what it takes to use the key is its TPM's business
+	r.sized(maxDigest) // authPolicy: only the TPM itself uses it
 	if p.kind != tpm2.TPMAlgRSA && p.kind != tpm2.TPMAlgECC {
 		r.fail(errValue)
 	}
@@ -75,7 +75,7 @@ func parsePublic(b []byte) (*public, error) {
 		p.n = r.sized(maxModulus)
 	} else {
 		p.curve = tpm2.TPMECCCurve(r.u16())
-		if r.alg() != tpm2.TPMAlgNull { // kdf; no key of today has one
+		if r.alg() != tpm2.TPMAlgNull { // kdf; current keys have none
 			r.fail(errValue)
 		}
 		p.x, p.y = r.sized(maxElement), r.sized(maxElement)
@@ -86,7 +86,7 @@ func parsePublic(b []byte) (*public, error) {
 	return p, nil
 }
 
-// key is the public key, after it was found to be one.
+// key returns the public key, after validating it.
 func (p *public) key() (crypto.PublicKey, error) {
 	if p.kind == tpm2.TPMAlgRSA {
 		n, e := new(big.Int).SetBytes(p.n), p.exponent
@@ -94,7 +94,7 @@ func (p *public) key() (crypto.PublicKey, error) {
 			e = defaultExpo
 		}
 		if n.BitLen() != int(p.bits) || len(p.n)*8 != int(p.bits) || n.Bit(0) == 0 || e != defaultExpo {
-			return nil, errors.New("the RSA key has another size or exponent than it may")
+			return nil, errors.New("the RSA key has a size or exponent that is not allowed")
 		}
 		return &rsa.PublicKey{N: n, E: int(e)}, nil
 	}
@@ -118,7 +118,7 @@ func (p *public) key() (crypto.PublicKey, error) {
 	return ecdsa.ParseUncompressedPublicKey(curve, point)
 }
 
-// name is the Name of the object (TPM 2.0 Part 1, 16).
+// name returns the Name of the object (TPM 2.0 Part 1, 16).
 func (p *public) name() []byte {
 	h := crypto.SHA256
 	if p.nameAlg == tpm2.TPMAlgSHA384 {
@@ -129,12 +129,12 @@ func (p *public) name() []byte {
 	return d.Sum(binary.BigEndian.AppendUint16(nil, uint16(p.nameAlg)))
 }
 
-// checkEK says whether p is a key to which credentials are encrypted: one that was
-// made in its TPM, decrypts nothing but what its TPM understands, and cannot leave.
+// checkEK returns nil when p is a key to which credentials are encrypted: it was made in its
+// TPM, cannot leave it, and decrypts only structures that the TPM interprets.
 func (p *public) checkEK() error {
 	switch {
 	case p.attributes&(attrBorn|attrRestricted|attrDecrypt|attrSign) != attrBorn|attrRestricted|attrDecrypt:
-		return errors.New("the EK is not fixedTPM, fixedParent, sensitiveDataOrigin, restricted and decrypt alone")
+		return errors.New("the attributes of the EK are not exactly fixedTPM, fixedParent, sensitiveDataOrigin, restricted and decrypt")
 	case p.nameAlg != tpm2.TPMAlgSHA256 && p.nameAlg != tpm2.TPMAlgSHA384:
 		return errors.New("the EK's name algorithm is neither SHA-256 nor SHA-384")
 	case p.scheme != tpm2.TPMAlgNull:
@@ -147,14 +147,14 @@ func (p *public) checkEK() error {
 	return nil
 }
 
-// checkAK says whether p is a key that signs nothing but what its TPM itself made
-// (restricted), that was made there and cannot leave.
+// checkAK returns nil when p is a restricted signing key, which signs only data that its TPM
+// made, and when p was made in that TPM and cannot leave it.
 func (p *public) checkAK() error {
 	switch {
 	case p.attributes&(attrBorn|attrRestricted|attrDecrypt|attrSign) != attrBorn|attrRestricted|attrSign:
-		return errors.New("the AK is not fixedTPM, fixedParent, sensitiveDataOrigin, restricted and sign alone")
+		return errors.New("the attributes of the AK are not exactly fixedTPM, fixedParent, sensitiveDataOrigin, restricted and sign")
 	case p.nameAlg != tpm2.TPMAlgSHA256 || p.schemeHash != tpm2.TPMAlgSHA256:
-		return errors.New("the AK's name or signing algorithm is not of SHA-256")
+		return errors.New("the AK's name algorithm or signing algorithm does not use SHA-256")
 	case p.symmetric != tpm2.TPMAlgNull:
 		return errors.New("the AK has a symmetric algorithm")
 	case p.kind == tpm2.TPMAlgRSA && p.bits == 2048 && (p.scheme == tpm2.TPMAlgRSASSA || p.scheme == tpm2.TPMAlgRSAPSS),
@@ -164,8 +164,8 @@ func (p *public) checkAK() error {
 	return errors.New("the AK is neither ECDSA on P-256 nor RSA-2048 with a fixed scheme")
 }
 
-// encapsulation is the EK as go-tpm makes credentials with it. checkEK and key
-// have passed.
+// encapsulation returns the EK in the form that go-tpm needs for MakeCredential. The caller
+// has called checkEK and key.
 func (p *public) encapsulation() (tpm2.LabeledEncapsulationKey, error) {
 	sym := tpm2.TPMTSymDefObject{Algorithm: tpm2.TPMAlgAES, KeyBits: tpm2.NewTPMUSymKeyBits(tpm2.TPMAlgAES, tpm2.TPMKeyBits(p.symBits)),
 		Mode: tpm2.NewTPMUSymMode(tpm2.TPMAlgAES, tpm2.TPMAlgCFB)}
@@ -184,8 +184,8 @@ func (p *public) encapsulation() (tpm2.LabeledEncapsulationKey, error) {
 	return k, nil
 }
 
-// qualified is the Qualified Name of a key with this Name under a parent with that
-// Qualified Name (TPM 2.0 Part 1, 16.4), both of SHA-256.
+// qualified returns the Qualified Name of a key with this Name under a parent with that
+// Qualified Name (TPM 2.0 Part 1, 16.4), both with SHA-256.
 func qualified(parent, name []byte) []byte {
 	h := sha256.New()
 	h.Write(parent)
@@ -200,7 +200,7 @@ type signature struct {
 	r, s   []byte
 }
 
-// parseSignature reads a TPMT_SIGNATURE (TPM 2.0 Part 2, 11.3.4).
+// parseSignature parses a TPMT_SIGNATURE (TPM 2.0 Part 2, 11.3.4).
 func parseSignature(b []byte) (*signature, error) {
 	r := &reader{b: b}
 	s := &signature{scheme: r.alg()}
@@ -221,12 +221,12 @@ func parseSignature(b []byte) (*signature, error) {
 	return s, nil
 }
 
-var errSignature = errors.New("the signature is not the AK's")
+var errSignature = errors.New("the signature does not verify with the AK")
 
-// verify says whether the AK made s over message with the AK's own scheme.
+// verify returns nil when s is a signature of the AK over message with the AK's own scheme.
 func (s *signature) verify(ak *public, key crypto.PublicKey, message []byte) error {
 	if s.scheme != ak.scheme {
-		return errors.New("the signature has another scheme than the AK")
+		return errors.New("the scheme of the signature differs from that of the AK")
 	}
 	sum := sha256.Sum256(message)
 	switch key := key.(type) {
@@ -234,7 +234,7 @@ func (s *signature) verify(ak *public, key crypto.PublicKey, message []byte) err
 		if s.scheme == tpm2.TPMAlgRSASSA {
 			return rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], s.rsa)
 		}
-		// A TPM's salt is of the digest's length or as long as fits (Part 1, B.7).
+		// The salt of a TPM is as long as the digest, or as long as fits (Part 1, B.7).
 		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], s.rsa, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto})
 	case *ecdsa.PublicKey:
 		if ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(s.r), new(big.Int).SetBytes(s.s)) {
@@ -246,12 +246,12 @@ func (s *signature) verify(ak *public, key crypto.PublicKey, message []byte) err
 
 var (
 	errShort    = errors.New("the structure ends too early")
-	errTrailing = errors.New("bytes follow the structure")
-	errSize     = errors.New("a field is larger than it can be")
+	errTrailing = errors.New("the structure is followed by more data")
+	errSize     = errors.New("a field is larger than its maximum")
 	errValue    = errors.New("a field has a value that is not accepted")
 )
 
-// reader reads big-endian TPM structures (TPM 2.0 Part 2). The first error stays.
+// reader parses big-endian TPM structures (TPM 2.0 Part 2). It keeps the first error.
 type reader struct {
 	b   []byte
 	err error
@@ -293,7 +293,7 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// end is the first error, or that something is left.
+// end returns the first error, or errTrailing when data is left.
 func (r *reader) end() error {
 	if r.err == nil && len(r.b) > 0 {
 		r.err = errTrailing

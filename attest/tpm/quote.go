@@ -19,7 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 )
 
-// quote is a TPMS_ATTEST that TPM2_Quote made.
+// quote has the contents of a TPMS_ATTEST from TPM2_Quote.
 type quote struct {
 	signer  []byte // Qualified Name
 	extra   []byte
@@ -36,13 +36,13 @@ const (
 )
 
 var (
-	errMagic = errors.New("not made by a TPM (TPM_GENERATED_VALUE)")
-	errType  = errors.New("not a quote (TPM_ST_ATTEST_QUOTE)")
-	errBank  = errors.New("the quote is not of the SHA-256 bank alone")
+	errMagic = errors.New("the signed structure was not made by a TPM (TPM_GENERATED_VALUE)")
+	errType  = errors.New("the signed structure is not a quote (TPM_ST_ATTEST_QUOTE)")
+	errBank  = errors.New("the quote does not select exactly the SHA-256 bank")
 )
 
-// parseQuote reads a TPMS_ATTEST (TPM 2.0 Part 2, 10.12.12) with one selection of
-// the SHA-256 bank.
+// parseQuote parses a TPMS_ATTEST (TPM 2.0 Part 2, 10.12.12) with one selection of the
+// SHA-256 bank.
 func parseQuote(b []byte) (*quote, error) {
 	r := &reader{b: b}
 	if r.u32() != magic {
@@ -78,12 +78,12 @@ func parseQuote(b []byte) (*quote, error) {
 	return q, nil
 }
 
-// hierarchy is where the signer of q lives, as its Qualified Name tells: "owner",
-// "endorsement", "platform" or "null" for a primary key, "ek" for a child of the
-// EK, "other" when it has another parent, which nothing here names.
+// hierarchy returns the hierarchy of the signer of q, from its Qualified Name: "owner",
+// "endorsement", "platform" or "null" for a primary key, "ek" for a child of the EK, "other"
+// for a key with another parent, which the evidence does not identify.
 func (q *quote) hierarchy(ek, ak *public) (string, error) {
 	if len(q.signer) != len(ak.name()) || !bytes.HasPrefix(q.signer, ak.name()[:2]) {
-		return "", errors.New("the quote's signer is no key with a Name of SHA-256")
+		return "", errors.New("the quote's signer does not have a Name with SHA-256")
 	}
 	handle := func(h tpm2.TPMHandle) []byte { return binary.BigEndian.AppendUint32(nil, uint32(h)) }
 	for _, at := range []struct {
@@ -108,43 +108,43 @@ const pcrCount = 8 * pcrBytes
 // pcrs are SHA-256 values of PCRs by index.
 type pcrs map[int][]byte
 
-// resettable are PCRs that any software sets back to zero: debug and application
-// support (PC Client Platform TPM Profile, 4.6).
+// resettable are PCRs that any software can reset to zero: debug and application support (PC
+// Client Platform TPM Profile, 4.6).
 var resettable = []int{16, 23}
 
-// tells says whether a value, in hex, of a PCR says what was started: not where any
-// software sets the PCR back, and not where nothing was measured into it. PCRs start
-// with zeros, those of the dynamic root of trust (17 to 22) with ones.
+// tells reports whether a PCR value, in hex, is a measurement of the started software. It is
+// not when any software can reset the PCR, or when nothing was measured into it. PCRs start
+// as zeros, those of the dynamic root of trust (17 to 22) as ones.
 func tells(i int, value string) bool {
 	return !slices.Contains(resettable, i) && strings.Trim(value, "0") != "" && strings.Trim(value, "f") != ""
 }
 
-// parseIndex reads the index of a PCR in its one spelling.
+// parseIndex parses the decimal index of a PCR, without leading zeros.
 func parseIndex(text string) (int, error) {
 	i, err := strconv.Atoi(text)
 	if err != nil || i < 0 || i >= pcrCount || strconv.Itoa(i) != text {
-		return 0, fmt.Errorf("not the index of a PCR, 0 to %d", pcrCount-1)
+		return 0, fmt.Errorf("the text is not the decimal index of a PCR from 0 to %d", pcrCount-1)
 	}
 	return i, nil
 }
 
-// of says whether v are the values that q quotes, all of them and no others.
+// of returns nil when v has exactly the values that q quotes.
 func (v pcrs) of(q *quote) error {
 	have := slices.Sorted(maps.Keys(v))
 	if !slices.Equal(have, q.indexes) {
-		return errors.New("the values are of other PCRs than the quote")
+		return errors.New("the values are for other PCRs than the quote")
 	}
 	h := sha256.New()
 	for _, i := range have {
 		h.Write(v[i])
 	}
 	if !bytes.Equal(h.Sum(nil), q.digest) {
-		return errors.New("the digest of the quote is not that of the values")
+		return errors.New("the digest in the quote differs from the digest of the values")
 	}
 	return nil
 }
 
-// allowed says whether each pinned PCR is there with one of its values.
+// allowed returns nil when each pinned PCR is present with one of its allowed values.
 func (v pcrs) allowed(pinned map[int][][]byte) error {
 	for _, i := range slices.Sorted(maps.Keys(pinned)) {
 		got, quoted := v[i]
@@ -152,7 +152,7 @@ func (v pcrs) allowed(pinned map[int][][]byte) error {
 			return fmt.Errorf("PCR %d is not in the quote", i)
 		}
 		if !slices.ContainsFunc(pinned[i], func(want []byte) bool { return bytes.Equal(want, got) }) {
-			return fmt.Errorf("PCR %d has another value", i)
+			return fmt.Errorf("PCR %d has a value that is not allowed", i)
 		}
 	}
 	return nil
@@ -163,7 +163,7 @@ const (
 	maxCert  = 8 << 10
 )
 
-// request is what both steps show: which TPM and which key of it.
+// request is the part that both steps have in common: the TPM and its attestation key.
 type request struct {
 	EKCert   []string `json:"ek_cert"`   // DER, leaf first
 	EKPublic string   `json:"ek_public"` // TPMT_PUBLIC
@@ -174,26 +174,26 @@ type request struct {
 type answer struct {
 	Nonce string `json:"nonce"`
 	request
-	Secret    string            `json:"secret"` // what ActivateCredential gave out
+	Secret    string            `json:"secret"` // the result of ActivateCredential
 	Quote     string            `json:"quote"`  // TPMS_ATTEST
 	Signature string            `json:"signature"`
 	PCRs      map[string]string `json:"pcrs"` // hex in lower case by decimal index
 }
 
-// credential is what Challenge sends, for ActivateCredential: both are TPM2Bs with
-// their size, as tpm2-tools and TSS read them.
+// credential is the document of a challenge, for ActivateCredential. Both members are TPM2Bs
+// with their size, as tpm2-tools and TSS read them.
 type credential struct {
 	Blob   string `json:"credential_blob"` // TPM2B_ID_OBJECT
 	Secret string `json:"secret"`          // TPM2B_ENCRYPTED_SECRET
 }
 
-// decode reads a document that is one strict JSON object and nothing around it.
+// decode decodes a document strictly: one JSON object and no other data.
 func decode(doc []byte, to any) error {
 	if len(doc) > attest.MaxDocument {
-		return attest.Reject(attest.ReasonOversized, "the evidence is too large", nil)
+		return attest.Reject(attest.ReasonOversized, "the evidence is too large; docs/attestors/tpm.md describes its form", nil)
 	}
 	if len(doc) < 2 || doc[0] != '{' || doc[len(doc)-1] != '}' {
-		return malformed(errors.New("not one JSON object"))
+		return malformed(errors.New("the document is not one JSON object"))
 	}
 	if err := jsonv2.Unmarshal(doc, to, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
@@ -202,20 +202,20 @@ func decode(doc []byte, to any) error {
 }
 
 func malformed(err error) error {
-	return attest.Reject(attest.ReasonMalformed, "the evidence is not what the attestor's page asks for", err)
+	return attest.Reject(attest.ReasonMalformed, "the evidence does not have the form that docs/attestors/tpm.md describes", err)
 }
 
-// binary64 decodes base64 in its one spelling: padded, without line ends, and with
-// nothing in the bits that are left over.
+// binary64 decodes base64 in its only canonical encoding: padded, without line ends, and
+// with zeros in the unused bits.
 func binary64(name, text string, limit int) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || base64.StdEncoding.EncodedLen(len(b)) != len(text) || len(b) == 0 || len(b) > limit {
-		return nil, malformed(fmt.Errorf("%s is not base64 or of another size", name))
+		return nil, malformed(fmt.Errorf("%s is not base64, or has a size that is not allowed", name))
 	}
 	return b, nil
 }
 
-// shown is a request, read.
+// shown is a parsed request.
 type shown struct {
 	chain  [][]byte
 	ek, ak *public
@@ -225,7 +225,7 @@ const maxPublic = 1 << 10
 
 func (q *request) read() (*shown, error) {
 	if len(q.EKCert) == 0 || len(q.EKCert) > maxChain {
-		return nil, malformed(fmt.Errorf("ek_cert holds 1 to %d certificates", maxChain))
+		return nil, malformed(fmt.Errorf("ek_cert must have 1 to %d certificates", maxChain))
 	}
 	s := &shown{}
 	for _, text := range q.EKCert {
@@ -250,7 +250,7 @@ func (q *request) read() (*shown, error) {
 	return s, nil
 }
 
-// quoted is what an answer adds to its request, read.
+// quoted is the parsed part that an answer has in addition to its request.
 type quoted struct {
 	secret    []byte
 	raw       []byte
@@ -282,7 +282,7 @@ func (a *answer) readQuote() (*quoted, error) {
 		return nil, malformed(fmt.Errorf("signature: %w", err))
 	}
 	if len(a.PCRs) == 0 {
-		return nil, malformed(errors.New("pcrs: none"))
+		return nil, malformed(errors.New("pcrs is empty"))
 	}
 	for index, text := range a.PCRs {
 		i, err := parseIndex(index)
@@ -296,11 +296,11 @@ func (a *answer) readQuote() (*quoted, error) {
 	return q, nil
 }
 
-// parseValue reads the SHA-256 value of a PCR in its one spelling.
+// parseValue parses the SHA-256 value of a PCR in lower-case hex.
 func parseValue(text string) ([]byte, error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != sha256.Size || hex.EncodeToString(b) != text {
-		return nil, errors.New("a value is not 64 digits of hex in lower case")
+		return nil, errors.New("a value does not have 64 lower-case hex digits")
 	}
 	return b, nil
 }

@@ -53,7 +53,7 @@ func (s *sandbox) walk(t *testing.T, a *tpm.Attestor, key attest.Key, indexes ..
 	return a.Attest(t.Context(), evidence(s.answer(c.Nonce, secret, tpm2.TPMAlgSHA256, indexes...), key))
 }
 
-// A real TPM, with each of its EKs and each kind of AK.
+// TestRealSWTPM: a real TPM, with each of its EKs and each kind of AK.
 func TestRealSWTPM(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)
@@ -83,8 +83,8 @@ func TestRealSWTPM(t *testing.T) {
 			if id.Selectors["ak_hierarchy"] != tc.where || id.Selectors["pcr0"] != zeros || id.Selectors["pcr7"] != zeros || id.Class != attest.ClassHardware || id.Key != key.JKT {
 				t.Errorf("got %+v", id)
 			}
-			// What the counters are is told by keys of the endorsement hierarchy; to those of
-			// the others the TPM adds a number of its own (TPM 2.0 Part 1, 36.7).
+			// Only keys of the endorsement hierarchy report the real counters. For keys of
+			// other hierarchies the TPM adds a secret offset (TPM 2.0 Part 1, 36.7).
 			same := id.Selectors["reset_count"] == strconv.FormatUint(uint64(clock.ResetCount), 10)
 			if same != (tc.where == "endorsement") {
 				t.Errorf("reset_count %s, the clock says %d", id.Selectors["reset_count"], clock.ResetCount)
@@ -93,7 +93,7 @@ func TestRealSWTPM(t *testing.T) {
 	}
 }
 
-// What a real TPM gives for what is not accepted.
+// TestRealSWTPMRefused: the attestor rejects unacceptable keys and quotes of a real TPM.
 func TestRealSWTPMRefused(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)
@@ -162,8 +162,8 @@ func TestRealSWTPMRefused(t *testing.T) {
 	}
 }
 
-// A TPM that was started again is the same TPM with the same AK, and another
-// identity for who registered its counters.
+// TestRealSWTPMReboot: after a restart, a TPM has the same subject and AK, but does not match
+// the registered counters.
 func TestRealSWTPMReboot(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)

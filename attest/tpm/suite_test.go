@@ -78,7 +78,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// Every pair of keys that real TPMs have goes through both steps.
+// TestKinds: every pair of key types of real TPMs passes both steps.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -112,8 +112,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What the EK's certificate does not outlive, its quote does not either; and a
-// reboot is another identity.
+// TestIdentity: an identity expires no later than the EK's certificate. After a reboot the
+// same TPM no longer matches the registered selectors.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -144,8 +144,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// What a CA in between does not outlive, the quote does not either; of two paths the
-// one that lives longer counts, whichever is tried first.
+// TestPathsEnd: an identity expires no later than its intermediate CA. If two chains verify,
+// the one that expires later counts, in any order.
 func TestPathsEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -176,7 +176,7 @@ func TestPathsEnd(t *testing.T) {
 	}
 }
 
-// What only changes the encoding of what a TPM is, is not another TPM.
+// TestOneTPMOneSubject: another encoding of the same EK does not change the subject.
 func TestOneTPMOneSubject(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -192,8 +192,8 @@ func TestOneTPMOneSubject(t *testing.T) {
 	}
 }
 
-// Roots that break or vanish later leave the last good ones; until there are any,
-// nothing is judged.
+// TestRoots: if the files of the roots become invalid or disappear, the last good ones remain
+// in use. Before the first good ones, the error is not a rejection.
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -231,7 +231,7 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// Where the AK lives is told by its Qualified Name, as far as that can be known.
+// TestHierarchy: the Qualified Name determines the AK's hierarchy, where that is possible.
 func TestHierarchy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

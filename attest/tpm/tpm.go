@@ -20,7 +20,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
-// Attestor judges quotes of TPMs whose makers it trusts.
+// Attestor judges quotes of TPMs whose manufacturers the configuration trusts.
 type Attestor struct {
 	cfg    Config
 	pinned map[int][][]byte
@@ -32,7 +32,7 @@ var (
 	_ attest.Registrar  = (*Attestor)(nil)
 )
 
-// New makes an Attestor. The roots are read when they are first needed.
+// New returns an Attestor. It reads the roots at the first use.
 func New(c Config) (*Attestor, error) {
 	pinned, err := c.check()
 	if err != nil {
@@ -51,9 +51,9 @@ func New(c Config) (*Attestor, error) {
 	return &Attestor{cfg: c, pinned: pinned, roots: roots}, nil
 }
 
-// Challenge implements attest.Challenger. Its document is {ek_cert, ek_public,
-// ak_public}; the challenge's is {credential_blob, secret}, which only the TPM of
-// that EK makes a secret of, while that AK is loaded in it.
+// Challenge implements attest.Challenger. e.Document is {ek_cert, ek_public, ak_public}. The
+// challenge's document is {credential_blob, secret}. Only the TPM with that EK can decrypt
+// it, while that AK is loaded.
 func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Challenge, error) {
 	if err := ctx.Err(); err != nil {
 		return attest.Challenge{}, a.failure(err)
@@ -91,8 +91,8 @@ func (a *Attestor) Challenge(ctx context.Context, e attest.Evidence) (attest.Cha
 	return attest.Challenge{Nonce: nonce, Document: doc, ExpiresAt: until}, nil
 }
 
-// secret is what the credential of a challenge holds. Its 32 bytes fit the digest
-// of every EK that checkEK takes.
+// secret returns the secret in the credential of a challenge. Its 32 bytes fit the digest of
+// every EK that checkEK accepts.
 func (a *Attestor) secret(nonce string, s *shown) []byte {
 	return a.cfg.Nonces.Secret(nonce, string(s.ek.name()), string(s.ak.name()))
 }
@@ -105,10 +105,10 @@ func (a *Attestor) failure(err error) error {
 	return fmt.Errorf("attest/tpm %q: cannot judge: %w", a.cfg.Name, err)
 }
 
-// keys judges the EK and the AK: all that can be said of them without their TPM.
+// keys checks the EK and the AK as far as is possible without their TPM.
 func (a *Attestor) keys(ctx context.Context, s *shown) (*endorsed, crypto.PublicKey, error) {
 	if err := s.ek.checkEK(); err != nil {
-		return nil, nil, attest.Reject(attest.ReasonClaims, "the endorsement key is not one of a TPM", err)
+		return nil, nil, attest.Reject(attest.ReasonClaims, "the endorsement key does not have the properties of a TPM's endorsement key", err)
 	}
 	if err := s.ak.checkAK(); err != nil {
 		return nil, nil, attest.Reject(attest.ReasonClaims, "the attestation key is not a restricted signing key that was made in its TPM and stays there", err)
@@ -127,7 +127,7 @@ func (a *Attestor) keys(ctx context.Context, s *shown) (*endorsed, crypto.Public
 	}
 	found, err := roots.endorse(s.chain, ek, a.cfg.Now())
 	if err != nil {
-		return nil, nil, attest.Reject(attest.ReasonIssuer, "the endorsement key has no certificate that a configured root vouches for", err)
+		return nil, nil, attest.Reject(attest.ReasonIssuer, "the endorsement key has no certificate from a configured root", err)
 	}
 	attest.Passed(ctx, "EK certificate", found.model)
 	attest.Passed(ctx, "AK attributes", hex.EncodeToString(s.ak.name()))
@@ -147,7 +147,8 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	if err := decode(e.Document, &ans); err != nil {
 		return none, err
 	}
-	// First what costs least: without a challenge of ours nothing more is done.
+	// The cheapest check is first: evidence without a nonce of this ebb causes no further
+	// work.
 	until, err := a.cfg.Nonces.Check(ans.Nonce, a.cfg.Name, e.Key.JKT, a.cfg.Now())
 	if err != nil {
 		return none, err
@@ -166,7 +167,7 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 		return none, err
 	}
 	if subtle.ConstantTimeCompare(quoted.secret, a.secret(ans.Nonce, s)) != 1 {
-		return none, attest.Reject(attest.ReasonSignature, "the secret is not what the challenge's credential holds for this EK and AK", nil)
+		return none, attest.Reject(attest.ReasonSignature, "the secret is not the one in the challenge's credential for this EK and AK; request a new challenge", nil)
 	}
 	attest.Passed(ctx, "credential activation", "the AK is in the TPM of the EK")
 	q, where, err := a.quote(ctx, quoted, s, ak, ans.Nonce)
@@ -193,14 +194,14 @@ func (a *Attestor) Attest(ctx context.Context, e attest.Evidence) (attest.Identi
 	return id, nil
 }
 
-// quote judges what the AK signed, and says in which hierarchy the AK is.
+// quote checks the structure that the AK signed, and returns the hierarchy of the AK.
 func (a *Attestor) quote(ctx context.Context, v *quoted, s *shown, ak crypto.PublicKey, nonce string) (*quote, string, error) {
 	if err := v.signature.verify(s.ak, ak, v.raw); err != nil {
 		return nil, "", attest.Reject(attest.ReasonSignature, "the quote is not signed by the attestation key", err)
 	}
 	q, err := parseQuote(v.raw)
 	if err != nil {
-		return nil, "", attest.Reject(attest.ReasonType, "what the attestation key signed is not a quote of the SHA-256 bank", err)
+		return nil, "", attest.Reject(attest.ReasonType, "the attestation key did not sign a quote of exactly the SHA-256 bank", err)
 	}
 	want := sha256.Sum256([]byte(nonce))
 	if subtle.ConstantTimeCompare(q.extra, want[:]) != 1 {
@@ -208,11 +209,11 @@ func (a *Attestor) quote(ctx context.Context, v *quoted, s *shown, ak crypto.Pub
 	}
 	where, err := q.hierarchy(s.ek, s.ak)
 	if err != nil {
-		return nil, "", attest.Reject(attest.ReasonSignature, "the quote names another signer than the attestation key", err)
+		return nil, "", attest.Reject(attest.ReasonSignature, "the signer that the quote names is not the attestation key", err)
 	}
 	attest.Passed(ctx, "quote over the nonce", "AK in hierarchy "+where)
 	if err := v.pcrs.of(q); err != nil {
-		return nil, "", attest.Reject(attest.ReasonMeasurement, "the PCR values are not those of the quote", err)
+		return nil, "", attest.Reject(attest.ReasonMeasurement, "the PCR values differ from those in the quote", err)
 	}
 	if err := v.pcrs.allowed(a.pinned); err != nil {
 		return nil, "", attest.Reject(attest.ReasonMeasurement, "a PCR is not quoted or does not have an allowed value", err)

@@ -48,7 +48,7 @@ func TestWalk(t *testing.T) {
 	})
 }
 
-// The same with real TPMs, of machines that measure what they start.
+// TestRealSWTPMWalk: the same with real TPMs, of machines that measure their boot.
 func TestRealSWTPMWalk(t *testing.T) {
 	t.Parallel()
 	f := newFactory(t)

@@ -13,22 +13,22 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// PostgreSQL is the Protocol of an Endpoint that speaks PostgreSQL's, version 3.
+// PostgreSQL is the Protocol of an Endpoint for version 3 of PostgreSQL's protocol.
 const PostgreSQL = "postgresql"
 
-// Endpoint is where the sessions are that a credential opens, as a sandbox calls it.
+// Endpoint is the server for sessions that a credential opens, as a sandbox addresses it.
 type Endpoint struct {
 	Protocol string         `json:"protocol"` // PostgreSQL
-	Host     stricturl.Host `json:"host"`     // and port; a name: addresses are none of a sandbox's
+	Host     stricturl.Host `json:"host"`     // name and port; a sandbox may not use addresses
 	Database string         `json:"database"`
 }
 
-// Connector is implemented by drivers whose credentials open sessions in a protocol of their
-// own. The sandbox logs in at the egress proxy, and the proxy, with a session that the driver
-// opens, at the provider: what passes then is not read.
+// Connector is implemented by drivers whose credentials open sessions in a protocol other
+// than HTTP. The sandbox logs in at the egress proxy. The proxy forwards the session to one
+// that the driver opens at the provider, and does not parse what follows.
 type Connector interface {
-	// Endpoint is where sessions for these scopes lead, all of which Check accepts; false:
-	// egress cannot open any.
+	// Endpoint returns the server for sessions with these scopes, all of which Check
+	// accepts. is is false when egress cannot open any.
 	Endpoint(scopes.Set) (at Endpoint, is bool)
 	// ScopesAt returns the scopes of the provider of this name, each of which alone has this Endpoint.
 	ScopesAt(name string, at Endpoint) []scopes.Scope
@@ -39,39 +39,40 @@ type Connector interface {
 	Connect(context.Context, Target, Opening) (Session, error)
 }
 
-// Opening is how a session is opened.
+// Opening has the parameters of a new session.
 type Opening struct {
-	// Dial connects to the Endpoint: by its name, or to the one address of it that is given.
+	// Dial connects to the Endpoint: by its name, or to one given address of it.
 	Dial func(ctx context.Context, at netip.AddrPort) (net.Conn, error)
-	// Roots verify the provider where its configuration names none; nil = the machine's.
+	// Roots verify the provider when its configuration has none; nil means the system's
+	// roots.
 	Roots *x509.CertPool
-	// Parameters are settings that the sandbox chose, of a fixed set of names.
+	// Parameters are settings that the sandbox chose, from a fixed set of names.
 	Parameters map[string]string
 }
 
-// Session is one that is open, and in which nothing has been said yet.
+// Session is an open session in which no query has been sent.
 type Session struct {
 	Conn       net.Conn
-	Parameters map[string]string // what the provider says of itself
-	ProcessID  uint32            // its name for the session
-	// Cancel asks the provider to give up what the session is doing.
+	Parameters map[string]string // the provider's parameters
+	ProcessID  uint32            // the provider's id for the session
+	// Cancel asks the provider to cancel the session's current query.
 	Cancel func(context.Context) error
 }
 
-// SSH is the protocol of the hosts that a Reacher is for (RFC 4251).
+// SSH is the protocol of the hosts of a Reacher (RFC 4251).
 const SSH = "ssh"
 
-// Reacher is implemented by drivers whose credentials are for hosts that are reached by SSH, in
-// which the sandbox proves itself and egress reads nothing: egress carries connections to these
-// hosts while the credential lives.
+// Reacher is implemented by drivers whose credentials are for hosts that are reached by SSH.
+// The sandbox authenticates itself within SSH, and egress does not parse it: egress forwards
+// connections to these hosts while the credential is valid.
 type Reacher interface {
 	// Reaches reports whether scopes, all of which Check accepts, are for a host.
 	Reaches(scopes.Set, stricturl.Host) bool
 }
 
-// RequireAuth returns the value of require_auth with which ebb connects to a PostgreSQL server:
-// what the URL says, without MD5 under GODEBUG=fips140=only. There pgx would panic when a
-// server asks for it.
+// RequireAuth returns the value of require_auth with which ebb connects to a PostgreSQL
+// server: that of the URL, without MD5 under GODEBUG=fips140=only. In that mode pgx would
+// panic when a server requests MD5.
 func RequireAuth(configured string) string {
 	if !fips140.Enforced() {
 		return configured

@@ -7,8 +7,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Only the words that ebb's own policy takes for reading are reading; whatever else an
-// operator, or a pattern, says, nobody knows.
+// TestByAction: only the action names that ebb's own policy treats as reading have the effect
+// "does not write". For every other action, and for a pattern, the effect is unknown.
 func TestByAction(t *testing.T) {
 	for text, writes := range map[string]provider.Answer{
 		"x:a:read": provider.No, "x:a:list": provider.No, "x:a:get": provider.No, "x:a/**:read": provider.No,

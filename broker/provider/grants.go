@@ -10,17 +10,17 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Grants are the scopes that a provider's configuration names one by one: the
-// resource, its actions, and what each stands for at the provider.
+// Grants are the scopes that a provider's configuration lists: resource, action, and the
+// configured value for them.
 type Grants[T any] map[string]map[string]T
 
 var actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
 
-// ValidAction reports whether a configured action is one that a scope can name.
+// ValidAction reports whether a scope can have the configured action.
 func ValidAction(text string) bool { return actionForm.MatchString(text) }
 
-// Check says through bad what cannot be part of a scope of the provider of that
-// name, and hands every entry to each with its place in the configuration.
+// Check calls bad for each entry that cannot be part of a scope of the provider of that
+// name, and calls each for every entry with its key in the configuration.
 func (g Grants[T]) Check(name string, bad func(format string, a ...any), each func(at string, v T)) {
 	for _, res := range slices.Sorted(maps.Keys(g)) {
 		if s, err := scopes.New(name, res, "x"); err != nil || s.IsPattern() {
@@ -39,13 +39,14 @@ func (g Grants[T]) Check(name string, bad func(format string, a ...any), each fu
 	}
 }
 
-// Of is what a scope stands for. A pattern stands for nothing.
+// Of returns the configured value for a scope. A pattern has none.
 func (g Grants[T]) Of(s scopes.Scope) (v T, known bool) {
 	v, known = g[s.Resource()][s.Action()]
 	return v, known && !s.IsPattern()
 }
 
-// Fitting returns the scopes of the provider of this name that fit, each by itself, in the order of their names.
+// Fitting returns those scopes of the provider of this name that fit accepts, each as a set
+// of its own, sorted by name.
 func (g Grants[T]) Fitting(name string, fit func(scopes.Set) bool) (out []scopes.Scope) {
 	for _, res := range slices.Sorted(maps.Keys(g)) {
 		for _, action := range slices.Sorted(maps.Keys(g[res])) {
@@ -57,8 +58,9 @@ func (g Grants[T]) Fitting(name string, fit func(scopes.Set) bool) (out []scopes
 	return out
 }
 
-// Enclosing returns scopes for a place, the narrowest first: the place itself, then all that lies below each place above
-// it, but for the root. What no scope can name is left out; a segment that reads as a wildcard is such a name.
+// Enclosing returns the scopes that contain a path, the narrowest first: the path itself,
+// then everything below each parent except the root. Paths that no scope can express are
+// left out, such as one with a segment that reads as a wildcard.
 func Enclosing(name string, segments []string, action string) (out []scopes.Scope) {
 	add := func(segments ...string) {
 		if s, _, err := alone(name, strings.Join(segments, "/"), action); err == nil {
@@ -76,7 +78,7 @@ func Enclosing(name string, segments []string, action string) (out []scopes.Scop
 	return out
 }
 
-// alone is a scope, and the set of it.
+// alone returns a scope and the set that contains only it.
 func alone(name, resource, action string) (s scopes.Scope, set scopes.Set, err error) {
 	if s, err = scopes.New(name, resource, action); err == nil {
 		set, err = scopes.NewSet(s)
@@ -84,8 +86,8 @@ func alone(name, resource, action string) (s scopes.Scope, set scopes.Set, err e
 	return s, set, err
 }
 
-// One is what a set of exactly one scope stands for, for providers whose
-// credentials are for one. The error wraps ErrUnsupported.
+// One returns the configured value for a set of exactly one scope, for providers whose
+// credentials are for one scope. The error wraps ErrUnsupported.
 func (g Grants[T]) One(s scopes.Set) (T, error) {
 	if s.Len() != 1 {
 		return *new(T), fmt.Errorf("%w: a credential is for exactly one scope", ErrUnsupported)
@@ -97,7 +99,7 @@ func (g Grants[T]) One(s scopes.Set) (T, error) {
 	return v, nil
 }
 
-// Answer is yes, no or unknown. Unknown counts as the worse of the other two.
+// Answer is yes, no or unknown. Unknown counts as the less favourable of the other two.
 type Answer string
 
 // Answers.
@@ -109,24 +111,24 @@ const (
 
 // Effect is what the holder of a scope can do with it.
 type Effect struct {
-	Writes     Answer // can it change anything; unknown counts as yes
-	Reversible Answer // can what it changes be undone; unknown counts as no
-	Sentence   string // says what can be undone: at most 12 words of our own, no names
+	Writes     Answer // whether the holder can change anything; unknown counts as yes
+	Reversible Answer // whether the changes can be undone; unknown counts as no
+	Sentence   string // what can be undone, in at most 12 words without names
 }
 
-// Describer is implemented by drivers that can say what their scopes allow. People
-// cannot approve what no driver describes: every kind of all implements it.
+// Describer is implemented by drivers that can describe what their scopes allow. Every kind
+// implements it, because people cannot approve a request without a description.
 type Describer interface {
 	// Describe returns the effect of one scope that Check has accepted. The error wraps
 	// ErrUnsupported if the driver does not know the effect.
 	Describe(scopes.Scope) (Effect, error)
 }
 
-// Reading is the effect of what changes nothing.
+// Reading returns the effect of a scope that changes nothing.
 func Reading() Effect { return Effect{No, Yes, "It changes nothing; what was read stays read."} }
 
-// reads are the actions that mean reading wherever an operator has not said otherwise;
-// ebb's built-in policy knows the same.
+// reads are the actions that only read unless an operator has said otherwise. ebb's built-in
+// policy has the same list.
 var reads = map[string]bool{"read": true, "list": true, "get": true}
 
 // ByAction returns the effect of a scope whose action the operator named: read, list and get only
@@ -138,14 +140,14 @@ func ByAction(s scopes.Scope) Effect {
 	return Effect{Unknown, Unknown, "ebb does not know whether this can be undone."}
 }
 
-// Words are what an operator says of actions, by their names.
+// Words are an operator's statements about actions, by their names.
 type Words struct {
-	Reversible   []string // they change what can be undone; counts where the kind does not know
-	Irreversible []string // they change what cannot be undone, whatever the kind says
+	Reversible   []string // their changes can be undone; used only where the kind does not know
+	Irreversible []string // their changes cannot be undone; overrides the kind
 }
 
-// On is e, the effect of s in the kind's own view, with what the operator says of it.
-// Only what the kind does not know can become better by that.
+// On returns the effect of s: e, which is the kind's own, with the operator's statements
+// applied. They can improve only what the kind does not know.
 func (w Words) On(s scopes.Scope, e Effect) Effect {
 	switch {
 	case slices.Contains(w.Irreversible, s.Action()):

@@ -39,7 +39,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestEnclosing: the narrowest scope comes first, and what somebody else named never reads as a wildcard.
+// TestEnclosing: the narrowest scope comes first, and a path segment from a sandbox's request never acts as a wildcard.
 //
 //ebb:invariant I2 An egress refusal suggests no scope in which a path segment sent by the sandbox acts as a wildcard
 func TestEnclosing(t *testing.T) {

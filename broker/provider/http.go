@@ -15,21 +15,22 @@ import (
 	"time"
 )
 
-// HTTP is how drivers call an API over HTTP.
+// HTTP is the configuration of a driver's HTTP client.
 type HTTP struct {
-	// Roots are the certificate authorities to trust; nil = those of the system.
+	// Roots are the trusted certificate authorities; nil means those of the system.
 	Roots *x509.CertPool
-	// Timeout bounds one call, answer included; 0 = 10 s. A provider that hangs
-	// must not hold a worker longer.
+	// Timeout bounds one call, response included; 0 means 10 s. It keeps a provider that
+	// does not respond from blocking a worker.
 	Timeout time.Duration
-	// Certificate gives the client's certificate at each handshake; nil = none.
+	// Certificate returns the client certificate for each handshake; nil for none.
 	Certificate func() (*tls.Certificate, error)
-	// OneCall: no connection is used for a second call, so that each is a handshake of its own.
+	// OneCall uses each connection for one call only, so that each call has its own
+	// handshake.
 	OneCall bool
-	// Direct: no proxy of the environment comes between (metadata servers).
+	// Direct ignores the proxy of the environment (for metadata servers).
 	Direct bool
-	// MaxAnswer bounds each answer's body, for libraries that read it themselves: one
-	// that is longer ends in ErrTooLarge. 0 = who calls bounds it (ReadBody).
+	// MaxAnswer bounds the body of each response, for libraries that read it themselves:
+	// reading a longer one returns ErrTooLarge. With 0 the caller bounds it (ReadBody).
 	MaxAnswer int64
 }
 
@@ -63,8 +64,9 @@ func (h HTTP) Client() *http.Client {
 			MaxIdleConnsPerHost:   32,
 			IdleConnTimeout:       90 * time.Second,
 			ForceAttemptHTTP2:     true,
-			// A connection of HTTP/2 whose peer is gone without a word would be used, and
-			// time out, until TCP gives it up after a quarter of an hour.
+			// Without pings, an HTTP/2 connection whose peer has disappeared would be used,
+			// and every request on it would time out, until TCP gives it up after 15
+			// minutes.
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: timeout, PingTimeout: timeout},
 			MaxResponseHeaderBytes: 64 << 10,
 		},
@@ -75,8 +77,9 @@ func (h HTTP) Client() *http.Client {
 	return c
 }
 
-// notByTLS refuses a proxy that is reached by TLS: net/http takes one configuration for it and for the
-// API, so that a proxy that asks would be shown the certificate that is for the API.
+// notByTLS refuses a proxy that is reached by TLS. net/http uses one TLS configuration for
+// the proxy and the API, so a proxy that requests a client certificate would receive the one
+// for the API.
 func notByTLS(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	if proxy == nil {
 		return nil
@@ -84,14 +87,14 @@ func notByTLS(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (
 	return func(r *http.Request) (*url.URL, error) {
 		u, err := proxy(r)
 		if err == nil && u != nil && u.Scheme == "https" {
-			return nil, errors.New("a proxy by https would be shown the client certificate: name one by http, or none (NO_PROXY)")
+			return nil, errors.New("an https proxy would receive the client certificate: use an http proxy, or none (NO_PROXY)")
 		}
 		return u, err
 	}
 }
 
-// Roots reads certificate authorities from a PEM file; "" gives nil, which stands
-// for those of the system.
+// Roots reads certificate authorities from a PEM file; "" returns nil, which means those of
+// the system.
 func Roots(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // nil means the system's
@@ -102,22 +105,22 @@ func Roots(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate", path)
+		return nil, fmt.Errorf("%s contains no certificate in PEM", path)
 	}
 	return pool, nil
 }
 
 // ErrTooLarge is returned by ReadBody.
-var ErrTooLarge = errors.New("the answer is larger than any that is expected")
+var ErrTooLarge = errors.New("the response is larger than the limit")
 
-// ReadBody reads an answer of at most limit bytes and closes it. A body that ends
-// before its announced length is an error, so that half an answer is never taken
-// for a whole one.
+// ReadBody reads a response body of at most limit bytes and closes it. A body that ends
+// before its announced length is an error, so that an incomplete response is never treated
+// as complete.
 func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 	defer r.Body.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	if int64(len(b)) > limit {
 		return nil, ErrTooLarge
@@ -129,8 +132,8 @@ func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 // value could delay a revocation indefinitely.
 const maxWait = time.Hour
 
-// Busy is the error of an answer that limits the rate: as long as it says, else as
-// long as otherwise.
+// Busy returns the error for a response that limits the rate. The wait is that of
+// Retry-After, else otherwise.
 func Busy(h http.Header, now time.Time, otherwise time.Duration, cause error) error {
 	after, told := RetryAfter(h, now)
 	if !told {
@@ -139,8 +142,8 @@ func Busy(h http.Header, now time.Time, otherwise time.Duration, cause error) er
 	return &BusyError{After: after, Cause: cause}
 }
 
-// RetryAfter reads the header of RFC 9110 section 10.2.3, in seconds or as a date,
-// and bounds it to 1 s .. 1 h. ok is false without a usable one.
+// RetryAfter parses the header of RFC 9110 section 10.2.3, in seconds or as a date, and
+// limits it to 1 s to 1 h. ok is false without a valid one.
 func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.ParseUint(v, 10, 32); err == nil {

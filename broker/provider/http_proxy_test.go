@@ -34,7 +34,7 @@ func TestCertificateIsNotShownToProxy(t *testing.T) {
 		return
 	}
 	for _, c := range []struct{ with, by, said string }{
-		{"certificate", "https", "would be shown the client certificate"},
+		{"certificate", "https", "would receive the client certificate"},
 		{"certificate", "http", "Bad Gateway"},
 		{"nothing", "https", "certificate signed by unknown authority"},
 	} {

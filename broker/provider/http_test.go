@@ -67,8 +67,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A peer that is gone without a word: the connection is given up after a while, and
-// the next call goes through. Without pings it would be used for a quarter of an hour.
+// TestDeadConnectionIsLeft: a peer disappears without closing its connection. Pings detect
+// that, and the next call uses a new connection. Without them the client would use the dead
+// one for a quarter of an hour.
 func TestDeadConnectionIsLeft(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {

@@ -7,7 +7,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// TestCheckHeader: what says where a request goes, what it is or where it ends holds no credential.
+// TestCheckHeader: a header for the destination, type or framing of a request cannot contain a
+// credential.
 //
 //ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestCheckHeader(t *testing.T) {

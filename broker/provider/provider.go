@@ -13,13 +13,12 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Class says how a credential can be taken back. The zero value is the weakest
-// promise.
+// Class is how a credential can be revoked. The zero value is the weakest class.
 type Class string
 
-// Revocability classes. Never claim more than is true.
+// The classes. A driver must never claim a stronger class than is true.
 const (
-	ClassTTLOnly  Class = "ttl-only" // dies by expiry alone
+	ClassTTLOnly  Class = "ttl-only" // ends only by expiry
 	ClassEventual Class = "eventual" // refused at most Bound after Revoke returned
 	ClassInstant  Class = "instant"  // refused from the moment Revoke returned
 )
@@ -37,56 +36,56 @@ type Binding struct {
 	X5T string `json:"x5t#S256,omitempty"` // SHA-256 of the DER certificate, base64url (RFC 8705 section 3.1)
 }
 
-// Actor is who acts for the subject (RFC 8693 section 4.1): the sandbox, and inside
-// it the one that delegated to it.
+// Actor is the acting party (RFC 8693 section 4.1): the sandbox, with the sandbox that
+// delegated to it inside.
 type Actor struct {
 	Subject string `json:"sub"`
 	Issuer  string `json:"iss"`
-	Actor   *Actor `json:"act,omitempty"` // who acted before; nobody judges by it
+	Actor   *Actor `json:"act,omitempty"` // the previous actor; not used for access decisions
 }
 
 // Grant is the result of a policy decision. The driver mints exactly this and nothing more.
 type Grant struct {
 	LeaseID   string            // becomes part of the upstream name, or jti, so that an orphan can be traced back
 	Instance  string            // 8 hex digits that name this installation of ebb; see Name
-	TaskID    string            // task the credential dies with
-	Sandbox   string            // client_id: who asked and will use it
-	Subject   string            // on whose behalf: the task's owner, or the sandbox itself
-	Scopes    scopes.Set        // never empty, all of one provider
+	TaskID    string            // the credential ends with this task
+	Sandbox   string            // client_id: the sandbox that requested and will use the credential
+	Subject   string            // the task's owner, or the sandbox itself
+	Scopes    scopes.Set        // not empty, all of one provider
 	Resource  string            // RFC 8707 resource URI, the aud of own tokens
-	Binding   Binding           // key the credential must be bound to where the provider can
+	Binding   Binding           // the key to which the credential must be bound, if the provider supports it
 	IssuedAt  time.Time         // the broker's clock
-	ExpiresAt time.Time         // hard end; a driver may mint shorter, never longer, see Traits.Floor
-	Details   bool              // answer with authorization_details (RFC 9396) too
-	Txn       string            // joins request, approval, token, use and revocation
+	ExpiresAt time.Time         // the latest expiry; a driver may mint a shorter credential, never a longer one, see Traits.Floor
+	Details   bool              // include authorization_details (RFC 9396) in the response
+	Txn       string            // correlates request, approval, token, use and revocation
 	Actor     *Actor            // RFC 8693 act claim, nil when the sandbox acts for itself
 	Claims    map[string]string // collision-resistant private claims (task id, request id)
 
-	// PublicKey is what the caller wants certified, in the driver's own format
-	// (ssh: one line of authorized_keys); empty for all other drivers.
+	// PublicKey is the caller's key to certify, in the driver's own format (ssh: one line of
+	// authorized_keys); empty for all other drivers.
 	PublicKey string
 
 	// Injected means that the credential stays in ebb: egress adds it to requests, or opens
 	// sessions with it. The Handle then holds everything that Inject or Connect needs.
 	Injected bool
 
-	// Save makes a handle durable before Mint returns. A driver whose credential
-	// comes into being in several steps calls it before each step whose result
-	// could not be found again by the lease id; after an error it takes back what
-	// it has made and gives up. nil for own tokens.
+	// Save stores a handle durably before Mint returns. A driver that makes its credential
+	// in several steps calls it before each step whose result could not be found by the
+	// lease id. After an error of Save, Mint deletes what it has made and returns an error.
+	// nil for ebb's own tokens.
 	Save func(ctx context.Context, handle secret.Secret) error
 }
 
-// Credential is what a driver minted.
+// Credential is the result of Mint.
 type Credential struct {
-	Token     secret.Secret // what the caller gets: the token itself, or a JSON document of the kind Format names
-	Type      string        // token_type of RFC 6749: "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) when it is no access token
+	Token     secret.Secret // the caller's result: the token itself, or a JSON document of the kind that Format names
+	Type      string        // token_type of RFC 6749: "DPoP", "Bearer", or "N_A" (RFC 8693 section 2.2.1) for other than access tokens
 	Format    string        // issued_token_type (RFC 8693 section 3); "" = an access token
-	ExpiresAt time.Time     // never after Grant.ExpiresAt: from then on ebb refuses it and takes it back
-	DiesAt    time.Time     // when the provider refuses it by itself, whatever ebb does; zero = never
-	Handle    secret.Secret // what Revoke and Probe need; empty when the lease id alone is enough
-	// Revocability replaces that of the Traits for this one credential, when it is
-	// weaker; zero = as in the Traits.
+	ExpiresAt time.Time     // never after Grant.ExpiresAt; from then on ebb refuses the credential and revokes it
+	DiesAt    time.Time     // when the provider itself expires it; zero for never
+	Handle    secret.Secret // the input of Revoke and Probe; empty when the lease id is sufficient
+	// Revocability replaces that of the Traits for this credential when it is weaker; zero
+	// means that of the Traits.
 	Revocability Revocability
 }
 
@@ -96,21 +95,22 @@ type Target struct {
 	Instance  string
 	TaskID    string
 	Scopes    scopes.Set
-	Handle    secret.Secret // of Save or of the Credential; empty when there was none
+	Handle    secret.Secret // from Save or the Credential; empty for none
 	IssuedAt  time.Time     //
 	ExpiresAt time.Time     // of the lease
-	DiesAt    time.Time     // zero = never by itself
+	DiesAt    time.Time     // zero when the provider never expires it
 	// AcceptedAt is the time at which Revoke succeeded; zero if it has not or the time is unknown.
 	// Another replica uses it to compute the time from which the revocation holds everywhere.
 	AcceptedAt time.Time
 	Now        time.Time // the broker's clock
 }
 
-// Traits is what the broker must know of a driver before the first mint.
+// Traits are the properties of a driver that the broker needs before the first mint.
 type Traits struct {
 	Revocability Revocability
-	// ThirdParty: something comes into being outside ebb, so that an intent must
-	// be durable first and an end is pending afterwards (I3). Own tokens are false.
+	// ThirdParty means that Mint makes a credential outside ebb. Then an intent must be
+	// durable before Mint, and a revocation is pending afterwards (I3). It is false for
+	// ebb's own tokens.
 	ThirdParty bool
 	// Floor is the shortest lifetime that the provider can issue, such as one hour at GitHub. If
 	// the lease ends earlier, the broker revokes the credential then.
@@ -118,15 +118,15 @@ type Traits struct {
 	// InjectOnly means that Mint returns a placeholder. The secret leaves ebb only in requests
 	// that egress sends (Injector). Any other delivery is refused.
 	InjectOnly bool
-	// Bare: nothing is added to the requests that its leases are for, and none has to hold a
-	// placeholder, but for leases that an answer has made (Seals). It is InjectOnly too.
+	// Bare means that requests of its leases get no credential and need no placeholder,
+	// except for leases that a response has made (Seals). It requires InjectOnly.
 	Bare bool
 	// Seals means that responses to requests of a lease can create credentials (AnswerSealer).
 	// Each has a lease and a pending revocation of its own, as credentials of third parties have.
 	// The promised revocability is that of the weakest.
 	Seals bool
-	// Lasting credentials never die by themselves (a database role): the broker
-	// never gives up revoking one.
+	// Lasting means that the provider never expires credentials (such as a database role),
+	// so the broker never gives up a revocation.
 	Lasting bool
 }
 
@@ -170,8 +170,9 @@ type Injector interface {
 	// not for this request. After any error the request is unchanged and must not be sent. The
 	// caller must not write the URL and headers of the request to a log or a store afterwards.
 	Inject(context.Context, *http.Request, Target) error
-	// ScopesFor returns scopes of the provider of this name, each of which alone makes a lease that the
-	// request is for as Inject judges it; none = the driver knows no such scope.
+	// ScopesFor returns scopes of the provider of this name. A lease with any single one of
+	// them would let Inject accept the request. It returns none when the driver knows no
+	// such scope.
 	ScopesFor(name string, r *http.Request) []scopes.Scope
 }
 
@@ -191,9 +192,9 @@ type Lister interface {
 	List(ctx context.Context, instance string, yield func(Target) error) error
 }
 
-// Runner is implemented by drivers that look after something while ebb runs: a
-// file that hosts read, keys that rotate. Run returns nil when ctx is done, and an
-// error only when ebb cannot go on; what fails it logs and tries again.
+// Runner is implemented by drivers that have background work, such as a file that hosts
+// read, or keys that rotate. Run returns nil when ctx is done, and an error only when ebb
+// cannot continue. It logs and retries other failures.
 type Runner interface {
 	Run(context.Context) error
 }
@@ -206,22 +207,22 @@ type Checker interface {
 
 // Certifier is implemented by drivers that certify a key of the caller.
 type Certifier interface {
-	// SampleKey returns a Grant.PublicKey for a self-test; its private half is thrown away.
+	// SampleKey returns a Grant.PublicKey for a self-test; its private key is discarded.
 	SampleKey() (string, error)
 }
 
-// Finding is one thing that CheckSetup found.
+// Finding is one result of CheckSetup.
 type Finding struct {
-	Fatal  bool   // nothing can be minted, or what is minted cannot be revoked
+	Fatal  bool   // nothing can be minted, or credentials cannot be revoked
 	What   string // one sentence without secrets
-	Remedy string // what to do, to paste where that is possible
+	Remedy string // the next step, as a command where possible
 }
 
-// namePrefix begins every name that ebb gives to something at a provider.
+// namePrefix is the prefix of all names that ebb gives to objects at a provider.
 const namePrefix = "ebb-"
 
-// leasePrefix is how the broker's lease ids begin; it is left out of names, which
-// some providers allow no underscore in.
+// leasePrefix is the prefix of the broker's lease ids. Names omit it, because some providers
+// allow no underscore in names.
 const leasePrefix = "lse_"
 
 // nameForm is ebb-<instance>-<lease>: 45 characters that are a DNS label (RFC
@@ -229,9 +230,9 @@ const leasePrefix = "lse_"
 // name ([\w+=,.@-]{2,64}) and a Kubernetes object name.
 var nameForm = regexp.MustCompile(`^ebb-([0-9a-f]{8})-([0-9a-f]{32})$`)
 
-// Name is what a driver calls the upstream object of a lease, so that it can be
-// found again with the lease id alone and no other installation takes it for its
-// own. It returns "" when either part has not the form of one.
+// Name returns the name of a lease's object at the provider. It allows the object to be
+// found by the lease id alone, and distinguishes it from those of other installations. It
+// returns "" when either argument is malformed.
 func Name(instance, leaseID string) string {
 	n := namePrefix + instance + "-" + strings.TrimPrefix(leaseID, leasePrefix)
 	if !strings.HasPrefix(leaseID, leasePrefix) || !nameForm.MatchString(n) {
@@ -258,7 +259,8 @@ func (g Grant) SavedName() (string, error) {
 	return g.Name()
 }
 
-// LeaseOf is the inverse of Name. ok is false for names of others.
+// LeaseOf is the inverse of Name. ok is false for names of other installations and other
+// objects.
 func LeaseOf(instance, name string) (leaseID string, ok bool) {
 	m := nameForm.FindStringSubmatch(name)
 	if m == nil || m[1] != instance {
@@ -268,8 +270,8 @@ func LeaseOf(instance, name string) (leaseID string, ok bool) {
 }
 
 var (
-	// ErrUnsupported is wrapped by Check when a driver cannot express a scope
-	// exactly. The caller asked for something this provider does not have.
+	// ErrUnsupported is wrapped by Check when the driver cannot express a scope exactly: the
+	// provider does not have what the caller requested.
 	ErrUnsupported = errors.New("scope not supported by this provider")
 
 	// ErrRefused is wrapped by Mint if the provider evaluated the request and refused it, or if
@@ -278,41 +280,41 @@ var (
 	// Probe, it means that nothing was sent and the revocation is still pending. See Refused.
 	ErrRefused = errors.New("the provider refused")
 
-	// ErrElsewhere is wrapped by Inject when a credential is not for this request:
-	// another host, method or path, or one that can be read in more than one way.
+	// ErrElsewhere is wrapped by Inject when a credential is not for this request: it has
+	// another host, method or path, or can be read in more than one way.
 	ErrElsewhere = errors.New("the credential is not for this request")
 
 	// ErrLost is wrapped by Revoke if the credential that Mint may have made cannot be named: the
 	// response of Mint was lost, and the provider does not know lease ids. A retry does not help.
 	// The credential expires at the Target's DiesAt, and until then it must not be reported as
 	// dead.
-	ErrLost = errors.New("what may have been minted cannot be named")
+	ErrLost = errors.New("a credential may have been minted, but its id at the provider is unknown")
 )
 
-// ElsewhereError is an ErrElsewhere and why.
+// ElsewhereError is an ErrElsewhere with its reason.
 type ElsewhereError struct {
-	Why string // half a sentence ("its host ..."), which holds nothing that the sandbox wrote
+	Why string // a clause such as "its host ...", without text from the sandbox
 }
 
-// Elsewhere makes an ElsewhereError.
+// Elsewhere returns an ElsewhereError.
 func Elsewhere(why string) error { return &ElsewhereError{why} }
 
 // Error implements error.
 func (e *ElsewhereError) Error() string { return ErrElsewhere.Error() + ": " + e.Why }
 
-// Unwrap makes errors.Is(err, ErrElsewhere) hold.
+// Unwrap returns ErrElsewhere.
 func (e *ElsewhereError) Unwrap() error { return ErrElsewhere }
 
 // RefusedError is an ErrRefused with a sentence for the caller.
 type RefusedError struct {
-	Public string // one sentence, ASCII, no secrets, says what to do next
+	Public string // one sentence in ASCII without secrets, with the next step
 	Cause  error  // for the log
 }
 
-// Refused makes a RefusedError.
+// Refused returns a RefusedError.
 func Refused(public string, cause error) error { return &RefusedError{Public: public, Cause: cause} }
 
-// Inexact refuses scopes that the driver cannot express exactly.
+// Inexact returns the refusal of scopes that the driver cannot express exactly.
 func Inexact(cause error) error {
 	return Refused("The provider cannot express a scope exactly. Ask for one it documents.", cause)
 }
@@ -325,7 +327,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: %v", e.Public, e.Cause)
 }
 
-// Unwrap makes errors.Is(err, ErrRefused) hold.
+// Unwrap returns ErrRefused and the cause.
 func (e *RefusedError) Unwrap() []error {
 	if e.Cause == nil {
 		return []error{ErrRefused}
@@ -333,10 +335,10 @@ func (e *RefusedError) Unwrap() []error {
 	return []error{ErrRefused, e.Cause}
 }
 
-// BusyError says that the provider limits the rate: nothing was made, and After
-// is how long to wait before the next call (Retry-After of RFC 9110 section 10.2.3,
-// or what the provider has in its place). From Mint it keeps mints waiting, from
-// List lists; from all else, every call.
+// BusyError means that the provider limits the rate and has done nothing. After is the wait
+// before the next call (Retry-After of RFC 9110 section 10.2.3, or the provider's
+// equivalent). From Mint it delays mints, from List lists, and from any other method every
+// call.
 type BusyError struct {
 	After time.Duration // more than 0
 	Cause error
@@ -345,5 +347,5 @@ type BusyError struct {
 // Error implements error.
 func (e *BusyError) Error() string { return fmt.Sprintf("busy for %s: %v", e.After, e.Cause) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *BusyError) Unwrap() error { return e.Cause }

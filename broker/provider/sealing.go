@@ -15,11 +15,11 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// AnswerSealer is an Injector of which some answers make a credential that the sandbox goes on to
-// use: the token of a token endpoint. It stays in ebb, under a lease of its own that is a part of
-// the one by which the request left, and the sandbox gets a placeholder in its place. Inject adds
-// it to requests when the Target's Handle is one of Sealing.Handle. Traits.Seals says that there are
-// such answers.
+// AnswerSealer is an Injector for which some responses contain a credential that the sandbox
+// goes on to use, such as the token of a token endpoint. The credential stays in ebb, under
+// a lease of its own that belongs to the lease of the request, and the sandbox gets a
+// placeholder. Inject adds the credential to requests when the Target's Handle is from
+// Sealing.Handle. Traits.Seals is set for such drivers.
 type AnswerSealer interface {
 	// Seals returns the parts of the response to seal, or nil. Inject has accepted the request.
 	// Responses to requests with a sealed credential are not sealed.
@@ -28,27 +28,27 @@ type AnswerSealer interface {
 
 // Sealing selects the credentials in one response and describes the leases for them.
 type Sealing struct {
-	Members  []string      // of the JSON object that the answer is: strings, of which any may be missing
-	Scopes   scopes.Set    // what the credential may be used for: covered by those of the Target; empty = it may not be made
-	Lifetime time.Duration // of one whose answer has no expires_in (RFC 6749 section 5.1)
-	Header   string        // that it is added in
-	Prefix   string        // that stands before it there: "Bearer "
+	Members  []string      // members of the response's JSON object: strings, each of which may be missing
+	Scopes   scopes.Set    // the scopes of the credential, covered by those of the Target; empty means that it may not be made
+	Lifetime time.Duration // lifetime without expires_in in the response (RFC 6749 section 5.1)
+	Header   string        // the header that the credential is added in
+	Prefix   string        // prefix of the header's value, such as "Bearer "
 }
 
-// Sealed is a credential that an answer has made, and how it is added to requests.
+// Sealed is a credential from a response, and how it is added to requests.
 type Sealed struct {
 	Header, Prefix string
 	Value          secret.Secret
 }
 
-// sealedForm is a Sealed as a handle holds it.
+// sealedForm is the encoding of a Sealed in a handle.
 type sealedForm struct {
 	Header string `json:"header"`
 	Prefix string `json:"prefix"`
 	Value  string `json:"value"`
 }
 
-// Handle is a value of the answer as Inject works from it.
+// Handle returns the handle of a value in the response, for Inject.
 func (s Sealing) Handle(value secret.Secret) secret.Secret {
 	text, err := json.Marshal(sealedForm{s.Header, s.Prefix, value.Reveal()})
 	if err != nil { // strings alone: it cannot be
@@ -57,16 +57,16 @@ func (s Sealing) Handle(value secret.Secret) secret.Secret {
 	return secret.New(string(text))
 }
 
-// OpenSealed reads such a handle.
+// OpenSealed decodes a handle from Sealing.Handle.
 func OpenSealed(handle secret.Secret) (Sealed, error) {
 	var f sealedForm
 	if json.Unmarshal([]byte(handle.Reveal()), &f) != nil || f.Header == "" || f.Value == "" {
-		return Sealed{}, errors.New("provider: the handle holds no credential of an answer") // of the parser's own words none
+		return Sealed{}, errors.New("provider: the handle does not contain a credential from a response") // without the parser's error, which may quote the credential
 	}
 	return Sealed{f.Header, f.Prefix, secret.New(f.Value)}, nil
 }
 
-// AddTo puts it into a request.
+// AddTo adds the credential to a request.
 func (s Sealed) AddTo(r *http.Request) { SetHeader(r, s.Header, s.Prefix+s.Value.Reveal()) }
 
 // Discloser is an Injector whose responses may hold credentials that ebb did not add: new tokens,
@@ -88,7 +88,7 @@ type Disclosed struct {
 
 const maxDisclosed = 32
 
-// Check calls bad for each problem; at is the place in the configuration.
+// Check calls bad for each problem; at is the key in the configuration.
 func (d *Disclosed) Check(at string, bad func(format string, a ...any)) {
 	if d == nil {
 		return
@@ -103,7 +103,7 @@ func (d *Disclosed) Check(at string, bad func(format string, a ...any)) {
 	}
 }
 
-// Empty reports that nothing is secret.
+// Empty reports whether there are no secret members.
 func (d *Disclosed) Empty() bool { return d == nil || len(d.Members)+len(d.Parameters) == 0 }
 
 // CommonlyDisclosed returns the secret members for APIs without a configuration of their own:
@@ -119,21 +119,24 @@ func CommonlyDisclosed() *Disclosed {
 	}
 }
 
-// SealRoute is one route, as a configuration names it, whose answers make a credential that tools go
-// on to use: a token endpoint. The credential stays in ebb, and the tool gets a placeholder.
+// SealRoute is one configured route whose responses make a credential that tools go on to
+// use, such as a token endpoint. The credential stays in ebb, and the tool gets a
+// placeholder.
 type SealRoute struct {
 	Method string `json:"method"` // GET, POST or PUT
 	Host   string `json:"host"`   // "login.example.com", or with a port
 	Path   string `json:"path"`   // exactly: "/oauth/token"
-	// Members of the JSON object that the answer is hold such credentials: "access_token".
+	// Members are the members of the response's JSON object that contain such credentials:
+	// "access_token".
 	Members []string `json:"members"`
 	// Use lists the scopes that the credentials may be used for, without the name of the provider.
 	// Of these, a credential has those that its lease has.
 	Use []string `json:"use"`
-	// Header is where they are added, behind Prefix; "" = Authorization, and "Bearer " there.
+	// Header is the header for the credentials, with Prefix before the value; "" means
+	// Authorization with "Bearer ".
 	Header string `json:"header,omitempty"`
 	Prefix string `json:"prefix,omitempty"`
-	// Lifetime, in seconds, of one whose answer has no expires_in; 0 = 3600.
+	// Lifetime is the lifetime in seconds without expires_in in the response; 0 means 3600.
 	Lifetime int64 `json:"lifetime,omitempty"`
 }
 
@@ -146,28 +149,29 @@ const (
 
 var sealMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut}
 
-// SealKind is what a provider says of itself to have routes read.
+// SealKind has the facts about a provider that ReadSealRoutes needs.
 type SealKind struct {
-	Name  string                 // of the provider
-	Port  uint16                 // of hosts that name none
-	Check func(scopes.Set) error // as in Driver
-	// Sends says why the configuration lets no request of a route out, nil = it does; uses reports
-	// whether a route makes credentials for a scope.
+	Name  string                 // name of the provider
+	Port  uint16                 // port of hosts without one
+	Check func(scopes.Set) error // see Driver
+	// Sends returns an error when the configuration allows no request of a route. uses
+	// reports whether a route makes credentials for a scope.
 	Sends func(host stricturl.Host, method string, path []string, uses func(scopes.Scope) bool) error
 }
 
-// SealRoutes are the routes of a provider as they are compared with requests. The zero value has
-// none.
+// SealRoutes are the routes of a provider in the form in which they are compared with
+// requests. The zero value has none.
 type SealRoutes struct{ all []sealRoute }
 
 type sealRoute struct {
 	host    stricturl.Host
 	method  string
 	path    []string
-	sealing Sealing // for all that Use names
+	sealing Sealing // for all scopes of Use
 }
 
-// ReadSealRoutes says through bad all that is wrong with routes; at is their place in a configuration.
+// ReadSealRoutes compiles the routes and calls bad for each problem; at is their key in the
+// configuration.
 func ReadSealRoutes(at string, named []SealRoute, k SealKind, bad func(format string, a ...any)) (r SealRoutes) {
 	if len(named) > maxSealRoutes {
 		bad("%s: name at most %d routes", at, maxSealRoutes)
@@ -226,7 +230,7 @@ func (s SealRoute) read(at string, k SealKind, bad func(format string, a ...any)
 	}}
 }
 
-// scopes are what Use names, all of which the provider can serve.
+// scopes returns the scopes of Use, all of which the provider accepts.
 func (s SealRoute) scopes(k SealKind) (scopes.Set, error) {
 	if len(s.Use) == 0 || len(s.Use) > maxSealUse {
 		return scopes.Set{}, fmt.Errorf("name 1 to %d scopes, without the provider's name", maxSealUse)
@@ -235,7 +239,7 @@ func (s SealRoute) scopes(k SealKind) (scopes.Set, error) {
 	for _, text := range s.Use {
 		one, err := scopes.Parse(k.Name + ":" + text)
 		if err != nil {
-			return scopes.Set{}, fmt.Errorf("%q is no scope without the provider's name: %w", text, err)
+			return scopes.Set{}, fmt.Errorf("%q is not a scope without the provider's name: %w", text, err)
 		}
 		all = append(all, one)
 	}
@@ -246,7 +250,7 @@ func (s SealRoute) scopes(k SealKind) (scopes.Set, error) {
 	return set, err
 }
 
-// of is the route that a request is one of, nil = none.
+// of returns the route of a request, nil for none.
 func (r SealRoutes) of(host stricturl.Host, method string, path []string) *sealRoute {
 	i := slices.IndexFunc(r.all, func(o sealRoute) bool { return o.host == host && o.method == method && slices.Equal(o.path, path) })
 	if i < 0 {
@@ -255,10 +259,10 @@ func (r SealRoutes) of(host stricturl.Host, method string, path []string) *sealR
 	return &r.all[i]
 }
 
-// Empty reports that there are none.
+// Empty reports whether there are no routes.
 func (r SealRoutes) Empty() bool { return len(r.all) == 0 }
 
-// Uses reports whether one of them makes credentials for a scope.
+// Uses reports whether a route makes credentials for a scope.
 func (r SealRoutes) Uses(s scopes.Scope) bool {
 	return slices.ContainsFunc(r.all, func(o sealRoute) bool { return o.sealing.Scopes.CoversScope(s) })
 }
@@ -272,7 +276,7 @@ func (r SealRoutes) Promise(t Traits) Traits {
 	return t
 }
 
-// Seals is what AnswerSealer says of a request that goes there, of a lease.
+// Seals implements AnswerSealer for a request with this host, method and path.
 func (r SealRoutes) Seals(host stricturl.Host, method string, path []string, t Target) *Sealing {
 	o := r.of(host, method, path)
 	if o == nil || !t.Handle.Empty() {
@@ -283,8 +287,9 @@ func (r SealRoutes) Seals(host stricturl.Host, method string, path []string, t T
 	return &s
 }
 
-// Disclosed is d and the members of all routes: where a provider seals, nothing that is called so
-// leaves in the clear by another spelling of the route, another method or another status.
+// Disclosed returns d with the members of all routes. So no response of a provider with
+// routes shows such a member, also when it comes from another spelling of the route, another
+// method or another status.
 func (r SealRoutes) Disclosed(d *Disclosed) *Disclosed {
 	if r.Empty() {
 		return d

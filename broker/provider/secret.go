@@ -14,8 +14,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// CanInject reports whether egress can add s to requests and look for it in their answers:
-// whether its length is between MinInjected and MaxInjected.
+// CanInject reports whether egress can add s to requests and find it in responses: its
+// length must be between MinInjected and MaxInjected.
 func CanInject(s secret.Secret) bool {
 	n := len(s.Reveal())
 	return n >= MinInjected && n <= MaxInjected
@@ -31,16 +31,16 @@ type SecretStore interface {
 	Exchange(ctx context.Context, name string, hold time.Duration, f func(context.Context, secret.Secret) (secret.Secret, error)) error
 }
 
-// Lengths, in bytes, of a secret that egress adds to requests and looks for in their
-// answers. A shorter one stands in texts by chance; a longer one is above what servers take in
-// a header (nginx and Apache take lines of 8 KiB, unless they are told otherwise).
+// MinInjected and MaxInjected bound the length, in bytes, of a secret that egress adds to
+// requests and looks for in responses. A shorter text could occur by chance. A longer one
+// exceeds the header limit of servers (8 KiB a line in nginx and Apache by default).
 const (
 	MinInjected = 8
 	MaxInjected = 8 << 10
 )
 
-// Presenter is an Injector whose credential, or a part of it, is a client certificate of TLS:
-// ebb shows it when it connects for a request.
+// Presenter is an Injector whose credential is, or includes, a TLS client certificate, which
+// ebb uses on its connections.
 type Presenter interface {
 	// Presents returns the client certificate for the host of a request that Inject has accepted,
 	// or nil. The error wraps clientcert.ErrUnusable if the certificate cannot be used, and
@@ -87,12 +87,12 @@ func SetHeader(r *http.Request, name, value string) {
 	r.Header.Set(name, value)
 }
 
-// A placeholder stands in the sandbox for a credential that stays in ebb. It names a lease and
-// proves nothing: the sandbox has to authenticate itself as well.
+// A placeholder replaces, in the sandbox, a credential that stays in ebb. It names a lease
+// and is not a proof of identity: the sandbox must authenticate itself as well.
 const (
 	PlaceholderPrefix = "ebb-placeholder."
 	PlaceholderFormat = "urn:ebb:token-type:placeholder" // issued_token_type (RFC 8693 section 3)
 )
 
-// Placeholder is the one of a lease.
+// Placeholder returns the placeholder of a lease.
 func Placeholder(leaseID string) secret.Secret { return secret.New(PlaceholderPrefix + leaseID) }

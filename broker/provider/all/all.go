@@ -23,22 +23,23 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/vault"
 )
 
-// Env is what the house lends to every kind. Now and Logger may be nil.
+// Env has what ebb provides to every kind. Now and Logger may be nil.
 type Env struct {
-	Name    string // of the provider: the first part of its scopes
+	Name    string // name of the provider, which is the first part of its scopes
 	Issuer  string
 	Keys    jwt.Keys
-	Secrets provider.SecretStore // of the operator's secrets; nil = none
+	Secrets provider.SecretStore // the operator's secrets; nil for none
 	Now     func() time.Time
 	Logger  *slog.Logger
-	// Dir is a directory for keys that this provider makes and replicas share; it
-	// need not exist. "" = make none, the configuration is only being checked.
+	// Dir is the directory for keys that this provider makes and that replicas share. It
+	// need not exist. With "" no keys are made, because the configuration is only being
+	// checked.
 	Dir string
-	// Ended lists what ebb refuses already of this provider; nil with Dir "".
+	// Ended lists the ended credentials of this provider; nil when Dir is "".
 	Ended ssh.Ended
 }
 
-// kinds maps the word in the configuration to its constructor.
+// kinds maps the name of each kind to its constructor.
 var kinds = map[string]func(Env, json.RawMessage) (provider.Driver, error){
 	"aws": kind(func(e Env, c aws.Config) (provider.Driver, error) {
 		c.Name, c.Now, c.Logger = e.Name, e.Now, e.Logger
@@ -76,7 +77,7 @@ func kind[C any](make func(Env, C) (provider.Driver, error)) func(Env, json.RawM
 	}
 }
 
-// Kinds lists the kinds, sorted.
+// Kinds returns the names of the kinds, sorted.
 func Kinds() []string {
 	var out []string
 	for k := range kinds {
@@ -86,7 +87,7 @@ func Kinds() []string {
 	return out
 }
 
-// New makes a driver of a kind from its own part of the configuration.
+// New returns a driver of a kind. config is the kind's part of the configuration.
 func New(kind string, e Env, config json.RawMessage) (provider.Driver, error) {
 	make, known := kinds[kind]
 	if !known {

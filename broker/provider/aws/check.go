@@ -17,9 +17,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// CheckSetup implements provider.Checker. Each role is assumed once, with a
-// session policy that denies everything, and that session is revoked: all that
-// minting and revoking need is used as they use it.
+// CheckSetup implements provider.Checker. It assumes each role once, with a session policy
+// that denies everything, and revokes that session. So it uses everything that minting and
+// revoking need, in the same way.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	out := d.checkSelf(ctx)
 	seen := map[string]bool{}
@@ -34,8 +34,8 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	return out
 }
 
-// checkSelf looks at ebb's own credentials and clock. RGW and MinIO do not know
-// GetCallerIdentity; there the first AssumeRole says.
+// checkSelf checks ebb's own credentials and clock. RGW and MinIO do not support
+// GetCallerIdentity; there the first AssumeRole is the check.
 func (d *Driver) checkSelf(ctx context.Context) []provider.Finding {
 	ctx, cancel := context.WithTimeout(ctx, awsapi.CallTime(d.timeout))
 	defer cancel()

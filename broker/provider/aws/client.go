@@ -20,7 +20,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// clients speak to STS and IAM as ebb itself.
+// clients are the clients of STS and IAM with ebb's own credentials.
 type clients struct {
 	sts     *sts.Client
 	iam     iamCalls
@@ -51,14 +51,14 @@ func (c Config) clients(s settings) (clients, error) {
 	return clients{sts: sts.NewFromConfig(cfg), iam: iamCalls{i.GetRole, i.GetRolePolicy, i.PutRolePolicy, i.DeleteRolePolicy}, timeout: s.timeout}, nil
 }
 
-// witness is a retryer that remembers whether any attempt ended without the
-// provider's word: then a later refusal does not say that nothing was made.
+// witness is a retryer that records whether any attempt ended without a response from the
+// provider. In that case a later refusal does not prove that no session was made.
 type witness struct {
 	sdk.RetryerV2
 	unsure atomic.Bool
 }
 
-// IsErrorRetryable implements aws.Retryer; the SDK asks it about every attempt.
+// IsErrorRetryable implements aws.Retryer. The SDK calls it after every failed attempt.
 func (w *witness) IsErrorRetryable(err error) bool {
 	if !awsapi.Judged(err) {
 		w.unsure.Store(true)
@@ -83,7 +83,7 @@ func (c clients) assume(ctx context.Context, in *sts.AssumeRoleInput) (out *sts.
 	return out, err == nil || w != nil && !w.unsure.Load() && awsapi.Judged(err), err
 }
 
-// reply is what an AWS error says.
+// reply is the error response of AWS.
 type reply struct{ awsapi.Reply }
 
 func replyOf(err error) (reply, bool) {
@@ -95,7 +95,7 @@ func replyOf(err error) (reply, bool) {
 // 404 of a proxy, a role would count as deleted and its sessions as dead.
 func (r reply) missing() bool { return r.Code == "NoSuchEntity" }
 
-// full reports whether a policy is larger than IAM takes.
+// full reports whether a policy exceeds IAM's size limit.
 func (r reply) full() bool { return r.Code == "LimitExceeded" }
 
 // concurrent reports whether another writer changed the policy at the same time.
@@ -103,10 +103,10 @@ func (r reply) concurrent() bool {
 	return r.Code == "ConcurrentModification" || r.Code == "ConcurrentModificationException"
 }
 
-// defaultPause is what to wait when the provider does not say.
+// defaultPause is the wait when the provider states none.
 const defaultPause = 2 * time.Second
 
-// busy makes a *BusyError of a refusal for the rate, and nil of anything else.
+// busy returns a *BusyError for a rate limit, and nil for other errors.
 func busy(err error, now time.Time) error {
 	r, ok := replyOf(err)
 	if !ok || !r.Throttled() {
@@ -115,7 +115,7 @@ func busy(err error, now time.Time) error {
 	return provider.Busy(r.Header, now, defaultPause, err)
 }
 
-// Sentences for refusals, by AWS's code.
+// sentences are the public sentences for refusals, by AWS's error code.
 var sentences = map[string]string{
 	"AccessDenied": "AWS does not let ebb assume the role of this scope: its trust policy must allow ebb sts:AssumeRole, and sts:TagSession and sts:SetSourceIdentity where those are on; " +
 		"ask the operator to run ebb providers check",
@@ -126,7 +126,7 @@ var sentences = map[string]string{
 	"NoSuchEntity":            "the role of this scope does not exist any more: ask the operator to make it again or to take it out of the configuration",
 }
 
-// mintError turns what AssumeRole said into what Mint says.
+// mintError converts an error of AssumeRole to the error of Mint.
 func mintError(err error, sure bool, now time.Time) error {
 	if !sure {
 		return fmt.Errorf("assuming the role: %w", err)
@@ -189,12 +189,12 @@ func (c clients) write(ctx context.Context, role, text string) error {
 	}
 	_, err := c.iam.putRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: &name, PolicyName: sdk.String(denyPolicy), PolicyDocument: &text})
 	if r, ok := replyOf(err); ok && r.missing() {
-		return nil // the role has gone meanwhile: the next read says so
+		return nil // the role was deleted in the meantime; the next read reports it
 	}
 	return calling("PutRolePolicy", name, err)
 }
 
-// calling says what failed and what to do about the usual reasons.
+// calling adds the failed call to err, and the next step for common causes.
 func calling(call, role string, err error) error {
 	if err == nil {
 		return nil
@@ -202,27 +202,27 @@ func calling(call, role string, err error) error {
 	r, _ := replyOf(err)
 	switch {
 	case r.full():
-		return fmt.Errorf("role %s has no room for denies: move its own permissions from inline policies to a managed one: %w", role, err)
+		return fmt.Errorf("role %s has no room for denials of sessions: move its own permissions from inline policies to a managed one: %w", role, err)
 	case r.Status == http.StatusForbidden:
 		return fmt.Errorf("ebb may not call iam:%s on role %s: allow it: %w", call, role, err)
 	}
 	return fmt.Errorf("iam:%s on role %s: %w", call, role, err)
 }
 
-// policyText undoes the encoding of RFC 3986 in which IAM returns policies; RGW
-// returns them as they are.
+// policyText decodes a policy from IAM, which is percent-encoded (RFC 3986). RGW does not
+// encode policies.
 func policyText(text string) (string, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return text, nil
 	}
 	plain, err := url.PathUnescape(text)
 	if err != nil || plain == "" {
-		return "", errors.New("IAM answered without a policy that can be read")
+		return "", errors.New("the response of IAM has no valid policy")
 	}
 	return plain, nil
 }
 
-// serverTime is the Date of an answer (RFC 9110 section 6.6.1), zero without one.
+// serverTime returns the Date of a response (RFC 9110 section 6.6.1), zero without one.
 func serverTime(m middleware.Metadata) time.Time {
 	at, ok := awsmiddleware.GetServerTime(m)
 	if !ok {

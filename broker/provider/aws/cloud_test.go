@@ -66,7 +66,7 @@ const (
 	endless         // done, an answer without an end
 	hollow          // 200 without credentials
 	nginx           // 404 of a proxy
-	empty           // 404 of nobody
+	empty           // 404 with an empty body
 	late            // 408
 	forbid          // AccessDenied
 	lasting         // done, but the session is said to live for a day

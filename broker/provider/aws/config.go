@@ -15,29 +15,31 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
-	Name   string           `json:"-"` // of the provider: the first part of its scopes
-	Now    func() time.Time `json:"-"` // nil = time.Now
-	Logger *slog.Logger     `json:"-"` // nil = none
+	Name   string           `json:"-"` // name of the provider, which is the first part of its scopes
+	Now    func() time.Time `json:"-"` // nil means time.Now
+	Logger *slog.Logger     `json:"-"` // nil discards
 
-	// Flavor is who answers: aws (default), rgw or minio.
+	// Flavor is the implementation: aws (default), rgw or minio.
 	Flavor string `json:"flavor,omitempty"`
 	// Region of the STS endpoint; required.
 	Region string `json:"region"`
 	// Endpoint replaces AWS's own for STS and IAM; https, or http on loopback.
 	// Required for rgw and minio.
 	Endpoint string `json:"endpoint,omitempty"`
-	// CAFile is a PEM file of authorities to trust for it; "" = the system's.
+	// CAFile is a PEM file of the trusted authorities for it; "" means the system's.
 	CAFile string `json:"ca_file,omitempty"`
-	// AccessKeyFile and SecretKeyFile hold ebb's own key; both "" = what AWS's
-	// SDKs look for: environment, profile, web identity, container, instance.
+	// AccessKeyFile and SecretKeyFile are the files with ebb's own key. When both are "",
+	// the sources of AWS's SDKs are used: environment, profile, web identity, container,
+	// instance.
 	AccessKeyFile string `json:"access_key_file,omitempty"`
 	SecretKeyFile string `json:"secret_key_file,omitempty"`
-	// Timeout of one attempt of a call, of which there are up to three; "" = 5s.
+	// Timeout is the timeout of one attempt; a call has up to three. "" means 5s.
 	Timeout string `json:"timeout,omitempty"`
 
-	// Roles say which role serves which scopes; the first that covers all wins.
+	// Roles are the roles for scopes; the first one that covers all scopes of a request is
+	// used.
 	Roles []Role `json:"roles"`
 	// Areas are parts of buckets with rules of their own.
 	Areas []Area `json:"areas,omitempty"`
@@ -50,39 +52,41 @@ type Config struct {
 	// also denies sessions that were chained from this one. nil means true for aws and false for
 	// other flavors, which do not enforce it.
 	SourceIdentity *bool `json:"source_identity,omitempty"`
-	// SessionTags sends ebb-task, ebb-sandbox and ebb-lease. nil = as above.
+	// SessionTags sends ebb-task, ebb-sandbox and ebb-lease. nil means the same as for
+	// SourceIdentity.
 	SessionTags *bool `json:"session_tags,omitempty"`
-	// SourceIPs (CIDR) or SourceVPCEs (vpce-...) are where sessions can be used
-	// from; one of the two, since no request has both.
+	// SourceIPs (CIDR) or SourceVPCEs (vpce-...) restrict where sessions can be used. Only
+	// one of them may be set, because no request has both.
 	SourceIPs   []string `json:"source_ips,omitempty"`
 	SourceVPCEs []string `json:"source_vpces,omitempty"`
 
-	// Revoke is deny (default), or none when ebb may not write the roles' inline
-	// policies: then sessions end by time alone.
+	// Revoke is deny (default), or none when ebb may not write the roles' inline policies.
+	// With none, sessions end only by expiry.
 	Revoke string `json:"revoke,omitempty"`
-	// RevokeBound is after how long a deny is taken to hold everywhere; "" = 60s.
+	// RevokeBound is the time after which a denial is assumed to hold everywhere; "" means
+	// 60s.
 	RevokeBound string `json:"revoke_bound,omitempty"`
 }
 
-// Role is a pool of roles that may all do the same.
+// Role is a pool of roles with the same permissions.
 type Role struct {
 	Scopes []string `json:"scopes"` // patterns: "s3:data/**:read"
-	ARNs   []string `json:"arns"`   // 1 to 16; leases are spread over them
-	// MaxSession is at most the role's own maximum; "" = 1h.
+	ARNs   []string `json:"arns"`   // 1 to 16; leases are distributed over them
+	// MaxSession is at most the maximum of the role itself; "" means 1h.
 	MaxSession string `json:"max_session,omitempty"`
 }
 
 // Area is a part of a bucket in which only the listed actions are possible, at any policy:
 // read-only inputs, a write-only quarantine, or a final place that objects are only promoted to.
 type Area struct {
-	Prefix  string   `json:"prefix"`         // "data/quarantine": everything below it
+	Prefix  string   `json:"prefix"`         // "data/quarantine": all objects below it
 	Actions []string `json:"actions"`        // of read, write, list, delete, promote
 	From    string   `json:"from,omitempty"` // where promote copies from; required with it
 }
 
-// Statement is one action of another service. In On and in the values of When,
-// {1} to {16} stand for the segments of the scope's resource and {rest} for what
-// ** matched; nothing in them can be a wildcard or a policy variable.
+// Statement is one action of another service. In On and in the values of When, {1} to {16}
+// stand for the segments of the scope's resource, and {rest} for the part that ** matched.
+// None of them can contain a wildcard or a policy variable.
 type Statement struct {
 	Action   string                         `json:"action"`         // of the scope: "query"
 	Resource string                         `json:"resource"`       // of the scope: "tables/*"
@@ -91,7 +95,7 @@ type Statement struct {
 	When     map[string]map[string][]string `json:"when,omitempty"` // operator to key to values, as in IAM
 }
 
-// Flavors: who answers.
+// The flavors.
 const (
 	flavorAWS   = "aws"
 	flavorRGW   = "rgw"
@@ -107,7 +111,7 @@ const (
 	minBound     = 5 * time.Second
 )
 
-// settings are a Config's values, checked and with their defaults.
+// settings are the checked values of a Config, with defaults.
 type settings struct {
 	flavor         string
 	roots          *x509.CertPool
@@ -228,13 +232,13 @@ func (c Config) revocation(s *settings, ps *problems) {
 	if s.bound%time.Second != 0 {
 		ps.add("revoke_bound: must be whole seconds")
 	}
-	// A write that began before ours was read can land as late as that.
+	// A write that began before the read can take effect as late as that.
 	if least := awsapi.CallTime(s.timeout); s.deny && s.bound < least {
 		ps.add("revoke_bound: must be at least %s, which is what one call can take with this timeout", least)
 	}
 }
 
-// span reads a duration between two bounds; "" is the default.
+// span parses a duration between two limits; "" is the default.
 func span(ps *problems, key, text string, otherwise, least, most time.Duration) time.Duration {
 	if text == "" {
 		return otherwise
@@ -247,7 +251,7 @@ func span(ps *problems, key, text string, otherwise, least, most time.Duration) 
 	return d
 }
 
-// rule is a Role, checked.
+// rule is a checked Role.
 type rule struct {
 	serves     scopes.Set
 	arns       []string
@@ -255,11 +259,11 @@ type rule struct {
 	maxSession time.Duration
 }
 
-// roleForm is the ARN of a role (IAM identifiers): partition, account, which RGW
-// leaves empty, path and name.
+// roleForm matches the ARN of a role (IAM identifiers): partition, account (empty in RGW),
+// path and name.
 var roleForm = regexp.MustCompile(`^arn:(aws[a-z-]{0,16}):iam::([0-9]{12})?:role/([\x21-\x7e]+/)?([\w+=,.@-]{1,64})$`)
 
-// roleName is the last part of an ARN: what IAM's calls want.
+// roleName returns the last part of an ARN, which is the argument of IAM's calls.
 func roleName(arn string) string {
 	if m := roleForm.FindStringSubmatch(arn); m != nil {
 		return m[4]
@@ -308,19 +312,19 @@ func (c Config) readRoles(ps *problems) []rule {
 	return out
 }
 
-// rule finds the role that serves all of a set: a credential is one session.
+// rule returns the role for all scopes of a set, because a credential is one session.
 func (d *Driver) rule(set scopes.Set) (rule, error) {
 	for _, r := range d.rules {
 		if r.serves.Covers(set) {
 			return r, nil
 		}
 	}
-	return rule{}, fmt.Errorf("%w: no configured role serves all of %s: ask for less at once, or for what a role serves", provider.ErrUnsupported, set)
+	return rule{}, fmt.Errorf("%w: no configured role covers all of %s: request fewer scopes at once, or only scopes of one role", provider.ErrUnsupported, set)
 }
 
-// pick spreads leases over a pool and passes over roles that must not mint now.
-// When all must not, the mint is refused and not busy: that would keep the broker
-// from calling AWS at all, to revoke too, which alone makes room.
+// pick distributes leases over a pool and skips roles that must not mint at present. When
+// none may mint, the error is a refusal and not a BusyError. A BusyError would keep the
+// broker from calling AWS at all, also for the revocations that make room.
 func (d *Driver) pick(r rule, leaseID, taskID string, now time.Time) (arn string, err error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(leaseID))
@@ -330,5 +334,5 @@ func (d *Driver) pick(r rule, leaseID, taskID string, now time.Time) (arn string
 			return arn, nil
 		}
 	}
-	return "", provider.Refused("The roles of this scope hold as many revoked sessions as AWS lets ebb deny: ask again in some minutes, and ask the operator to add roles to the pool.", nil)
+	return "", provider.Refused("The roles of this scope have as many revoked sessions as AWS lets ebb deny: retry in some minutes, and ask the operator to add roles to the pool.", nil)
 }

@@ -26,11 +26,11 @@ func entryOf(h handle) entry { return entry{h.By, h.pattern()} }
 // Unix seconds. The zero cutoff denies nothing.
 type cutoff struct{ before, until int64 }
 
-// denials is the content of one role's policy of revoked sessions. The policy is
-// all the memory there is: the ids of its statements hold what IAM has no place
-// for, and statements that are not of this form stay as they are.
+// denials is the content of the policy that denies the revoked sessions of one role. It is
+// the only storage: facts that IAM has no member for are in the ids of the statements.
+// Statements of another form remain unchanged.
 type denials struct {
-	entries map[entry]int64   // until when each is needed, in Unix seconds
+	entries map[entry]int64   // the time until which each is needed, in Unix seconds
 	tasks   map[string]cutoff // by the tag ebb-task
 	role    cutoff
 	foreign []json.RawMessage
@@ -38,11 +38,11 @@ type denials struct {
 
 func newDenials() denials { return denials{entries: map[entry]int64{}, tasks: map[string]cutoff{}} }
 
-// untilStep, in seconds, is what until is rounded up to, so that entries that end
+// untilStep is the unit, in seconds, to which until is rounded up, so that entries that end
 // at about the same time share a statement.
 const untilStep = 300
 
-// add enters a session as revoked.
+// add adds a revoked session.
 func (d *denials) add(h handle) {
 	d.entries[entryOf(h)] = (h.Until + untilStep - 1) / untilStep * untilStep
 }
@@ -53,7 +53,7 @@ func (d *denials) stands(h handle) bool {
 	return ok || d.role.before > h.Issued || h.Task != "" && d.tasks[h.Task].before > h.Issued
 }
 
-// holds reports whether everything that other denies is denied here too.
+// holds reports whether d denies everything that other denies.
 func (d *denials) holds(other denials) bool {
 	if other.role.before > d.role.before {
 		return false
@@ -71,7 +71,7 @@ func (d *denials) holds(other denials) bool {
 	return true
 }
 
-// take adds what other denies.
+// take adds the denials of other.
 func (d *denials) take(other denials) {
 	for e, until := range other.entries {
 		d.entries[e] = max(d.entries[e], until)
@@ -98,7 +98,7 @@ func (d *denials) empty() bool {
 	return len(d.entries) == 0 && len(d.tasks) == 0 && d.role == cutoff{} && len(d.foreign) == 0
 }
 
-// deny is a statement as IAM reads it.
+// deny is a statement in IAM's JSON form.
 type deny struct {
 	Sid       string
 	Effect    string
@@ -107,7 +107,7 @@ type deny struct {
 	Condition conditions
 }
 
-// String is the policy's text, always the same for the same content.
+// String returns the policy's text, which is the same for the same content.
 func (d *denials) String() string {
 	groups := map[string][]string{} // id to values
 	for e, until := range d.entries {
@@ -136,7 +136,7 @@ func (d *denials) String() string {
 	}{policyVersion, statements})
 }
 
-// The first letter of a statement's id says what its values are.
+// The first letter of a statement's id is the kind of its values.
 const (
 	idUser   = "u"
 	idSource = "s"
@@ -146,7 +146,7 @@ const (
 
 var sidForm = regexp.MustCompile(`^(?:[us]([0-9]{9,11})|[tr]([0-9]{9,11})b([0-9]{9,11}))$`)
 
-// statementOf writes the statement of an id.
+// statementOf returns the statement with an id.
 func statementOf(sid string, values []string) json.RawMessage {
 	when := conditions{}
 	switch sid[:1] {
@@ -212,7 +212,7 @@ func foreign(raw json.RawMessage) (json.RawMessage, error) {
 	return compact(members)
 }
 
-// readStatement reads one of our statements and reports whether it is one.
+// readStatement parses a statement and reports whether it is one of ebb's.
 func (d *denials) readStatement(raw []byte) bool {
 	var s struct {
 		Sid       string
@@ -241,12 +241,12 @@ func (d *denials) readStatement(raw []byte) bool {
 	}
 	var n [4]int64
 	for i := 1; i < len(m); i++ {
-		n[i], _ = strconv.ParseInt(m[i], 10, 64) // digits, or left out
+		n[i], _ = strconv.ParseInt(m[i], 10, 64) // digits, or empty
 	}
 	return d.enter(s.Sid[:1], n[1], cutoff{before: n[3], until: n[2]}, values)
 }
 
-// enter takes what a statement says, all of it or nothing.
+// enter adds the contents of a statement, either all of them or none.
 func (d *denials) enter(id string, until int64, c cutoff, values []string) bool {
 	for i, v := range values {
 		switch {
@@ -278,33 +278,33 @@ func (d *denials) enter(id string, until int64, c cutoff, values []string) bool 
 }
 
 const (
-	// maxInline is IAM's limit for all inline policies of a role together, in
-	// characters that are not white space; some are left for how IAM counts.
+	// maxInline is IAM's limit for all inline policies of a role together, in characters
+	// that are not white space, minus a margin for differences in counting.
 	maxInline = 10240 - 240
-	// minInline always holds a cutoff of the whole role.
+	// minInline always has room for a cutoff of the whole role.
 	minInline = 600
-	// worthCutting is from how many sessions on a task's cutoff is shorter.
+	// worthCutting is the number of sessions from which a task's cutoff is shorter.
 	worthCutting = 8
 )
 
-// cutDelay is how far a cutoff lies ahead of AWS's clock: times of issue are
-// whole seconds, and sessions of the current one must not slip through.
+// cutDelay is how far a cutoff is ahead of AWS's clock. Times of issue are whole seconds,
+// and the cutoff must include sessions of the current second.
 const cutDelay = 2 * time.Second
 
-// level is the degree of merging that made a policy fit.
+// level is the degree of merging that was needed to make a policy fit.
 type level int
 
 const (
-	fitSessions level = iota // every session by itself
-	fitTasks                 // all older sessions of some tasks, dead or alive
-	fitRole                  // all older sessions of the role
+	fitSessions level = iota // each session has its own entry
+	fitTasks                 // cutoffs for all older sessions of some tasks, whether revoked or not
+	fitRole                  // a cutoff for all older sessions of the role
 )
 
-// soft is from which length on a role mints no more, so that what lives can still
-// be revoked one by one.
+// soft is the length from which a role mints no more sessions, so that current sessions can
+// still be revoked individually.
 func soft(room int) int { return room * 3 / 4 }
 
-// drains is when the first entry can be dropped.
+// drains returns when the first entry can be removed.
 func (d *denials) drains() time.Time {
 	first := d.role.until
 	for _, until := range d.entries {
@@ -315,11 +315,11 @@ func (d *denials) drains() time.Time {
 	return time.Unix(first, 0).Add(skew)
 }
 
-// fit makes the text no longer than room. It denies more rather than forget a
-// session: from soft on, where sessions carry the tag of their task, the older
-// sessions of the tasks with the most revoked ones, which as a rule have ended
-// whole; and when nothing else helps, those of the role. taskOf knows the tasks of
-// the entries that this process has written.
+// fit shortens the text to at most room. It denies too much rather than drop a session. From
+// soft on, where sessions have the tag of their task, it denies all older sessions of the
+// tasks with the most revoked ones, which have usually ended completely. If that is not
+// sufficient, it denies all older sessions of the role. taskOf has the tasks of the entries
+// that this process has written.
 func (d *denials) fit(room int, taskOf map[entry]string, now time.Time) level {
 	level := fitSessions
 	if len(d.String()) <= soft(room) {

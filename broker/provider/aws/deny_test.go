@@ -6,8 +6,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// FuzzDenials: whatever stands at IAM, reading and writing it loses no deny and
-// settles at once.
+// FuzzDenials parses an arbitrary policy document from IAM and writes it again. No deny is lost,
+// and a second pass changes nothing.
 func FuzzDenials(f *testing.F) {
 	d := newDenials()
 	h := handle{Role: cloudRoleA, Session: "ebb-0a1b2c3d-0192f0c1a2b37c3d0000000000000001", By: byUserID, Task: "tsk_1", Issued: 1767323045, Until: 1767323345}
@@ -36,7 +36,7 @@ func FuzzDenials(f *testing.F) {
 	})
 }
 
-// FuzzHandle: what is read is what would be written.
+// FuzzHandle: a handle that readHandle accepts is written again in the same form.
 func FuzzHandle(f *testing.F) {
 	f.Add(`{"role":"` + cloudRoleA + `","session":"ebb-0a1b2c3d-0192f0c1a2b37c3d0000000000000001","by":"aws:userid","issued":1767323045,"until":1767323345}`)
 	f.Add(`{}`)

@@ -20,8 +20,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format of a credential: the document that credential_process prints (AWS SDKs
-// and Tools Reference Guide, "Process credential provider").
+// Format is the format of a credential: the output of credential_process (AWS SDKs and Tools
+// Reference Guide, "Process credential provider").
 const Format = "urn:ebb:token-type:aws"
 
 // Driver mints sessions.
@@ -45,7 +45,7 @@ var (
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// New makes a driver. Nothing is connected to.
+// New returns a driver. It makes no connections.
 func New(c Config) (*Driver, error) {
 	if !nameForm.MatchString(c.Name) {
 		return nil, fmt.Errorf("aws provider: %q is not the name of a provider", c.Name)
@@ -98,11 +98,11 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	session := provider.Name(g.Instance, g.LeaseID)
 	until := g.ExpiresAt.Truncate(time.Second) // AWS compares whole seconds
 	if session == "" || g.Save == nil || !until.After(g.IssuedAt) || !until.After(now) {
-		return provider.Credential{}, errors.New("aws provider: the grant is incomplete or over")
+		return provider.Credential{}, errors.New("aws provider: the grant is incomplete or has expired")
 	}
 	r, policy, err := d.plan(g.Scopes, until)
 	if err != nil {
-		return provider.Credential{}, provider.Refused("AWS cannot express the scopes of this request: ask for fewer or other ones", err)
+		return provider.Credential{}, provider.Refused("AWS cannot express the scopes of this request: request fewer or other scopes", err)
 	}
 	if most := now.Add(r.maxSession).Truncate(time.Second); until.After(most) {
 		until = most
@@ -143,7 +143,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return c, err
 }
 
-// request is AssumeRole's. There is no path without a policy.
+// request returns the input of AssumeRole. It always has a session policy.
 func (d *Driver) request(g provider.Grant, h handle, policy string, ttl time.Duration) *sts.AssumeRoleInput {
 	seconds := max(minSession, (ttl + time.Second - 1).Truncate(time.Second))
 	in := &sts.AssumeRoleInput{
@@ -162,7 +162,7 @@ func (d *Driver) request(g provider.Grant, h handle, policy string, ttl time.Dur
 	return in
 }
 
-// tagTask is the session tag that denies of a whole task compare.
+// tagTask is the session tag that denials of a whole task compare.
 const tagTask = "ebb-task"
 
 // process is the output of a credential_process.
@@ -176,12 +176,12 @@ type process struct {
 func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRoleOutput, until time.Time, injected bool) (provider.Credential, error) {
 	k := out.Credentials
 	if k == nil || sdk.ToString(k.AccessKeyId) == "" || sdk.ToString(k.SecretAccessKey) == "" || sdk.ToString(k.SessionToken) == "" || k.Expiration == nil {
-		return provider.Credential{}, errors.New("AWS answered without credentials")
+		return provider.Credential{}, errors.New("the response of AWS has no credentials")
 	}
 	asked := time.Duration(*in.DurationSeconds) * time.Second
 	issued := k.Expiration.Add(-asked)
 	if off := issued.Sub(d.now()); off > skew || off < -skew-awsapi.CallTime(d.timeout) {
-		return provider.Credential{}, fmt.Errorf("AWS says that the session of %s ends at %s: the clocks differ, or it is not the session that was asked for", asked, k.Expiration)
+		return provider.Credential{}, fmt.Errorf("the response of AWS for %s has a session that ends at %s: compare the clocks; if they agree, the response is for another session", asked, k.Expiration)
 	}
 	if k.Expiration.Before(until) {
 		until = k.Expiration.Truncate(time.Second)
@@ -198,14 +198,14 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 	if err != nil {
 		return provider.Credential{}, err
 	}
-	// DiesAt: from then on no Allow of the session holds, though STS lets it live.
+	// DiesAt: no Allow of the session holds from then on, although STS has a later expiry.
 	return provider.Credential{
 		Token: secret.New(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
 	}, nil
 }
 
-// Describe implements provider.Describer: S3's actions are known, those of statements
-// are words of the operator's.
+// Describe implements provider.Describer. The effects of S3's actions are known; those of
+// statements come from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	one, err := scopes.NewSet(s)
 	if err != nil {

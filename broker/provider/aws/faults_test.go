@@ -72,8 +72,8 @@ func TestRevokeWhenTheCallerLeaves(t *testing.T) {
 	}
 }
 
-// A proxy before IAM answers 404 to everything: no role has gone, nothing is dead,
-// and nobody knows that nothing was made.
+// TestAProxysWordIsNotAWSs: a proxy before IAM answers 404 to every call. The driver does not
+// conclude that a role was deleted, that a session is invalid, or that no session was made.
 func TestAProxysWordIsNotAWSs(t *testing.T) {
 	for name, f := range map[string]fault{"nginx": nginx, "empty": empty, "late": late} {
 		t.Run(name, func(t *testing.T) {

@@ -28,8 +28,9 @@ func TestAThousandRevocationsAreAFewWrites(t *testing.T) {
 	t.Logf("1000 revocations: %d writes, %d reads", cl.count("PutRolePolicy"), cl.count("GetRolePolicy"))
 }
 
-// Without tags there is only the role: its older sessions die, and it mints no
-// more until newer ones can be told apart.
+// TestFullPolicyFallsBackToTheTimeOfIssue: without tags the driver can deny only the whole
+// role. Its older sessions become invalid, and the driver mints no more until newer sessions
+// can be distinguished from them.
 func TestFullPolicyFallsBackToTheTimeOfIssue(t *testing.T) {
 	cl := newCloud(t)
 	cfg := cl.config()

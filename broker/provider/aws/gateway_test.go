@@ -146,7 +146,7 @@ func (g *gateway) config() Config {
 func (g *gateway) grants(set string) *grants {
 	gs := newGrants(time.Now)
 	gs.set = strings.ReplaceAll(set, "BUCKET", g.bucket)
-	// Names of sessions are unique on the gateway too, whoever ran before.
+	// Session names must be unique on the gateway, which may still have those of earlier test runs.
 	gs.n.Store(time.Now().UnixNano())
 	return gs
 }

@@ -26,7 +26,8 @@ func (d *Driver) Injects(set scopes.Set) bool {
 	})
 }
 
-// signable is what a request asks of S3, and its payload, if it can be signed anew.
+// signable returns the operation of S3 that a request performs, and its payload hash, if the
+// request can be signed again.
 func (d *Driver) signable(r *http.Request) (q s3Request, payload string, err error) {
 	if q, err = d.readS3(r); err != nil {
 		return q, "", err
@@ -46,7 +47,7 @@ func (d *Driver) signable(r *http.Request) (q s3Request, payload string, err err
 	return q, payload, nil
 }
 
-// ScopesFor implements provider.Injector: the narrowest scope that a role serves.
+// ScopesFor implements provider.Injector: the narrowest scope that a role covers.
 func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
 	q, _, err := d.signable(r)
 	if err != nil {
@@ -64,13 +65,14 @@ func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
 	return nil
 }
 
-// claimForm is what a client of ours says of its signature, which is worth nothing: it has
-// signed with a key that it made up. It says what the client believes to talk to.
+// claimForm matches the signature of a client in the sandbox. The signature proves nothing,
+// because the client signs with a made-up key. Its region and service are those that the
+// client expects.
 var claimForm = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=[^/, ]+/[0-9]{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request,`)
 
-// payloadForm is a payload's hash, declared by the client and checked by S3, or one of the two
-// words for a payload that only TLS protects. Streams whose chunks are signed, with the key
-// that the client made up, cannot be sent on.
+// payloadForm matches a payload hash, which the client states and S3 checks, or one of two
+// values for a payload that only TLS protects. Streams with signed chunks cannot be
+// forwarded, because the client signs them with its made-up key.
 var payloadForm = regexp.MustCompile(`^(?:[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-UNSIGNED-PAYLOAD-TRAILER)$`)
 
 const (
@@ -78,13 +80,13 @@ const (
 	unsigned      = "UNSIGNED-PAYLOAD"
 )
 
-// Inject implements provider.Injector: it removes the client's signature and signs the whole
-// request from scratch (AWS Signature Version 4), with the session of the lease. Presigned
-// URLs never get here: egress refuses a query that holds a credential.
+// Inject implements provider.Injector. It removes the client's signature and signs the whole
+// request again (AWS Signature Version 4) with the session of the lease. Presigned URLs do
+// not reach Inject: egress refuses a query that contains a credential.
 func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target) error {
 	h, err := readHandle(t.Handle)
 	if err != nil || h.Key == nil || !t.Now.Before(t.ExpiresAt) {
-		return errors.Join(errors.New("aws: there is no session to sign with, or its lease is over"), err)
+		return errors.Join(errors.New("aws: there is no session to sign with, or its lease has ended"), err)
 	}
 	q, payload, err := d.signable(r)
 	if err != nil {
@@ -101,24 +103,25 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	}
 	provider.SetHeader(out, payloadHeader, payload)
 	key := sdk.Credentials{AccessKeyID: h.Key.ID, SecretAccessKey: h.Key.Secret, SessionToken: h.Key.Token}
-	// A signer of its own: one that is shared signs with the options of another request.
+	// Each request has its own signer: a shared one signs with the options of another
+	// request.
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 	if err := signer.SignHTTP(ctx, key, out, payload, s3Service, q.region, d.now()); err != nil {
-		return errors.New("aws: the request could not be signed") // err can hold parts of it
+		return errors.New("aws: the request could not be signed") // err may contain parts of the request
 	}
 	r.Header = out.Header
 	return nil
 }
 
-// s3Request is what a request asks of S3: one object, or the listing of a bucket.
+// s3Request is the operation of a request on S3: on one object, or the listing of a bucket.
 type s3Request struct {
 	region, bucket string
-	key            string // "" = the bucket itself
-	action         string // of scopes
-	prefix         string // that is listed
+	key            string // "" for the bucket itself
+	action         string // the action of a scope
+	prefix         string // the listed prefix
 }
 
-// s3Region is the form of regions in names of hosts.
+// s3Region matches the regions in host names.
 var s3Region = regexp.MustCompile(`^[a-z]{2}(?:-[a-z]+)+-[0-9]$`)
 
 const (
@@ -129,9 +132,9 @@ const (
 	listPrefix = "prefix"
 )
 
-// s3At is the region and the bucket that a host of S3 names; bucket is "" where the path names
-// it. Of AWS's names those of regions are known, and the two that are older; what else lies
-// below (access points, websites, accelerated and dual-stack endpoints) is none.
+// s3At returns the region and the bucket that a host name of S3 has; bucket is "" when the
+// path has it. Of AWS's names it knows the regional ones and the two older ones. Others
+// (access points, websites, accelerated and dual-stack endpoints) are not supported.
 func (d *Driver) s3At(h stricturl.Host) (region, bucket string, is bool) {
 	if d.flavor != flavorAWS {
 		u, err := url.Parse(d.cfg.Endpoint)
@@ -159,7 +162,7 @@ func (d *Driver) s3At(h stricturl.Host) (region, bucket string, is bool) {
 	return region, bucket, bucket == "" || bucketForm.MatchString(bucket)
 }
 
-// readS3 reads what a request asks of S3, if that is something that a scope can be for.
+// readS3 returns the operation of a request, if a scope can cover it.
 func (d *Driver) readS3(r *http.Request) (s3Request, error) {
 	host, err := stricturl.Origin(r)
 	if err != nil {
@@ -194,24 +197,24 @@ func (d *Driver) readS3(r *http.Request) (s3Request, error) {
 	return q, nil
 }
 
-// widens reports headers by which an operation reads or changes something else: the source of
-// a copy, access lists, tags, locks, who owns it or pays.
+// widens reports whether a header makes an operation read or change something else: the
+// source of a copy, access lists, tags, locks, the owner or the payer.
 func widens(name string) bool {
 	name = stricturl.Fold(name)
 	return slices.ContainsFunc([]string{"x-amz-copy-source", "x-amz-acl", "x-amz-grant-", "x-amz-tagging", "x-amz-object-lock-", "x-amz-bypass-", "x-amz-website-", "x-amz-request-payer", "x-amz-expected-bucket-owner", "x-amz-mfa"},
 		func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// operation is one of S3's, told by its method and the parameters of its query.
+// operation is an operation of S3, identified by its method and query parameters.
 type operation struct {
 	method string
-	must   []string // parameters that make it this one
-	may    []string // those that it can have besides; x-id names the operation, for logs
+	must   []string // parameters that identify it
+	may    []string // further allowed parameters; x-id names the operation for logs
 	action string
 }
 
-// onObjects and onBuckets are the operations that scopes are for. Any other parameter makes a
-// request another operation: of versions, access lists, tags, policies.
+// onObjects and onBuckets are the operations that scopes cover. Any other parameter makes a
+// request another operation, such as on versions, access lists, tags or policies.
 var (
 	onObjects = []operation{
 		{"GET", nil, []string{"x-id", "partNumber"}, actRead},
@@ -229,7 +232,7 @@ var (
 	}
 )
 
-// actionOf is what an operation is to scopes; "" = no scope is for it.
+// actionOf returns the scope action of an operation, "" when no scope covers it.
 func actionOf(method, key string, query url.Values) string {
 	all := onObjects
 	if key == "" {
@@ -252,7 +255,7 @@ func (o operation) is(query url.Values) bool {
 	return !slices.ContainsFunc(o.must, func(name string) bool { _, has := query[name]; return !has })
 }
 
-// of reports whether a scope is for the request.
+// of reports whether a scope covers the request.
 func (q s3Request) of(s scopes.Scope) bool {
 	if s.Action() != q.action {
 		return false

@@ -196,8 +196,9 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// TestInjectHeaders: (E66, E71, E95) what the client says it has signed is for this place; what it says of its
-// payload can be passed on; and no header makes its operation another one.
+// TestInjectHeaders: (E66, E71, E95) the client's signature must name the region and service
+// of the request. The driver accepts only payload hashes that it can forward, and refuses
+// headers that change the operation.
 //
 //ebb:invariant I6 The AWS provider refuses an S3 request with a header that extends its operation, such as `x-amz-copy-source` or `x-amz-acl`
 func TestInjectHeaders(t *testing.T) {
@@ -272,7 +273,8 @@ func TestInjects(t *testing.T) {
 	}
 }
 
-// TestInjectAtAnEndpoint: what is not AWS is one host, where paths name the bucket.
+// TestInjectAtAnEndpoint: an endpoint that is not AWS is one host, whose paths name the
+// bucket.
 //
 //ebb:invariant I6 The AWS provider signs requests only for hosts of S3 or for its configured endpoint
 func TestInjectAtAnEndpoint(t *testing.T) {
@@ -320,8 +322,8 @@ func TestMintForEgress(t *testing.T) {
 	}
 }
 
-// FuzzInject: whatever a request looks like, it is signed for the bucket and the area of the
-// scope alone, to read there.
+// FuzzInject: for arbitrary requests, the driver signs only those that read in the scope's bucket
+// below the scope's prefix.
 func FuzzInject(f *testing.F) {
 	d := injecting(f)
 	for _, u := range []string{"https://data.s3.eu-central-1.amazonaws.com/in/a", "https://s3.eu-central-1.amazonaws.com/data/in/a?x-id=GetObject", "https://s3.amazonaws.com/data/in/../x", "//data.s3.amazonaws.com/in/%2e"} {

@@ -34,8 +34,9 @@ func TestRealMinIOEndsALeaseBelowSTSFloor(t *testing.T) {
 	newMinIO(t).endsBelowSTSFloor()
 }
 
-// What the class says is what the server does: a session outlives Revoke, Probe does
-// not call it dead before its end, and after it both are right.
+// TestRealMinIOEndsByTimeAlone: the class agrees with the server's behaviour. A session
+// remains valid after Revoke; Probe reports it as alive until its expiry, and as dead
+// afterwards.
 func TestRealMinIOEndsByTimeAlone(t *testing.T) {
 	g := newMinIO(t)
 	d, gs := driver(t, g.config()), g.grants(inputs)
@@ -58,8 +59,8 @@ func TestRealMinIOEndsByTimeAlone(t *testing.T) {
 	}
 }
 
-// A session of one scope can do nothing of another, nor make sessions or keys that
-// could do more.
+// TestRealMinIOSessionsAreNarrow: a session has only the rights of its scope, and cannot make
+// sessions or keys with more rights.
 func TestRealMinIOSessionsAreNarrow(t *testing.T) {
 	g := newMinIO(t)
 	d, ctx := driver(t, g.config()), t.Context()

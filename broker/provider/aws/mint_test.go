@@ -238,8 +238,9 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A mint whose outcome is not known is neither refused nor busy: the broker
-// revokes it by the saved handle, and that kills whatever was made.
+// TestUnknownOutcomesAreRevoked: the error of a mint with an unknown outcome is neither a refusal
+// nor busy. The broker revokes the lease by the saved handle, which invalidates every session
+// that AWS may have made.
 func TestUnknownOutcomesAreRevoked(t *testing.T) {
 	all := func(f fault) []fault { return slices.Repeat([]fault{f}, 9) }
 	for name, c := range map[string]struct {

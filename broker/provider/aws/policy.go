@@ -14,17 +14,17 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// maxPolicy is STS's limit for the session policy, in characters; ours are ASCII.
-// A longer one is never sent: it makes a RADOS Gateway crash.
+// maxPolicy is STS's limit for the session policy, in characters; ebb's policies are ASCII.
+// A longer one is never sent, because it makes a RADOS Gateway crash.
 const maxPolicy = 2048
 
-// policyVersion is the one that knows policy variables, which literal needs.
+// policyVersion is the version with policy variables, which literal needs.
 const policyVersion = "2012-10-17"
 
-// conditions are IAM's: operator to key to values.
+// conditions are the conditions of IAM: operator to key to values.
 type conditions map[string]map[string]many
 
-// many is a list that IAM also takes as one string, which is shorter.
+// many is a list that IAM also accepts as a single string, which is shorter.
 type many []string
 
 // MarshalJSON implements json.Marshaler.
@@ -42,15 +42,15 @@ type permission struct {
 	when      conditions
 }
 
-// literal is text that IAM takes for itself alone, in Resource and in Condition:
-// its wildcards and the sign that starts a variable are written as variables.
+// literal escapes text for Resource and Condition, so that IAM reads it literally: wildcards
+// and the sign that starts a variable are written as variables.
 func literal(text string) string {
 	return escapes.Replace(text)
 }
 
 var escapes = strings.NewReplacer("*", "${*}", "?", "${?}", "$", "${$}")
 
-// compile makes the session policy of a set: it allows exactly that, until then.
+// compile returns the session policy of a set. It allows exactly the set, until then.
 func (d *Driver) compile(set scopes.Set, partition string, until time.Time) (string, error) {
 	if set.Empty() {
 		return "", fmt.Errorf("%w: no scope", provider.ErrUnsupported)
@@ -72,7 +72,7 @@ func (d *Driver) compile(set scopes.Set, partition string, until time.Time) (str
 		return "", err
 	}
 	if len(text) > maxPolicy {
-		return "", fmt.Errorf("%w: together the scopes make a session policy of %d characters, and AWS takes %d: ask for fewer at once, or for one that ends in /**",
+		return "", fmt.Errorf("%w: together the scopes need a session policy of %d characters, and the limit of AWS is %d: request fewer at once, or one that ends in /**",
 			provider.ErrUnsupported, len(text), maxPolicy)
 	}
 	return text, nil
@@ -80,7 +80,7 @@ func (d *Driver) compile(set scopes.Set, partition string, until time.Time) (str
 
 func (d *Driver) permissionsOf(s scopes.Scope, partition string, lists listings) ([]permission, error) {
 	if s.Action() == scopes.Any {
-		return nil, fmt.Errorf("%w: %s: name the actions: * would take in those of later configurations", provider.ErrUnsupported, s)
+		return nil, fmt.Errorf("%w: %s: list the actions: * would include actions of later configurations", provider.ErrUnsupported, s)
 	}
 	if slices.Contains(s3Actions, s.Action()) {
 		return d.s3Permissions(s, partition, lists)
@@ -88,8 +88,8 @@ func (d *Driver) permissionsOf(s scopes.Scope, partition string, lists listings)
 	return d.statementPermissions(s)
 }
 
-// join puts permissions together whose product says the same and no more: first
-// all actions of one resource, then all resources with the same actions.
+// join merges permissions whose product allows the same and no more: first all actions of
+// one resource, then all resources with the same actions.
 func join(ps []permission) []permission {
 	type target struct{ when, resource string }
 	actions := map[target]map[string]bool{}
@@ -122,7 +122,7 @@ func join(ps []permission) []permission {
 	return out
 }
 
-// allow is a statement as IAM reads it.
+// allow is a statement in IAM's JSON form.
 type allow struct {
 	Effect    string
 	Action    many
@@ -135,8 +135,8 @@ type policyDocument struct {
 	Statement []allow
 }
 
-// render writes a policy without a byte to spare. Every Allow ends by itself and
-// carries the binding.
+// render writes a policy in its shortest form. Every Allow has its own expiry and the
+// binding conditions.
 func (d *Driver) render(ps []permission, until time.Time) (string, error) {
 	doc := policyDocument{Version: policyVersion}
 	end := conditions{"DateLessThan": {"aws:CurrentTime": {until.UTC().Format(time.RFC3339)}}}
@@ -154,11 +154,12 @@ func (d *Driver) render(ps []permission, until time.Time) (string, error) {
 	return string(b), err
 }
 
-// denyAll is the policy of a session that proves that a role can be assumed.
+// denyAll is the session policy of a self-test, which only proves that a role can be
+// assumed.
 const denyAll = `{"Version":"` + policyVersion + `","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}`
 
-// merge requires all of several conditions. The same key under the same operator
-// twice would mean "one of", so it is an error.
+// merge returns conditions that require all of the given ones. IAM would read the same key
+// under the same operator twice as "one of", so that is an error.
 func merge(all ...conditions) (conditions, error) {
 	out := conditions{}
 	for _, c := range all {
@@ -177,7 +178,7 @@ func merge(all ...conditions) (conditions, error) {
 	return out, nil
 }
 
-// compact is JSON without spaces and without escapes that only HTML needs.
+// compact returns JSON without spaces and without escapes for HTML.
 func compact(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

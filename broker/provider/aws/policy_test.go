@@ -43,7 +43,8 @@ func withStatements(c Config) Config {
 	return c
 }
 
-// The bytes that go to AWS: change them knowingly.
+// TestPolicyText compares the exact bytes of the policies that AWS receives, so that a change
+// of them is deliberate.
 func TestPolicyText(t *testing.T) {
 	end := `"DateLessThan":{"aws:CurrentTime":"2026-01-02T03:04:05Z"}`
 	for set, want := range map[string]string{
@@ -92,7 +93,8 @@ func TestScopesThatAWSCannotSay(t *testing.T) {
 	}
 }
 
-// What cannot be sent is refused before it is: a gateway crashes on it.
+// TestPolicyThatIsTooLong: the driver refuses a policy that is too long before it sends it,
+// because a gateway crashes on it.
 func TestPolicyThatIsTooLong(t *testing.T) {
 	d := driver(t, config())
 	var set []string
@@ -188,7 +190,8 @@ func allowedByScope(set scopes.Set, action, bucket, key string) bool {
 	return false
 }
 
-// FuzzPolicy: whatever is asked, the policy allows it exactly, until its end.
+// FuzzPolicy: for arbitrary scopes, the session policy allows exactly what the scopes allow, until
+// the lease expires.
 func FuzzPolicy(f *testing.F) {
 	f.Add("s3:data/in/**:read s3:data/in/**:list", "data", "in/a", uint8(0))
 	f.Add("s3:data/a~b@c+d=e,f:write", "data", "a~b@c+d=e,f", uint8(1))

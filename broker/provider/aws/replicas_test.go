@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Two replicas that know nothing of each other write the same policy.
+// TestTwoReplicasLoseNothing: two replicas without knowledge of each other write the same
+// policy.
 func TestTwoReplicasLoseNothing(t *testing.T) {
 	cl := newCloud(t)
 	cfg := cl.config()
@@ -29,8 +30,8 @@ func TestTwoReplicasLoseNothing(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// What the other has overwritten after it was read back is found by the probe
-	// that the broker makes at the bound, and revoked again.
+	// Another writer overwrites an entry after the driver has read it back. The broker's probe
+	// at the bound detects that, and the broker revokes again.
 	cl.pass(a.bound)
 	for i, l := range ls {
 		d := a
@@ -59,8 +60,9 @@ func TestTwoReplicasLoseNothing(t *testing.T) {
 	}
 }
 
-// Another writer replaces the policy between our reading and our writing: the
-// entry that is lost so is noticed, and nobody was told that it stands.
+// TestOverwrittenEntryIsPutBack: another writer replaces the policy between the driver's read and
+// its write. The driver detects the lost entry and writes it again, and has not reported the
+// revocation as done before.
 func TestOverwrittenEntryIsPutBack(t *testing.T) {
 	cl := newCloud(t)
 	d, gs := driver(t, cl.config()), newGrants(cl.now)

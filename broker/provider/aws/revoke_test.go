@@ -33,8 +33,8 @@ func mintAll(t testing.TB, d *Driver, gs *grants, n int, task string) []lease {
 			g.TaskID = task
 			c, err := d.Mint(t.Context(), g)
 			if err != nil && !errors.Is(err, provider.ErrRefused) {
-				// The gateway cuts an answer now and then, on a busy machine also thrice in a
-				// row: who asked asks again.
+				// On a busy machine the gateway truncates responses now and then, up to three
+				// in a row. The test then repeats the call.
 				t.Logf("asking again after: %v", err)
 				g = gs.next()
 				g.TaskID = task
@@ -73,7 +73,8 @@ func alive(t testing.TB, cl *cloud, ls []lease) (n int) {
 	return n
 }
 
-// The text that stands at IAM, and the life of one entry.
+// TestRevokeDeniesOneSession checks the policy text at IAM from the addition of an entry to
+// its removal.
 func TestRevokeDeniesOneSession(t *testing.T) {
 	for _, byIdentity := range []bool{true, false} {
 		t.Run(fmt.Sprintf("by identity %v", byIdentity), func(t *testing.T) {
@@ -148,8 +149,8 @@ func TestForeignStatementsStay(t *testing.T) {
 	}
 }
 
-// Without a handle no session was asked for, or none is known: nothing was looked at,
-// and nothing is proved.
+// TestProbeOfWhatNobodyCanName: without a handle no session was requested, or none is known.
+// Probe makes no call and proves nothing.
 func TestProbeOfWhatNobodyCanName(t *testing.T) {
 	cl := newCloud(t)
 	d, gs := driver(t, cl.config()), newGrants(cl.now)
@@ -192,7 +193,8 @@ func TestRevokeOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// The handle alone says how to revoke, whatever the configuration has become.
+// TestRevokeAfterTheConfigurationChanged: Revoke needs only the handle, so a later change of the
+// configuration does not prevent it.
 func TestRevokeAfterTheConfigurationChanged(t *testing.T) {
 	cl := newCloud(t)
 	d, gs := driver(t, cl.config()), newGrants(cl.now)

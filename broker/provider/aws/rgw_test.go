@@ -56,7 +56,7 @@ func TestGatewayRevokesOneLease(t *testing.T) {
 	if isAlive, err := d.Probe(t.Context(), gs.target(ls[1].Grant, ls[1].Credential)); err != nil || !isAlive {
 		t.Errorf("Probe of a neighbour: %v %v", isAlive, err)
 	}
-	// An intent whose outcome nobody knows: the handle was saved, no more.
+	// A mint with an unknown outcome: only its handle was saved.
 	tg := gs.target(ls[1].Grant, provider.Credential{})
 	g.must(d.Revoke(t.Context(), tg))
 	if alive(ls[1]) || !alive(ls[2]) {
@@ -119,7 +119,8 @@ func TestGatewaySetup(t *testing.T) {
 	}
 }
 
-// One answer of 300 ends early there, and is asked for again.
+// TestGatewayMintsThreeHundred: at that gateway about one of 300 responses is truncated, and
+// the test repeats that call.
 func TestGatewayMintsThreeHundred(t *testing.T) {
 	newGateway(t).mintsMany(300)
 }

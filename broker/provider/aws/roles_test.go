@@ -8,7 +8,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// The first role that serves all of a set is assumed, and where none does, none is.
+// TestRoleServesAllOfASet: the driver assumes the first role that covers all scopes of a set,
+// and none if no role does.
 func TestRoleServesAllOfASet(t *testing.T) {
 	t.Parallel()
 	const one, two = "arn:aws:iam::111122223333:role/one", "arn:aws:iam::111122223333:role/two"

@@ -33,14 +33,14 @@ var objectActions = map[string][]string{
 	actDelete: {"s3:DeleteObject"},
 }
 
-// bucketForm is the form of names that S3 gives out today.
+// bucketForm matches the names that S3 accepts for new buckets.
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// place is what an S3 scope denotes: the object with that key or, when deep, all
+// place is what an S3 scope covers: the object with that key or, when deep, all objects
 // whose keys begin with it.
 type place struct {
 	bucket string
-	key    string // with its "/" at the end when deep; "" and deep is the whole bucket
+	key    string // ends with "/" when deep; "" and deep is the whole bucket
 	deep   bool
 }
 
@@ -55,19 +55,19 @@ func placeOf(s scopes.Scope) (place, error) {
 		p.deep, rest = true, rest[:len(rest)-1]
 	}
 	if slices.Contains(rest, scopes.Any) {
-		return place{}, fmt.Errorf("%w: %s: AWS has no pattern that ends at a slash: name the object, or everything below with /**", provider.ErrUnsupported, s)
+		return place{}, fmt.Errorf("%w: %s: AWS has no pattern for one path segment: name the object, or cover everything below with /**", provider.ErrUnsupported, s)
 	}
 	p.key = strings.Join(rest, "/")
 	if p.deep && p.key != "" {
 		p.key += "/"
 	}
 	if p.key == "" && !p.deep {
-		return place{}, fmt.Errorf("%w: %s: name an object, or everything in the bucket with /**", provider.ErrUnsupported, s)
+		return place{}, fmt.Errorf("%w: %s: name an object, or cover everything in the bucket with /**", provider.ErrUnsupported, s)
 	}
 	return p, nil
 }
 
-// pattern is the place's objects, behind their bucket, as IAM writes them.
+// pattern returns the objects of p, after their bucket, in IAM's form.
 func (p place) pattern() string {
 	if p.deep {
 		return literal(p.bucket+"/"+p.key) + "*"
@@ -77,8 +77,8 @@ func (p place) pattern() string {
 
 func objectARN(partition string, p place) string { return "arn:" + partition + ":s3:::" + p.pattern() }
 
-// listings are buckets to the prefixes that may be listed: one condition takes
-// all of a bucket.
+// listings maps buckets to the prefixes that may be listed. One condition covers all
+// prefixes of a bucket.
 type listings map[string][]string
 
 func (l listings) permissions(partition string) []permission {
@@ -104,7 +104,7 @@ func (d *Driver) s3Permissions(s scopes.Scope, partition string, lists listings)
 	switch s.Action() {
 	case actList:
 		if !p.deep {
-			return nil, fmt.Errorf("%w: %s: a listing is of everything that begins alike: end the resource with /**", provider.ErrUnsupported, s)
+			return nil, fmt.Errorf("%w: %s: a listing covers all keys with a prefix: end the resource with /**", provider.ErrUnsupported, s)
 		}
 		lists[p.bucket] = append(lists[p.bucket], literal(p.key)+"*")
 		return nil, nil
@@ -127,7 +127,7 @@ func (d *Driver) promotion(s scopes.Scope, to place, partition string) ([]permis
 		if from.deep {
 			end = "*"
 		}
-		// The condition sees the header as the client wrote it.
+		// The condition compares the header as the client has encoded it.
 		var headers many
 		for _, h := range []string{source, (&url.URL{Path: source}).EscapedPath(), strictEscape(source)} {
 			headers = append(headers, literal(h)+end, "/"+literal(h)+end)
@@ -139,10 +139,10 @@ func (d *Driver) promotion(s scopes.Scope, to place, partition string) ([]permis
 				when: conditions{"StringLike": {"s3:x-amz-copy-source": slices.Compact(headers)}}},
 		}, nil
 	}
-	return nil, fmt.Errorf("%w: %s: no area is promoted to there", provider.ErrUnsupported, s)
+	return nil, fmt.Errorf("%w: %s: no configured area has promote for it", provider.ErrUnsupported, s)
 }
 
-// strictEscape escapes all but unreserved characters and slashes, as SDKs do.
+// strictEscape escapes all characters except unreserved ones and slashes, as SDKs do.
 func strictEscape(path string) string {
 	parts := strings.Split(path, "/")
 	for i, p := range parts {
@@ -151,7 +151,7 @@ func strictEscape(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// area is an Area, checked; its places are deep.
+// area is a checked Area; its places are deep.
 type area struct {
 	prefix  string // as configured
 	place   place
@@ -159,17 +159,17 @@ type area struct {
 	from    place
 }
 
-// whole is everything in the area, for one action.
+// whole returns the scope for everything in the area with one action.
 func (a area) whole(name, action string) scopes.Scope {
 	s, _ := scopes.New(name, a.prefix+"/"+scopes.Rest, action) // checked at load; a zero scope covers nothing
 	return s
 }
 
-// inAreas refuses what reaches into an area with an action that it has not.
+// inAreas refuses a scope that overlaps an area with an action that the area does not allow.
 func (d *Driver) inAreas(s scopes.Scope) error {
 	for _, a := range d.areas {
 		if !slices.Contains(a.actions, s.Action()) && a.whole(d.cfg.Name, s.Action()).Overlaps(s) {
-			return fmt.Errorf("%w: %s: %s can only be used to %s", provider.ErrUnsupported, s, a.prefix, strings.Join(a.actions, ", "))
+			return fmt.Errorf("%w: %s: %s allows only %s", provider.ErrUnsupported, s, a.prefix, strings.Join(a.actions, ", "))
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (c Config) readAreas(ps *problems) []area {
 	return out
 }
 
-// statement is a Statement, checked.
+// statement is a checked Statement.
 type statement struct {
 	Statement
 	serves scopes.Scope
@@ -225,8 +225,8 @@ var (
 	printable   = regexp.MustCompile(`^[\x20-\x7e]{1,512}$`)
 
 	placeholder = regexp.MustCompile(`\{([0-9]{1,2}|rest)\}`)
-	// Two that could run into each other would let two scopes name one resource:
-	// no segment holds "/" or ":".
+	// adjacent matches two placeholders that a resource could not keep apart, so that two
+	// scopes would name one resource: no segment contains "/" or ":".
 	adjacent = regexp.MustCompile(`\{(?:[0-9]{1,2}|rest)\}[^/:]*\{(?:[0-9]{1,2}|rest)\}`)
 	variable = regexp.MustCompile(`\$\{(?:[0-9]{1,2}|rest)\}`)
 )
@@ -235,7 +235,7 @@ var (
 // them would have effects after its lease.
 var identities = []string{"iam", "sts", "rolesanywhere", "sso", "sso-admin", "sso-directory", "sso-oauth", "identitystore", "organizations", "signin", "account"}
 
-// reservedKeys are conditions that the driver itself sets.
+// reservedKeys are conditions that only the driver sets.
 var reservedKeys = []string{"aws:currenttime", "aws:sourceip", "aws:sourcevpce"}
 
 // vendors are actions of other services, in lower case, whose responses hold a credential with its
@@ -335,8 +335,8 @@ func (st statement) checkConditions(bad func(string, ...any)) {
 	}
 }
 
-// checkTemplates asks every resource to say which of the scope's resources it is:
-// otherwise two scopes that differ would permit the same.
+// checkTemplates requires that every resource identifies the scope's resource; otherwise two
+// different scopes would allow the same.
 func (st statement) checkTemplates(segments []string, bad func(string, ...any)) {
 	var values []string
 	for _, keys := range st.When {
@@ -378,7 +378,7 @@ func (d *Driver) statementPermissions(s scopes.Scope) ([]permission, error) {
 			return st.permission(s)
 		}
 	}
-	return nil, fmt.Errorf("%w: %s: neither an action of S3 (%s) nor a configured statement for this resource",
+	return nil, fmt.Errorf("%w: %s: the action is not one of S3 (%s), and no statement is configured for this resource",
 		provider.ErrUnsupported, s, strings.Join(s3Actions, ", "))
 }
 
@@ -389,7 +389,7 @@ func (st statement) permission(s scopes.Scope) ([]permission, error) {
 		segments = segments[:len(segments)-1]
 	}
 	if slices.Contains(segments, scopes.Any) || deep && len(segments) < st.depth {
-		return nil, fmt.Errorf("%w: %s: AWS has no pattern that ends at a slash: name the resource", provider.ErrUnsupported, s)
+		return nil, fmt.Errorf("%w: %s: AWS has no pattern for one path segment: name the resource", provider.ErrUnsupported, s)
 	}
 	fill := func(text string) string {
 		return placeholder.ReplaceAllStringFunc(text, func(hole string) string {

@@ -20,44 +20,43 @@ import (
 type handle struct {
 	Role    string `json:"role"`           // ARN
 	Session string `json:"session"`        // RoleSessionName, and SourceIdentity when that is set
-	By      keyed  `json:"by"`             // what a deny compares with it
-	Task    string `json:"task,omitempty"` // value of the tag ebb-task, when it was sent
-	Issued  int64  `json:"issued"`         // Unix seconds at AWS; before the answer, the latest possible
-	Until   int64  `json:"until"`          // Unix seconds: no Allow of the session holds after
+	By      keyed  `json:"by"`             // the condition key that a denial compares
+	Task    string `json:"task,omitempty"` // value of the tag ebb-task, if it was sent
+	Issued  int64  `json:"issued"`         // Unix seconds of AWS's clock; before the response, the latest possible
+	Until   int64  `json:"until"`          // Unix seconds; no Allow of the session holds from then on
 
-	Key *sessionKey `json:"key,omitempty"` // Grant.Injected; nil = the sandbox has it
+	Key *sessionKey `json:"key,omitempty"` // set with Grant.Injected; nil when the sandbox has the credential
 }
 
-// sessionKey is what requests of a session are signed with.
+// sessionKey signs requests of a session.
 type sessionKey struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret"`
 	Token  string `json:"token"`
 }
 
-// keyed is the condition key that a deny compares.
+// keyed is the condition key that a denial compares.
 type keyed string
 
 const (
 	byUserID         keyed = "aws:userid"         // <id of the role>:<RoleSessionName>
-	bySourceIdentity keyed = "aws:SourceIdentity" // also of sessions chained from it
+	bySourceIdentity keyed = "aws:SourceIdentity" // includes sessions chained from it
 )
 
-// sessionForm is RoleSessionName with our ending: 16 hexadecimal digits, which in
-// names of leases are random bits.
+// sessionForm matches a RoleSessionName of ebb. The last 16 hexadecimal digits are random
+// bits of the lease's name.
 var sessionForm = regexp.MustCompile(`^[\w+=,.@-]{2,48}[0-9a-f]{16}$`)
 
-// patternForms are the forms of pattern.
+// patternForms are the forms of pattern, by condition key.
 var patternForms = map[keyed]*regexp.Regexp{
 	byUserID:         regexp.MustCompile(`^\*:[\w+=,.@-]{2,48}[0-9a-f]{16}$`),
 	bySourceIdentity: regexp.MustCompile(`^\*[0-9a-f]{16}$`),
 }
 
-// pattern is what denies of the session compare with StringLike. A source identity
-// is told by the random end of its name: short, so that more of them fit, and
-// should two sessions ever share it, both are denied. A user id is told by all of
-// the name, since RGW's "*" ends at the first ":" that it meets and is not tried
-// further.
+// pattern returns the value that denials of the session compare with StringLike. For a
+// source identity it is only the random end of the name, so that more fit into a policy; if
+// two sessions ever share it, both are denied. For a user id it is the whole name, because
+// RGW's "*" ends at the first ":" and does not backtrack.
 func (h handle) pattern() string {
 	if h.By == bySourceIdentity {
 		return "*" + h.Session[len(h.Session)-16:]
@@ -76,17 +75,17 @@ func readHandle(s secret.Secret) (handle, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(s.Reveal())))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
-		return handle{}, fmt.Errorf("the handle is not one of this driver: %w", err)
+		return handle{}, fmt.Errorf("the handle is not from this driver: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return handle{}, errors.New("the handle is not one of this driver: there is more behind it")
+		return handle{}, errors.New("the handle is not from this driver: it is followed by more data")
 	}
 	if !roleForm.MatchString(h.Role) || !sessionForm.MatchString(h.Session) || h.By != byUserID && h.By != bySourceIdentity ||
 		h.Issued <= 0 || h.Until <= 0 || h.Until > maxUnix || h.Issued > maxUnix || h.Task != tagValue(h.Task) {
-		return handle{}, errors.New("the handle is not one of this driver: a member has not the form of one")
+		return handle{}, errors.New("the handle is not from this driver: a member is malformed")
 	}
 	if h.Key != nil && (h.Key.ID == "" || h.Key.Secret == "" || h.Key.Token == "") {
-		return handle{}, errors.New("the handle is not one of this driver: its key is not whole")
+		return handle{}, errors.New("the handle is not from this driver: its key is incomplete")
 	}
 	return h, nil
 }
@@ -94,26 +93,26 @@ func readHandle(s secret.Secret) (handle, error) {
 // maxUnix keeps times within the digits of sidForm.
 const maxUnix = 99_000_000_000
 
-// over reports whether the session can do nothing any more by itself.
+// over reports whether the session has expired.
 func (h handle) over(now time.Time) bool { return now.Unix() >= h.Until+int64(skew/time.Second) }
 
-// skew is how far AWS's clock and ours may be apart before a check complains.
+// skew is the difference between AWS's clock and ebb's from which a check reports it.
 const skew = 2 * time.Minute
 
-// tagForm are the characters of tag values that AWS takes everywhere.
+// tagForm matches the characters that AWS does not accept in all tag values.
 var tagForm = regexp.MustCompile(`[^A-Za-z0-9_.:/=+@ -]`)
 
-// tagValue makes a tag's value of any text: at most 256 of the characters above.
+// tagValue converts a text to a tag value of at most 256 accepted characters.
 func tagValue(text string) string {
 	v := tagForm.ReplaceAllString(text, "_")
 	return v[:min(len(v), 256)]
 }
 
-// Revoke implements provider.Driver. When it returns, IAM has the deny and has
-// shown it again; the places that decide on requests follow within the bound.
+// Revoke implements provider.Driver. When it returns, IAM has stored the denial and returned
+// it again. The servers that authorize requests follow within the bound.
 //
-// The handle is durable before AssumeRole is called: without one there was no
-// call and there is no session.
+// The handle is durable before AssumeRole is called, so without a handle there was no call
+// and there is no session.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if t.Handle.Empty() || !d.deny {
 		return nil
@@ -129,11 +128,10 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	return d.maybeBusy(err)
 }
 
-// Probe implements provider.Prober: the session is dead when its time is over, or
-// when a deny of it stands at IAM and the bound has passed. It does not use the
-// session: its credentials would have to be kept for that, sts:GetCallerIdentity
-// answers denied sessions too, and a refusal by any other call is not told apart
-// from what the session could never do.
+// Probe implements provider.Prober. The session is dead when it has expired, or when IAM has
+// its denial and the bound has passed. Probe does not use the session. Its credentials would
+// have to be stored for that, sts:GetCallerIdentity accepts denied sessions too, and the
+// refusal of another call does not differ from a missing permission.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	if t.Handle.Empty() {
 		return false, fmt.Errorf("aws: no session is known: %w", errors.ErrUnsupported)
@@ -146,7 +144,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	switch {
 	case h.over(t.Now):
 		return false, nil
-	case early || !d.deny: // whatever IAM says
+	case early || !d.deny: // regardless of IAM's policy
 		return true, nil
 	}
 	denied, err := d.writer(h.Role).do(ctx, h, false)

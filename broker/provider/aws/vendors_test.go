@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// A session must not get a credential that its end does not end, by any spelling.
+// TestActionsThatHandOutCredentials: a session must not obtain, by any spelling of an action,
+// a credential that outlives its revocation.
 func TestActionsThatHandOutCredentials(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{
@@ -25,7 +26,8 @@ func TestActionsThatHandOutCredentials(t *testing.T) {
 	}
 }
 
-// Whatever the configuration let through: nothing of that is ever sent.
+// TestNoPolicySaysWhatIsForbidden: the driver never sends a forbidden action in a policy, even if
+// the check of the configuration has not refused it.
 func TestNoPolicySaysWhatIsForbidden(t *testing.T) {
 	t.Parallel()
 	d, err := New(config())

@@ -24,43 +24,43 @@ type writer struct {
 	calls roleCalls
 	now   func() time.Time
 	log   *slog.Logger
-	// pause is the first wait for another try; it doubles.
+	// pause is the wait before the first retry; it doubles.
 	pause time.Duration
 
 	mu        sync.Mutex
 	queue     []*ask
 	busy      bool
-	shut      time.Time            // no minting before
-	shutTasks map[string]time.Time // nor for these
+	shut      time.Time            // no minting before this time
+	shutTasks map[string]time.Time // no minting for these tasks before this time
 
-	// Of the turn alone: only one runs.
-	mine   denials          // what this process has written, while it is needed
-	taskOf map[entry]string // of the entries in mine
+	// Used only by the current turn: only one runs at a time.
+	mine   denials          // the denials that this process has written and that are still needed
+	taskOf map[entry]string // tasks of the entries in mine
 	room   int
 }
 
-// roleCalls are what a writer needs of IAM.
+// roleCalls are the calls of IAM that a writer makes.
 type roleCalls interface {
-	// read gives the policy, "" when there is none, and the time at AWS; the zero
-	// time when AWS did not say. gone: there is no such role.
+	// read returns the policy, "" for none, and the time of AWS's clock, zero when the
+	// response has none. gone means that the role does not exist.
 	read(ctx context.Context, role string) (text string, at time.Time, gone bool, err error)
-	// write replaces it, and removes it when text is "".
+	// write replaces the policy, and removes it when text is "".
 	write(ctx context.Context, role, text string) error
 }
 
-// ask is one caller's question about one session.
+// ask is one caller's request about one session.
 type ask struct {
 	handle
-	deny bool // false: only look
+	deny bool // false to read only
 	done chan answer
 }
 
 type answer struct {
-	denied bool // or the role is gone, and with it all that its sessions could do
+	denied bool // also when the role is gone, because its sessions then have no permissions
 	err    error
 }
 
-// writer gives the one of a role.
+// writer returns the writer of a role.
 func (d *Driver) writer(arn string) *writer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +75,8 @@ func (d *Driver) writer(arn string) *writer {
 	return w
 }
 
-// do waits for the answer of a turn that begins after the call. The turn goes on
-// when the caller leaves.
+// do waits for the result of a turn that begins after the call. The turn continues when the
+// caller's ctx ends.
 func (w *writer) do(ctx context.Context, h handle, deny bool) (denied bool, err error) {
 	a := &ask{handle: h, deny: deny, done: make(chan answer, 1)}
 	w.mu.Lock()
@@ -90,11 +90,11 @@ func (w *writer) do(ctx context.Context, h handle, deny bool) (denied bool, err 
 	case r := <-a.done:
 		return r.denied, r.err
 	case <-ctx.Done():
-		return false, fmt.Errorf("waiting for the role's turn: %w", context.Cause(ctx))
+		return false, fmt.Errorf("waiting for the writer of the role's policy: %w", context.Cause(ctx))
 	}
 }
 
-// run takes turns while anybody waits.
+// run takes turns while there are requests.
 func (w *writer) run(ctx context.Context) {
 	for {
 		w.mu.Lock()
@@ -110,8 +110,9 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// close stops minting where a new session would be dead on arrival, and where one
-// more revocation could end others. next was written at that time at AWS.
+// close stops minting where a new session would be denied at once, and where one more
+// revocation could deny sessions that must continue. at is the time of AWS's clock at which
+// next was written.
 func (w *writer) close(next *denials, level level, size int, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +135,7 @@ func (w *writer) close(next *denials, level level, size int, at time.Time) {
 	}
 }
 
-// shutFor is how long the role must not be used for a new session of a task.
+// shutFor returns for how long the role must not mint a session of a task.
 func (w *writer) shutFor(task string, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +148,7 @@ const (
 	// maxStale is the number of times that a turn waits for IAM to show a write before it counts
 	// the write as lost.
 	maxStale = 3
-	// maxPause bounds the wait between two tries.
+	// maxPause bounds the wait between two attempts.
 	maxPause = 5 * time.Second
 )
 
@@ -156,7 +157,7 @@ const (
 type turn struct {
 	*writer
 	batch  []*ask
-	before string // what the last write replaced
+	before string // the policy that the last write replaced
 	wrote  bool
 	stale  int
 }
@@ -164,7 +165,7 @@ type turn struct {
 func (t *turn) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, turnTime)
 	defer cancel()
-	err := fmt.Errorf("the denies of role %s were replaced by another writer each time", roleName(t.role))
+	err := fmt.Errorf("another writer replaced the denials of role %s after each attempt; ebb retries, but find the other writer of the policy", roleName(t.role))
 	for try := range turnTries {
 		if try > 1 && !sleep(ctx, min(t.pause<<(try-2), maxPause)+rand.N(t.pause)) {
 			break
@@ -183,7 +184,7 @@ func (t *turn) run(ctx context.Context) {
 	}
 }
 
-// sleep reports whether there is still time afterwards.
+// sleep waits for d and reports whether time is left afterwards.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -195,26 +196,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// try answers the batch when all of it stands, and otherwise writes.
+// try completes the batch when all its denials are stored, and writes them otherwise.
 func (t *turn) try(ctx context.Context) (done bool, err error) {
 	text, at, gone, err := t.calls.read(ctx, t.role)
 	if err != nil {
 		return false, err
 	}
-	if gone { // and with it all that its sessions could do
+	if gone { // its sessions have no permissions then
 		for _, a := range t.batch {
 			a.done <- answer{denied: true}
 		}
 		return true, nil
 	}
 	if t.wrote && text == t.before && t.stale < maxStale {
-		t.stale++ // IAM answers from where the write has not come to yet
+		t.stale++ // IAM's response does not contain the write yet
 		return false, nil
 	}
 	there := newDenials()
 	if text != "" {
 		if there, err = readDenials(text); err != nil {
-			return false, fmt.Errorf("role %s: %w; take the policy away by hand if it is not ebb's", roleName(t.role), err)
+			return false, fmt.Errorf("role %s: %w; remove the policy manually if it is not ebb's", roleName(t.role), err)
 		}
 	}
 	if t.stands(&there) {
@@ -227,7 +228,7 @@ func (t *turn) try(ctx context.Context) (done bool, err error) {
 	return false, t.replace(ctx, text, &there, t.orLocal(at))
 }
 
-// orLocal is the time at AWS or, when AWS did not say, our own.
+// orLocal returns the time of AWS's clock or, when the response has none, that of ebb's.
 func (t *turn) orLocal(at time.Time) time.Time {
 	if at.IsZero() {
 		return t.now()
@@ -265,7 +266,7 @@ func (t *turn) fill(there *denials, at time.Time) {
 	}
 }
 
-// replace writes the new policy, merged so that it fits.
+// replace writes the new policy, merged so that it fits the size limit.
 func (t *turn) replace(ctx context.Context, before string, next *denials, at time.Time) error {
 	level := next.fit(t.room, t.taskOf, at)
 	if level > fitSessions {
@@ -295,7 +296,7 @@ func (t *turn) replace(ctx context.Context, before string, next *denials, at tim
 	err := t.calls.write(ctx, t.role, text)
 	r, _ := replyOf(err)
 	if r.full() && t.room > minInline {
-		t.wrote, t.room = false, max(minInline, min(t.room, len(text))/2) // other inline policies of the role take some
+		t.wrote, t.room = false, max(minInline, min(t.room, len(text))/2) // other inline policies of the role use some of the size limit
 		return nil
 	}
 	if r.concurrent() {

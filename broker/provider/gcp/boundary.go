@@ -18,7 +18,8 @@ const (
 	maxBoundary = 2048 // characters of the boundary as JSON
 )
 
-// rule is one AccessBoundaryRule. A token may do what any of its rules allows.
+// rule is one AccessBoundaryRule. A token has every permission that at least one of its rules
+// grants.
 type rule struct {
 	Permissions []string   `json:"availablePermissions"` // inRole:<role>
 	Resource    string     `json:"availableResource"`
@@ -36,8 +37,8 @@ type options struct {
 	} `json:"accessBoundary"`
 }
 
-// encode gives the options parameter of the exchange, or says that the service does
-// not take it.
+// encode returns the options parameter of the exchange, or an error when it exceeds the
+// service's limits.
 func encode(rules []rule) (string, error) {
 	var o options
 	o.Boundary.Rules = rules
@@ -46,23 +47,23 @@ func encode(rules []rule) (string, error) {
 		return "", err
 	}
 	if len(rules) == 0 || len(rules) > maxRules {
-		return "", fmt.Errorf("a boundary has 1 to %d rules, not %d: ask for fewer prefixes", maxRules, len(rules))
+		return "", fmt.Errorf("a boundary has 1 to %d rules, not %d: request fewer prefixes", maxRules, len(rules))
 	}
 	if len(inner) > maxBoundary {
-		return "", fmt.Errorf("the boundary has %d characters, and Google takes %d: ask for fewer or shorter prefixes", len(inner), maxBoundary)
+		return "", fmt.Errorf("the boundary has %d characters, and Google's limit is %d: request fewer or shorter prefixes", len(inner), maxBoundary)
 	}
 	all, err := json.Marshal(o)
 	return string(all), err
 }
 
-// resource is the full name of a bucket.
+// resource returns the full name of a bucket.
 func resource(bucket string) string { return "//storage.googleapis.com/projects/_/buckets/" + bucket }
 
-// within is the condition for the objects below a prefix, which ends in "/" or is
-// empty. With list, their names may be listed, too.
+// within returns the condition for the objects below a prefix, which ends in "/" or is
+// empty. With list, it also allows listing their names.
 func within(bucket, prefix string, list bool) (*condition, error) {
 	if list && prefix == "" {
-		return nil, nil //nolint:nilnil // the whole bucket is listed as a whole: no condition
+		return nil, nil //nolint:nilnil // a rule for the whole bucket needs no condition
 	}
 	object, err := quote("projects/_/buckets/" + bucket + "/objects/" + prefix)
 	if err != nil {
@@ -79,7 +80,7 @@ func within(bucket, prefix string, list bool) (*condition, error) {
 	return &condition{e}, nil
 }
 
-// exactly is the condition for one object.
+// exactly returns the condition for one object.
 func exactly(bucket, name string) (*condition, error) {
 	object, err := quote("projects/_/buckets/" + bucket + "/objects/" + name)
 	if err != nil {
@@ -88,9 +89,9 @@ func exactly(bucket, name string) (*condition, error) {
 	return &condition{"resource.name == " + object}, nil
 }
 
-// quote writes a string literal of CEL (language definition, "Lexis"): in single
-// quotes, with everything escaped that could end the literal, or be shown as
-// something else. What a scope can hold needs none of it; this does not rely on that.
+// quote returns a string literal of CEL (language definition, "Lexis") in single quotes. It
+// escapes everything that could end the literal or be displayed as something else. Scopes
+// contain no such characters, but quote does not rely on that.
 func quote(s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", errors.New("a name that is not UTF-8 cannot be part of a condition")
@@ -114,18 +115,18 @@ func quote(s string) (string, error) {
 	return b.String(), nil
 }
 
-// cloudPlatform is the OAuth scope that the broker needs itself, and that a token
-// has which is exchanged for a narrowed one.
+// cloudPlatform is the OAuth scope that the broker itself needs, and that a token must have
+// to be exchanged for a narrowed one.
 const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"
 
-// plan is how a set of scopes becomes one token.
+// plan is the token request for a set of scopes.
 type plan struct {
 	account string
-	scopes  []string // of OAuth
-	options string   // of the exchange; "" = none, the token is handed out as it is
+	scopes  []string // OAuth scopes
+	options string   // options of the exchange; "" for none, and then the token is issued without an exchange
 }
 
-// plan says exactly what the scopes say, or wraps ErrUnsupported.
+// plan returns a plan that allows exactly the scopes, or an error that wraps ErrUnsupported.
 func (d *Driver) plan(s scopes.Set) (plan, error) {
 	unsupported := func(format string, a ...any) (plan, error) {
 		return plan{}, fmt.Errorf("%w: "+format, append([]any{provider.ErrUnsupported}, a...)...)
@@ -165,8 +166,8 @@ func (d *Driver) plan(s scopes.Set) (plan, error) {
 	return p, nil
 }
 
-// objects is the rule for one path of a bucket: an object, or everything below a
-// prefix. A condition knows no other patterns.
+// objects returns the rule for one path of a bucket: an object, or everything below a
+// prefix. Conditions support no other patterns.
 func objects(bucket, path string, a Action) (rule, error) {
 	r := rule{Permissions: []string{"inRole:" + a.Role}, Resource: resource(bucket)}
 	prefix, below := path, false
@@ -176,7 +177,7 @@ func objects(bucket, path string, a Action) (rule, error) {
 		prefix, below = cut+"/", true
 	}
 	if path == "" || strings.Contains(prefix, "*") {
-		return r, fmt.Errorf("name an object, or everything below a prefix: %s/a/b/%s", bucket, scopes.Rest)
+		return r, fmt.Errorf("name an object, or cover everything below a prefix: %s/a/b/%s", bucket, scopes.Rest)
 	}
 	var err error
 	if below {
@@ -187,8 +188,8 @@ func objects(bucket, path string, a Action) (rule, error) {
 	return r, err
 }
 
-// add adds a rule, to one with the same condition where there is one: there are few
-// in a boundary.
+// add adds a rule. It joins rules with the same condition, because a boundary has at most
+// maxRules rules.
 func add(rules []rule, r rule) []rule {
 	same := func(x rule) bool {
 		if x.Resource != r.Resource || (x.Condition == nil) != (r.Condition == nil) {

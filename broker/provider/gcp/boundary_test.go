@@ -47,7 +47,8 @@ func unquote(s string) (value, rest string, ok bool) {
 	return "", s, false
 }
 
-// What the service does not take is never sent, and no boundary at all least of all.
+// TestBoundaryFits: the driver never sends a boundary that exceeds the service's limits, or
+// one without rules.
 func TestBoundaryFits(t *testing.T) {
 	t.Parallel()
 	rules := make([]rule, maxRules+1)
@@ -68,8 +69,8 @@ func TestBoundaryFits(t *testing.T) {
 	}
 }
 
-// Whatever a prefix is, it stays inside of its literal: the condition is the one
-// that was meant, with exactly this prefix.
+// FuzzPrefixStaysInItsLiteral checks that an arbitrary prefix cannot end its string literal:
+// the condition has the intended form and compares with exactly this prefix.
 func FuzzPrefixStaysInItsLiteral(f *testing.F) {
 	for _, s := range []string{"in/2026/", "", "'", `\`, `\'`, "') || true || ('", "a'\n//", `\u0027`, "\x00", "\xff", "é/", "𝒜", "\u2028", "\u202e", `"`, "`"} {
 		f.Add(s)

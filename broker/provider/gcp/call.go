@@ -19,17 +19,18 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// maxAnswer bounds an answer: a token of the exchange has up to 12 KiB.
+// maxAnswer is the maximum size of a response in bytes: a token from the exchange has up to
+// 12 KiB.
 const maxAnswer = 256 << 10
 
-// apiError is an answer that is no success.
+// apiError is a response with an error status.
 type apiError struct {
 	Code   int
-	Status string // google.rpc.Code or an OAuth error; "" when the answer had neither
+	Status string // google.rpc.Code or an OAuth error; "" when the response has neither
 }
 
-// Error implements error. The service's own sentences stay out: they repeat what
-// was sent.
+// Error implements error. It leaves out the service's messages, because they repeat parts of
+// the request.
 func (e *apiError) Error() string {
 	if e.Status == "" {
 		return fmt.Sprintf("HTTP %d", e.Code)
@@ -37,7 +38,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("HTTP %d %s", e.Code, e.Status)
 }
 
-// status is that of an apiError, or "".
+// status returns the Status of an apiError, "" for other errors.
 func status(err error) string {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.Status
@@ -60,8 +61,8 @@ func (d *Driver) postJSON(ctx context.Context, to string, login secret.Secret, b
 	return d.send(d.client, r, out)
 }
 
-// postForm calls a token endpoint (RFC 6749 section 4.5, RFC 8693 section 2.1).
-// There is no Authorization header: sts.googleapis.com refuses one.
+// postForm calls a token endpoint (RFC 6749 section 4.5, RFC 8693 section 2.1). It sends no
+// Authorization header, because sts.googleapis.com refuses one.
 func (d *Driver) postForm(ctx context.Context, to string, form url.Values, out any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -80,7 +81,7 @@ func (d *Driver) send(client *http.Client, r *http.Request, out any) error {
 	}
 	if r.Header.Get("Metadata-Flavor") != "" && answer.Header.Get("Metadata-Flavor") != "Google" {
 		_ = answer.Body.Close()
-		return errors.New("what answers in the place of the metadata server is none")
+		return errors.New("the response is not from a metadata server (Metadata-Flavor is missing); check that ebb runs on Google Cloud")
 	}
 	text, err := provider.ReadBody(answer, maxAnswer)
 	if err != nil {
@@ -90,16 +91,16 @@ func (d *Driver) send(client *http.Client, r *http.Request, out any) error {
 		return judge(answer, text, d.now())
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return errors.New("the answer is not JSON of the expected form") // err can hold parts of it
+		return errors.New("the response is not JSON of the expected form") // err may contain parts of the response
 	}
 	return nil
 }
 
-// statusForm is a google.rpc.Code or an error code of OAuth.
+// statusForm matches a google.rpc.Code or an error code of OAuth.
 var statusForm = regexp.MustCompile(`^([A-Z_]{1,40}|[a-z_]{1,40})$`)
 
-// judge reads an answer that is no success: {"error": {"status": ...}} of Google's
-// APIs or {"error": "..."} of RFC 6749 section 5.2.
+// judge converts an error response: {"error": {"status": ...}} of Google's APIs or {"error":
+// "..."} of RFC 6749 section 5.2.
 func judge(answer *http.Response, text []byte, now time.Time) error {
 	e := &apiError{Code: answer.StatusCode}
 	var doc struct {
@@ -131,8 +132,9 @@ type key struct {
 	private   *rsa.PrivateKey
 }
 
-// readKey reads such a key. Other kinds of credential files are refused: some name
-// places to fetch tokens from, and programs to run. Errors hold nothing of the file.
+// readKey reads the key of a service account. It refuses other kinds of credential files,
+// because some of them name servers to request tokens from and programs to run. Errors
+// contain nothing from the file.
 func readKey(path string) (key, error) {
 	text, err := secret.Read(path)
 	if err != nil {
@@ -149,30 +151,30 @@ func readKey(path string) (key, error) {
 	}
 	block, _ := pem.Decode([]byte(doc.PrivateKey))
 	if block == nil {
-		return key{}, fmt.Errorf("%s holds no private key in PEM", path)
+		return key{}, fmt.Errorf("%s contains no private key in PEM", path)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	private, isRSA := parsed.(*rsa.PrivateKey)
 	if err != nil || !isRSA || private.N.BitLen() < minBits {
-		return key{}, fmt.Errorf("%s holds no RSA key of at least %d bits", path, minBits)
+		return key{}, fmt.Errorf("%s contains no RSA key of at least %d bits", path, minBits)
 	}
 	return key{email: doc.Email, id: doc.ID, private: private}, nil
 }
 
-// login is the broker's own token. One caller at a time gets a new one, and those
-// that wait do so no longer than they want to.
+// login is the broker's own token. One caller at a time renews it. Each waiting caller waits
+// only until its ctx ends.
 type login struct {
-	turn  chan struct{} // holds one
+	turn  chan struct{} // a semaphore of one
 	token secret.Secret
-	until time.Time // from then on a new one is asked for
+	until time.Time // the token is renewed from then on
 }
 
 func newLogin() *login { return &login{turn: make(chan struct{}, 1)} }
 
-// assertionLife is what Google allows; the token has as much.
+// assertionLife is Google's maximum; the token has the same lifetime.
 const assertionLife = time.Hour
 
-// me is the broker's own token; dead is one that was refused.
+// me returns the broker's own token; dead is one that was refused.
 func (d *Driver) me(ctx context.Context, dead secret.Secret) (secret.Secret, error) {
 	l := d.login
 	select {
@@ -200,18 +202,18 @@ func (d *Driver) me(ctx context.Context, dead secret.Secret) (secret.Secret, err
 		return secret.Secret{}, fmt.Errorf("gcp: the broker's own login: %w", err)
 	}
 	if answer.Token == "" || answer.Type != "Bearer" || answer.Expires < 0 {
-		return secret.Secret{}, errors.New("gcp: the broker's own login was answered without a token")
+		return secret.Secret{}, errors.New("gcp: the response to the broker's own login has no token")
 	}
-	// A metadata server hands out the same token until shortly before its end, so
-	// that there is nothing to gain from two thirds of a short one.
+	// A metadata server returns the same token until shortly before its expiry, so renewing
+	// it after two thirds of its lifetime would have no effect.
 	life := min(time.Duration(answer.Expires)*time.Second, assertionLife)
 	l.token, l.until = secret.New(answer.Token), now.Add(life-min(life/3, 5*time.Minute))
 	return l.token, nil
 }
 
-// askByKey is the JWT bearer grant (RFC 7523 section 2.1).
+// askByKey logs in with the JWT bearer grant (RFC 7523 section 2.1).
 func (d *Driver) askByKey(ctx context.Context, now time.Time, out any) error {
-	k, err := readKey(d.cfg.KeyFile) // again each time, so that it can be replaced
+	k, err := readKey(d.cfg.KeyFile) // read each time, so that the file can be replaced
 	if err != nil {
 		return err
 	}
@@ -229,8 +231,8 @@ func (d *Driver) askByKey(ctx context.Context, now time.Time, out any) error {
 	return d.postForm(ctx, to, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion}}, out)
 }
 
-// askMachine asks the metadata server. It is on the machine's own link: no proxy
-// comes between, and what answers must say that it is one.
+// askMachine requests a token from the metadata server. It is on the machine's own link, so
+// no proxy is used, and the response must identify it as a metadata server.
 func (d *Driver) askMachine(ctx context.Context, out any) error {
 	to := d.cfg.Endpoints.Metadata + "/computeMetadata/v1/instance/service-accounts/default/token?scopes=" + url.QueryEscape(cloudPlatform)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)

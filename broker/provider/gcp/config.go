@@ -16,38 +16,38 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
 	// KeyFile is the JSON key of the broker's own service account, mode 0600.
 	KeyFile string `json:"key_file,omitempty"`
-	// Metadata: the broker is the service account of the machine or pod it runs on.
-	// Exactly one of the two is required.
+	// Metadata means that the broker uses the service account of the machine or pod it runs
+	// on. Exactly one of KeyFile and Metadata is required.
 	Metadata bool `json:"metadata,omitempty"`
 	// Buckets maps buckets of Cloud Storage to their allowed requests. The resource of a scope is
 	// <bucket>/<object>, <bucket>/<prefix>/** or <bucket>/**.
 	Buckets map[string]Bucket `json:"buckets,omitempty"`
-	// Grants maps other resources to their actions. Such a token is not narrowed:
-	// it may do all that its account may, within its OAuth scopes.
+	// Grants maps other resources to their actions. Such a token is not narrowed: it has all
+	// permissions of its account within its OAuth scopes.
 	Grants provider.Grants[Account] `json:"grants,omitempty"`
-	// MaxLifetime of a token: 1m to 12h, whole seconds; "" = 1h, which is what Google
-	// allows without an organization policy.
+	// MaxLifetime of a token: 1m to 12h, whole seconds; "" means 1h, Google's maximum
+	// without an organization policy.
 	MaxLifetime string `json:"max_lifetime,omitempty"`
-	// Endpoints replace Google's own, for Private Service Connect.
+	// Endpoints replace Google's endpoints, for Private Service Connect.
 	Endpoints Endpoints `json:"endpoints"`
-	// Timeout of one call; 0 = 10 s.
+	// Timeout is the timeout of one call; 0 means 10 s.
 	Timeout time.Duration `json:"-"`
 }
 
-// Bucket says how tokens for a bucket are made.
+// Bucket has the settings for tokens for one bucket.
 type Bucket struct {
 	ServiceAccount string            `json:"service_account"`
 	Actions        map[string]Action `json:"actions"`
 }
 
-// Action is what a token may do with objects.
+// Action is the maximum permission of a token on objects.
 type Action struct {
-	Role string `json:"role"` // roles/storage.objectViewer: the most that it may do
-	// List: the role's right to list is given, for the prefix that was asked for.
+	Role string `json:"role"` // the role with the maximum permissions, such as roles/storage.objectViewer
+	// List also allows listing the requested prefix, if the role does.
 	List bool `json:"list,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type Endpoints struct {
 }
 
 var (
-	// One segment of a path: an address, or the numeric id.
+	// accountForm matches one path segment: an email address, or the numeric id.
 	accountForm = regexp.MustCompile(`^([0-9]{5,32}|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?@[a-z0-9.-]{1,128}\.gserviceaccount\.com)$`)
 	bucketForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
 	roleForm    = regexp.MustCompile(`^((projects|organizations)/[A-Za-z0-9:._-]{1,64}/)?roles/[A-Za-z0-9_.]{1,64}$`)
@@ -76,7 +76,8 @@ var (
 
 const maxOAuthScopes = 20
 
-// check reports all problems at once and sets the defaults; name is the name of the provider.
+// check fills in the defaults and returns all problems joined; name is the name of the
+// provider.
 func (c *Config) check(name string) (maxLife time.Duration, err error) {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -138,7 +139,7 @@ func (c *Config) checkGrants(name string, bad func(string, ...any)) {
 			bad("%s.service_account: %q is not the address of a service account", at, a.ServiceAccount)
 		}
 		if len(a.Scopes) == 0 || len(a.Scopes) > maxOAuthScopes || slices.ContainsFunc(a.Scopes, func(s string) bool { return !oauthForm.MatchString(s) }) {
-			bad("%s.scopes: name 1 to %d OAuth scopes, such as https://www.googleapis.com/auth/bigquery.readonly", at, maxOAuthScopes)
+			bad("%s.scopes: list 1 to %d OAuth scopes, such as https://www.googleapis.com/auth/bigquery.readonly", at, maxOAuthScopes)
 		}
 	})
 }
@@ -156,10 +157,10 @@ func (e *Endpoints) check(bad func(string, ...any)) {
 		}
 		u, err := url.Parse(*x.at)
 		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-			bad("endpoints.%s: it is not https://host", x.name)
+			bad("endpoints.%s: the text does not have the form https://host", x.name)
 			continue
 		}
-		// The metadata server has no certificate, and answers on the machine's own link.
+		// The metadata server has no certificate, and is on the machine's own link.
 		local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1" ||
 			x.name == "metadata" && (u.Hostname() == "metadata.google.internal" || u.Hostname() == "169.254.169.254")
 		if u.Scheme != "https" && (u.Scheme != "http" || !local) {
@@ -169,7 +170,7 @@ func (e *Endpoints) check(bad func(string, ...any)) {
 	}
 }
 
-// accounts are all service accounts, sorted.
+// accounts returns all service accounts, sorted.
 func (c *Config) accounts() []string {
 	set := map[string]bool{}
 	for _, b := range c.Buckets {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The metadata server has no certificate: no proxy of the environment may stand in for
-// it, or hear the broker's own token.
+// TestNoProxyForTheMetadataServer: the metadata server has no certificate. A proxy from the
+// environment must neither answer in its place nor receive the broker's own token.
 func TestNoProxyForTheMetadataServer(t *testing.T) {
 	t.Parallel()
 	d, err := New("gcp", Config{Metadata: true, Grants: map[string]map[string]Account{

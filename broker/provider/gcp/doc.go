@@ -2,9 +2,9 @@
 // generateAccessToken, and narrows those for Cloud Storage by a Credential Access
 // Boundary to buckets and prefixes of objects.
 //
-// Mint turns the scopes into one service account and the rules of its boundary. The
-// broker's own token comes from a key of a service account or from the machine.
-// CheckSetup asks whether the broker may make tokens of each account.
+// Mint converts the scopes into one service account and the rules of its boundary. The
+// broker's own token comes from a key of a service account or from the machine. CheckSetup
+// checks that the broker may make tokens of each account.
 //
-// No such token can be taken back: they live short, and the class says so.
+// No such token can be revoked. Their lifetimes are short, and their class is ttl-only.
 package gcp

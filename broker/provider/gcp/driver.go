@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// onTheWay is taken off a lifetime: Google counts from when it answers, and
-	// nothing may outlive its lease.
+	// onTheWay is subtracted from a lifetime. Google counts it from its own response, and no
+	// token may outlive its lease.
 	onTheWay = 2 * time.Second
-	// clocks is how far Google's clock may be from ours before a token that lives
-	// longer than was asked for counts as just that.
+	// clocks is the tolerance for the difference between Google's clock and ebb's. A token
+	// that expires later than requested by more than that counts as having a longer
+	// lifetime.
 	clocks = time.Minute
 )
 
-// Driver mints at Google Cloud.
+// Driver mints tokens of Google Cloud.
 type Driver struct {
 	cfg     Config
 	maxLife time.Duration
@@ -39,7 +40,8 @@ var (
 	_ provider.Checker = (*Driver)(nil)
 )
 
-// New makes a driver of a provider. It does not connect. now may be nil.
+// New returns a driver for the provider of this name. It makes no connections. now may be
+// nil.
 func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	maxLife, err := c.check(name)
 	if err != nil {
@@ -54,20 +56,20 @@ func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	}, nil
 }
 
-// Traits: no access token of a service account can be revoked.
+// Traits implements provider.Driver. Access tokens of service accounts cannot be revoked.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassTTLOnly}, ThirdParty: true}
 }
 
-// Check accepts one configured grant, or paths in buckets of one service account
-// that fit into a boundary.
+// Check accepts one configured grant, or paths in buckets of one service account that fit
+// into one boundary.
 func (d *Driver) Check(s scopes.Set) error {
 	_, err := d.plan(s)
 	return err
 }
 
-// Mint asks for a token of the account, and exchanges one for Cloud Storage for a
-// narrowed one. The wide one never leaves ebb, and is not kept.
+// Mint requests a token of the account, and exchanges a token for Cloud Storage for a
+// narrowed one. The unnarrowed token never leaves ebb and is not stored.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	p, err := d.plan(g.Scopes)
 	if err != nil {
@@ -81,7 +83,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		life -= onTheWay
 	}
 	if life = life.Truncate(time.Second); life <= 0 {
-		return provider.Credential{}, provider.Refused("Too little time is left for a token. Ask for more.", nil)
+		return provider.Credential{}, provider.Refused("The remaining lifetime is too short for a token. Request a longer one.", nil)
 	}
 	token, expiry, err := d.generate(ctx, p, life)
 	if err != nil {
@@ -93,7 +95,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		}
 	}
 	if latest := d.now().Add(life + clocks); expiry.After(latest) {
-		return provider.Credential{}, fmt.Errorf("gcp: the token lives until %s and was to live %s: it cannot be taken back, and is not handed out; compare the clocks", expiry.UTC().Format(time.RFC3339), life)
+		return provider.Credential{}, fmt.Errorf("gcp: the token expires at %s, but a lifetime of %s was requested: it cannot be revoked, so it is not issued; compare the clocks", expiry.UTC().Format(time.RFC3339), life)
 	}
 	c := provider.Credential{Token: token, Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: expiry}
 	if expiry.Before(c.ExpiresAt) {
@@ -102,11 +104,11 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return c, nil
 }
 
-// Revoke has nothing to do: the class says that a token dies by its expiry alone.
+// Revoke does nothing, because tokens end only by expiry (ttl-only).
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
-// generate calls iamcredentials generateAccessToken. When the broker's own token
-// turns out to be dead, it gets a new one and tries once more.
+// generate calls generateAccessToken of iamcredentials. When the broker's own token is
+// refused, it logs in again and retries once.
 func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (token secret.Secret, expiry time.Time, err error) {
 	type request struct {
 		Scope    []string `json:"scope"`
@@ -130,10 +132,10 @@ func (d *Driver) generate(ctx context.Context, p plan, life time.Duration) (toke
 		dead = me
 	}
 	if err != nil {
-		return token, expiry, judged(fmt.Errorf("gcp: asking for a token: %w", err))
+		return token, expiry, judged(fmt.Errorf("gcp: requesting a token: %w", err))
 	}
 	if out.Token == "" || !out.Expiry.After(d.now().Add(-clocks)) {
-		return token, expiry, errors.New("gcp: asking for a token: the answer holds none, or one that is over")
+		return token, expiry, errors.New("gcp: requesting a token: the response has no token, or an expired one")
 	}
 	return secret.New(out.Token), out.Expiry, nil
 }
@@ -159,9 +161,9 @@ func (d *Driver) narrow(ctx context.Context, p plan, wide secret.Secret, until t
 	case err != nil:
 		return token, expiry, fmt.Errorf("gcp: narrowing a token: %v", err) //nolint:errorlint // not wrapped: neither refused nor busy, see above
 	case out.Token == "" || out.Type != "Bearer" || out.Issued != accessToken || out.Expires != nil && *out.Expires <= 0:
-		return token, expiry, errors.New("gcp: narrowing a token: the answer holds none")
+		return token, expiry, errors.New("gcp: narrowing a token: the response has no token")
 	case out.Token == wide.Reveal():
-		return token, expiry, errors.New("gcp: narrowing a token: the answer is the token that was to be narrowed")
+		return token, expiry, errors.New("gcp: narrowing a token: the response is the unnarrowed token")
 	}
 	if out.Expires != nil && *out.Expires < int64(until.Sub(d.now())/time.Second) {
 		until = d.now().Add(time.Duration(*out.Expires) * time.Second)
@@ -169,15 +171,16 @@ func (d *Driver) narrow(ctx context.Context, p plan, wide secret.Secret, until t
 	return secret.New(out.Token), until, nil
 }
 
-const public = "Google Cloud does not allow this. Tell the operator of the broker: ebb providers check says what is missing."
+const public = "Google Cloud does not allow this. Tell the operator of the broker: ebb providers check lists what is missing."
 
-// judged says which answers of generateAccessToken mean that nothing was made.
+// judged returns a refusal for those errors of generateAccessToken which mean that no token
+// was made.
 func judged(err error) error {
 	switch status(err) {
 	case "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "INVALID_ARGUMENT", "FAILED_PRECONDITION":
 		return provider.Refused(public, err)
 	default:
-		return err // *provider.BusyError among them
+		return err // including *provider.BusyError
 	}
 }
 
@@ -192,8 +195,8 @@ func notMade(err error) error {
 	}
 }
 
-// Describe implements provider.Describer: by the role that an action in a bucket is
-// cut down to; what else accounts may do, the operator's words say.
+// Describe implements provider.Describer. For buckets, the effect follows from the role of
+// the action; otherwise from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, ok := d.cfg.Grants.Of(s); ok {
 		return provider.ByAction(s), nil

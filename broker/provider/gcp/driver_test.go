@@ -69,7 +69,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What the scopes say is what the boundary says.
+// TestBoundaries: the boundary allows exactly what the scopes allow.
 func TestBoundaries(t *testing.T) {
 	t.Parallel()
 	g := newGoogle(t)
@@ -144,7 +144,7 @@ func TestWhatCannotBeExpressedIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing outlives its lease, and nothing is handed out that would.
+// TestLifetimes: no token outlives its lease, and the driver does not issue one that would.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -215,8 +215,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// Sixteen at once need one login; it is used until shortly before its end, and no
-// longer when it is refused.
+// TestLogin: sixteen concurrent mints need one login. The driver uses it until shortly before
+// its expiry, or until Google refuses it.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	g := newGoogle(t)
@@ -269,7 +269,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// Who waits for another's login does not wait for longer than it wants.
+// TestLoginThatHangs: a caller that waits for the login of another caller waits only until its
+// own context ends.
 func TestLoginThatHangs(t *testing.T) {
 	t.Parallel()
 	g := newGoogle(t)
@@ -311,7 +312,8 @@ func TestMetadataServer(t *testing.T) {
 	}
 }
 
-// The role says what a bucket's action does, not the operator's word for it.
+// TestDescribeGoesByRoles: the effect of a bucket's action follows from its role, not from the
+// operator's name of the action.
 func TestDescribeGoesByRoles(t *testing.T) {
 	d := driver(t, configFor(t, newGoogle(t)), time.Now)
 	for text, want := range map[string][2]provider.Answer{

@@ -44,8 +44,8 @@ func answerAt(suffix string, code int, text string) func(http.ResponseWriter, *h
 	}
 }
 
-// Each fault at each step: nothing is handed out, and what is said is true. After
-// generateAccessToken there is a token, and no error may say that there is none.
+// TestFaults makes each step fail in each way. No token is issued, and the error is correct:
+// after generateAccessToken a token exists, so no error may claim that none was made.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	const login, generate, exchange = "/token", ":generateAccessToken", "/v1/token"
@@ -130,7 +130,8 @@ func TestSlowAndCutAnswers(t *testing.T) {
 	}
 }
 
-// An exchange that gives back what it was given has narrowed nothing.
+// TestTokenThatIsNotNarrowed: an exchange that returns the same token has not narrowed it, so
+// the mint fails.
 func TestTokenThatIsNotNarrowed(t *testing.T) {
 	t.Parallel()
 	g := newGoogle(t)
@@ -142,7 +143,7 @@ func TestTokenThatIsNotNarrowed(t *testing.T) {
 		}
 	})
 	c, err := driver(t, configFor(t, g), nil).Mint(t.Context(), grant("gcp:lake/a:read", time.Minute))
-	if err == nil || !strings.Contains(err.Error(), "was to be narrowed") || !c.Token.Empty() {
+	if err == nil || !strings.Contains(err.Error(), "unnarrowed token") || !c.Token.Empty() {
 		t.Errorf("Mint = %v", err)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"
 
-// discovery is testdata/discovery.json: what Google publishes of its methods.
+// discovery is testdata/discovery.json: the descriptions of methods that Google publishes.
 type discovery map[string]struct {
 	Methods map[string]struct {
 		HTTPMethod string
@@ -110,8 +110,8 @@ type minted struct {
 	rules   []any // nil = not narrowed
 }
 
-// google stands for the token endpoint, iamcredentials, sts, iam and the metadata
-// server. What arrives is held against what Google publishes.
+// google is a fake of the token endpoint, iamcredentials, sts, iam and the metadata server. It
+// compares each request with Google's published descriptions.
 type google struct {
 	t   *testing.T
 	url string

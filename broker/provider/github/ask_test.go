@@ -14,7 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// The table is GitHub's: the same names, the same levels, none more or less.
+// TestPermissionTable: the table has exactly GitHub's permissions and levels.
 func TestPermissionTable(t *testing.T) {
 	t.Parallel()
 	theirs, ours := githubtest.Permissions(), github.Permissions()

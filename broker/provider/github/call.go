@@ -20,23 +20,22 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// maxAnswer is above any answer: 500 repositories of 8 kB.
+// maxAnswer is the maximum size of a response in bytes, above 500 repositories of 8 kB.
 const maxAnswer = 4 << 20
 
-// answer is what GitHub answered to one call.
+// answer is GitHub's response to one call.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	at     time.Time // our clock when it came
+	at     time.Time // ebb's clock at the time of the response
 }
 
-// errNotSent is wrapped by call when no byte of the request can have reached
-// GitHub.
+// errNotSent is wrapped by call when no byte of the request can have reached GitHub.
 var errNotSent = errors.New("nothing was sent")
 
-// call makes one API call. Any complete response is an answer, whatever its status. An error means
-// that there was no response, or only a part of one.
+// call makes one API call. It returns every complete response, also one with an error status. An
+// error means that there was no response, or only a part of one.
 func (d *Driver) call(ctx context.Context, method, path string, auth secret.Secret, body any) (answer, error) {
 	var payload []byte
 	if body != nil {
@@ -75,8 +74,8 @@ func (d *Driver) call(ctx context.Context, method, path string, auth secret.Secr
 	return answer{status: res.StatusCode, header: res.Header, body: b, at: d.cfg.Now()}, nil
 }
 
-// asApp makes a call as the App. A key that GitHub does not take is read again,
-// once: it may have been rotated. GitHub's own 401 says that nothing was done.
+// asApp makes a call as the App. When GitHub refuses the key, asApp reads it again once,
+// because it may have been rotated. A 401 from GitHub itself means that GitHub did nothing.
 func (d *Driver) asApp(ctx context.Context, method, path string, body any) (answer, error) {
 	token, fresh, err := d.app.jwt()
 	if err != nil {
@@ -93,7 +92,8 @@ func (d *Driver) asApp(ctx context.Context, method, path string, body any) (answ
 	return d.call(ctx, method, path, token, body)
 }
 
-// theirs is GitHub's clock when it answered; ours, when it does not say.
+// theirs returns GitHub's clock at the time of the response; ebb's when the response has no
+// Date.
 func (a answer) theirs() time.Time {
 	if t, err := http.ParseTime(a.header.Get("Date")); err == nil {
 		return t
@@ -101,17 +101,17 @@ func (a answer) theirs() time.Time {
 	return a.at
 }
 
-// GitHub refuses a JWT that is issued in its future or that lives more than ten
-// minutes from its own clock on. Starting a minute early and ending a minute
-// early leaves a minute of difference between the clocks in both directions.
+// GitHub refuses a JWT whose iat is in its future, or whose exp is more than ten minutes
+// after its own clock. An iat and an exp that are each a minute earlier tolerate a
+// difference of a minute in both directions.
 const (
 	jwtBefore = time.Minute
 	jwtAfter  = 9 * time.Minute
-	jwtReuse  = 4 * time.Minute // signing costs a millisecond; reuse it while most of its life is left
+	jwtReuse  = 4 * time.Minute // signing costs a millisecond, so a JWT is reused while most of its lifetime is left
 	minBits   = 2048
 )
 
-// app says who the App is. It is safe for concurrent use.
+// app has the identity of the App. It is safe for concurrent use.
 type app struct {
 	issuer string
 	file   string
@@ -122,8 +122,8 @@ type app struct {
 	made  time.Time
 }
 
-// jwt returns the JWT of the App, a new one when the last is getting old. fresh
-// reports that its key was read just now.
+// jwt returns the JWT of the App, a new one when the last one has reached jwtReuse. fresh
+// reports whether the key was read by this call.
 func (a *app) jwt() (token secret.Secret, fresh bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,15 +147,15 @@ func (a *app) jwt() (token secret.Secret, fresh bool, err error) {
 	return a.token, true, nil
 }
 
-// forget makes the next jwt read the key again: GitHub did not like this one.
+// forget makes the next call of jwt read the key again, after GitHub refused this one.
 func (a *app) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.token = secret.Secret{}
 }
 
-// readKey reads an RSA key in PEM, in the form that GitHub hands out (PKCS #1) or
-// in PKCS #8. Errors hold nothing of the file.
+// readKey reads an RSA key in PEM, in GitHub's form (PKCS #1) or in PKCS #8. Errors contain
+// nothing from the file.
 func readKey(file string) (*rsa.PrivateKey, error) {
 	text, err := secret.Read(file)
 	if err != nil {
@@ -163,17 +163,17 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode([]byte(text.Reveal()))
 	if block == nil {
-		return nil, fmt.Errorf("%s is no PEM file: download the key again from the App's settings", file)
+		return nil, fmt.Errorf("%s is not a PEM file: download the key again from the App's settings", file)
 	}
 	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
 	if err != nil {
 		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("%s holds no private key of a kind that is understood: GitHub's are RSA", file)
+			return nil, fmt.Errorf("%s contains no private key of a supported type: those of GitHub Apps are RSA", file)
 		}
 		is := false
 		if key, is = parsed.(*rsa.PrivateKey); !is {
-			return nil, fmt.Errorf("%s holds no RSA key: GitHub Apps have no other", file)
+			return nil, fmt.Errorf("%s contains no RSA key: GitHub Apps have no other type", file)
 		}
 	}
 	if key.N.BitLen() < minBits {

@@ -15,10 +15,10 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Config configures one GitHub App at one GitHub. The members with a JSON name
-// are the options of the provider.
+// Config configures one GitHub App at one GitHub. The members with a JSON name are the
+// options of the provider.
 type Config struct {
-	// ClientID of the App, or its numeric id: the iss of its JWT. Required.
+	// ClientID is the client id of the App, or its numeric id: the iss of its JWT. Required.
 	ClientID string `json:"client_id"`
 	// PrivateKeyFile is a PEM file with an RSA key of the App. Required. It is read
 	// again for every JWT, so that a rotated key needs no restart.
@@ -26,7 +26,7 @@ type Config struct {
 	// Installations maps owners, spelled as GitHub spells them, to the id of the
 	// App's installation there. Required.
 	Installations map[string]int64 `json:"installations"`
-	// Permissions is the most that is ever minted: permission -> level. Required.
+	// Permissions are the maximum permissions of tokens: permission to level. Required.
 	Permissions map[string]string `json:"permissions"`
 
 	// Repositories pins owner/name to an id. Other repositories are looked up by name.
@@ -38,18 +38,20 @@ type Config struct {
 
 	// APIURL, default https://api.github.com; for Enterprise Server https://HOST/api/v3.
 	APIURL string `json:"api_url"`
-	// GitURL is where git clones from. Default https://github.com, or the host of APIURL.
+	// GitURL is the base URL of git repositories. Default https://github.com, or the host of
+	// APIURL.
 	GitURL string `json:"git_url"`
 	// APIVersion is X-GitHub-Api-Version, default 2022-11-28.
 	APIVersion string `json:"api_version"`
 	// CAFile is a PEM bundle to trust in place of the system's.
 	CAFile string `json:"ca_file"`
-	// TokenFormat asks for a format: opaque or stateless; empty = GitHub decides.
+	// TokenFormat requests a token format, opaque or stateless; empty means GitHub's
+	// default.
 	TokenFormat string `json:"token_format"`
 	// TimeoutSeconds bounds one call of the API, default 10.
 	TimeoutSeconds int `json:"timeout_seconds"`
 
-	// Now is the clock and Logger hears what an operator must know; both required.
+	// Now is the clock. Logger gets messages for operators. Both are required.
 	Now    func() time.Time `json:"-"`
 	Logger *slog.Logger     `json:"-"`
 }
@@ -63,7 +65,7 @@ const (
 	formatStateless = "stateless"
 )
 
-// The names of GitHub, as far as they fit into a path and a JSON string.
+// Forms of GitHub's names that are safe in a path and in a JSON string.
 var (
 	ownerForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})$`)
 	repoForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
@@ -74,7 +76,7 @@ var (
 // validRepo reports whether a repository can have this name.
 func validRepo(name string) bool { return repoForm.MatchString(name) && name != "." && name != ".." }
 
-// setDefaults sets the defaults of members that are left out.
+// setDefaults sets the defaults of absent members.
 func (c *Config) setDefaults() {
 	if c.APIURL == "" {
 		c.APIURL = defaultAPI
@@ -93,14 +95,14 @@ func (c *Config) setDefaults() {
 	if c.TimeoutSeconds == 0 {
 		c.TimeoutSeconds = 10
 	}
-	// GitHub gives this one with any other, so there is nothing to withhold.
+	// GitHub adds metadata:read to any other permission, so it cannot be left out.
 	if len(c.Permissions) > 0 && c.Permissions[metadata] == "" {
 		c.Permissions = maps.Clone(c.Permissions)
 		c.Permissions[metadata] = readLevel
 	}
 }
 
-// check reports all problems at once, each with its remedy.
+// check returns all problems joined, each with its remedy.
 func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -185,7 +187,7 @@ func (c *Config) checkRepositories(bad func(string, ...any)) {
 	}
 }
 
-// client is how the API is called.
+// client returns the configuration of the API client.
 func (c *Config) client() (provider.HTTP, error) {
 	roots, err := provider.Roots(c.CAFile)
 	if err != nil {

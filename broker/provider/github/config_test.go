@@ -35,9 +35,9 @@ func TestConfigIsRefused(t *testing.T) {
 		"client_id is empty":        func(c *github.Config) { c.ClientID = "" },
 		"private_key_file is empty": func(c *github.Config) { c.PrivateKeyFile = "" },
 		"no such file":              func(c *github.Config) { c.PrivateKeyFile = filepath.Join(dir, "none") },
-		"is no PEM file":            func(c *github.Config) { c.PrivateKeyFile = file("text", "hunter2", 0o600) },
+		"is not a PEM file":         func(c *github.Config) { c.PrivateKeyFile = file("text", "hunter2", 0o600) },
 		"others can reach it":       func(c *github.Config) { c.PrivateKeyFile = file("open", string(key), 0o644) },
-		"GitHub's are RSA": func(c *github.Config) {
+		"those of GitHub Apps are RSA": func(c *github.Config) {
 			c.PrivateKeyFile = file("junk", "-----BEGIN RSA PRIVATE KEY-----\naGk=\n-----END RSA PRIVATE KEY-----\n", 0o600)
 		},
 		"shorter than 2048":             func(c *github.Config) { c.PrivateKeyFile = filepath.Join(dir, "short") },

@@ -30,8 +30,8 @@ var (
 	_ provider.Checker  = (*Driver)(nil)
 )
 
-// New makes a driver. The key is read, so that a file that is none is found at
-// start; nothing is connected to.
+// New returns a driver. It reads the key, so that an invalid file is reported at start. It
+// makes no connections.
 func New(c Config) (*Driver, error) {
 	if c.Now == nil || c.Logger == nil {
 		return nil, errors.New("github provider: a clock and a logger are required")
@@ -95,7 +95,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	if g.Save != nil {
 		if err := g.Save(ctx, secret.New(handleAsked)); err != nil {
-			return nothing, fmt.Errorf("github provider: saving that GitHub is asked: %w", err)
+			return nothing, fmt.Errorf("github provider: saving the handle before the call of GitHub: %w", err)
 		}
 	}
 	ids, unknown := d.known.of(a.repositories)
@@ -135,8 +135,8 @@ func credential(g provider.Grant, token string, until, dies time.Time) provider.
 	return c
 }
 
-// failed is what Mint answers beside an error: left is a token that may live on,
-// empty when none is held.
+// failed returns the result of Mint beside an error. left is a token that may still be
+// valid, empty for none.
 func failed(left secret.Secret, err error) (provider.Credential, error) {
 	if !left.Empty() {
 		return provider.Credential{Handle: left}, err
@@ -149,19 +149,19 @@ func failed(left secret.Secret, err error) (provider.Credential, error) {
 	return provider.Credential{Handle: secret.New(handle)}, err
 }
 
-// post asks for a token. Errors that are neither refused, busy nor not sent mean
-// that there may be one.
+// post requests a token. After an error that is neither a refusal, nor busy, nor not sent, a
+// token may exist.
 func (d *Driver) post(ctx context.Context, a ask, body request) (minted, answer, error) {
 	ans, err := d.asApp(ctx, http.MethodPost, fmt.Sprintf("/app/installations/%d/access_tokens", d.cfg.Installations[a.owner]), body)
 	if err != nil {
-		return minted{}, ans, fmt.Errorf("github: asking for a token: %w", err)
+		return minted{}, ans, fmt.Errorf("github: requesting a token: %w", err)
 	}
 	if ans.status != http.StatusCreated {
 		return minted{}, ans, d.refusal(ctx, a, ans)
 	}
 	m, err := parseMinted(ans.body)
 	if err != nil {
-		return minted{}, ans, fmt.Errorf("github: a token was minted and cannot be read: %w", err)
+		return minted{}, ans, fmt.Errorf("github: a token was minted, but the response cannot be parsed: %w", err)
 	}
 	return m, ans, nil
 }
@@ -170,14 +170,14 @@ func (d *Driver) post(ctx context.Context, a ask, body request) (minted, answer,
 func (d *Driver) reject(ctx context.Context, token secret.Secret, wrong error) (left secret.Secret, err error) {
 	d.cfg.Logger.ErrorContext(ctx, "github minted something else than it was asked for", "error", wrong)
 	if err := d.takeBack(ctx, token); err != nil {
-		// Not wrapped: a limit met here does not mean that nothing was made.
-		return token, fmt.Errorf("github: %w; and taking it back failed: %v", wrong, err)
+		// Not wrapped: a rate limit of this call does not mean that no token was made.
+		return token, fmt.Errorf("github: %w; and revoking it failed: %v", wrong, err)
 	}
-	return secret.Secret{}, provider.Refused("GitHub minted something else than was asked for, and it was taken back. The operator of ebb must check names, ids and permissions.", wrong)
+	return secret.Secret{}, provider.Refused("GitHub minted a token that differs from the request, and it was revoked. The operator of ebb must check names, ids and permissions.", wrong)
 }
 
-// whyNot looks again for repositories whose ids were not taken, to tell one that
-// is gone from one whose name went to another repository.
+// whyNot looks up repositories again whose ids GitHub refused. It distinguishes a deleted
+// repository from one whose name now belongs to another.
 func (d *Driver) whyNot(ctx context.Context, a ask, refused error) (left secret.Secret, err error) {
 	names := d.known.lookedUp(a.repositories)
 	if len(names) == 0 {
@@ -189,7 +189,7 @@ func (d *Driver) whyNot(ctx context.Context, a ask, refused error) (left secret.
 	return secret.Secret{}, refused
 }
 
-// Revoke takes a token back with the token itself.
+// Revoke revokes a token with the token itself.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	token, dead, err := tokenOf(t)
 	if dead || err != nil {
@@ -198,9 +198,9 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	return d.revoke(ctx, token)
 }
 
-// revoke reports success when GitHub took the token back, or does not know it any
-// more. A suspended installation answers 403 and its tokens come to life again, so
-// that is no success.
+// revoke succeeds when GitHub has revoked the token, or no longer knows it. A suspended
+// installation answers 403, and its tokens are valid again when the suspension ends, so that
+// is an error.
 func (d *Driver) revoke(ctx context.Context, token secret.Secret) error {
 	ans, err := d.call(ctx, http.MethodDelete, "/installation/token", token, nil)
 	if err != nil {
@@ -213,8 +213,8 @@ func (d *Driver) revoke(ctx context.Context, token secret.Secret) error {
 		return busy
 	}
 	if ans.fromGitHub() && ans.status < 500 && ans.status != http.StatusUnauthorized {
-		// A refusal and no failure: GitHub is there.
-		return provider.Refused("GitHub does not take the token back now; the installation may be suspended.", ans.error())
+		// A refusal, not a failure: GitHub is available.
+		return provider.Refused("GitHub does not revoke the token at present; the installation may be suspended.", ans.error())
 	}
 	return fmt.Errorf("revoking: %w", ans.error())
 }
@@ -226,8 +226,8 @@ func (d *Driver) takeBack(ctx context.Context, token secret.Secret) error {
 	return d.revoke(ctx, token)
 }
 
-// Probe uses a token for something that every installation token may do. Without a
-// token there is nothing to use, and it wraps errors.ErrUnsupported.
+// Probe uses a token for a call that every installation token may make. Without a token its
+// error wraps errors.ErrUnsupported.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	token, dead, err := tokenOf(t)
 	if dead {
@@ -252,9 +252,9 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	return false, fmt.Errorf("probing: %w", ans.error())
 }
 
-// known remembers which id a name had when it was first looked up. A name can be
-// given to another repository, an id cannot. It grows with the repositories that
-// the App can reach and is not needed after a restart.
+// known records the id that a name had when it was first looked up. A name can be assigned
+// to another repository, an id cannot. Its size is bounded by the repositories that the App
+// can reach, and it is not needed after a restart.
 type known struct {
 	pinned map[string]int64
 
@@ -266,7 +266,7 @@ func newKnown(pinned map[string]int64) *known {
 	return &known{pinned: pinned, ids: map[string]int64{}}
 }
 
-// of returns the ids that are known and the names that must be looked up.
+// of returns the known ids, and the names that must be looked up.
 func (k *known) of(names []string) (ids map[string]int64, unknown []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,7 +285,7 @@ func (k *known) of(names []string) (ids map[string]int64, unknown []string) {
 	return ids, unknown
 }
 
-// lookedUp lists those of names that are not pinned.
+// lookedUp returns those names that are not pinned.
 func (k *known) lookedUp(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return k.pinned[n] != 0 })
 }
@@ -306,7 +306,7 @@ func (k *known) learn(m minted) error {
 	return nil
 }
 
-// movedError says that a name belongs to another repository than before.
+// movedError means that a name belongs to another repository than before.
 type movedError struct {
 	name     string
 	from, to int64
@@ -316,9 +316,9 @@ func (e *movedError) Error() string {
 	return fmt.Sprintf("%s was repository %d and is %d now: find out why, and pin the right one under repositories", e.name, e.from, e.to)
 }
 
-// lookUp asks GitHub for the ids of some of an ask's names, with a token that can
-// read their metadata and is taken back at once: an App has no other way to an id.
-// left is a token that could not be taken back.
+// lookUp asks GitHub for the ids of some of an ask's names. An App can do this only with a
+// token, so lookUp mints one with metadata:read and revokes it at once. left is a token
+// whose revocation failed.
 func (d *Driver) lookUp(ctx context.Context, a ask, names []string) (left secret.Secret, err error) {
 	look := ask{owner: a.owner, repositories: names, permissions: map[string]string{metadata: readLevel}, words: a.words}
 	body := request{Permissions: look.permissions}
@@ -332,8 +332,8 @@ func (d *Driver) lookUp(ctx context.Context, a ask, names []string) (left secret
 	}
 	token := secret.New(m.Token)
 	if err := d.takeBack(ctx, token); err != nil {
-		// Not wrapped: a limit met here does not mean that nothing was made.
-		return token, fmt.Errorf("taking back the token of a look-up: %v", err)
+		// Not wrapped: a rate limit of this call does not mean that no token was made.
+		return token, fmt.Errorf("revoking the token of a look-up: %v", err)
 	}
 	if err := m.differs(look, nil); err != nil {
 		return secret.Secret{}, provider.Refused("GitHub knows a repository of the request under another name. Spell owner and repository as GitHub does.", err)

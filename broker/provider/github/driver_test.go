@@ -28,7 +28,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What is sent is exactly what the scopes say, with ids and permissions, always.
+// TestMintAsksForExactlyThis: a mint request always contains ids and permissions, and exactly
+// those of the scopes.
 func TestMintAsksForExactlyThis(t *testing.T) {
 	t.Parallel()
 	for scope, want := range map[string]string{
@@ -103,7 +104,8 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// Whatever GitHub mints beside the ask is taken back and never handed out.
+// TestMintsSomethingElse: the driver revokes a token that differs from the request, and never
+// returns it.
 func TestMintsSomethingElse(t *testing.T) {
 	t.Parallel()
 	repo := func(id int, name string) map[string]any { return map[string]any{"id": id, "full_name": name} }
@@ -154,8 +156,8 @@ func TestMintsSomethingElse(t *testing.T) {
 	}
 }
 
-// A rate limit met while a wrong token is taken back must not pass for "nothing
-// was made".
+// TestBusyWhileTakingBack: a rate limit during the revocation of a wrong token does not mean
+// that no token was made.
 func TestBusyWhileTakingBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -174,8 +176,8 @@ func TestBusyWhileTakingBack(t *testing.T) {
 	}
 }
 
-// The clocks differ by less than a minute: nothing is claimed that only holds on
-// one of them.
+// TestClocksDiffer: when the clocks differ by less than a minute, the expiries that the driver
+// reports hold by both clocks.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-50 * time.Second, 50 * time.Second} {

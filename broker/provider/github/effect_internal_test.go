@@ -7,8 +7,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// What is said to be undone or not is said of permissions that there are, briefly, and
-// never of what hands out rights or secrets as if it could be undone.
+// TestEffectsAreOfPermissions: every entry of undone is an existing permission, with a short
+// sentence. No permission that gives access to rights or secrets is called reversible.
 func TestEffectsAreOfPermissions(t *testing.T) {
 	for name, e := range undone {
 		if p, known := permissions[name]; !known || p.where == elsewhere {

@@ -11,8 +11,8 @@ import (
 
 var fuzzedAsk = ask{owner: "acme", repositories: []string{"acme/web"}, permissions: map[string]string{"contents": "read"}, words: []string{"acme/web"}}
 
-// Whatever the answer to a mint is: a token that is found fits into a header, and
-// what passes for the ask is exactly the ask.
+// FuzzMinted parses arbitrary responses to a mint. A token that the parser returns fits into a
+// header, and a response that passes the comparison has exactly the requested permissions.
 func FuzzMinted(f *testing.F) {
 	for _, seed := range []string{
 		`{"token":"ghs_x","expires_at":"2027-01-15T09:00:00Z","permissions":{"contents":"read","metadata":"read"},"repository_selection":"selected","repositories":[{"id":1,"full_name":"acme/web"}]}`,
@@ -46,7 +46,7 @@ func FuzzMinted(f *testing.F) {
 	})
 }
 
-// Whatever a refusal says: the wait is bounded, and what goes to the log is short
+// FuzzRefusal parses arbitrary refusals. The wait is bounded, and the logged message is short
 // and printable.
 func FuzzRefusal(f *testing.F) {
 	f.Add(403, "60", "0", "1800000060", "Tue, 15 Jan 2027 08:00:00 GMT", []byte(`{"message":"You have exceeded a secondary rate limit"}`))

@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Injects implements provider.Injector: for permissions of a repository whose routes are
-// known.
+// Injects implements provider.Injector. It is true for repository permissions with known
+// routes.
 func (d *Driver) Injects(s scopes.Set) bool {
 	a, err := d.cfg.read(s)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	return nil
 }
 
-// requested is where a request goes: below the API, or else below git.
+// requested is the destination of a request: below the API, or else below git.
 type requested struct {
 	api   bool
 	below []string // of the API: "repos", owner, repository, ...; of git: owner, repository, ...
@@ -85,7 +85,7 @@ func (d *Driver) placeOf(r *http.Request) (requested, error) {
 	if err != nil {
 		return requested{}, provider.Elsewhere(err.Error())
 	}
-	// Names of files and branches are text, and may hold an encoded slash.
+	// Names of files and branches are text, and may contain an encoded slash.
 	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
 	if err != nil {
 		return requested{}, provider.Elsewhere(err.Error())
@@ -99,7 +99,8 @@ func (d *Driver) placeOf(r *http.Request) (requested, error) {
 	return requested{}, provider.Elsewhere("it goes to neither the API nor git of the lease's scopes")
 }
 
-// of refuses what an ask is not for. Its error wraps provider.ErrElsewhere.
+// of returns an error for a request that an ask does not cover. It wraps
+// provider.ErrElsewhere.
 func (q requested) of(r *http.Request, a ask) error {
 	below := q.below
 	switch {
@@ -111,7 +112,8 @@ func (q requested) of(r *http.Request, a ask) error {
 	return nil
 }
 
-// ScopesFor implements provider.Injector: of each permission that is for the request the lowest level.
+// ScopesFor implements provider.Injector: for each permission that covers the request, its
+// lowest level.
 func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	at, err := d.placeOf(r)
 	if err != nil {
@@ -144,7 +146,8 @@ func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	return out
 }
 
-// under is what of a path lies below a base URL, if it goes there.
+// under returns the part of a path below a base URL; is is false when the request goes
+// elsewhere.
 func under(base string, host stricturl.Host, path []string) (below []string, is bool) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -164,8 +167,9 @@ func under(base string, host stricturl.Host, path []string) (below []string, is 
 	return path[len(head):], true
 }
 
-// isGit knows the smart HTTP protocol (gitprotocol-http(5)): to fetch takes contents:read,
-// to push contents:write. Git LFS is not among it: its answers hold credentials.
+// isGit reports whether a request is one of the smart HTTP protocol (gitprotocol-http(5))
+// that the ask covers. Fetching needs contents:read, pushing contents:write. Git LFS is not
+// supported, because its responses contain credentials.
 func isGit(r *http.Request, below []string, a ask) bool {
 	if len(below) < 3 || !slices.Contains(a.repositories, below[0]+"/"+strings.TrimSuffix(below[1], ".git")) {
 		return false
@@ -188,7 +192,7 @@ func isGit(r *http.Request, below []string, a ask) bool {
 	return false
 }
 
-// route is a line of the table.
+// route is one line of routes.
 type route struct {
 	method  string
 	pattern []string
@@ -210,7 +214,7 @@ func (r route) matches(below []string) bool {
 	return stricturl.Matches(pattern, below)
 }
 
-// table is routes, read once: by permission and level.
+// table is routes, parsed once, by permission and level.
 var table = func() map[string]map[string][]route {
 	out := map[string]map[string][]route{}
 	for permission, levels := range routes {
@@ -229,9 +233,8 @@ var table = func() map[string]map[string][]route {
 	return out
 }()
 
-// covers reports whether a request below a repository is one that these permissions are
-// for. below is its path there. HEAD is GET without the body of its answer (RFC 9110 section
-// 9.3.2).
+// covers reports whether the permissions cover a request below a repository. below is its
+// path there. HEAD is treated as GET (RFC 9110 section 9.3.2).
 func covers(permissions map[string]string, method string, below []string) bool {
 	if method == http.MethodHead {
 		method = http.MethodGet

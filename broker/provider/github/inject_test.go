@@ -101,7 +101,7 @@ func TestInject(t *testing.T) {
 		{"ghes", read, "GET", "https://git.example.com/api/v3/repos/acme/web/readme", bearer},
 		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
 
-		// What another permission, level, method or repository is for.
+		// Requests that need another permission, level, method or repository.
 		{"github.com", read, "POST", "https://api.github.com/repos/acme/web/commits/x/comments", ""},
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/rule-suites", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/pulls/comments", ""},
@@ -125,7 +125,8 @@ func TestInject(t *testing.T) {
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack&service=git-receive-pack", ""},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs", ""},
 		{"github.com", "gh:acme/web/issues:write", "POST", "https://github.com/acme/web.git/git-upload-pack", ""},
-		// What may hold a token that clones, what cannot be judged, and what answers with a credential or leads to one.
+		// Requests whose response may contain a clone token, a credential or a link to one,
+		// and requests that cannot be checked.
 		{"github.com", "gh:acme/web/metadata:read gh:acme/web/contents:write", "GET", "https://api.github.com/repos/acme/web", ""},
 		{"github.com", "gh:acme/web/deployments:write", "POST", "https://api.github.com/repos/acme/web/actions/runs/1/pending_deployments", ""},
 		{"github.com", write, "POST", "https://api.github.com/graphql", ""},
@@ -245,7 +246,8 @@ func (r *rig) injected(t *testing.T, scope string, c provider.Credential, path s
 	return auth, res.StatusCode
 }
 
-// The injected request is one that GitHub accepts, for the API and for git.
+// TestInjectedIsAccepted: GitHub accepts the request with the injected token, for the API and
+// for git.
 func TestInjectedIsAccepted(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3")
@@ -258,7 +260,8 @@ func TestInjectedIsAccepted(t *testing.T) {
 	}
 }
 
-// git itself takes the token as Basic, and is refused once it is revoked.
+// TestGit: git itself uses the token with Basic authentication, and is refused after its
+// revocation.
 func TestGit(t *testing.T) {
 	t.Parallel()
 	git := counterpart.Program(t, "git")
@@ -283,7 +286,8 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// An Enterprise Server has its API below a path, and git on the same host.
+// TestEnterpriseServer: an Enterprise Server has its API below a path, and git on the same
+// host.
 func TestEnterpriseServer(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "/api/v3", func(c *github.Config) { c.APIVersion = "2022-11-28"; c.GitURL = "" })
@@ -307,8 +311,8 @@ func TestEnterpriseServer(t *testing.T) {
 	}
 }
 
-// FuzzInject: whatever a request looks like, the token goes to the one repository of the
-// scope, to its host, and by a path that reads in one way.
+// FuzzInject: for arbitrary requests, the driver adds the token only to a request for the
+// scope's repository, at its host, with an unambiguous path.
 func FuzzInject(f *testing.F) {
 	d := hubs(f)["github.com"]
 	for _, u := range []string{"https://api.github.com/repos/acme/web/contents/a", "https://github.com/acme/web.git/info/refs?service=git-upload-pack", "https://api.github.com/repos/acme/web/git/ref/heads%2fx", "//api.github.com/repos/acme/web/../api"} {
@@ -338,8 +342,8 @@ func FuzzInject(f *testing.F) {
 	})
 }
 
-// TestDiscloses: (E89) answers of the API may hold credentials, and what git fetches is left as it
-// was pushed.
+// TestDiscloses: (E89) responses of the API may contain credentials; the contents that git
+// fetches are not changed.
 //
 //ebb:invariant I8 A credential that the GitHub API returns in a response does not reach the sandbox
 func TestDiscloses(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 const mintPath = "/app/installations/11/access_tokens"
 
-// Whenever the answer to a mint is lost, the broker is told that there may be a
-// token, and no revoke is ever called done.
+// TestLostAnswer: after each lost response to a mint, the broker learns that a token may
+// exist, and no later revocation of it succeeds.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []githubtest.Kind{
@@ -50,7 +50,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// What never reached GitHub owes nothing.
+// TestNeverAsked: after a request that did not reach GitHub, no revocation is pending.
 func TestNeverAsked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *github.Config) { c.APIURL = "https://127.0.0.1:1" })
@@ -77,7 +77,8 @@ func TestNeverAsked(t *testing.T) {
 	}
 }
 
-// Saving comes before the first byte that could make a token, look-ups included.
+// TestSavedBeforeAsked: the driver saves the handle before it sends the first byte that could
+// make a token, also for look-ups.
 func TestSavedBeforeAsked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -93,7 +94,8 @@ func TestSavedBeforeAsked(t *testing.T) {
 	}
 }
 
-// The caller hangs up in the middle: a token that is there is taken back or pending.
+// TestHungUp: the caller disconnects during a mint. A token that exists is then revoked, or
+// its revocation is pending.
 func TestHungUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -137,8 +139,8 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// A suspended installation refuses its tokens, and they live again afterwards: so
-// that is not dead.
+// TestSuspendedIsNotDead: a suspended installation refuses its tokens, which are valid again
+// after the suspension. The driver does not report them as dead.
 func TestSuspendedIsNotDead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

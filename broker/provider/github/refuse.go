@@ -14,11 +14,11 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// GitHub's advice for a limit that does not say when it ends.
+// waitUnsaid is GitHub's advice for a rate limit without an end.
 const waitUnsaid = time.Minute
 
-// message is what an error answer says, for the log: at most 200 bytes of ASCII.
-// It is never shown to a caller.
+// message returns the message of an error response for the log: at most 200 bytes of ASCII.
+// It is never sent to a caller.
 func (a answer) message() string {
 	var e struct {
 		Message string `json:"message"`
@@ -35,19 +35,20 @@ func (a answer) message() string {
 	return string(text)
 }
 
-// fromGitHub reports whether an error answer has the form of GitHub's, and not
-// that of something on the way.
+// fromGitHub reports whether an error response has GitHub's form, and so does not come from
+// a proxy.
 func (a answer) fromGitHub() bool { return a.message() != "(no message)" }
 
-// unknown reports GitHub's own word that it does not accept a token: expired, revoked
-// or never made. Gateways answer 401 too, with a message of theirs.
+// unknown reports whether GitHub itself does not accept a token, because it has expired, was
+// revoked or never existed. Gateways answer 401 too, with messages of their own.
 func (a answer) unknown() bool {
 	return a.status == http.StatusUnauthorized && strings.HasPrefix(strings.ToLower(a.message()), "bad credentials")
 }
 
 func (a answer) error() error { return fmt.Errorf("github: %d: %s", a.status, a.message()) }
 
-// busy reads GitHub's primary and secondary rate limits; nil when it is neither.
+// busy returns a *BusyError for GitHub's primary and secondary rate limits, nil for other
+// responses.
 func (a answer) busy() error {
 	if a.status != http.StatusForbidden && a.status != http.StatusTooManyRequests {
 		return nil
@@ -68,13 +69,13 @@ func (a answer) busy() error {
 	return nil
 }
 
-// refusal turns an answer that is not a token into an error of Mint.
+// refusal converts a response without a token to an error of Mint.
 func (d *Driver) refusal(ctx context.Context, a ask, ans answer) error {
 	if busy := ans.busy(); busy != nil {
 		return busy
 	}
 	if ans.status >= 400 && ans.status < 500 && !ans.fromGitHub() {
-		return fmt.Errorf("github: %d that is not GitHub's: something between ebb and GitHub answers", ans.status)
+		return fmt.Errorf("github: the response with status %d does not have GitHub's form: check the proxies between ebb and GitHub", ans.status)
 	}
 	switch ans.status {
 	case http.StatusUnauthorized:
@@ -106,12 +107,12 @@ func wordsOf(a ask) string {
 	return a.words[0]
 }
 
-// unprocessable says which permission or repository the installation lacks. Both
-// are what the caller asked for, so nothing that it does not know is told.
+// unprocessable names the permission or repository that the installation lacks. Both are
+// from the caller's request, so the message discloses nothing.
 func (d *Driver) unprocessable(ctx context.Context, a ask, ans answer) error {
 	if in, err := d.installation(ctx, d.cfg.Installations[a.owner]); err == nil {
 		if missing := lacking(in.granted(), a.permissions); len(missing) > 0 {
-			return provider.Refused(fmt.Sprintf("The GitHub App was not granted %s at %s. Ask for less, or have an owner of %s grant it.",
+			return provider.Refused(fmt.Sprintf("The GitHub App was not granted %s at %s. Request less, or have an owner of %s grant it.",
 				strings.Join(missing, " "), a.owner, a.owner), ans.error())
 		}
 	}
@@ -119,8 +120,8 @@ func (d *Driver) unprocessable(ctx context.Context, a ask, ans answer) error {
 		errors.Join(errRepository, ans.error()))
 }
 
-// errRepository is wrapped when an id or a name was not taken.
+// errRepository is wrapped when GitHub did not accept an id or a name.
 var errRepository = errors.New("a repository was not accepted")
 
-// skew is how far our clock is ahead of GitHub's.
+// skew returns how far ebb's clock is ahead of GitHub's.
 func (a answer) skew() time.Duration { return a.at.Sub(a.theirs()) }

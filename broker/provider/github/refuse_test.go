@@ -13,8 +13,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
 
-// Each refusal tells the caller what to do next, in words that it knows already:
-// no id, no message of GitHub, no token.
+// TestRefusals: each refusal tells the caller what to do next, and names only values from its
+// request: no id, no message of GitHub, no token.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -25,7 +25,7 @@ func TestRefusals(t *testing.T) {
 		"permission is not granted": {
 			"gh:acme/web/issues:write gh:acme/web/contents:write", func(r *rig) {
 				r.hub.Install(githubtest.Installation{ID: acme, Owner: "acme", Permissions: map[string]string{"metadata": "read", "contents": "read"}, Repositories: []int64{1}})
-			}, "The GitHub App was not granted contents:write issues:write at acme. Ask for less, or have an owner of acme grant it.",
+			}, "The GitHub App was not granted contents:write issues:write at acme. Request less, or have an owner of acme grant it.",
 		},
 		"repository is not in the installation": {
 			readWeb, func(r *rig) {
@@ -119,7 +119,7 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// A plain 403 is no limit.
+// TestForbiddenIsNotBusy: a 403 without the form of a rate limit is not one.
 func TestForbiddenIsNotBusy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -129,8 +129,9 @@ func TestForbiddenIsNotBusy(t *testing.T) {
 	}
 }
 
-// The key is replaced in its file: the next mint finds it, without a restart and
-// without a failure. A key that GitHub no longer knows is tried twice, not for ever.
+// TestKeyRotates: an operator replaces the key in its file. The next mint uses the new key,
+// without a restart and without a failure. The driver tries a key that GitHub no longer
+// accepts at most twice.
 func TestKeyRotates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -149,7 +150,8 @@ func TestKeyRotates(t *testing.T) {
 	r.mint(t, readWeb)
 }
 
-// One JWT serves many mints, and is replaced long before GitHub minds.
+// TestJWTLasts: one JWT is used for many mints, and replaced long before GitHub would refuse
+// it.
 func TestJWTLasts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

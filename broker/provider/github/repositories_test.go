@@ -14,8 +14,8 @@ import (
 
 const readDocs = "gh:acme/docs/contents:read"
 
-// A name that is not pinned is looked up once, with a token that can do next to
-// nothing and is dead before the real one is asked for.
+// TestLookUp: the driver looks up an unpinned name once, with a token that can only read
+// metadata. It revokes that token before it requests the real one.
 func TestLookUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -49,7 +49,8 @@ func TestLookUpRefuses(t *testing.T) {
 	}
 }
 
-// A token of a look-up that cannot be taken back is pending like any other.
+// TestLookUpIsPending: if the token of a look-up cannot be revoked, its revocation is pending
+// like any other.
 func TestLookUpIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -64,7 +65,8 @@ func TestLookUpIsPending(t *testing.T) {
 	}
 }
 
-// Names can be re-used, ids cannot: whoever approved "docs" meant repository 3.
+// TestNameMoves: GitHub can assign a repository's name to another repository, but not its id.
+// The approval of "docs" applies to repository 3, which had the name at that time.
 func TestNameMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -113,8 +115,8 @@ func TestPinnedOnly(t *testing.T) {
 	}
 }
 
-// Many ask for a name at once: all get a token for the same id, and no look-up's
-// token lives on.
+// TestLookUpRace: many callers request the same name at once. All get a token for the same id,
+// and every look-up's token is revoked.
 func TestLookUpRace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -204,12 +204,12 @@ POST /deployments
 DELETE /deployments/*
 POST /deployments/*/statuses
 POST /actions/runs/*/deployment_protection_rule`},
-	// Each route of workflows takes contents as well, and is there.
+	// Each route of workflows requires contents as well, and is listed there.
 	"workflows": {"write": ""},
 }
 
-// pullRoutes are those of pull_requests. A pull request is an issue too: what both have is
-// for either permission, and an issue by itself is for issues alone.
+// pullRoutes are the routes of pull_requests. A pull request is an issue too: routes for
+// both need either permission, and routes for an issue alone need issues.
 var pullRoutes = map[string]string{"read": `
 GET /assignees
 GET /assignees/*

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReadingChangesNothing: whoever may read by itself, and is asked by nobody, may not
-// write by it, whatever GitHub calls the permission.
+// TestReadingChangesNothing: a permission with the level read covers only GET requests, because
+// policies may grant it without an approval. GitHub's own name of a permission does not matter.
 //
 //ebb:invariant I6 A read permission of the GitHub provider covers only requests that change nothing, and none whose response may contain a clone token
 func TestReadingChangesNothing(t *testing.T) {

@@ -11,19 +11,19 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// place is where a permission counts.
+// place is where a permission applies.
 type place uint8
 
 const (
 	inRepository   place = iota + 1
-	inOrganization       // of the whole organization, whatever the token's repositories are
-	elsewhere            // of a user or an enterprise: an installation token does not act there
+	inOrganization       // to the whole organization, regardless of the token's repositories
+	elsewhere            // to a user or an enterprise: installation tokens cannot use it
 )
 
 // permission is a row of the table.
 type permission struct {
 	where  place
-	levels []string // from less to more; each includes those before it
+	levels []string // in ascending order; each level includes those before it
 }
 
 var (
@@ -95,20 +95,19 @@ var permissions = map[string]permission{
 	"enterprise_custom_properties_for_organizations": {elsewhere, readWriteAdmin},
 }
 
-// metadata:read comes with every permission of a repository, asked for or not.
+// metadata:read is added to every permission of a repository.
 const (
 	metadata  = "metadata"
 	readLevel = "read"
 )
 
-// atLeast reports whether level have includes level want. Unknown levels include
-// nothing.
+// atLeast reports whether level have includes level want. Unknown levels include nothing.
 func atLeast(have, want string) bool {
 	h, w := slices.Index(readWriteAdmin, have), slices.Index(readWriteAdmin, want)
 	return w >= 0 && h >= w
 }
 
-// lacking lists, sorted, what of want is not in have, as "permission:level".
+// lacking returns what of want is not in have, as "permission:level", sorted.
 func lacking(have, want map[string]string) []string {
 	var out []string
 	for name, level := range want {
@@ -120,18 +119,18 @@ func lacking(have, want map[string]string) []string {
 	return out
 }
 
-// maxRepositories is how many one token can name at GitHub.
+// maxRepositories is GitHub's limit for the repositories of one token.
 const maxRepositories = 500
 
-// ask is what scopes come to: the one token that can do exactly this.
+// ask is the one token that can do exactly what scopes allow.
 type ask struct {
 	owner        string
 	repositories []string          // owner/name, sorted, at least one
 	permissions  map[string]string // permission -> level, at least one
-	words        []string          // repositories and groups as the scopes name them: what a caller may read in an error
+	words        []string          // repositories and groups as the scopes name them, which errors may show to the caller
 }
 
-// asking gathers scopes into an ask.
+// asking collects scopes for an ask.
 type asking struct {
 	cfg          *Config
 	owner        string
@@ -140,7 +139,7 @@ type asking struct {
 	organization map[string]string            // permission -> level
 }
 
-// read turns scopes into the one ask that expresses them exactly. Its errors wrap
+// read converts scopes to the one ask that expresses them exactly. Its errors wrap
 // ErrUnsupported.
 func (c *Config) read(set scopes.Set) (ask, error) {
 	g := asking{cfg: c, repositories: map[string]map[string]string{}, organization: map[string]string{}}
@@ -170,7 +169,7 @@ func (g *asking) add(s scopes.Scope) error {
 		return errors.New("there is no installation for this owner; owners are spelled as GitHub spells them")
 	}
 	if g.owner != "" && g.owner != owner {
-		return fmt.Errorf("a token belongs to one owner: ask for those of %s and %s one after the other", g.owner, owner)
+		return fmt.Errorf("a token belongs to one owner: request those of %s and %s separately", g.owner, owner)
 	}
 	g.owner = owner
 	if err := g.cfg.allows(where, permission, s.Action()); err != nil {
@@ -190,7 +189,7 @@ func (g *asking) add(s scopes.Scope) error {
 	for _, name := range names {
 		full := owner + "/" + name
 		if g.cfg.PinnedOnly && g.cfg.Repositories[full] == 0 {
-			return errors.New("only repositories that are pinned in the configuration are minted for")
+			return errors.New("the configuration allows only pinned repositories, and this one is not pinned")
 		}
 		if g.repositories[full] == nil {
 			g.repositories[full] = map[string]string{}
@@ -200,8 +199,8 @@ func (g *asking) add(s scopes.Scope) error {
 	return nil
 }
 
-// allows reports whether a permission exists there with this level, and is within
-// what the configuration lists.
+// allows returns an error unless a permission exists there with this level and is within the
+// configured ones.
 func (c *Config) allows(where place, name, level string) error {
 	p, known := permissions[name]
 	switch {
@@ -221,7 +220,7 @@ func (c *Config) allows(where place, name, level string) error {
 	return nil
 }
 
-// expand lists the names that a segment stands for.
+// expand returns the repository names that a segment stands for.
 func (c *Config) expand(owner, segment string) ([]string, error) {
 	if group, is := c.Groups[owner+"/"+segment]; is {
 		return group, nil
@@ -230,28 +229,28 @@ func (c *Config) expand(owner, segment string) ([]string, error) {
 	case strings.HasPrefix(segment, "@"):
 		return nil, errors.New("no such group is configured")
 	case segment == scopes.Any || segment == scopes.Rest:
-		return nil, errors.New("name the repositories, or a configured group: GitHub has no token for all that a pattern could match")
+		return nil, errors.New("name the repositories, or a configured group: GitHub has no token for all matches of a pattern")
 	case !validRepo(segment):
 		return nil, errors.New("a repository cannot have this name")
 	}
 	return []string{segment}, nil
 }
 
-// whole is the ask, when one token can hold all that was added and nothing else.
+// whole returns the ask, when one token can have all that was added and nothing else.
 func (g *asking) whole() (ask, error) {
 	names := slices.Sorted(maps.Keys(g.repositories))
 	switch {
 	case len(names) == 0 && len(g.organization) == 0:
 		return ask{}, errors.New("no scope")
 	case len(names) == 0:
-		return ask{}, fmt.Errorf("a token without repositories is one for all of them: ask for a repository too, such as %s/<repository>/metadata:read", g.owner)
+		return ask{}, fmt.Errorf("a token without repositories is valid for all of them: request a repository too, such as %s/<repository>/metadata:read", g.owner)
 	case len(names) > maxRepositories:
 		return ask{}, fmt.Errorf("a token names at most %d repositories", maxRepositories)
 	}
 	first := g.repositories[names[0]]
 	for _, name := range names[1:] {
 		if !maps.Equal(first, g.repositories[name]) {
-			return ask{}, fmt.Errorf("a token has the same permissions for all of its repositories, and %s and %s differ: ask for them one after the other", names[0], name)
+			return ask{}, fmt.Errorf("a token has the same permissions for all of its repositories, and %s and %s differ: request them separately", names[0], name)
 		}
 	}
 	all := maps.Clone(first)
@@ -259,7 +258,7 @@ func (g *asking) whole() (ask, error) {
 	return ask{owner: g.owner, repositories: names, permissions: all, words: g.words}, nil
 }
 
-// raise sets a level, or leaves a higher one.
+// raise sets a level unless the present one is higher.
 func raise(to map[string]string, name, level string) {
 	if !atLeast(to[name], level) {
 		to[name] = level

@@ -16,11 +16,11 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// maxSkew is how far clocks may differ before it is worth a word: half of what
-// GitHub tolerates.
+// maxSkew is the difference between the clocks from which a finding reports it: half of
+// GitHub's tolerance.
 const maxSkew = 30 * time.Second
 
-// installation is the part of GitHub's schema installation that counts here.
+// installation has the members of GitHub's schema installation that are used.
 type installation struct {
 	ID      int64 `json:"id"`
 	Account struct {
@@ -32,7 +32,7 @@ type installation struct {
 
 func (i installation) suspended() bool { return i.SuspendedAt != nil }
 
-// granted is what tokens can have: metadata:read comes with any other.
+// granted returns the possible permissions of tokens: metadata:read is added to any other.
 func (i installation) granted() map[string]string {
 	out := maps.Clone(i.Permissions)
 	if len(out) > 0 && out[metadata] == "" {
@@ -41,7 +41,7 @@ func (i installation) granted() map[string]string {
 	return out
 }
 
-// errAbsent says that GitHub knows no such thing for this App.
+// errAbsent means that GitHub has no such object for this App.
 var errAbsent = errors.New("not found")
 
 // get makes a call as the App and decodes a 200.
@@ -56,7 +56,7 @@ func (d *Driver) get(ctx context.Context, path string, into any) (answer, error)
 		return ans, ans.error()
 	}
 	if err := json.Unmarshal(ans.body, into); err != nil {
-		return ans, errors.New("the answer is not the JSON that GitHub documents")
+		return ans, errors.New("the response is not the JSON that GitHub documents")
 	}
 	return ans, nil
 }
@@ -67,8 +67,7 @@ func (d *Driver) installation(ctx context.Context, id int64) (installation, erro
 	return in, err
 }
 
-// CheckSetup asks GitHub about the App, its installations and its repositories,
-// and mints nothing.
+// CheckSetup queries the App, its installations and its repositories, and mints nothing.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	found, goOn := d.checkApp(ctx)
 	if !goOn {
@@ -83,8 +82,8 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	return found
 }
 
-// checkApp is the first call: can GitHub be reached, does it take the key, do the
-// clocks agree?
+// checkApp makes the first call. It checks that GitHub can be reached, that it accepts the
+// key, and that the clocks agree.
 func (d *Driver) checkApp(ctx context.Context) (found []provider.Finding, goOn bool) {
 	if _, _, err := d.app.jwt(); err != nil {
 		return []provider.Finding{{Fatal: true, What: fmt.Sprintf("The App's key cannot be used: %v.", err), Remedy: "put a private key of the App into " + d.cfg.PrivateKeyFile}}, false
@@ -141,7 +140,7 @@ func (d *Driver) checkInstallation(ctx context.Context, owner string) []provider
 	return found
 }
 
-// suggest finds the installation that was meant.
+// suggest returns a hint about the installation that was probably meant.
 func (d *Driver) suggest(ctx context.Context, owner string) string {
 	var all []installation
 	if _, err := d.get(ctx, "/app/installations?per_page=100", &all); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// minted is the part of GitHub's schema installation-token that counts here.
+// minted has the members of GitHub's schema installation-token that are used.
 type minted struct {
 	Token        string            `json:"token"`
 	ExpiresAt    string            `json:"expires_at"`
@@ -26,7 +26,7 @@ type minted struct {
 	} `json:"repositories"`
 
 	expires time.Time
-	wrong   error // what is not as documented in the rest
+	wrong   error // the first undocumented property of the rest
 }
 
 // parseMinted parses a 201 response
@@ -39,18 +39,18 @@ func parseMinted(b []byte) (minted, error) {
 		Token string `json:"token"`
 	}
 	if err := json.Unmarshal(b, &only); err != nil {
-		return minted{}, errors.New("the answer is not the JSON that GitHub documents")
+		return minted{}, errors.New("the response is not the JSON that GitHub documents")
 	}
 	if !acceptable(only.Token) {
-		return minted{}, errors.New("the answer holds no token that fits into a header")
+		return minted{}, errors.New("the response has no token that a header can contain")
 	}
 	m := minted{}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return minted{Token: only.Token, wrong: errors.New("the answer is not of the form that GitHub documents")}, nil
+		return minted{Token: only.Token, wrong: errors.New("the response does not have the form that GitHub documents")}, nil
 	}
 	t, err := time.Parse(time.RFC3339, m.ExpiresAt)
 	if err != nil {
-		m.wrong = errors.New("the answer does not say when the token expires")
+		m.wrong = errors.New("the response does not state when the token expires")
 	}
 	m.expires = t.UTC()
 	return m, nil
@@ -69,28 +69,27 @@ func (m minted) differs(a ask, ids map[string]int64) error {
 		delete(got, metadata)
 	}
 	if !maps.Equal(got, a.permissions) {
-		return fmt.Errorf("the token has the permissions %s, and %s were asked for", show(m.Permissions), show(a.permissions))
+		return fmt.Errorf("the token has the permissions %s, and %s were requested", show(m.Permissions), show(a.permissions))
 	}
 	if m.Selection != "selected" {
-		return fmt.Errorf("the token is for %.20q repositories, and selected ones were asked for", m.Selection)
+		return fmt.Errorf("the token is for %.20q repositories, and selected ones were requested", m.Selection)
 	}
 	names := make([]string, 0, len(m.Repositories))
 	for _, r := range m.Repositories {
 		if ids != nil && r.ID != ids[r.Name] {
-			return fmt.Errorf("repository %d is called %.200q now, and not what the scope or the configuration calls it", r.ID, r.Name)
+			return fmt.Errorf("repository %d has the name %.200q now, which differs from the one in the scope or the configuration", r.ID, r.Name)
 		}
 		names = append(names, r.Name)
 	}
 	slices.Sort(names)
 	if !slices.Equal(names, a.repositories) {
-		return fmt.Errorf("the token is for %d repositories (%.200q), and %d were asked for", len(names), strings.Join(names, " "), len(a.repositories))
+		return fmt.Errorf("the token is for %d repositories (%.200q), and %d were requested", len(names), strings.Join(names, " "), len(a.repositories))
 	}
 	return nil
 }
 
-// lives bounds the life of a token from both sides, on our clock: GitHub's clock
-// may differ from it. It is an error when there is none, or more of it than GitHub
-// documents.
+// lives returns bounds of a token's expiry by ebb's clock, because GitHub's clock may
+// differ. It returns an error when there is no expiry, or one later than GitHub documents.
 func (m minted) lives(ans answer) (until, dies time.Time, err error) {
 	if m.wrong != nil {
 		return until, dies, m.wrong
@@ -107,7 +106,7 @@ func (m minted) lives(ans answer) (until, dies time.Time, err error) {
 	return until, dies, nil
 }
 
-// show prints permissions for a log.
+// show formats permissions for a log.
 func show(p map[string]string) string {
 	out := make([]string, 0, len(p))
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -125,33 +124,32 @@ const (
 	// handleAsked means that GitHub was called and the response is unknown. If a token exists, no
 	// party holds it, and it lives until its expiry.
 	handleAsked = "asked:"
-	// handleNothing: it is certain that nothing was made.
+	// handleNothing means that certainly no token was made.
 	handleNothing = "nothing:"
 )
 
-// lifetime is how long GitHub lets every installation token live. There is no
-// parameter for it.
+// lifetime is GitHub's lifetime of every installation token. It cannot be changed.
 const lifetime = time.Hour
 
-// room is by how much more than that a token may seem to live, for clocks that differ.
+// room is the tolerance for a longer lifetime, because clocks differ.
 const room = 5 * time.Minute
 
-// tokenOf is the token of a lease. Without one, dead says whether it is certain
-// that there is none that lives, and err why not.
+// tokenOf returns the token of a lease. Without a token, dead reports whether certainly none
+// is valid, and err is the reason when that is uncertain.
 func tokenOf(t provider.Target) (token secret.Secret, dead bool, err error) {
 	switch {
-	// No handle: GitHub was not asked, for handleAsked is saved before.
+	// No handle: GitHub was not called, because handleAsked is saved before.
 	case t.Handle.Empty(), t.Handle.Equal(secret.New(handleNothing)):
 		return secret.Secret{}, true, nil
 	case t.Handle.Equal(secret.New(handleAsked)):
-		// However late it is: that it is over by then is the broker's to say, not GitHub's.
-		return secret.Secret{}, false, fmt.Errorf("github: %w: nobody has what GitHub may have made", provider.ErrLost)
+		// At any time: only the broker knows when such a token has expired, not GitHub.
+		return secret.Secret{}, false, fmt.Errorf("github: %w: the response was lost, so the token that GitHub may have made is unknown", provider.ErrLost)
 	}
 	return t.Handle, false, nil
 }
 
-// acceptable reports whether s can be a token: RFC 6750's b64token, of a length
-// that fits into a header. Nothing else is assumed of its form.
+// acceptable reports whether s can be a token: b64token of RFC 6750, of a length that a
+// header can contain. Its form is otherwise not assumed.
 func acceptable(s string) bool {
 	if len(s) == 0 || len(s) > 8<<10 {
 		return false
@@ -161,6 +159,6 @@ func acceptable(s string) bool {
 	}) < 0
 }
 
-// stateless reports whether a token is of the format that holds a JWT: those have
-// dots, opaque ones have none.
+// stateless reports whether a token has the format with a JWT, which contains dots; opaque
+// tokens do not.
 func stateless(token string) bool { return strings.Contains(token, ".") }

@@ -73,8 +73,9 @@ func (h *house) complete(t *testing.T, taskID string) broker.Completion {
 	return done
 }
 
-// From the request to the proof, with the broker's own revocation queue: an opaque token is
-// probed dead when the task is complete; one whose end is late is told so.
+// TestWalk covers a lease from its request to the probe, with the broker's own revocation
+// queue. An opaque token is dead when the task is complete. A lease whose token remains valid
+// for longer is shown as such.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -108,7 +109,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// GitHub's hour is longer than a lease: the token is taken back when the lease ends.
+// TestWalkOutlivesItsLease: GitHub's lifetime of an hour is longer than a lease, so ebb
+// revokes the token when the lease ends.
 func TestWalkOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -122,8 +124,9 @@ func TestWalkOutlivesItsLease(t *testing.T) {
 	}
 }
 
-// Lost answers are pending, in sight, until GitHub's hour is over, never called
-// revoked, and hold up nobody else's end, however many there are.
+// TestWalkLostAnswer: a lease whose token was in a lost response is listed as pending until
+// GitHub's lifetime of one hour has passed. It is never listed as revoked, and any number of
+// such leases does not delay the revocation of other leases.
 func TestWalkLostAnswer(t *testing.T) {
 	t.Parallel()
 	const lost = 8
@@ -167,7 +170,8 @@ func TestWalkLostAnswer(t *testing.T) {
 	}
 }
 
-// What never reached GitHub is settled at once, so that an outage leaves nothing.
+// TestWalkOutage: a mint whose request did not reach GitHub is settled at once, so that an
+// outage leaves no pending revocations.
 func TestWalkOutage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, func(c *github.Config) { c.APIURL = "https://127.0.0.1:1" })

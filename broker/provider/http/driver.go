@@ -11,12 +11,12 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Driver lets requests through.
+// Driver allows requests.
 type Driver struct {
 	allow     scopes.Set
 	port      uint16
 	routes    provider.SealRoutes
-	disclosed *provider.Disclosed // nil = answers make nothing
+	disclosed *provider.Disclosed // nil when responses make no credentials
 }
 
 var (
@@ -27,7 +27,7 @@ var (
 	_ provider.Describer    = (*Driver)(nil)
 )
 
-// New makes a driver of a provider.
+// New returns a driver for the provider of this name.
 func New(name string, c Config) (*Driver, error) {
 	set, err := c.set(name)
 	if err != nil {
@@ -46,13 +46,13 @@ func New(name string, c Config) (*Driver, error) {
 	return d, nil
 }
 
-// Traits: nothing comes into being anywhere, and nothing is added to a request, but for what
-// answers make.
+// Traits: no credential is made at a third party, and nothing is added to a request, except
+// credentials that responses make.
 func (d *Driver) Traits() provider.Traits {
 	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true})
 }
 
-// Check accepts what the configuration allows.
+// Check accepts the scopes that the configuration allows.
 func (d *Driver) Check(s scopes.Set) error {
 	if s.Empty() {
 		return fmt.Errorf("%w: there is no scope", provider.ErrUnsupported)
@@ -68,7 +68,7 @@ func (d *Driver) Check(s scopes.Set) error {
 	return nil
 }
 
-// Mint makes a placeholder, which no request has to hold.
+// Mint returns a placeholder, which requests do not need to contain.
 func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential, error) {
 	if err := d.Check(g.Scopes); err != nil {
 		return provider.Credential{}, provider.Inexact(err)
@@ -79,7 +79,7 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	return provider.Credential{Token: provider.Placeholder(g.LeaseID), Type: "N_A", Format: provider.PlaceholderFormat, ExpiresAt: g.ExpiresAt, DiesAt: g.ExpiresAt}, nil
 }
 
-// Revoke has nothing to do: a request that is not let through any more does not leave.
+// Revoke does nothing: egress refuses requests of an ended lease.
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
 // Describe implements provider.Describer.
@@ -99,19 +99,21 @@ func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "What is sent to somebody does not come back."}, nil
 }
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
-	// Allow is the most that anybody can ask for: "registry.example.com/**:read". Required.
+	// Allow are the widest scopes that a caller can request: "registry.example.com/**:read".
+	// Required.
 	Allow []string `json:"allow"`
-	// Port of the hosts; 0 = 443.
+	// Port is the port of the hosts; 0 means 443.
 	Port uint16 `json:"port,omitempty"`
-	// SealResponse are routes whose answers make credentials that stay in ebb; none is named twice.
+	// SealResponse are routes whose responses make credentials that stay in ebb; each route
+	// occurs once.
 	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 }
 
 const maxAllow = 64
 
-// set reads Allow as scopes of the provider of that name; all problems at once.
+// set parses Allow as scopes of the provider of that name and returns all problems joined.
 func (c Config) set(name string) (scopes.Set, error) {
 	var errs []error
 	var all []scopes.Scope
@@ -135,18 +137,18 @@ func (c Config) set(name string) (scopes.Set, error) {
 	return scopes.NewSet(all...)
 }
 
-// methods are what an action stands for.
+// methods maps an action to its HTTP methods.
 var methods = map[string][]string{"read": {"GET", "HEAD"}, "write": {"POST", "PUT", "PATCH"}, "delete": {"DELETE"}}
 
-// wrong is why a scope names no requests: its host must be one, and its action one that is
-// known.
+// wrong returns why a scope covers no requests: its first part is not a host, it has no
+// path, or its action is unknown.
 func wrong(s scopes.Scope) error {
 	host := s.Segments()[0]
 	switch {
 	case stricturl.CheckName(host) != nil:
 		return errors.New("the first part must be the full name of one host in lower case")
 	case len(s.Segments()) == 1:
-		return errors.New("say which paths: /** is everything")
+		return errors.New("add the paths after the host: /** covers all")
 	case methods[s.Action()] == nil:
 		return errors.New("the action must be read, write or delete")
 	}

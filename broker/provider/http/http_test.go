@@ -69,8 +69,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestInject: (E13, E55, E56, E57, E58, E60, E62, E66, E82) nothing is added; what is not of the scopes, or reads in two ways, is not let
-// through.
+// TestInject: (E13, E55, E56, E57, E58, E60, E62, E66, E82) the driver adds no credential. It
+// refuses a request that the scopes do not cover, or that servers could read in two ways.
 //
 //ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
 //ebb:invariant I6 A credential-less lease covers only requests whose host, method and path match its scopes
@@ -131,8 +131,8 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// FuzzInject: whatever a request looks like, it goes to the host of the scope, over https, to
-// read, below the path of the scope.
+// FuzzInject: the driver accepts an arbitrary request only if it reads below the scope's path at
+// the scope's host over https.
 func FuzzInject(f *testing.F) {
 	d := driver(f)
 	for _, u := range []string{"https://docs.example.com/v1/a?b=c", "https://x@docs.example.com:443//..%2f", "HTTPS://DOCS.example.com/v1/./;", "https://docs.example.com/v1/a%2fb"} {

@@ -15,12 +15,12 @@ import (
 // Injects implements provider.Injector.
 func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
-// Inject implements provider.Injector: it adds nothing but what an answer has made, and says whether the request is one
-// of the lease's scopes. Names of packages hold an encoded slash, and pages have names of any
-// script.
+// Inject implements provider.Injector. It adds only credentials that a response has made,
+// and checks that the request is within the lease's scopes. Package names may contain an
+// encoded slash, and page names may contain any script.
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
-		return errors.New("http: the lease is over")
+		return errors.New("http: the lease has ended")
 	}
 	host, path, err := place(r)
 	switch {
@@ -34,14 +34,14 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	return d.routes.Add(r, t)
 }
 
-// lets reports whether a scope is for a request.
+// lets reports whether a scope covers a request.
 func (d *Driver) lets(s scopes.Scope, r *http.Request, host stricturl.Host, path []string) bool {
-	// What the configuration has taken away since is not let through any more.
+	// A scope that the configuration no longer allows covers nothing.
 	if set, err := scopes.NewSet(s); err != nil || d.Check(set) != nil {
 		return false
 	}
 	if s.Action() == "read" && r.Body != nil && r.Body != http.NoBody {
-		return false // who reads sends nothing: a body would carry out what the box knows
+		return false // a read with a body would send the sandbox's data out
 	}
 	return host.Port == d.port && covers(s, host.Name, r.Method, path)
 }
@@ -64,7 +64,8 @@ func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
 	return nil
 }
 
-// place is where a request goes, if everybody would say so.
+// place returns the host and the path of a request, or an error when servers could read them
+// in more than one way.
 func place(r *http.Request) (host stricturl.Host, path []string, err error) {
 	if host, err = stricturl.Origin(r); err == nil {
 		path, err = stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
@@ -72,8 +73,8 @@ func place(r *http.Request) (host stricturl.Host, path []string, err error) {
 	return host, path, err
 }
 
-// covers reports whether a request is one of a scope's. A segment with an encoded slash
-// is only below a **: for * it could be two.
+// covers reports whether a scope covers a request. A segment with an encoded slash matches
+// only **, because some servers read it as two segments.
 func covers(s scopes.Scope, host, method string, path []string) bool {
 	segments := s.Segments()
 	if segments[0] != host || !slices.Contains(methods[s.Action()], method) {
@@ -88,7 +89,7 @@ func covers(s scopes.Scope, host, method string, path []string) bool {
 	return stricturl.Matches(pattern, path)
 }
 
-// sends says why allow lets no request of a route out.
+// sends returns an error when allow covers no request of a route.
 func (d *Driver) sends(host stricturl.Host, method string, path []string, _ func(scopes.Scope) bool) error {
 	if host.Port != d.port || !slices.ContainsFunc(d.allow.Scopes(), func(a scopes.Scope) bool { return covers(a, host.Name, method, path) }) {
 		return errors.New("allow does not let its requests out")

@@ -37,7 +37,8 @@ func TestSealingConformance(t *testing.T) {
 	})
 }
 
-// TestSealRulesThatAreRefused: a route is one, allowed, and what it makes is for what is allowed.
+// TestSealRulesThatAreRefused: a seal rule must be for one allowed route, and its resulting
+// token for allowed requests.
 //
 //ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestSealRulesThatAreRefused(t *testing.T) {

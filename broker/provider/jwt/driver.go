@@ -18,7 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Keys hands out the key that signs at a moment; keys.Ring is one.
+// Keys returns the key that signs at a given time; keys.Ring implements it.
 type Keys interface {
 	Signer(now time.Time) (s jose.Signer, kid string, alg jose.Alg, err error)
 }
@@ -29,12 +29,12 @@ type Config struct {
 	Keys   Keys
 }
 
-// Driver mints own tokens.
+// Driver mints ebb's own tokens.
 type Driver struct{ cfg Config }
 
 var _ provider.Driver = (*Driver)(nil)
 
-// New makes a driver.
+// New returns a driver.
 func New(c Config) (*Driver, error) {
 	if c.Issuer == "" || c.Keys == nil {
 		return nil, errors.New("jwt provider: issuer and keys are required")
@@ -42,8 +42,7 @@ func New(c Config) (*Driver, error) {
 	return &Driver{cfg: c}, nil
 }
 
-// Check accepts every scope: a resource server of ours reads the scope itself
-// and needs no translation.
+// Check accepts every scope, because ebb's own resource servers read the scope directly.
 func (d *Driver) Check(s scopes.Set) error {
 	if s.Empty() {
 		return fmt.Errorf("%w: no scope", provider.ErrUnsupported)
@@ -61,7 +60,7 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	}
 	signer, kid, _, err := d.cfg.Keys.Signer(g.IssuedAt)
 	if err != nil {
-		return provider.Credential{}, fmt.Errorf("jwt provider: no key to sign with: %w", err)
+		return provider.Credential{}, fmt.Errorf("jwt provider: there is no signing key: %w", err)
 	}
 	claims, err := claimsOf(d.cfg.Issuer, g)
 	if err != nil {
@@ -78,24 +77,24 @@ func (d *Driver) Mint(_ context.Context, g provider.Grant) (provider.Credential,
 	return provider.Credential{Token: secret.New(token), Type: kind, ExpiresAt: g.ExpiresAt}, nil
 }
 
-// Revoke has nothing to do: the live store refuses the token already.
+// Revoke does nothing: the live store refuses the token already.
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
-// Traits are those of an own token: the live store's word counts at once, everywhere
-// that asks, and nothing exists outside ebb.
+// Traits returns the traits of ebb's own tokens. Revocation takes effect at once at every
+// server that asks the live store, and no credential exists outside ebb.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}}
 }
 
-// Describe implements provider.Describer: what an action means is the resource
-// server's to say.
+// Describe implements provider.Describer. The effect comes from the action's name, because
+// the resource server defines its meaning.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) { return provider.ByAction(s), nil }
 
-// claimsOf is the payload of a token for g: the claims of RFC 9068 section 2.2,
-// with scope as a string (RFC 8693 section 4.2), cnf with one member (RFC 7800),
-// act (RFC 8693 section 4.1) and, when asked for, authorization_details (RFC 9396
-// section 9.1), then the private claims by name. It is on the path of every mint:
-// a reflecting encoder would take a quarter of what the signature takes.
+// claimsOf returns the payload of a token for g. It has the claims of RFC 9068 section 2.2,
+// with scope as a string (RFC 8693 section 4.2), cnf with one member (RFC 7800), act (RFC
+// 8693 section 4.1), authorization_details on request (RFC 9396 section 9.1), and then the
+// private claims by name. Every mint calls it: an encoder with reflection would take a
+// quarter of the time of the signature.
 func claimsOf(issuer string, g provider.Grant) (json.RawMessage, error) {
 	o := object{b: append(make([]byte, 0, 768), '{')}
 	o.text("iss", issuer)
@@ -124,16 +123,17 @@ func claimsOf(issuer string, g provider.Grant) (json.RawMessage, error) {
 	return append(o.b, '}'), o.err
 }
 
-// registered are the names that claimsOf writes or could write: a private claim
-// never replaces one of them.
+// registered are the names of claims that claimsOf may write. A private claim never replaces
+// one of them.
 var registered = []string{
 	"act", "aud", "authorization_details", "client_id", "cnf", "exp", "iat", "iss", "jti", "nbf", "scope", "sub", "txn",
 }
 
-// object is a JSON object while it is written; the caller keeps names apart.
+// object is a JSON object under construction. The caller ensures that its names are
+// distinct.
 type object struct {
 	b   []byte
-	err error // the first
+	err error // the first error
 }
 
 func (o *object) name(n string) {
@@ -155,7 +155,7 @@ func (o *object) actor(a *provider.Actor) {
 	o.b = append(o.b, '}')
 }
 
-// quote refuses text that is not UTF-8: no two readers agree on it.
+// quote refuses text that is not UTF-8, because parsers do not agree on its meaning.
 func (o *object) quote(s string) {
 	b, err := jsontext.AppendQuote(o.b, s)
 	if o.b = b; err != nil && o.err == nil {
@@ -173,7 +173,7 @@ func (o *object) number(n string, v int64) {
 	o.b = strconv.AppendInt(o.b, v, 10)
 }
 
-// texts writes an object of those that are not empty, by name.
+// texts writes the non-empty members of m as an object, sorted by name.
 func (o *object) texts(n string, m map[string]string) {
 	o.name(n)
 	o.b = append(o.b, '{')

@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// RFC 9068 section 2.2, RFC 8693 section 4, RFC 9396 section 9.1; assertions 21,
+// TestClaims: RFC 9068 section 2.2, RFC 8693 section 4, RFC 9396 section 9.1; assertions 21,
 // 30, 48, 58 to 62 of the wire reference.
 func TestClaims(t *testing.T) {
 	s := keysOf(t)[jose.ES256]

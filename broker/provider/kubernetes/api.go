@@ -18,16 +18,17 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// maxAnswer is above a page of 500 objects without their contents.
+// maxAnswer is the maximum size of a response in bytes, above a page of 500 objects without
+// their contents.
 const maxAnswer = 4 << 20
 
 // metadataOnly requests names and labels only, so that ebb never receives the contents of Secrets.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// api calls one API server.
+// api is a client of one API server.
 type api struct {
 	base      string
-	tokenFile string // "" = the connection's certificate is the login
+	tokenFile string // "" means that the client certificate is the login
 	client    *http.Client
 	now       func() time.Time
 }
@@ -48,7 +49,7 @@ func newAPI(c Config, now func() time.Time) (*api, error) {
 	return &api{base: base, tokenFile: c.TokenFile, client: h.Client(), now: now}, nil
 }
 
-// meta is the part of an object's metadata that ebb reads.
+// meta has the members of an object's metadata that ebb reads.
 type meta struct {
 	Name              string            `json:"name"`
 	Namespace         string            `json:"namespace,omitempty"`
@@ -57,12 +58,12 @@ type meta struct {
 	DeletionTimestamp string            `json:"deletionTimestamp,omitempty"`
 }
 
-// statusError is an answer that is no success. A Status says what the API server
-// judged; without a Reason it may be from something in between.
+// statusError is a response with an error status. A Status with a Reason is a decision of
+// the API server; without a Reason the response may come from a proxy.
 type statusError struct {
 	Code    int
-	Reason  string // such as NotFound; "" when the answer was no Status of that code
-	Message string // the server's words, without the broker's login
+	Reason  string // such as NotFound; "" when the response is not a Status with that code
+	Message string // the server's message, without the broker's login
 }
 
 // Error implements error.
@@ -73,7 +74,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s: %q", e.Code, e.Reason, e.Message)
 }
 
-// reason of the API server for an error, or "".
+// reason returns the Reason of the API server in an error, "" for none.
 func reason(err error) string {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.Reason
@@ -87,13 +88,13 @@ var reasonForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
 type request struct {
 	method, path string
 	query        url.Values
-	accept       string // "" = application/json
-	body         any    // nil = none
+	accept       string // "" means application/json
+	body         any    // nil for none
 }
 
-// call sends a request and decodes the answer into out. After an error that is
-// neither a *statusError with a Reason nor a *provider.BusyError, what the server
-// did is not known.
+// call sends a request and decodes the response into out. After an error that is neither a
+// *statusError with a Reason nor a *provider.BusyError, it is unknown whether the server did
+// the work.
 func (a *api) call(ctx context.Context, q request, out any) error {
 	var body []byte
 	if q.body != nil {
@@ -139,12 +140,12 @@ func (a *api) call(ctx context.Context, q request, out any) error {
 		return a.judge(answer, text, login)
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return errors.New("the answer is not JSON of the expected form") // err can hold parts of it
+		return errors.New("the response is not JSON of the expected form") // err may contain parts of the response
 	}
 	return nil
 }
 
-// judge reads an answer that is no success.
+// judge converts a response with an error status.
 func (a *api) judge(answer *http.Response, text []byte, login string) error {
 	e := &statusError{Code: answer.StatusCode}
 	var s struct {
@@ -166,11 +167,12 @@ func (a *api) judge(answer *http.Response, text []byte, login string) error {
 	return provider.Busy(answer.Header, a.now(), time.Second, e)
 }
 
-// maxToken is far above any token of a service account, and fits into a header.
+// maxToken is the maximum size of a token, far above that of service account tokens, and
+// small enough for a header.
 const maxToken = 16 << 10
 
-// claims are those of a service account's token that ebb looks at. The signature
-// is the API server's business: the token came from there, over its own connection.
+// claims are the claims of a service account token that ebb checks. ebb does not verify the
+// signature, because the token comes from the API server over an authenticated connection.
 type claims struct {
 	Subject    string   `json:"sub"`
 	Audience   []string `json:"aud"`
@@ -187,26 +189,26 @@ type claimsRef struct {
 	UID  string `json:"uid"`
 }
 
-// readClaims reads the middle of a compact JWS.
+// readClaims decodes the payload of a compact JWS.
 func readClaims(token string) (c claims, err error) {
-	bad := errors.New("kubernetes: the answer's token is none of a service account")
+	bad := errors.New("kubernetes: the token in the response is not a service account token")
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 || parts[0] == "" || parts[2] == "" {
 		return c, bad
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
 	if err != nil || json.Unmarshal(text, &c) != nil {
-		return c, bad // their texts can hold parts of it
+		return c, bad // the errors may contain parts of the token
 	}
 	return c, nil
 }
 
-// maxExpiry keeps time arithmetic in its range: the year 9999.
+// maxExpiry keeps time arithmetic within its range: the year 9999.
 const maxExpiry = 253402300799
 
-// accept looks whether a token is of the account, for exactly the audiences, and
-// hangs on the Secret: one that does not could not be taken back. It gives the
-// token's exp, which status.expirationTimestamp may be before.
+// accept checks that a token belongs to the account, has exactly the audiences, and is bound
+// to the Secret; otherwise it could not be revoked. It returns the token's exp, which
+// status.expirationTimestamp may precede.
 func accept(token string, acc Account, audiences []string, secret, uid string) (time.Time, error) {
 	c, err := readClaims(token)
 	if err != nil {
@@ -215,13 +217,13 @@ func accept(token string, acc Account, audiences []string, secret, uid string) (
 	k := c.Kubernetes
 	switch {
 	case c.Subject != "system:serviceaccount:"+acc.Namespace+":"+acc.ServiceAccount || k.Namespace != acc.Namespace || k.ServiceAccount.Name != acc.ServiceAccount:
-		return time.Time{}, errors.New("kubernetes: the token is of another service account")
+		return time.Time{}, errors.New("kubernetes: the token belongs to another service account")
 	case k.Secret.Name != secret || k.Secret.UID != uid:
-		return time.Time{}, errors.New("kubernetes: the token does not hang on the Secret of its lease, and could not be taken back")
+		return time.Time{}, errors.New("kubernetes: the token is not bound to the Secret of its lease, so it could not be revoked")
 	case len(audiences) == 0 || !slices.Equal(slices.Sorted(slices.Values(c.Audience)), slices.Sorted(slices.Values(audiences))):
-		return time.Time{}, errors.New("kubernetes: the token is for other audiences than were asked for")
+		return time.Time{}, errors.New("kubernetes: the token has other audiences than requested")
 	case c.Expiry <= 0 || c.Expiry > maxExpiry:
-		return time.Time{}, errors.New("kubernetes: the token has no end")
+		return time.Time{}, errors.New("kubernetes: the token has no valid exp")
 	}
 	return time.Unix(c.Expiry, 0), nil
 }

@@ -20,7 +20,7 @@ func FuzzClaims(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is accepted says all of it, in so many words.
+		// An accepted token contains each of the claims explicitly.
 		c, err := readClaims(token)
 		if err != nil || len(c.Audience) != 1 || c.Audience[0] != audience || c.Kubernetes.Secret != (claimsRef{"x", "u"}) || c.Kubernetes.Namespace != "n" || at.Unix() != c.Expiry {
 			t.Errorf("accepted %q: %+v", token, c)

@@ -18,44 +18,44 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
-	// Server is the URL of the API server, with the path of a proxy where there is
-	// one: https://10.0.0.1:6443, https://rancher.example/k8s/clusters/c-1.
+	// Server is the URL of the API server, with the path of a proxy if there is one:
+	// https://10.0.0.1:6443, https://rancher.example/k8s/clusters/c-1.
 	Server string `json:"server"`
 	CAFile string `json:"ca_file,omitempty"` // PEM; "" = the system's
-	// TokenFile holds the broker's own token and is read at each call, because a
+	// TokenFile is the file with the broker's own token. It is read for each call, because a
 	// pod's token is replaced every hour.
 	TokenFile string `json:"token_file,omitempty"`
-	// CertificateFile and KeyFile are the broker's own certificate in place of a
-	// token, in PEM; they are read at each handshake.
+	// CertificateFile and KeyFile are the broker's own client certificate in PEM, instead of
+	// a token. They are read for each handshake.
 	CertificateFile string `json:"certificate_file,omitempty"`
 	KeyFile         string `json:"key_file,omitempty"`
 	// Grants maps the resource of a scope to its actions:
 	// {shop: {deploy: {namespace: agents, service_account: shop-deployer}}}.
 	Grants provider.Grants[Account] `json:"grants"`
-	// Timeout of one call; 0 = 10 s.
+	// Timeout is the timeout of one call; 0 means 10 s.
 	Timeout time.Duration `json:"-"`
 }
 
-// Account is what an action stands for.
+// Account is the service account of an action.
 type Account struct {
-	Namespace      string `json:"namespace"` // of the service account and of the Secrets
+	Namespace      string `json:"namespace"` // namespace of the service account and of the Secrets
 	ServiceAccount string `json:"service_account"`
-	// Audiences of the token; none = the API server's own.
+	// Audiences of the token; empty means the API server's own.
 	Audiences []string `json:"audiences,omitempty"`
 }
 
 const maxAudiences = 8
 
 var (
-	// DNS label and subdomain of RFC 1123, as the API server checks names.
+	// DNS labels and subdomains of RFC 1123, as the API server checks names.
 	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	audienceForm  = regexp.MustCompile(`^[!-~]{1,256}$`)
 )
 
-// check reports all problems at once; name is the provider's.
+// check returns all problems joined; name is the provider's.
 func (c Config) check(name string) error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -101,12 +101,12 @@ func (a Account) check(at string, bad func(string, ...any)) {
 	}
 }
 
-// base is the URL that paths are appended to, without a slash at its end.
+// base returns the URL that paths are appended to, without a slash at its end.
 func (c Config) base() (string, error) {
 	u, err := url.Parse(c.Server)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
-		return "", errors.New("server: it is not https://host:port") // err can hold parts of it
+		return "", errors.New("server: the text does not have the form https://host:port") // err may contain parts of it
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
 		return "", errors.New("server: only https, or http on loopback")
 	}
@@ -115,7 +115,7 @@ func (c Config) base() (string, error) {
 
 func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
 
-// certificate reads the broker's own certificate.
+// certificate reads the broker's own client certificate.
 func (c Config) certificate() (*tls.Certificate, error) {
 	public, err := os.ReadFile(c.CertificateFile)
 	if err != nil {
@@ -127,12 +127,12 @@ func (c Config) certificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(public, []byte(private.Reveal()))
 	if err != nil {
-		return nil, errors.New("certificate_file and key_file: they are not the two halves of one certificate in PEM")
+		return nil, errors.New("certificate_file and key_file: the files do not contain a certificate and its key in PEM")
 	}
 	return &pair, nil
 }
 
-// namespaces are those in which Secrets of leases can be.
+// namespaces returns the namespaces that may contain Secrets of leases.
 func (c Config) namespaces() []string {
 	set := map[string]bool{}
 	for _, actions := range c.Grants {
@@ -143,7 +143,7 @@ func (c Config) namespaces() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// attributes are those of a SelfSubjectAccessReview's question.
+// attributes are those of a SelfSubjectAccessReview.
 type attributes struct {
 	Namespace   string `json:"namespace,omitempty"`
 	Verb        string `json:"verb"`
@@ -153,7 +153,7 @@ type attributes struct {
 	Name        string `json:"name,omitempty"`
 }
 
-// may asks the API server whether the broker may do something.
+// may asks the API server whether the broker has a permission.
 func (d *Driver) may(ctx context.Context, a attributes) (bool, error) {
 	type spec struct {
 		ResourceAttributes attributes `json:"resourceAttributes"`
@@ -174,16 +174,16 @@ func (d *Driver) may(ctx context.Context, a attributes) (bool, error) {
 		body: review{"authorization.k8s.io/v1", "SelfSubjectAccessReview", spec{a}},
 	}, &out)
 	if err == nil && out.Kind != "SelfSubjectAccessReview" {
-		err = errors.New("the answer is about something else")
+		err = errors.New("the response is for another request")
 	}
 	return out.Status.Allowed, err
 }
 
-// errFound ends a list whose first entry says enough.
+// errFound ends a list at its first entry, when that is sufficient.
 var errFound = errors.New("found")
 
-// CheckSetup implements provider.Checker: every right that is missing, and what the
-// broker may do beyond its own Secrets and service accounts.
+// CheckSetup implements provider.Checker. It reports every missing permission, and
+// permissions beyond the broker's own Secrets and service accounts.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	var out []provider.Finding
 	all, err := d.may(ctx, attributes{Verb: "*", Group: "*", Resource: "*"})

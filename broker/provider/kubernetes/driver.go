@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// bound: the API server remembers for 10 s that a token was good; 10.0 to 10.8 s
-	// were measured from the end of the Secret to the first refusal.
+	// bound is the revocation bound. The API server caches for 10 s that a token was valid;
+	// measured were 10.0 to 10.8 s from the deletion of the Secret to the first refusal.
 	bound = 15 * time.Second
 	// floor is the shortest expirationSeconds that the API server accepts.
 	floor = 10 * time.Minute
 	// spare is the time for which a token may work after its exp: the API server allows a minute
 	// of clock difference and caches tokens.
 	spare = time.Minute + bound
-	// dropTime bounds taking back what a failed Mint had made.
+	// dropTime bounds the clean-up after a failed Mint.
 	dropTime = 5 * time.Second
 )
 
-// Labels of the Secrets. They are for people and for listing; whose a Secret is,
-// its name says.
+// Labels of the Secrets, for people and for listing. The owner of a Secret follows from its
+// name, not from its labels.
 const (
 	labelManaged  = "app.kubernetes.io/managed-by"
 	labelInstance = "ebb/instance"
 	labelLease    = "ebb/lease"
 )
 
-// Driver mints at one API server.
+// Driver mints tokens of one API server.
 type Driver struct {
 	cfg Config
 	api *api
@@ -50,7 +50,8 @@ var (
 	_ provider.Checker = (*Driver)(nil)
 )
 
-// New makes a driver of a provider. It does not connect. now may be nil.
+// New returns a driver for the provider of this name. It makes no connections. now may be
+// nil.
 func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	if now == nil {
 		now = time.Now
@@ -65,19 +66,20 @@ func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	return &Driver{cfg: c, api: a}, nil
 }
 
-// Traits: the server forgets within seconds that a token was good, and makes none
-// for less than ten minutes.
+// Traits implements provider.Driver. The server accepts a revoked token for some seconds,
+// and issues none for less than ten minutes.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: bound}, ThirdParty: true, Floor: floor}
 }
 
-// Check accepts exactly one configured scope: a token is of one service account.
+// Check accepts exactly one configured scope, because a token belongs to one service
+// account.
 func (d *Driver) Check(s scopes.Set) error {
 	_, err := d.cfg.Grants.One(s)
 	return err
 }
 
-// handle is where the Secret of a lease is, and which one of that name it is.
+// handle is the namespace and the identity of the Secret of a lease.
 type handle struct {
 	Namespace string `json:"namespace"`
 	UID       string `json:"uid,omitempty"`
@@ -88,9 +90,9 @@ func (h handle) secret() (secret.Secret, error) {
 	return secret.New(string(b)), err
 }
 
-// Mint saves the namespace, makes the Secret, and then a token that hangs on it. What
-// failed halfway is taken back at once; if that fails, too, the broker finds the
-// Secret by its name, in the namespace of the day it was made.
+// Mint saves the namespace, makes the Secret, and then requests a token that is bound to it.
+// After a failure it deletes the Secret at once. If that fails too, the broker finds the
+// Secret later by its name, in the namespace that was saved.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	acc, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
@@ -119,7 +121,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		if !d.drop(ctx, name, h) {
 			// Not ErrRefused: the Secret exists and has to be deleted, at any response to the
 			// second call.
-			return provider.Credential{Handle: hs}, fmt.Errorf("%w; and its Secret could not be taken back at once", err)
+			return provider.Credential{Handle: hs}, fmt.Errorf("%w; and its Secret could not be deleted at once", err)
 		}
 		return provider.Credential{Handle: hs}, judged(err)
 	}
@@ -131,7 +133,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 // token.
 var uidForm = regexp.MustCompile(`^[!-~]{1,128}$`)
 
-// create makes the Secret of a lease. It holds nothing and can never hold anything.
+// create makes the Secret of a lease. It is empty and immutable.
 func (d *Driver) create(ctx context.Context, g provider.Grant, acc Account, name string) (handle, error) {
 	type newSecret struct {
 		APIVersion string `json:"apiVersion"`
@@ -154,7 +156,7 @@ func (d *Driver) create(ctx context.Context, g provider.Grant, acc Account, name
 	}
 	m := made.Metadata
 	if made.Kind != "Secret" || m.Name != name || m.Namespace != acc.Namespace || !uidForm.MatchString(m.UID) {
-		return handle{}, errors.New("kubernetes: making the Secret of a lease: the answer is about something else")
+		return handle{}, errors.New("kubernetes: making the Secret of a lease: the response is for another request")
 	}
 	return handle{Namespace: acc.Namespace, UID: m.UID}, nil
 }
@@ -196,25 +198,25 @@ func (d *Driver) request(ctx context.Context, g provider.Grant, acc Account, nam
 		}},
 	}, &made)
 	if err != nil {
-		return provider.Credential{}, fmt.Errorf("kubernetes: asking for a token: %w", err)
+		return provider.Credential{}, fmt.Errorf("kubernetes: requesting a token: %w", err)
 	}
 	if made.Kind != "TokenRequest" {
-		return provider.Credential{}, errors.New("kubernetes: asking for a token: the answer is about something else")
+		return provider.Credential{}, errors.New("kubernetes: requesting a token: the response is for another request")
 	}
 	want := acc.Audiences
 	if len(want) == 0 {
-		want = slices.Sorted(slices.Values(made.Spec.Audiences)) // the API server says which its own are
+		want = slices.Sorted(slices.Values(made.Spec.Audiences)) // the API server returns its own audiences
 	}
 	expiry, err := accept(made.Status.Token, acc, want, name, h.UID)
 	if err != nil {
 		return provider.Credential{}, err
 	}
 	if !expiry.After(g.IssuedAt) {
-		return provider.Credential{}, errors.New("kubernetes: the token is already over: compare the clocks of the API server and of ebb")
+		return provider.Credential{}, errors.New("kubernetes: the token has already expired: compare the clocks of the API server and of ebb")
 	}
 	c := provider.Credential{Token: secret.New(made.Status.Token), Type: "Bearer", ExpiresAt: g.ExpiresAt, DiesAt: expiry.Add(spare)}
 	if expiry.Before(c.ExpiresAt) {
-		c.ExpiresAt = expiry // the server has a maximum
+		c.ExpiresAt = expiry // the server has a maximum lifetime
 	}
 	return c, nil
 }
@@ -225,17 +227,17 @@ func tokenPath(a Account) string {
 	return "/api/v1/namespaces/" + a.Namespace + "/serviceaccounts/" + a.ServiceAccount + "/token"
 }
 
-// judged says which answers mean that nothing was made.
+// judged returns a refusal for those errors which mean that no token was made.
 func judged(err error) error {
 	switch reason(err) {
 	case "Unauthorized", "Forbidden", "NotFound", "Invalid", "BadRequest":
-		return provider.Refused("The cluster does not allow this. Tell the operator of the broker: ebb providers check says what is missing.", err)
+		return provider.Refused("The cluster does not allow this. Tell the operator of the broker: ebb providers check lists what is missing.", err)
 	default:
-		return err // *provider.BusyError among them
+		return err // including *provider.BusyError
 	}
 }
 
-// Describe implements provider.Describer: actions are words of the operator's.
+// Describe implements provider.Describer. The effects come from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, known := d.cfg.Grants.Of(s); !known {
 		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)

@@ -88,8 +88,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Ten minutes are the least; the lease ends when it was asked to, and ebb takes the
-// token back then.
+// TestLifetimes: a token has a lifetime of at least ten minutes. A shorter lease ends at its
+// requested time, and ebb revokes the token then.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -125,8 +125,8 @@ func TestScopesAreExact(t *testing.T) {
 	}
 }
 
-// The answer of the server is lost, and the configuration is another one when the
-// intent is settled: what was saved says in which namespace the Secret is.
+// TestIntentWhoseGrantHasMoved: the server's response is lost, and the configuration has
+// changed when the intent is settled. The saved handle contains the namespace of the Secret.
 func TestIntentWhoseGrantHasMoved(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -178,7 +178,7 @@ func TestWhatIsNotSavedIsNotMade(t *testing.T) {
 	}
 }
 
-// Without a handle the name and the scope are enough.
+// TestRevokeByNameAlone: without a handle, the name and the scope are sufficient.
 func TestRevokeByNameAlone(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -209,8 +209,8 @@ func TestRevokeByNameAlone(t *testing.T) {
 	}
 }
 
-// The API server remembers for seconds that a token was good: a Secret that is gone
-// is no proof before that.
+// TestProbeWaitsForTheBound: the API server caches for seconds that a token is valid. Until
+// then a missing Secret proves nothing.
 func TestProbeWaitsForTheBound(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -239,8 +239,8 @@ func TestProbeWaitsForTheBound(t *testing.T) {
 	}
 }
 
-// The name was taken again by somebody: that is not ebb's to delete, and the token
-// died with the first.
+// TestAnotherSecretOfTheName: another client has made a new Secret with the name of a lease's
+// Secret. ebb does not delete it, because the token became invalid with the first Secret.
 func TestAnotherSecretOfTheName(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)

@@ -73,9 +73,9 @@ func faults(stop chan struct{}) map[string]answerFunc {
 	}
 }
 
-// Each fault at each step of Mint, before the server has done its part and after it:
-// nothing is handed out, what is said is true, and the broker's Revoke leaves
-// nothing behind.
+// TestMintFaults makes each step of Mint fail in each way, before and after the server has
+// done its part. Mint issues no token, its error is correct, and the broker's Revoke leaves no
+// Secret.
 func TestMintFaults(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
@@ -140,8 +140,8 @@ func TestMintFaults(t *testing.T) {
 	}
 }
 
-// What cannot be taken back at once is pending: the error does not say that nothing
-// was made.
+// TestRefusedTokenWhoseSecretStays: if the Secret of a refused token cannot be deleted at
+// once, the revocation is pending, because the error does not claim that nothing was made.
 func TestRefusedTokenWhoseSecretStays(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -169,7 +169,8 @@ func TestRefusedTokenWhoseSecretStays(t *testing.T) {
 	}
 }
 
-// The caller hangs up between the two calls: its Secret is taken back all the same.
+// TestCallerHangsUp: the caller disconnects between the two calls. The driver deletes its
+// Secret nevertheless.
 func TestCallerHangsUp(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -191,7 +192,8 @@ func TestCallerHangsUp(t *testing.T) {
 	}
 }
 
-// Only the API server's own word that it is gone is a success.
+// TestRevokeAndProbeFaults: Revoke succeeds only if the API server itself reports that the
+// Secret is gone.
 func TestRevokeAndProbeFaults(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
@@ -234,7 +236,7 @@ func TestRevokeAndProbeFaults(t *testing.T) {
 	}
 }
 
-// One namespace fails: the others are swept, and the failure is said.
+// TestListGoesOn: if one namespace fails, the others are listed, and List returns the error.
 func TestListGoesOn(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -255,7 +257,7 @@ func TestListGoesOn(t *testing.T) {
 	}
 }
 
-// A list that never ends is left.
+// TestListWithoutEnd: List stops at a list that never ends.
 func TestListWithoutEnd(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -271,7 +273,8 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 }
 
-// A token that is not what was asked for is not handed out, and its Secret goes.
+// TestTokenThatIsAnother: a token that differs from the request is not issued, and its Secret
+// is deleted.
 func TestTokenThatIsAnother(t *testing.T) {
 	t.Parallel()
 	inner := func(c map[string]any) map[string]any { return c["kubernetes.io"].(map[string]any) } //nolint:forcetypeassert // a test
@@ -314,8 +317,8 @@ func TestTokenThatIsAnother(t *testing.T) {
 	}
 }
 
-// The login is read again at each call, and is in no error, even if the server
-// repeats it.
+// TestLogin: the driver reads its login for each call. No error contains it, even if the
+// server's message repeats it.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
@@ -348,7 +351,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// The certificate is read again at each handshake.
+// TestLoginByCertificate: the driver reads the certificate for each handshake.
 func TestLoginByCertificate(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Value
@@ -425,7 +428,7 @@ func TestConfigProblemsAllAtOnce(t *testing.T) {
 	}
 }
 
-// The path of a proxy in front of the API server is kept.
+// TestServerWithPath: the driver keeps the path of a proxy in front of the API server.
 func TestServerWithPath(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)

@@ -31,8 +31,8 @@ func TestRealConformance(t *testing.T) {
 	})
 }
 
-// The objects of the docs page are enough for everything the driver does, and
-// CheckSetup has nothing to say about them.
+// TestRealRightsOfThePageSuffice: the objects of the documentation page are sufficient for
+// every call of the driver, and CheckSetup has no finding with them.
 func TestRealRightsOfThePageSuffice(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -57,7 +57,7 @@ func TestRealRightsOfThePageSuffice(t *testing.T) {
 	if err := d.Revoke(t.Context(), targetOf(g, cred.Handle)); err != nil {
 		t.Error(err)
 	}
-	// What an agent's token may do is what RBAC gives its service account: nothing here.
+	// The token has the rights that RBAC gives its service account, which here are none.
 	if status, _ := c.As(mint(t, d, grant("deploy", time.Minute)).Token.Reveal(), http.MethodGet, "/api/v1/namespaces/agents/secrets", "", ""); status != http.StatusForbidden {
 		t.Errorf("the agent's token reads Secrets: %d", status)
 	}
@@ -74,8 +74,8 @@ func listed(t *testing.T, d *kubernetes.Driver, of string) (leases []string) {
 	return leases
 }
 
-// What the token says, what the API server says of it, and what the driver says to
-// ebb are the same.
+// TestRealTokenIsWhatWasAsked: the claims of the token, the API server's review of it, and the
+// driver's result agree.
 func TestRealTokenIsWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -124,8 +124,9 @@ func TestRealTokenIsWhatWasAsked(t *testing.T) {
 	}
 }
 
-// A token that has just been used is refused within the bound, not at once; until
-// the bound is over the driver does not call it dead.
+// TestRealRevocationIsWithinTheBound: the server refuses a recently used token within the
+// bound, but not at once. Until the bound has passed, the driver does not report the token as
+// dead.
 func TestRealRevocationIsWithinTheBound(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -172,7 +173,8 @@ func TestRealRevocationIsWithinTheBound(t *testing.T) {
 	}
 }
 
-// What a crash leaves is found by name or by list, and only what is this instance's.
+// TestRealSweep: the sweep finds Secrets that a crash left by name and by list, and only those
+// of this instance.
 func TestRealSweep(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -189,7 +191,7 @@ func TestRealSweep(t *testing.T) {
 	theirs := grant("deploy", time.Minute)
 	theirs.Instance = elsewhere
 	mint(t, d, theirs)
-	// Somebody's own Secret with our labels is nobody's lease.
+	// A Secret that another client made with ebb's labels does not belong to a lease.
 	c.Do(http.MethodPost, "/api/v1/namespaces/"+ns+"/secrets", map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
 		"name": "somebody", "labels": map[string]string{"app.kubernetes.io/managed-by": "ebb", "ebb/instance": instance}}})
 	got := listed(t, d, instance)
@@ -210,8 +212,8 @@ func TestRealSweep(t *testing.T) {
 	}
 }
 
-// A finalizer holds the Secret, and so the token: that is no revocation. Another
-// Secret of the same name is not ebb's to delete.
+// TestRealSecretsThatAreInTheWay: a finalizer keeps the Secret, and so the token, so the
+// revocation fails. ebb does not delete another Secret of the same name.
 func TestRealSecretsThatAreInTheWay(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -242,7 +244,8 @@ func TestRealSecretsThatAreInTheWay(t *testing.T) {
 	c.Do(http.MethodGet, path, nil) // it is still there
 }
 
-// A service account that is deleted under us: nothing is minted, nothing is left.
+// TestRealAccountIsGone: an administrator deletes the service account. The driver then mints
+// no token and leaves no Secret.
 func TestRealAccountIsGone(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)
@@ -258,8 +261,8 @@ func TestRealAccountIsGone(t *testing.T) {
 	}
 }
 
-// Each right that is missing, or too wide, is a finding that says what to do; and
-// the mint that fails for it leaves nothing.
+// TestRealFindings: each missing or excessive permission gives a finding with a remedy. A mint
+// that fails for a missing permission leaves no Secret.
 func TestRealFindings(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)

@@ -12,16 +12,16 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// of finds the Secret of a target. Without a handle, which Mint saves before it makes
+// of returns the Secret of a target. Without a handle, which Mint saves before it makes
 // anything, the name follows from the lease and the namespace from its scope.
 func (d *Driver) of(t provider.Target) (name string, h handle, err error) {
 	if name = provider.Name(t.Instance, t.LeaseID); name == "" {
-		return "", h, errors.New("kubernetes: the target is no lease of this installation")
+		return "", h, errors.New("kubernetes: the target is not a lease of this installation")
 	}
 	if t.Handle.Empty() {
 		acc, err := d.cfg.Grants.One(t.Scopes)
 		if err != nil {
-			return "", h, fmt.Errorf("kubernetes: the namespace of Secret %s is not known: put its grant back, or delete it by hand and confirm: %w", name, err)
+			return "", h, fmt.Errorf("kubernetes: the namespace of Secret %s is unknown: restore its grant in the configuration, or delete the Secret manually and confirm: %w", name, err)
 		}
 		return name, handle{Namespace: acc.Namespace}, nil
 	}
@@ -32,7 +32,7 @@ func (d *Driver) of(t provider.Target) (name string, h handle, err error) {
 	return name, h, nil
 }
 
-// Revoke deletes the Secret that the token hangs on.
+// Revoke deletes the Secret that the token is bound to.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	name, h, err := d.of(t)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *Driver) remove(ctx context.Context, name string, h handle) error {
 		PropagationPolicy string         `json:"propagationPolicy"`
 		Preconditions     *preconditions `json:"preconditions,omitempty"`
 	}
-	// Foreground would leave the Secret, and so the token, until its dependents are gone.
+	// Foreground would keep the Secret, and so the token, until its dependents are deleted.
 	o := deleteOptions{APIVersion: "v1", Kind: "DeleteOptions", PropagationPolicy: "Background"}
 	if h.UID != "" {
 		o.Preconditions = &preconditions{h.UID}
@@ -65,8 +65,8 @@ func (d *Driver) remove(ctx context.Context, name string, h handle) error {
 	case reason(err) == "NotFound":
 		return nil
 	case reason(err) == "Conflict":
-		// Another Secret has the name, so the one that the token hangs on is gone. The
-		// server is asked, because it says Conflict for other reasons, too.
+		// Another Secret has the name, so the token's Secret is gone. The server is asked
+		// again, because it also returns Conflict for other reasons.
 		alive, perr := d.exists(ctx, name, h)
 		if perr == nil && !alive {
 			return nil
@@ -75,14 +75,14 @@ func (d *Driver) remove(ctx context.Context, name string, h handle) error {
 	case err != nil:
 		return fmt.Errorf("kubernetes: deleting the Secret of a lease: %w", err)
 	case done.Kind == "Secret":
-		return errors.New("kubernetes: a finalizer holds the Secret of a lease: the token lives until it is taken off")
+		return errors.New("kubernetes: a finalizer prevents the deletion of the Secret of a lease: the token is valid until the finalizer is removed")
 	case done.Kind != "Status" || done.Status != "Success":
-		return errors.New("kubernetes: deleting the Secret of a lease: the answer is about something else")
+		return errors.New("kubernetes: deleting the Secret of a lease: the response is for another request")
 	}
 	return nil
 }
 
-// drop takes back what a failed Mint had made, and reports whether it is gone.
+// drop deletes the Secret of a failed Mint, and reports whether it is gone.
 func (d *Driver) drop(ctx context.Context, name string, h handle) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
@@ -93,9 +93,9 @@ func (d *Driver) drop(ctx context.Context, name string, h handle) bool {
 // token in its cache. The state is then unknown.
 var errEarly = fmt.Errorf("kubernetes: the Secret is gone, and API servers may still remember the token: %w", errors.ErrUnsupported)
 
-// Probe implements provider.Prober: the server is asked for the Secret. That it is
-// gone proves the token dead only when every API server has forgotten that it was
-// good; before, the error wraps errors.ErrUnsupported.
+// Probe implements provider.Prober. It asks the server for the Secret. A missing Secret
+// proves the token invalid only after every API server's cache has expired; before that the
+// error wraps errors.ErrUnsupported.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	name, h, err := d.of(t)
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	return false, nil
 }
 
-// exists reports whether there is a Secret that tokens of the lease can hang on.
+// exists reports whether a Secret exists to which tokens of the lease can be bound.
 func (d *Driver) exists(ctx context.Context, name string, h handle) (bool, error) {
 	var found struct {
 		Kind     string `json:"kind"`
@@ -124,18 +124,18 @@ func (d *Driver) exists(ctx context.Context, name string, h handle) (bool, error
 		return false, fmt.Errorf("kubernetes: looking for the Secret of a lease: %w", err)
 	}
 	if m := found.Metadata; found.Kind != "Secret" || m.Name != name || m.UID == "" {
-		return false, errors.New("kubernetes: looking for the Secret of a lease: the answer is about something else")
+		return false, errors.New("kubernetes: looking for the Secret of a lease: the response is for another request")
 	}
 	return h.UID == "" || h.UID == found.Metadata.UID, nil
 }
 
 const (
 	pageSize = 500
-	maxPages = 1000 // half a million Secrets: a server that never ends is not followed
+	maxPages = 1000 // half a million Secrets; stops at a server whose list never ends
 )
 
-// List implements provider.Lister: the Secrets of this instance in every configured
-// namespace. A namespace that cannot be listed does not hide the others.
+// List implements provider.Lister. It lists the Secrets of this instance in every configured
+// namespace. A namespace that cannot be listed does not prevent the listing of the others.
 func (d *Driver) List(ctx context.Context, instance string, yield func(provider.Target) error) error {
 	var errs []error
 	for _, ns := range d.cfg.namespaces() {
@@ -163,10 +163,10 @@ func (d *Driver) List(ctx context.Context, instance string, yield func(provider.
 	return errors.Join(errs...)
 }
 
-// stopped is what the caller of List ended it with.
+// stopped is the error with which the caller of List ended it.
 type stopped struct{ error }
 
-// list pages through the names and labels of Secrets.
+// list reads the names and labels of Secrets page by page.
 func (d *Driver) list(ctx context.Context, namespace string, query url.Values, limit int, each func(meta) error) error {
 	query.Set("limit", strconv.Itoa(limit))
 	for range maxPages {
@@ -183,7 +183,7 @@ func (d *Driver) list(ctx context.Context, namespace string, query url.Values, l
 			return err
 		}
 		if page.Kind != "PartialObjectMetadataList" {
-			return errors.New("the answer is about something else")
+			return errors.New("the response is for another request")
 		}
 		for _, it := range page.Items {
 			if err := each(it.Metadata); err != nil {
@@ -195,5 +195,5 @@ func (d *Driver) list(ctx context.Context, namespace string, query url.Values, l
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
-	return errors.New("the list has no end")
+	return errors.New("the list has more than the maximum number of pages")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/oauth"
 )
 
-// mutual is an authorization server that lets nobody in without a certificate of an authority.
+// mutual is an authorization server that accepts only clients with a certificate of an authority.
 type mutual struct {
 	*clientcerttest.Authority
 	path string // of ebb's certificate
@@ -96,8 +96,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestClientCertificatesThatCannotBeShown: nothing is sent, nothing is pending, and the operator is told why; of one that the
-// server does not take nobody knows.
+// TestClientCertificatesThatCannotBeShown: with a missing or unusable certificate ebb sends nothing, no revocation is pending, and
+// the error tells the operator why. If the server refuses the certificate, the outcome of the call is unknown.
 //
 //ebb:invariant I6 If ebb's client certificate for an authorization server is missing or unusable, ebb sends nothing to that server
 func TestClientCertificatesThatCannotBeShown(t *testing.T) {

@@ -18,16 +18,17 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// maxAnswer bounds an answer: the largest access tokens have some ten kilobytes.
+// maxAnswer is the maximum size of a response in bytes: the largest access tokens have about
+// ten kilobytes.
 const maxAnswer = 256 << 10
 
-// defaultPause is what to wait when the server limits the rate and does not say.
+// defaultPause is the wait when the server limits the rate without Retry-After.
 const defaultPause = 5 * time.Second
 
 // oauthError is an error of RFC 6749 section 5.2.
 type oauthError struct {
 	status int
-	code   string // "" when the answer had none
+	code   string // "" when the response has none
 }
 
 func (e *oauthError) Error() string {
@@ -37,7 +38,7 @@ func (e *oauthError) Error() string {
 	return fmt.Sprintf("the server answered %d %s", e.status, e.code)
 }
 
-// codes are those that a server may answer; a text of its own choice reaches no log.
+// codes are the accepted error codes. Other texts of the server are not logged.
 var codes = map[string]bool{
 	"invalid_request": true, "invalid_client": true, "invalid_grant": true, "unauthorized_client": true, "unsupported_grant_type": true,
 	"invalid_scope": true, "invalid_target": true, "unsupported_token_type": true, "temporarily_unavailable": true, "server_error": true,
@@ -53,7 +54,7 @@ func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]
 		_, err = d.certificate()
 	}
 	if err != nil { // nothing is sent
-		return nil, provider.Refused("What this provider's client logs in with is missing or unusable. Tell the operator of the broker.", err)
+		return nil, provider.Refused("The client credentials of this provider are missing or unusable. Tell the operator of the broker.", err)
 	}
 	if d.cfg.Client.Auth != "client_secret_basic" {
 		form.Set("client_id", d.cfg.Client.ID)
@@ -63,7 +64,7 @@ func (d *Driver) post(ctx context.Context, endpoint string, form url.Values) ([]
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, errors.New("oauth: the request cannot be made")
+		return nil, errors.New("oauth: the request could not be built")
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")
@@ -109,11 +110,11 @@ func (d *Driver) secret() (secret.Secret, error) {
 	return s, nil
 }
 
-// certificate is what the client is known by (RFC 8705 section 2), nil = by something else. It is
-// read for each call, so that a new one counts at once.
+// certificate returns the client certificate (RFC 8705 section 2), nil for other client
+// authentication. It is read for each call, so that a new one is used at once.
 func (d *Driver) certificate() (*clientcert.Certificate, error) {
 	if d.cfg.Client.CertificateFile == "" {
-		return nil, nil //nolint:nilnil // nil stands for none
+		return nil, nil //nolint:nilnil // nil means none
 	}
 	s, err := secret.Read(d.cfg.Client.CertificateFile)
 	if err != nil {
@@ -126,7 +127,7 @@ func (d *Driver) certificate() (*clientcert.Certificate, error) {
 	return c, nil
 }
 
-// shown is the certificate as a handshake takes it.
+// shown returns the certificate in the form for a handshake.
 func (d *Driver) shown() (*tls.Certificate, error) {
 	c, err := d.certificate()
 	if err == nil && c == nil {
@@ -135,12 +136,12 @@ func (d *Driver) shown() (*tls.Certificate, error) {
 	return c.Show(), err
 }
 
-// answer is what a token endpoint gave (RFC 6749 section 5.1).
+// answer is the response of a token endpoint (RFC 6749 section 5.1).
 type answer struct {
 	access   secret.Secret
-	refresh  secret.Secret // empty = the old one goes on
-	lifetime time.Duration // 0 = it did not say
-	scopes   []string      // nil = as asked
+	refresh  secret.Secret // empty: the old one remains valid
+	lifetime time.Duration // 0 when not stated
+	scopes   []string      // nil: as requested
 }
 
 // read parses a token response (RFC 6749 section 5.1). It ignores unknown members, as section 5.1
@@ -155,7 +156,7 @@ func read(body []byte) (answer, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := dec.Decode(&doc); err != nil || dec.More() {
-		return answer{}, errors.New("it is not a JSON object of a token endpoint") // err can hold parts of a token
+		return answer{}, errors.New("the response is not a JSON object of a token endpoint") // err may contain parts of a token
 	}
 	out := answer{access: secret.New(doc.AccessToken), refresh: secret.New(doc.RefreshToken)}
 	if doc.ExpiresIn != nil {
@@ -179,7 +180,7 @@ func read(body []byte) (answer, error) {
 	return out, nil
 }
 
-// token is b64token of RFC 6750 section 2.1, which is what a header can carry.
+// token reports whether s is a b64token of RFC 6750 section 2.1, which a header can contain.
 func token(s string) bool {
 	return s != "" && strings.Trim(s, "=") != "" && !strings.ContainsFunc(strings.TrimRight(s, "="), func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~+/", r))
@@ -190,11 +191,11 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e })
 }
 
-// covered reports whether nothing was granted that was not asked for.
+// covered returns an error when the server granted a scope that was not requested.
 func (a answer) covered(asked []string) error {
 	for _, s := range a.scopes {
 		if !slices.Contains(asked, s) {
-			return fmt.Errorf("the server granted a scope beyond the %d asked for", len(asked))
+			return fmt.Errorf("the server granted a scope beyond the %d requested", len(asked))
 		}
 	}
 	if a.scopes != nil && len(a.scopes) == 0 {
@@ -203,16 +204,16 @@ func (a answer) covered(asked []string) error {
 	return nil
 }
 
-// jwt reports whether a token looks like one that resource servers verify by
-// themselves: revoking it does not reach them.
+// jwt reports whether a token looks like one that resource servers verify themselves. Its
+// revocation does not reach them.
 func (a answer) jwt() bool {
 	t := a.access.Reveal()
 	return strings.Count(t, ".") == 2 && strings.HasPrefix(t, "eyJ")
 }
 
-// Revoke implements RFC 7009 for the access token alone: the refresh token is
-// shared by all leases, and revoking it would end them all. Where the server has
-// no revocation the token's own expiry is its end, which the class says.
+// Revoke implements RFC 7009 for the access token only. All leases share the refresh token,
+// and revoking it would end all of them. When the server supports no revocation, tokens end
+// by expiry, and the class is ttl-only.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if t.Handle.Empty() {
 		return fmt.Errorf("oauth: %w", provider.ErrLost)
@@ -239,7 +240,7 @@ type prober struct{ *Driver }
 // Probe implements provider.Prober by RFC 7662.
 func (d prober) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	if t.Handle.Empty() {
-		return false, errors.New("oauth: there is no token to ask for")
+		return false, errors.New("oauth: there is no token to introspect")
 	}
 	body, err := d.post(ctx, d.cfg.IntrospectionEndpoint, url.Values{"token": {t.Handle.Reveal()}, "token_type_hint": {"access_token"}})
 	if err != nil {
@@ -250,7 +251,7 @@ func (d prober) Probe(ctx context.Context, t provider.Target) (alive bool, err e
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := dec.Decode(&doc); err != nil || dec.More() || doc.Active == nil {
-		return false, errors.New("oauth: the answer of the introspection endpoint does not say whether the token is active")
+		return false, errors.New("oauth: the response of the introspection endpoint has no active member")
 	}
 	return *doc.Active, nil
 }

@@ -17,47 +17,51 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
 	TokenEndpoint         string `json:"token_endpoint"`
-	RevocationEndpoint    string `json:"revocation_endpoint,omitempty"`    // RFC 7009; "" = tokens live until they expire
-	IntrospectionEndpoint string `json:"introspection_endpoint,omitempty"` // RFC 7662; "" = nothing is proven
+	RevocationEndpoint    string `json:"revocation_endpoint,omitempty"`    // RFC 7009; "" when the server has none, and tokens then end by expiry
+	IntrospectionEndpoint string `json:"introspection_endpoint,omitempty"` // RFC 7662; "" when revocations are not verified
 	CAFile                string `json:"ca_file,omitempty"`                // PEM; "" = the system's
 	Client                Client `json:"client"`
-	// Grants maps the resource of a scope to where its tokens come from:
-	// {drive: {refresh_token: drive-ann, actions: {read: files.read}}}.
+	// Grants maps the resource of a scope to the source of its tokens: {drive:
+	// {refresh_token: drive-ann, actions: {read: files.read}}}.
 	Grants map[string]Grant `json:"grants"`
-	// RevocationBound is how many seconds resource servers may go on accepting a
-	// token that was revoked, because they ask the server that seldom; 0 = 60.
+	// RevocationBound is how many seconds resource servers may accept a revoked token,
+	// because they cache the state of tokens; 0 means 60.
 	RevocationBound int `json:"revocation_bound,omitempty"`
-	// AssumedLifetime is how many seconds a token lives whose answer does not say;
-	// 0 = such an answer is refused.
+	// AssumedLifetime is the assumed lifetime in seconds for responses without one; with 0
+	// such a response is refused.
 	AssumedLifetime int `json:"assumed_lifetime,omitempty"`
-	// MaxLifetime is how many seconds a token that cannot be revoked may live at most
-	// when that is longer than its lease; 0 = 3600. One that lives longer is not handed out.
+	// MaxLifetime is the maximum lifetime in seconds of a token that cannot be revoked, when
+	// that is longer than its lease; 0 means 3600. A token with a longer lifetime is not
+	// issued.
 	MaxLifetime int `json:"max_lifetime,omitempty"`
 }
 
-// Client is ebb as the authorization server knows it.
+// Client is ebb's registration at the authorization server.
 type Client struct {
 	ID string `json:"id"`
-	// Auth is client_secret_basic, client_secret_post, none, or tls_client_auth and
-	// self_signed_tls_client_auth (RFC 8705 section 2), which differ to the server alone.
+	// Auth is client_secret_basic, client_secret_post, none, tls_client_auth or
+	// self_signed_tls_client_auth. The last two (RFC 8705 section 2) differ only for the
+	// server.
 	Auth       string `json:"auth"`
 	SecretFile string `json:"secret_file,omitempty"` // mode 0600
-	// CertificateFile is the PEM of a chain and its private key, mode 0600, for tls_client_auth.
+	// CertificateFile is a PEM file with a chain and its private key, mode 0600, for both
+	// methods with TLS.
 	CertificateFile string `json:"certificate_file,omitempty"`
 }
 
-// Grant is one authorization that ebb holds.
+// Grant is one authorization of ebb.
 type Grant struct {
-	// RefreshToken is its name in the secret store; "" = the client's own (client_credentials).
+	// RefreshToken is the name of a secret in the secret store; "" for client_credentials.
 	RefreshToken string `json:"refresh_token,omitempty"`
-	// Resource is sent as RFC 8707's parameter, if the server wants one.
+	// Resource is sent as the parameter of RFC 8707, if set.
 	Resource string `json:"resource,omitempty"`
 	// Actions maps an action to OAuth scopes, separated by a space.
 	Actions map[string]string `json:"actions"`
-	// Requests are those that egress adds its tokens to; nil = they are handed out.
+	// Requests are the requests that egress adds tokens to; nil means that tokens are issued
+	// to sandboxes.
 	Requests *Requests `json:"requests,omitempty"`
 }
 
@@ -68,11 +72,11 @@ const (
 
 var (
 	nameForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
-	// scopeForm is RFC 6749 section 3.3.
+	// scopeForm matches scope of RFC 6749 section 3.3.
 	scopeForm = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$`)
 )
 
-// check reports all problems at once; name is the provider's.
+// check returns all problems joined; name is the provider's.
 func (c Config) check(name string) error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -122,7 +126,7 @@ func (c Config) check(name string) error {
 	return errors.Join(errs...)
 }
 
-// tls reports whether the client is known by a certificate.
+// tls reports whether the client authenticates with a certificate.
 func (c Client) tls() bool {
 	return c.Auth == "tls_client_auth" || c.Auth == "self_signed_tls_client_auth"
 }
@@ -148,8 +152,8 @@ func endpoint(text string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")
 }
 
-// CheckSetup implements provider.Checker: is every secret there, and does the
-// server know the client? It uses no refresh token up.
+// CheckSetup implements provider.Checker. It checks that every secret exists and that the
+// server accepts the client. It uses no refresh token.
 func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	var out []provider.Finding
 	fatal := func(what, remedy string) {
@@ -181,7 +185,7 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	// The revocation of an unknown token returns 200 (RFC 7009 section 2.2) if the client
 	// authentication is valid.
 	err = d.Revoke(ctx, provider.Target{Handle: secret.New("ebb-set-up-check")})
-	if errors.Is(err, provider.ErrRefused) { // nothing could be sent, which is said above
+	if errors.Is(err, provider.ErrRefused) { // nothing could be sent; an earlier finding reports it
 		return out
 	}
 	if oe, ok := errors.AsType[*oauthError](err); ok {

@@ -15,15 +15,15 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// hold is how long one exchange of a refresh token may take; the call itself ends
-// before that.
+// hold is the maximum time of one exchange of a refresh token. The call itself has a shorter
+// timeout.
 const hold = 30 * time.Second
 
-// lostLifetime is how long a token is thought to live at most whose answer was
-// lost, unless max_lifetime says: servers commonly give an hour.
+// lostLifetime is the assumed maximum lifetime of a token whose response was lost, unless
+// max_lifetime is set. Servers commonly issue tokens for an hour.
 const lostLifetime = time.Hour
 
-// Driver mints through one authorization server.
+// Driver mints tokens of one authorization server.
 type Driver struct {
 	cfg     Config
 	secrets provider.SecretStore
@@ -40,8 +40,8 @@ var (
 	_ provider.Prober    = prober{}
 )
 
-// New makes a driver of a provider. It does not connect. secrets may be nil when no
-// grant has a refresh token; now may be nil.
+// New returns a driver for the provider of this name. It makes no connections. secrets may
+// be nil when no grant has a refresh token; now may be nil.
 func New(name string, c Config, secrets provider.SecretStore, now func() time.Time) (provider.Driver, error) {
 	if err := c.check(name); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func New(name string, c Config, secrets provider.SecretStore, now func() time.Ti
 	if secrets == nil {
 		for res, g := range c.Grants {
 			if g.RefreshToken != "" {
-				return nil, fmt.Errorf("grants.%s.refresh_token: this process has no secret store to keep it in; configure a sealing key (sealing)", res)
+				return nil, fmt.Errorf("grants.%s.refresh_token: this process has no secret store; configure a sealing key (sealing)", res)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func New(name string, c Config, secrets provider.SecretStore, now func() time.Ti
 	}
 	d := &Driver{cfg: c, secrets: secrets, now: now}
 	call := provider.HTTP{Roots: roots}
-	if c.Client.tls() { // a connection is that of the certificate that it was opened with
+	if c.Client.tls() { // a connection is bound to the certificate with which it was opened
 		call.Certificate, call.OneCall = d.shown, true
 	}
 	d.http = call.Client()
@@ -75,8 +75,8 @@ func New(name string, c Config, secrets provider.SecretStore, now func() time.Ti
 	return d, nil
 }
 
-// Traits: a revoked token is refused when resource servers ask again, if there is
-// revocation at all.
+// Traits implements provider.Driver. Resource servers refuse a revoked token when they next
+// ask the server, if the server supports revocation.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: d.revocability(), ThirdParty: true, Floor: d.floor()}
 }
@@ -125,7 +125,7 @@ func (d *Driver) grant(s scopes.Set) (g Grant, asked []string, err error) {
 	return g, slices.Compact(asked), nil
 }
 
-// Mint gets an access token of exactly the scopes.
+// Mint requests an access token with exactly the scopes.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	grant, asked, err := d.grant(g.Scopes)
 	if err != nil {
@@ -151,10 +151,10 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		life = time.Duration(d.cfg.AssumedLifetime) * time.Second
 	}
 	if err == nil && life == 0 {
-		err = errors.New("oauth: the server does not say how long the token lives, and assumed_lifetime is not set")
+		err = errors.New("oauth: the response states no lifetime, and assumed_lifetime is not set")
 	}
-	if err != nil { // a token exists and is not what was asked for: the broker takes it back
-		return provider.Credential{Handle: got.access}, fmt.Errorf("oauth: the token is not handed out: %w", err)
+	if err != nil { // a token exists that differs from the request: the broker revokes it
+		return provider.Credential{Handle: got.access}, fmt.Errorf("oauth: the token is not issued: %w", err)
 	}
 	c.DiesAt = d.now().Add(life)
 	if c.DiesAt.Before(c.ExpiresAt) {
@@ -165,15 +165,15 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	if d.cfg.RevocationEndpoint == "" || got.jwt() {
 		if most := max(g.ExpiresAt.Sub(g.IssuedAt), d.floor()); life > most {
-			// The broker hands nothing out beside an error, and records until when it lives.
-			return c, fmt.Errorf("oauth: the token is not handed out: it cannot be revoked and lives %s, longer than %s: shorten it at the server, or set max_lifetime", life, most)
+			// The broker issues no token beside an error, and stores its expiry.
+			return c, fmt.Errorf("oauth: the token is not issued: it cannot be revoked, and its lifetime of %s is longer than %s: shorten it at the server, or set max_lifetime", life, most)
 		}
 	}
 	return c, nil
 }
 
-// exchange gets an answer. With an error it still returns the access token, if
-// there was one.
+// exchange requests a token. With an error it also returns the access token, if the response
+// has one.
 func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got answer, err error) {
 	if g.RefreshToken == "" {
 		form.Set("grant_type", "client_credentials")
@@ -191,31 +191,32 @@ func (d *Driver) exchange(ctx context.Context, g Grant, form url.Values) (got an
 			return secret.Secret{}, err
 		}
 		got, err = read(body)
-		return got.refresh, err // the successor counts, whatever else is wrong
+		return got.refresh, err // the successor is stored even after another error
 	})
 	return got, err
 }
 
-// judged says which answers mean that nothing was made: those with a code of OAuth.
-// A bare status can be a proxy's, when the server has made a token.
+// judged returns a refusal for those errors which mean that no token was made: those with an
+// OAuth error code. A status without one may come from a proxy after the server has made a
+// token.
 func judged(err error) error {
 	oe, ok := errors.AsType[*oauthError](err)
 	if !ok || oe.code == "" || oe.status < http.StatusBadRequest || oe.status >= http.StatusInternalServerError || oe.status == http.StatusRequestTimeout {
-		return err // *provider.BusyError among them
+		return err // including *provider.BusyError
 	}
 	switch oe.code {
 	case "invalid_grant":
-		return provider.Refused("The authorization that the broker holds is no longer valid. Tell the operator of the broker to renew it.", err)
+		return provider.Refused("The broker's authorization is no longer valid. Tell the operator of the broker to renew it.", err)
 	case "invalid_scope", "invalid_target":
-		return provider.Refused("The server does not grant this scope. Ask for another, or tell the operator of the broker.", err)
+		return provider.Refused("The server does not grant this scope. Request another, or tell the operator of the broker.", err)
 	case "temporarily_unavailable", "server_error":
 		return err
 	default:
-		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check says what is missing.", err)
+		return provider.Refused("The server refuses the broker. Tell the operator of the broker: ebb providers check lists what is missing.", err)
 	}
 }
 
-// Describe implements provider.Describer: actions are words of the operator's.
+// Describe implements provider.Describer. The effects come from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, known := d.cfg.Grants[s.Resource()].Actions[s.Action()]; !known || s.IsPattern() {
 		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)

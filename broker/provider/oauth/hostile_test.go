@@ -49,8 +49,8 @@ func body(status int, text string) http.HandlerFunc {
 
 const good = `"access_token":"canary-access","token_type":"bearer","expires_in":600`
 
-// Whatever the server answers: nothing that was not asked for is handed out, and no
-// secret is in an error. handle says that a token exists, which the broker owes.
+// TestAnswers: for every response of the server, the driver issues only what was requested, and
+// its errors contain no secret. handle states that a token exists, which the broker must revoke.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		text   string
-		says   string // of a refusal; "" = nobody knows
+		says   string // part of the refusal's text; "" when the outcome is unknown
 	}{
 		"grant":   {400, `{"error":"invalid_grant","error_description":"canary"}`, "renew it"},
 		"scope":   {400, `{"error":"invalid_scope"}`, "does not grant"},
@@ -152,7 +152,8 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
-// What arrives at the server is what RFC 6749 says, for each way to authenticate.
+// TestRequests: the requests to the server have the form of RFC 6749, for each method of
+// client authentication.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	for _, auth := range []string{"client_secret_basic", "client_secret_post", "none"} {
@@ -181,8 +182,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Tokens that resource servers verify by themselves, and servers without
-// revocation: nobody claims that they can be taken back.
+// TestHonestClasses: the driver's class does not claim that a token can be revoked when the
+// resource servers verify it themselves, or when the authorization server has no revocation.
 func TestHonestClasses(t *testing.T) {
 	t.Parallel()
 	jwt := body(http.StatusOK, `{"access_token":"eyJhbGciOiJub25lIn0.e30.x","token_type":"Bearer","expires_in":600}`)

@@ -13,19 +13,21 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Requests are those that egress adds a token of a grant to.
+// Requests are the requests that egress adds a grant's token to.
 type Requests struct {
-	// Hosts are those that may get it, exactly: "api.example.com", or with a port. Only over https.
+	// Hosts are the only hosts that may receive the token: "api.example.com", or with a
+	// port. Only https is used.
 	Hosts []string `json:"hosts"`
-	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
+	// Disclosed are the names of secret values in responses; nil means
+	// provider.CommonlyDisclosed, {} none.
 	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
-	// Actions are those of the grant, and their requests.
+	// Actions maps the grant's actions to their requests.
 	Actions map[string]stricturl.Rule `json:"actions"`
 }
 
 const maxHosts = 16
 
-// check calls bad for each problem of q; at is its place in the configuration.
+// check calls bad for each problem of q; at is its key in the configuration.
 func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string, ...any)) {
 	if len(q.Hosts) == 0 || len(q.Hosts) > maxHosts {
 		bad("%s.hosts: name 1 to %d", at, maxHosts)
@@ -55,7 +57,7 @@ func (q *Requests) check(at string, g Grant, endpoints []string, bad func(string
 	}
 }
 
-// hits reports whether a rule reaches an endpoint of the authorization server.
+// hits reports whether a rule covers an endpoint of the authorization server.
 func (q *Requests) hits(rule stricturl.Rule, endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil || endpoint == "" {
@@ -76,7 +78,7 @@ func (q *Requests) to(host stricturl.Host) bool {
 	})
 }
 
-// requests are those of one scope; nil = they are not configured.
+// requests returns the requests of one scope; nil when none are configured.
 func (d *Driver) requests(s scopes.Scope) (*Requests, stricturl.Rule) {
 	q := d.cfg.Grants[s.Resource()].Requests
 	if q == nil || s.IsPattern() {
@@ -89,8 +91,7 @@ func (d *Driver) requests(s scopes.Scope) (*Requests, stricturl.Rule) {
 	return q, rule
 }
 
-// Injects implements provider.Injector: for actions of which the configuration names the
-// requests.
+// Injects implements provider.Injector. It is true for actions with configured requests.
 func (d *Driver) Injects(s scopes.Set) bool {
 	return !s.Empty() && !slices.ContainsFunc(s.Scopes(), func(sc scopes.Scope) bool { q, _ := d.requests(sc); return q == nil })
 }
@@ -108,7 +109,7 @@ func (d *Driver) Discloses(_ *http.Request, t provider.Target) *provider.Disclos
 // Inject implements provider.Injector: Bearer (RFC 6750 section 2.1).
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	if t.Handle.Empty() || !t.Now.Before(t.ExpiresAt) {
-		return errors.New("oauth: there is no token to inject, or its lease is over")
+		return errors.New("oauth: there is no token to inject, or its lease has ended")
 	}
 	if err := d.mine(r, t.Scopes); err != nil {
 		return err
@@ -117,8 +118,8 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	return nil
 }
 
-// mine refuses what scopes are not for, and what servers could read in two ways. Its error wraps
-// provider.ErrElsewhere.
+// mine refuses a request that the scopes do not cover, or that servers could read in two
+// ways. Its error wraps provider.ErrElsewhere.
 func (d *Driver) mine(r *http.Request, s scopes.Set) error {
 	host, err := stricturl.Origin(r)
 	if err != nil {
@@ -152,8 +153,8 @@ func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
 	return err1 == nil && err2 == nil && d.covers(r.Method, host, path, t.Scopes, true)
 }
 
-// covers reports whether one of the rules that scopes stand for is for a method, host and path,
-// and lets that become a WebSocket where upgrade says so.
+// covers reports whether a rule of the scopes covers a method, host and path, and with
+// upgrade also allows a WebSocket.
 func (d *Driver) covers(method string, host stricturl.Host, path []string, s scopes.Set, upgrade bool) bool {
 	return slices.ContainsFunc(s.Scopes(), func(s scopes.Scope) bool {
 		q, rule := d.requests(s)

@@ -45,8 +45,8 @@ func held(scope string) provider.Target {
 	return provider.Target{LeaseID: "lse_1", Scopes: scopes.MustParseSet(scope), Handle: secret.New("at-canary"), IssuedAt: now, ExpiresAt: now.Add(time.Minute), Now: now}
 }
 
-// TestInject: (E13, E55, E56, E57, E58, E60, E66, E82) Bearer at the hosts of the configuration, for the requests of the scopes, in
-// place of whatever the sandbox has put there.
+// TestInject: (E13, E55, E56, E57, E58, E60, E66, E82) the driver sets a Bearer header at the configured hosts, for the requests of
+// the scopes. It replaces the header that the sandbox has sent.
 //
 //ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
 //ebb:invariant I6 The `oauth` provider adds its token only to requests whose host, method and path are configured for the lease's scopes
@@ -143,8 +143,8 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// E89: an answer that holds a new credential would be the sandbox's: no rule may reach where
-// the server gives them out.
+// TestRequestsThatAreRefused: (E89) a sandbox would receive the new credential in a response
+// of the authorization server, so no rule may cover the server's endpoints.
 //
 //ebb:invariant I6 A configuration is refused if its OAuth request rules reach the token, revocation or introspection endpoint of the authorization server
 func TestRequestsThatAreRefused(t *testing.T) {
@@ -180,8 +180,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzInject: whatever a request looks like, a token goes to a host of the configuration,
-// over https, by a path that reads in one way.
+// FuzzInject: for arbitrary requests, the driver adds a token only to a request for a configured
+// host, over https, with an unambiguous path.
 func FuzzInject(f *testing.F) {
 	d := injecting(f)
 	for _, u := range []string{"https://api.example.com/v1/files?a=b", "https://x@api.example.com:443//..%2f", "HTTPS://API.example.com./;"} {

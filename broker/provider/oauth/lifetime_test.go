@@ -12,8 +12,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/oauth"
 )
 
-// What nobody can take back lives as long as its lease, or as the operator says,
-// and no longer: the broker learns until when what it got is alive.
+// TestTokensThatOutliveTheirLease: a token that cannot be revoked has at most the lifetime of
+// its lease or the operator's max_lifetime. The broker receives the expiry of a token that it
+// does not issue.
 func TestTokensThatOutliveTheirLease(t *testing.T) {
 	t.Parallel()
 	const jwt, opaque = "eyJhbGciOiJub25lIn0.e30.x", "canary-access"

@@ -135,7 +135,7 @@ func (o op) scope(ctx context.Context, token string) (string, error) {
 	return doc.Scope, err
 }
 
-// Tokens of the client itself are revoked one by one.
+// TestConformance: tokens of client_credentials are revoked one by one.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	o := startOP(t)
@@ -172,8 +172,9 @@ func mint(t *testing.T, d provider.Driver, set string) (provider.Grant, provider
 	return g, c
 }
 
-// A real server narrows and rotates. This one, like Google's, ends everything of an
-// authorization with one of its tokens, so its revocation is not configured.
+// TestRefreshTokens: a real server narrows scopes and rotates refresh tokens. Like Google's,
+// this server revokes the whole authorization with one of its tokens, so its revocation
+// endpoint is not configured.
 func TestRefreshTokens(t *testing.T) {
 	t.Parallel()
 	o := startOP(t)
@@ -209,7 +210,7 @@ func TestRefreshTokens(t *testing.T) {
 		t.Errorf("Probe = %v, %v: nothing was revoked, as the class says", alive, err)
 	}
 	mint(t, d, "files:drive:read")
-	// Somebody uses an old one: reuse detection ends them all, and the caller is told whom to ask.
+	// A thief uses an old refresh token. The server's reuse detection revokes all tokens, and the error tells the caller to ask the operator.
 	thief := driver(t, c, &memory{v: map[string]secret.Secret{"drive-ann": secret.New(first)}})
 	for _, d := range []provider.Driver{thief, d} {
 		_, err := d.Mint(t.Context(), grant("files:drive:read"))

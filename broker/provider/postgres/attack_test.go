@@ -7,9 +7,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// CVE-2018-1058: a lease leaves an aggregate that fits a call of the broker better
-// than PostgreSQL's own, and waits for its own end. What the URL says of the path
-// does not matter.
+// TestNothingOfALeaseRunsAsTheBroker: CVE-2018-1058. A lease leaves an aggregate that matches
+// a call of the broker better than PostgreSQL's own function, and waits until the broker ends
+// the lease. The search path in the URL makes no difference.
 func TestNothingOfALeaseRunsAsTheBroker(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "&search_path=public", "&options=-csearch_path%3Dpublic"} {

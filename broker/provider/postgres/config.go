@@ -19,43 +19,43 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
-	// URL of the server as the broker's own role reaches it, without a password, over
-	// TLS that is verified unless it is on this machine:
+	// URL is the URL by which the broker's own role reaches the server, without a password.
+	// Unless the server is on this machine, the connection must use verified TLS:
 	// postgres://ebb@db.internal:5432/postgres?sslmode=verify-full.
 	URL          string `json:"url"`
 	PasswordFile string `json:"password_file,omitempty"`
-	// Address is host:port as a sandbox reaches it; "" = that of URL.
+	// Address is the host:port by which a sandbox reaches the server; "" means that of URL.
 	Address string `json:"address,omitempty"`
-	// SSLMode is what sandboxes are told to use (libpq's sslmode); "" = verify-full.
+	// SSLMode is libpq's sslmode in the credentials of sandboxes; "" means verify-full.
 	SSLMode string `json:"sslmode,omitempty"`
-	// Databases maps a database to its actions, and an action to the NOLOGIN group
-	// role that may do it: {orders: {read: orders_ro, write: orders_rw}}.
+	// Databases maps a database to its actions, and an action to the NOLOGIN group role that
+	// has its rights: {orders: {read: orders_ro, write: orders_rw}}.
 	Databases map[string]map[string]string `json:"databases"`
-	// Owner is the role that tables and sequences go to which a lease's role created;
-	// "" = they are dropped with it, as is all else. It is none of the group roles, or
-	// leases would own what others left.
+	// Owner is the role that receives the tables and sequences of a lease's role when that is
+	// dropped; "" means that they are dropped with all its other objects. It must not be a
+	// group role, because other leases would then own these tables.
 	Owner string `json:"owner,omitempty"`
-	// Connections bounds the open sessions of one lease; 0 = 4.
+	// Connections is the maximum number of open sessions of one lease; 0 means 4.
 	Connections int `json:"connections,omitempty"`
 }
 
 const (
 	maxConnections = 1000
-	// callTime bounds one Mint or Revoke.
+	// callTime is the maximum duration of one Mint or Revoke.
 	callTime = 15 * time.Second
 	poolSize = 16
 )
 
 var (
-	// A database is one segment of a scope; a role is any identifier that needs no
-	// escape but quotes.
+	// databaseForm matches a database name, which is one segment of a scope. roleForm matches
+	// a role name that needs only double quotes as an identifier.
 	databaseForm = regexp.MustCompile(`^[A-Za-z0-9._~@+=,-]{1,63}$`)
 	roleForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$ .@-]{0,62}$`)
 )
 
-// check reports all problems at once.
+// check returns all problems joined.
 func (c Config) check() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -97,16 +97,18 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// reserved roles are PostgreSQL's own; none of them is a group of an application.
+// reserved reports whether a role is one of PostgreSQL's own. An application cannot have these
+// as a group.
 func reserved(role string) bool {
 	return len(role) >= 3 && role[:3] == "pg_" || role == "public" || role == "postgres" || role == "none"
 }
 
-// pool makes the broker's own connections; none is made before the first use.
+// pool returns the configuration of the broker's own connections. The first connection is made
+// at its first use.
 func (c Config) pool() (*pgxpool.Config, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" {
-		return nil, errors.New("url: it is not postgres://user@host:port/database") // err can hold parts of it
+		return nil, errors.New("url: it is not postgres://user@host:port/database") // err may contain parts of it
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
 		return nil, errors.New("url: a password does not belong into the URL: use password_file")
@@ -129,12 +131,12 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	pc.MaxConns = poolSize
 	pc.ConnConfig.ConnectTimeout = 5 * time.Second
 	pc.ConnConfig.RuntimeParams["application_name"] = "ebb"
-	// A lease may be able to create functions and operators in a schema that is on the
-	// path by default, and would then wait for the broker to call them (CVE-2018-1058).
-	// Unless it is named, pg_temp comes first.
+	// A lease may be able to create functions and operators in a schema of the default search
+	// path, and the broker could call them by mistake (CVE-2018-1058). PostgreSQL searches
+	// pg_temp first unless the path names it.
 	pc.ConnConfig.RuntimeParams["search_path"] = "pg_catalog, pg_temp"
-	// The server gives up as well: a statement must not run on after its caller has
-	// gone.
+	// The server has the same timeout, so that a statement does not continue after its caller
+	// has given up.
 	pc.ConnConfig.RuntimeParams["statement_timeout"] = strconv.FormatInt(callTime.Milliseconds(), 10)
 	return pc, nil
 }
@@ -157,13 +159,13 @@ func private(c *pgx.ConnConfig) error {
 	return nil
 }
 
-// local reports a server on this machine.
+// local reports whether the server is on this machine.
 func local(host string, port uint16) bool {
 	network, _ := pgconn.NetworkAddress(host, port)
 	return network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// address is host and port for the sandbox.
+// address returns the host and port for the sandbox.
 func (c Config) address(pc *pgxpool.Config) (host, port string, err error) {
 	if c.Address == "" {
 		return pc.ConnConfig.Host, strconv.Itoa(int(pc.ConnConfig.Port)), nil

@@ -16,8 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/postgres"
 )
 
-// The broker's password goes to nobody but the server: not by what the URL leaves
-// out, not by one host of several, and not by the environment.
+// TestConnectionsThatOthersCouldRead: the broker sends its password only to the configured
+// server. Defaults of the URL, a second host in it, and environment variables cannot redirect it.
 func TestConnectionsThatOthersCouldRead(t *testing.T) {
 	ca := authority(t)
 	made := func(url string) error {

@@ -26,11 +26,12 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// maxLogin bounds a message of the server before the session is open.
+// maxLogin is the maximum size in bytes of a server's message before the session is open.
 const maxLogin = 1 << 20
 
-// reach is where egress finds the server: where sandboxes do, by the same name and mode. The
-// zero value is nowhere: there is no name, or others could be on the way.
+// reach returns the host at which egress finds the server: the one for sandboxes, with the
+// same name and mode. It returns the zero value if egress must open no sessions, because there
+// is no host name or because the connection could be intercepted.
 func (c Config) reach(host, port string, own *pgconn.Config) stricturl.Host {
 	at, err := stricturl.ParseHost(net.JoinHostPort(host, port), 0)
 	if err != nil || c.SSLMode != "verify-full" && (c.SSLMode != "disable" || !local(own.Host, own.Port)) {
@@ -97,8 +98,8 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 	}, nil
 }
 
-// opened is read by what pgconn reads by: where a write of the login takes long, that reads
-// beside it, and has what the server says next, which is the first word of the session.
+// opened reads through the reader of pgconn. During a slow write of the login, pgconn reads in
+// the background, and that reader may already have the first bytes of the session.
 type opened struct {
 	net.Conn
 	from io.Reader
@@ -107,8 +108,8 @@ type opened struct {
 // Read implements net.Conn.
 func (o opened) Read(p []byte) (int, error) { return o.from.Read(p) }
 
-// session is how one is opened: nothing of the broker's own connections is in it but the CA
-// that the operator trusts for this server.
+// session returns the configuration of one session for egress. Of the broker's own connections
+// it uses only the CA that the operator trusts for this server.
 func (d *Driver) session(at provider.Endpoint, h handle, o provider.Opening) *pgconn.Config {
 	c := d.pool.Config().ConnConfig.Config.Copy()
 	roots := o.Roots
@@ -123,7 +124,7 @@ func (d *Driver) session(at provider.Endpoint, h handle, o provider.Opening) *pg
 	c.TLSConfig = d.tls(at.Host, roots)
 	c.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	c.DialFunc = func(ctx context.Context, _, address string) (net.Conn, error) {
-		to, _ := netip.ParseAddrPort(address) // of a server that a query is cancelled at; else by name
+		to, _ := netip.ParseAddrPort(address) // the address of the server at which a query is cancelled; zero otherwise, and Dial uses the name
 		conn, err := o.Dial(ctx, to)
 		if err == nil && c.TLSConfig == nil && !loopback(conn) {
 			return nil, errors.Join(errors.New("sslmode disable, and the server is not on this machine"), conn.Close())
@@ -136,7 +137,7 @@ func (d *Driver) session(at provider.Endpoint, h handle, o provider.Opening) *pg
 	return c
 }
 
-// tls is how the server proves that it is the one that is meant; nil = it need not.
+// tls returns the TLS configuration that verifies the server; nil when TLS is disabled.
 func (d *Driver) tls(at stricturl.Host, roots *x509.CertPool) *tls.Config {
 	if d.cfg.SSLMode == "disable" {
 		return nil
@@ -149,7 +150,7 @@ func loopback(c net.Conn) bool {
 	return is && at.IP.IsLoopback()
 }
 
-// refusal is what an error of a login means.
+// refusal converts an error of a login.
 func refusal(err error) error {
 	switch code(err) {
 	case tooManyConns:
@@ -160,8 +161,8 @@ func refusal(err error) error {
 	return err
 }
 
-// byMessage reads no further than to the end of a message. What the server says after the one
-// that opens the session is for who takes the connection over.
+// byMessage never reads beyond the end of a message. The bytes after the message that opens
+// the session are for the new owner of the connection.
 type byMessage struct {
 	r    io.Reader
 	head [5]byte // type and length
@@ -191,7 +192,7 @@ const (
 	tooManyConns     = "53300"
 	dependentObjects = "2BP01" // the role owns or may use something
 	badAuthorization = "28000"
-	badPassword      = "28P01" // or no such role, or VALID UNTIL has passed
+	badPassword      = "28P01" // also for an unknown role, and after VALID UNTIL
 )
 
 func code(err error) string {
@@ -211,7 +212,7 @@ func judged(err error) error {
 	case undefinedObject:
 		return provider.Refused("A group role of this scope does not exist in the database any more. Tell the operator of the broker.", err)
 	case noPrivilege:
-		return provider.Refused("The broker may not make this member of its group role. Tell the operator of the broker: ebb providers check says what is missing.", err)
+		return provider.Refused("The broker may not make this member of its group role. Tell the operator of the broker: ebb providers check lists what is missing.", err)
 	case tooManyConns:
 		return &provider.BusyError{After: time.Second, Cause: err}
 	default:
@@ -220,23 +221,23 @@ func judged(err error) error {
 }
 
 const (
-	// scramRounds is PostgreSQL's own number. More would not help: the password has
-	// 256 random bits.
+	// scramRounds is PostgreSQL's default. A higher number would add no security, because the
+	// password has 256 random bits.
 	scramRounds = 4096
 	scramSalt   = 16
 )
 
-// newPassword is 43 characters of base64url: nothing in it needs an escape in a
-// URL, a shell or a connection string.
+// newPassword returns 43 characters of base64url. They need no escape in a URL, a shell or a
+// connection string.
 func newPassword() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// verifier is what PostgreSQL stores for a password (RFC 5802 section 3, RFC 7677,
-// in the form of pg_authid.rolpassword). Passwords of newPassword are ASCII, so
-// SASLprep (RFC 4013) changes nothing.
+// verifier returns the verifier that PostgreSQL stores for a password (RFC 5802 section 3, RFC
+// 7677, in the form of pg_authid.rolpassword). Passwords of newPassword are ASCII, so SASLprep
+// (RFC 4013) changes nothing.
 func verifier(password string) (string, error) {
 	salt := make([]byte, scramSalt)
 	_, _ = rand.Read(salt) // never fails (crypto/rand)

@@ -18,7 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// TestEndpoint: egress opens sessions where the server has a name and nobody can be on the way.
+// TestEndpoint: egress opens sessions only to a server with a host name that TLS verifies, or to one on this machine.
 //
 //ebb:invariant I8 Egress opens no PostgreSQL sessions if the server's host name cannot be verified, unless TLS is disabled and the server is on this machine
 func TestEndpoint(t *testing.T) {
@@ -69,8 +69,9 @@ func (b bed) named(t *testing.T) (d *postgres.Driver, u *url.URL) {
 	return b.driver(t), u
 }
 
-// TestConnect: what stays in ebb is kept in the handle, opens sessions with what the sandbox
-// chose of their settings, and is a role like any other: it is revoked, and found by its name.
+// TestConnect: a credential that stays in ebb is kept in the handle. Connect opens sessions
+// with it and with the sandbox's session settings. Its role is revoked, and found by its name,
+// like any other.
 //
 //ebb:invariant I8 Without TLS, egress opens a PostgreSQL session only to a server on loopback
 //ebb:invariant I8 The password of a PostgreSQL role is stored in the revocation handle only if its delivery is egress
@@ -137,8 +138,8 @@ func (c late) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestConnectLate: what the server says first in a session reaches who opened it, however long
-// the login took to write.
+// TestConnectLate: the first message of the server in a session reaches the caller of Connect,
+// even if writing the login took long.
 func TestConnectLate(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -28,7 +28,7 @@ func TestCrashChild(t *testing.T) {
 	})
 }
 
-// I3, with roles of a real server: kill -9 at every step leaves none.
+// TestCrashMatrix: I3, with roles of a real server: a kill -9 at any step leaves no role.
 func TestCrashMatrix(t *testing.T) {
 	newBed(t) // skips without a server
 	crashtest.Run(t, func(t *testing.T) crashtest.Party {
@@ -58,7 +58,8 @@ func (b bed) members(t *testing.T) []string {
 	return names
 }
 
-// What a driver made and no record knows is found by name and dropped.
+// TestSweepDropsRolesWithoutARecord: the sweep finds a role without an entry in the database
+// by its name, and drops it.
 func TestSweepDropsRolesWithoutARecord(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -25,9 +25,10 @@ func (b bed) texts(t *testing.T, query string, args ...any) []string {
 	return out
 }
 
-// A lease leaves everything that runs with its owner's rights, open to all. What goes
-// to the owner is tables and sequences, and nobody gets at them or through them at
-// what the owner may.
+// TestWhatALeaseLeavesHasNoRightsOfTheOwner: the role of a lease creates every kind of object
+// that runs with its owner's rights, and lets all roles use them. Revoke assigns only the tables
+// and sequences to the configured owner. Other roles can reach neither these tables nor, through
+// them, the other data of the owner.
 func TestWhatALeaseLeavesHasNoRightsOfTheOwner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -89,7 +90,8 @@ func TestWhatALeaseLeavesHasNoRightsOfTheOwner(t *testing.T) {
 	}
 }
 
-// Without the role for them nothing is dropped by mistake: the end is pending, in sight.
+// TestTheOwnerIsAway: if the configured owner role does not exist, no table is dropped by
+// mistake. The revocation is pending and listed.
 func TestTheOwnerIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -119,8 +121,8 @@ func TestTheOwnerIsAway(t *testing.T) {
 	}
 }
 
-// What cannot be dropped alone must not go to the owner either: a function of an
-// extension that the lease made. All of it is dropped.
+// TestWhatCannotBeDroppedAlone: a function of an extension that the lease made cannot be
+// dropped alone, and must not become the owner's. All objects of the lease are dropped.
 func TestWhatCannotBeDroppedAlone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -30,7 +30,7 @@ type Driver struct {
 	cfg        Config
 	pool       *pgxpool.Pool
 	host, port string
-	at         stricturl.Host // where egress opens sessions; zero = nowhere
+	at         stricturl.Host // host at which egress opens sessions; zero for none
 	log        *slog.Logger
 }
 
@@ -42,8 +42,8 @@ var (
 	_ provider.Checker   = (*Driver)(nil)
 )
 
-// New makes a driver. It does not connect: a database that is down now must not
-// keep the broker from starting. log may be nil.
+// New returns a driver. It makes no connections, so that an unavailable database does not
+// prevent the broker's start. log may be nil.
 func New(c Config, log *slog.Logger) (*Driver, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -72,20 +72,21 @@ func New(c Config, log *slog.Logger) (*Driver, error) {
 	return d, nil
 }
 
-// Traits: a role never dies by itself (its sessions outlive VALID UNTIL), and
-// nothing of it works from the moment Revoke returned.
+// Traits implements provider.Driver. A role never ends by expiry, because its sessions
+// continue after VALID UNTIL. After Revoke has returned, the role has no rights and no
+// sessions.
 func (d *Driver) Traits() provider.Traits {
 	return provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, ThirdParty: true, Lasting: true}
 }
 
-// Check accepts actions of one configured database, without patterns: a role logs
-// in to one database, and a group role is exactly what its name says.
+// Check accepts actions of one configured database, without patterns: a role logs in to one
+// database, and each action has exactly one group role.
 func (d *Driver) Check(s scopes.Set) error {
 	_, _, err := d.groups(s)
 	return err
 }
 
-// groups are the database of the scopes and the group roles that grant them.
+// groups returns the database of the scopes and the group roles that grant them.
 func (d *Driver) groups(s scopes.Set) (database string, roles []string, err error) {
 	if s.Empty() {
 		return "", nil, fmt.Errorf("%w: no scope", provider.ErrUnsupported)
@@ -107,7 +108,7 @@ func (d *Driver) groups(s scopes.Set) (database string, roles []string, err erro
 	return database, slices.Compact(roles), nil
 }
 
-// document is what the sandbox gets.
+// document is the credential that the sandbox receives.
 type document struct {
 	URI      string `json:"uri"`
 	Host     string `json:"host"`
@@ -201,7 +202,7 @@ func (d *Driver) uri(user, password, database string) string {
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// Describe implements provider.Describer: actions are words of the operator's.
+// Describe implements provider.Describer. The effects come from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, known := d.cfg.Databases[s.Resource()][s.Action()]; !known || s.IsPattern() {
 		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)

@@ -172,7 +172,8 @@ func TestScopesMeanTheirGroupRoles(t *testing.T) {
 	}
 }
 
-// I2 at the provider: open sessions end, and the role cannot come back.
+// TestRevokeEndsOpenSessions: I2 at the provider: open sessions end, and the role cannot log
+// in again.
 func TestRevokeEndsOpenSessions(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -215,8 +216,8 @@ func TestRevokeEndsOpenSessions(t *testing.T) {
 	}
 }
 
-// Somebody dropped the role by hand while a session of it was open: the session is
-// known by the oid alone.
+// TestRevokeOfADroppedRole: an operator drops the role manually while a session of it is open.
+// Revoke finds that session only by the role's oid.
 func TestRevokeOfADroppedRole(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -235,8 +236,8 @@ func TestRevokeOfADroppedRole(t *testing.T) {
 	}
 }
 
-// The group role of a scope is dropped under the broker: who holds it loses it at
-// once, what was minted is still taken back, and nothing more is minted.
+// TestGroupRoleIsDropped: an administrator drops the group role of a scope. Its members lose
+// the rights at once, minted roles can still be revoked, and no further role is minted.
 func TestGroupRoleIsDropped(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -261,8 +262,8 @@ func TestGroupRoleIsDropped(t *testing.T) {
 	}
 }
 
-// A role that made tables, was granted things and locked a row is dropped all the
-// same; its tables go to the owner where there is one.
+// TestRevokeOfARoleThatOwnsThings: Revoke drops a role that made tables, has grants and holds
+// a row lock. Its tables go to the configured owner, if there is one.
 func TestRevokeOfARoleThatOwnsThings(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []bool{false, true} {

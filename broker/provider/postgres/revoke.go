@@ -38,7 +38,7 @@ func of(t provider.Target) (handle, error) {
 	return h, nil
 }
 
-// oid is 0 when there is no such role.
+// oid returns the oid of a role, 0 when it does not exist.
 func (d *Driver) oid(ctx context.Context, role string) (uint32, error) {
 	var oid uint32
 	err := d.pool.QueryRow(ctx, "SELECT oid FROM pg_catalog.pg_roles WHERE rolname = $1", role).Scan(&oid)
@@ -51,9 +51,9 @@ func (d *Driver) oid(ctx context.Context, role string) (uint32, error) {
 	return oid, nil
 }
 
-// Revoke ends a role: no new session, then no session, then no object, then no
-// role. Each step may be repeated, and each is done by the state of the server
-// rather than by what an earlier attempt believed.
+// Revoke ends a role in four steps: it prevents new sessions, ends the open ones, drops or
+// reassigns the objects, and drops the role. Each step may be repeated, and depends on the
+// server's present state instead of the result of an earlier attempt.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	h, err := of(t)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 			return err
 		}
 	}
-	// The role of an earlier attempt may be gone while a session of it is not.
+	// An earlier attempt may have dropped the role while one of its sessions is still open.
 	for _, id := range []uint32{oid, h.OID} {
 		if id != 0 {
 			if err := d.terminate(ctx, id); err != nil {
@@ -105,8 +105,8 @@ func (d *Driver) drop(ctx context.Context, role string, oid uint32) error {
 	return nil
 }
 
-// terminate ends every session of a role, by oid: a session may have been opened
-// just before the role was locked, and one of a dropped role has no name.
+// terminate ends every session of a role, by oid: a session may have been opened just before
+// the role was locked, and the sessions of a dropped role have no role name.
 func (d *Driver) terminate(ctx context.Context, oid uint32) error {
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		var open int
@@ -125,8 +125,8 @@ func (d *Driver) terminate(ctx context.Context, oid uint32) error {
 	}
 }
 
-// Probe implements provider.Prober: the server is asked whether the role could log
-// in or has a session.
+// Probe implements provider.Prober. It asks the server whether the role can log in or has a
+// session.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
 	h, err := of(t)
 	if err != nil {
@@ -168,8 +168,8 @@ func (d *Driver) List(ctx context.Context, instance string, yield func(provider.
 	return nil
 }
 
-// disown takes away what the role owns or was granted, in every database where
-// there is something: tables go to the configured owner, all else is dropped.
+// disown removes the objects and grants of the role, in every database that has some. Tables
+// go to the configured owner, and all other objects are dropped.
 func (d *Driver) disown(ctx context.Context, role string, oid uint32) error {
 	rows, err := d.pool.Query(ctx, `SELECT DISTINCT coalesce(d.datname, pg_catalog.current_database()) FROM pg_catalog.pg_shdepend s
 		LEFT JOIN pg_catalog.pg_database d ON d.oid = s.dbid
@@ -189,7 +189,7 @@ func (d *Driver) disown(ctx context.Context, role string, oid uint32) error {
 	return nil
 }
 
-// connect is a connection of the broker's own to another database.
+// connect opens a connection of the broker's own role to another database.
 func (d *Driver) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	c := d.pool.Config().ConnConfig.Copy()
 	c.Database = database
@@ -201,9 +201,9 @@ func (d *Driver) disownIn(ctx context.Context, database, role string, oid uint32
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is lost with it
-	// Only a member may dispose of a role's objects; a superuser is one anyway, and
-	// on a server of PostgreSQL 16 the creator may make itself one.
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // no data is lost by it
+	// Only a member of a role may drop its objects. A superuser counts as a member, and in
+	// PostgreSQL 16 the creator of the role can make itself one.
 	if _, err := conn.Exec(ctx, "GRANT "+quote(role)+" TO CURRENT_USER"); err != nil {
 		return err
 	}
@@ -219,8 +219,8 @@ func (d *Driver) disownIn(ctx context.Context, database, role string, oid uint32
 	return err
 }
 
-// undroppable says that a lease made something that this package cannot drop by
-// itself: DROP OWNED then ends all of it, tables included.
+// undroppable means that a lease made an object that this package cannot drop alone. DROP
+// OWNED then drops all objects of the lease, including its tables.
 type undroppable struct{ error }
 
 func (u *undroppable) Unwrap() error { return u.error }
@@ -248,7 +248,8 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 	if err != nil {
 		return err
 	}
-	// Grants first: of what a drop takes with it nothing can be revoked.
+	// Grants come first, because the grants of an object that a drop removes could no longer
+	// be revoked.
 	if err := each(ctx, tx, append(grants, drops...)); err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 	if _, err := tx.Exec(ctx, "REASSIGN OWNED BY "+quote(role)+" TO "+quote(d.cfg.Owner)); err != nil {
 		return err
 	}
-	// Another lease that was made a member of the role may have added something since.
+	// Another lease that became a member of the role may have added an object since.
 	after, err := acting(ctx, tx, owner)
 	if err != nil {
 		return err
@@ -274,11 +275,11 @@ func (d *Driver) keepTables(ctx context.Context, tx pgx.Tx, role string, oid uin
 	return nil
 }
 
-// each runs statements that drop something.
+// each runs statements that drop objects.
 func each(ctx context.Context, tx pgx.Tx, statements []string) error {
 	for _, s := range statements {
 		if _, err := tx.Exec(ctx, s); err != nil {
-			// 42: not its syntax, not its name, not its right. 2B, 0A: it is held by something.
+			// 42: wrong syntax, unknown name, or no privilege. 2B, 0A: another object depends on it.
 			if c := code(err); strings.HasPrefix(c, "42") || strings.HasPrefix(c, "2B") || strings.HasPrefix(c, "0A") {
 				return &undroppable{err}
 			}
@@ -299,10 +300,10 @@ func acting(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	return append(own, calls...), err
 }
 
-// active are the statements that drop what a role owns in this database and that
-// does something or is more than rows: all but tables and sequences, and the rules,
-// triggers and policies of tables. Default privileges and user mappings are never
-// reassigned; a multirange goes with its range.
+// active returns the statements that drop those objects of a role in this database that run
+// code or are more than rows: all except tables and sequences, and also the rules, triggers
+// and policies of tables. REASSIGN OWNED does not cover default privileges and user mappings.
+// A multirange is dropped with its range.
 func active(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT CASE i.type
 			WHEN 'large object' THEN 'SELECT pg_catalog.lo_unlink(' || i.identity || ')'
@@ -330,8 +331,8 @@ func active(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// granted are the statements that take back what others may do with the tables and
-// sequences of a role. Revoking a table revokes its columns.
+// granted returns the statements that revoke the grants of other roles on the tables and
+// sequences of a role. Revoking them on a table also revokes those on its columns.
 func granted(ctx context.Context, tx pgx.Tx, role uint32) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT pg_catalog.format('REVOKE ALL ON TABLE %I.%I FROM %s CASCADE', n.nspname, c.relname,
 			CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(g.rolname) END)

@@ -11,7 +11,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// PostgreSQL hashes a password by itself; with its salt we come to the same text.
+// TestVerifierIsPostgreSQLs: with the same salt, verifier returns the text that PostgreSQL
+// computes for a password.
 func TestVerifierIsPostgreSQLs(t *testing.T) {
 	t.Parallel()
 	url := storetest.Postgres(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
-// A lease has the rights of its group roles and is none of them: what it makes is its
-// own, and ends with it. Before version 16 the server cannot tell the two apart, and
-// the set-up says so.
+// TestALeaseIsNotItsGroupRole: the role of a lease has the rights of its group roles, but
+// cannot act as one of them. Its objects belong to itself and are dropped with it. Before
+// version 16 the server cannot make this distinction, and the check of the set-up reports it.
 func TestALeaseIsNotItsGroupRole(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -46,9 +46,9 @@ func TestALeaseIsNotItsGroupRole(t *testing.T) {
 	}
 }
 
-// ANALYZE computes the expressions of indexes, and the lengths of ranges, with the
-// rights of the table's owner. Functions that are not the lease's own are not dropped
-// with it: what calls them on its tables is.
+// TestNothingOfAGroupRoleRunsAsTheOwner: ANALYZE computes the expressions of indexes, and the
+// lengths of ranges, with the rights of the table's owner. Functions of other roles remain
+// when the lease ends, so the parts of its tables that call them are dropped.
 func TestNothingOfAGroupRoleRunsAsTheOwner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

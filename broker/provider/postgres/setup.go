@@ -12,8 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// minVersion is the oldest PostgreSQL that is still maintained with everything
-// that Revoke needs.
+// minVersion is the oldest maintained PostgreSQL version with all features that Revoke needs.
 const minVersion = 140000
 
 // setVersion is the first version in which a member of a role can be kept from SET ROLE to it.
@@ -57,8 +56,9 @@ func (d *Driver) CheckSetup(ctx context.Context) []provider.Finding {
 	return out
 }
 
-// checkCreate finds group roles that may create something: before version 16 what a
-// lease makes under such a name is not the lease's, and stays.
+// checkCreate finds group roles that may create objects. Before version 16, a lease can create
+// an object as its group role. That object does not belong to the lease's role, and remains
+// after its end.
 func (d *Driver) checkCreate(ctx context.Context) []provider.Finding {
 	var out []provider.Finding
 	for _, db := range slices.Sorted(maps.Keys(d.cfg.Databases)) {
@@ -78,13 +78,13 @@ func (d *Driver) checkCreate(ctx context.Context) []provider.Finding {
 	return out
 }
 
-// creators are those of roles that may create something in a database.
+// creators returns those of roles that may create objects in a database.
 func (d *Driver) creators(ctx context.Context, database string, roles []string) ([]string, error) {
 	conn, err := d.connect(ctx, database)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is lost with it
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // no data is lost by it
 	rows, err := conn.Query(ctx, `SELECT r.rolname::pg_catalog.text FROM pg_catalog.pg_roles r WHERE r.rolname = ANY ($1) AND (
 		pg_catalog.has_database_privilege(r.oid, pg_catalog.current_database(), 'CREATE') OR EXISTS (
 			SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname !~ '^pg_' AND pg_catalog.has_schema_privilege(r.oid, n.oid, 'CREATE'))) ORDER BY 1`, roles)
@@ -94,8 +94,8 @@ func (d *Driver) creators(ctx context.Context, database string, roles []string) 
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// checkGroups looks at every group role: one that can log in, or that can do what
-// only an administrator should, would hand it to sandboxes.
+// checkGroups checks every group role. A group role that can log in, or that has rights of an
+// administrator, would pass these to sandboxes.
 func (d *Driver) checkGroups(ctx context.Context, me string, mayGrant bool) []provider.Finding {
 	var out []provider.Finding
 	names := map[string]bool{}
@@ -137,8 +137,8 @@ func (d *Driver) checkGroups(ctx context.Context, me string, mayGrant bool) []pr
 	return out
 }
 
-// checkOwner looks at the role that tables go to: without it, or without being a
-// member of it, the broker could not end a role that made some.
+// checkOwner checks the role that receives tables. If it does not exist, or if the broker is
+// not a member of it, the broker could not drop a role that made tables.
 func (d *Driver) checkOwner(ctx context.Context, me string) []provider.Finding {
 	if d.cfg.Owner == "" {
 		return nil

@@ -1,5 +1,5 @@
-// Package providertest is the suite that every provider kind passes.
+// Package providertest is the test suite for every kind of provider.
 //
-// Run tests the contract of provider.Driver sentence by sentence. ScopesFor tests the
-// scopes that are for a request.
+// Run tests the contract of provider.Driver sentence by sentence. ScopesFor tests the scopes
+// that a driver names for a request.
 package providertest

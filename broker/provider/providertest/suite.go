@@ -19,12 +19,12 @@ import (
 // Subject is a driver under test and a grant it can serve.
 type Subject struct {
 	Driver provider.Driver
-	Grant  func() provider.Grant // a new one each time, with its own lease id
-	// Unsupported is a scope the driver cannot express, or "" when it can
-	// express every scope.
+	Grant  func() provider.Grant // returns a new grant each time, with its own lease id
+	// Unsupported is a scope that the driver cannot express, or "" when it can express every
+	// scope.
 	Unsupported string
-	// Alive uses a credential where it counts and says whether it is accepted;
-	// nil when only the live store can tell.
+	// Alive uses a credential at its provider and reports whether it is accepted; nil when
+	// only the live store knows.
 	Alive func(context.Context, provider.Credential) (bool, error)
 }
 
@@ -64,7 +64,7 @@ func check(t *testing.T, s Subject) {
 	}
 }
 
-// describe: people can approve what a kind lets through, and what is said of it is short.
+// describe: every scope has a description that people can approve by, and it is short.
 func describe(t *testing.T, s Subject) {
 	d, can := s.Driver.(provider.Describer)
 	if !can {
@@ -175,7 +175,7 @@ func concurrent(t *testing.T, s Subject) {
 	wg.Wait()
 }
 
-// target is what the broker remembers of a grant and its credential.
+// target returns the broker's stored state for a grant and its credential.
 func target(g provider.Grant, c provider.Credential) provider.Target {
 	return provider.Target{
 		LeaseID: g.LeaseID, Instance: g.Instance, TaskID: g.TaskID, Scopes: g.Scopes, Handle: c.Handle,
@@ -192,8 +192,9 @@ func mustJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// ScopesFor checks what an injector of a provider of this name says which scopes are for a request: it has no scope that
-// Check or Inject refuses, and it has one when some lease lets the request through (let). lease makes one of a scope.
+// ScopesFor checks the scopes that an injector names for a request: Check and Inject accept
+// each of them, and there is at least one when some lease allows the request (let). lease
+// returns the Target of a lease for a scope.
 func ScopesFor(t testing.TB, i provider.Injector, name string, r *http.Request, let bool, lease func(scope string) provider.Target) {
 	t.Helper()
 	all := i.ScopesFor(name, r)

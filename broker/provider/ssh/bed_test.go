@@ -21,8 +21,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/ssh"
 )
 
-// bed is a real sshd that reads CA, revocation list and principals in dir at each
-// login, a driver whose CA it trusts, and who can log in.
+// bed is a real sshd that reads CA, revocation list and principals in dir at each login, a
+// driver with a CA that sshd trusts, and a user that can log in.
 type bed struct {
 	*rig
 	addr, user, dir string

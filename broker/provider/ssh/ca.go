@@ -20,24 +20,24 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// Signer completes a certificate: nonce, signature key and signature. It may
-// change nothing else. ebb's own CA is one; a CA elsewhere can be another.
+// Signer completes a certificate with nonce, signature key and signature. It must not change
+// other members. ebb's own CA is a Signer; an external CA can be another.
 type Signer interface {
 	Sign(ctx context.Context, c *ssh.Certificate) error
 }
 
-// ca is ebb's own CA: keys in a directory, which follow each other with overlap,
-// or one in a file.
+// ca is ebb's own CA. Its keys are in a directory, where they rotate with an overlap, or its
+// one key is in a file.
 type ca struct {
 	now func() time.Time
-	dir *keys.Dir // nil with a file
+	dir *keys.Dir // nil when the key is in a file
 
-	file    ssh.Signer      // nil with a directory
-	trusted []ssh.PublicKey // besides file
+	file    ssh.Signer      // nil when the keys are in a directory
+	trusted []ssh.PublicKey // further trusted keys beside file
 }
 
-// openCA makes the CA of a configuration. A CA of a directory that is not named
-// is none: the configuration is only being checked.
+// openCA opens the CA of a configuration. Without a directory the CA has no key, because the
+// configuration is only being checked.
 func openCA(s settings, dir string, now func() time.Time, log *slog.Logger) (*ca, error) {
 	c := &ca{now: now}
 	if s.CA.KeyFile != "" {
@@ -49,8 +49,8 @@ func openCA(s settings, dir string, now func() time.Time, log *slog.Logger) (*ca
 	var err error
 	c.dir, err = keys.Open(keys.Config{Dir: dir, Now: now, Log: log, Policy: keys.Policy{
 		Alg: jose.EdDSA, RotateEvery: s.rotate, Lead: s.lead,
-		// The last certificate of a key must still be accepted, and revocable, on a
-		// host whose clock is behind.
+		// A host whose clock is behind must still accept the last certificate of a key, and
+		// ebb must still be able to revoke it.
 		Grace: s.maxTTL + keep,
 	}})
 	return c, err
@@ -86,7 +86,7 @@ func (c *ca) openFiles(o CAOptions) error {
 	return nil
 }
 
-// errNoCA is what a driver says that was made to check a configuration.
+// errNoCA is the error of a driver that was made only to check a configuration.
 var errNoCA = errors.New("ssh provider: there is no CA key")
 
 func (c *ca) signer() (ssh.Signer, error) {
@@ -112,7 +112,7 @@ func (c *ca) Sign(_ context.Context, cert *ssh.Certificate) error {
 	return cert.SignCert(rand.Reader, s)
 }
 
-// keys are the public keys that hosts shall trust now: the one that signs first.
+// keys returns the public keys that hosts must trust now, with the signing key first.
 func (c *ca) keys() ([]ssh.PublicKey, error) {
 	s, err := c.signer()
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *ca) keys() ([]ssh.PublicKey, error) {
 
 func publicOf(s crypto.Signer) (ssh.PublicKey, error) { return ssh.NewPublicKey(s.Public()) }
 
-// maintain makes the next key when it is due, and forgets old ones.
+// maintain makes the next key when it is due, and removes old ones.
 func (c *ca) maintain(now time.Time) error {
 	if c.dir == nil {
 		return nil
@@ -147,7 +147,7 @@ func (c *ca) maintain(now time.Time) error {
 	return c.dir.Maintain(now)
 }
 
-// authorizedKeys are keys as lines of a TrustedUserCAKeys file.
+// authorizedKeys returns keys as lines of a TrustedUserCAKeys file.
 func authorizedKeys(list []ssh.PublicKey, comment string) []byte {
 	var b strings.Builder
 	for _, k := range list {
@@ -160,7 +160,7 @@ const (
 	// fileRound is the interval at which the file is compared with the database: other replicas
 	// revoke, and other processes may change the file.
 	fileRound = 5 * time.Second
-	// keyRound is how often the CA's keys are looked after.
+	// keyRound is the interval of the maintenance of the CA's keys.
 	keyRound = time.Minute
 )
 

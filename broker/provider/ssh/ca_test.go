@@ -43,8 +43,8 @@ func TestCAKeyIsMadeOnceAndIsPrivate(t *testing.T) {
 	}
 }
 
-// A certificate of the old key is accepted, and can be revoked, until it has
-// expired; the next key is published before it signs.
+// TestRotationOverlaps: a certificate of the old key is accepted and can be revoked until its
+// expiry. The next key is published before it signs.
 func TestRotationOverlaps(t *testing.T) {
 	r := newRig(t, nil)
 	old := r.mint(t, r.grant(t, "ssh:web/bo:login"))

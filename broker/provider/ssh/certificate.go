@@ -33,8 +33,8 @@ func SerialOf(leaseID string) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:]), 1) // 0 means "no serial" to OpenSSH
 }
 
-// KeyIDOf is the key id of a lease's certificate: what sshd logs at each login.
-// It has no spaces and is "" when an id has not the form of one.
+// KeyIDOf returns the key id of a lease's certificate, which sshd logs at each login. It
+// contains no spaces. It is "" when an id is malformed.
 func KeyIDOf(instance, leaseID string) string {
 	name := provider.Name(instance, leaseID)
 	if name == "" {
@@ -43,7 +43,7 @@ func KeyIDOf(instance, leaseID string) string {
 	return "lease:" + leaseID + "/" + name
 }
 
-// certificate is what g gets, unsigned.
+// certificate returns the unsigned certificate for g.
 func (d *Driver) certificate(g provider.Grant, p plan, key ssh.PublicKey) (*ssh.Certificate, time.Time, error) {
 	expires := g.ExpiresAt
 	if longest := g.IssuedAt.Add(d.set.maxTTL); expires.After(longest) {
@@ -51,7 +51,8 @@ func (d *Driver) certificate(g provider.Grant, p plan, key ssh.PublicKey) (*ssh.
 	}
 	expires = expires.Truncate(time.Second)
 	keyID := KeyIDOf(g.Instance, g.LeaseID)
-	// A zero time or one before 1970 would become a huge number: valid for ever.
+	// A zero time, or one before 1970, would become a huge number, and the certificate would
+	// never expire.
 	if keyID == "" || g.IssuedAt.Unix() <= int64(skew.Seconds()) || expires.Unix() <= g.IssuedAt.Unix() {
 		return nil, time.Time{}, errors.New("ssh provider: the grant is incomplete")
 	}
@@ -73,8 +74,8 @@ func (d *Driver) certificate(g provider.Grant, p plan, key ssh.PublicKey) (*ssh.
 	return c, expires, nil
 }
 
-// Actions. Exactly one of login and run.<command> is needed: a certificate
-// without a forced command always lets run any.
+// Actions. A scope set needs exactly one of login and run.<command>, because a certificate
+// without a forced command allows every command.
 const (
 	actionLogin = "login"
 	actionRun   = "run."
@@ -88,18 +89,18 @@ var extensions = map[string]string{
 	"agent-forwarding": "permit-agent-forwarding",
 }
 
-// plan is what a certificate will say.
+// plan is the variable content of a certificate.
 type plan struct {
 	principals []string // sorted, never empty
 	groups     []string // sorted
 	extensions []string // sorted
-	force      string   // "" = any command
-	sources    string   // comma-separated CIDR ranges, "" = anywhere
+	force      string   // "" allows any command
+	sources    string   // comma-separated CIDR ranges; "" allows any address
 }
 
-// planOf maps scopes to a certificate that permits exactly them. One certificate
-// has one set of options for all its principals, so every login on every group
-// must ask for the same actions. The error wraps provider.ErrUnsupported.
+// planOf maps scopes to a certificate that permits exactly them. One certificate has one set
+// of options for all its principals, so the scopes must have the same actions for every login
+// on every group. The error wraps provider.ErrUnsupported.
 func (s *settings) planOf(set scopes.Set) (plan, error) {
 	var p plan
 	actions := map[string][]string{} // principal -> actions, in the set's order
@@ -131,7 +132,7 @@ func (s *settings) planOf(set scopes.Set) (plan, error) {
 	return p, s.permit(&p, asked)
 }
 
-// target is the group and principal that a scope is for.
+// target returns the group and the principal of a scope.
 func (s *settings) target(scope scopes.Scope) (groupName, principal string, from []netip.Prefix, err error) {
 	segments := scope.Segments()
 	if len(segments) != 2 {
@@ -156,7 +157,7 @@ func (s *settings) target(scope scopes.Scope) (groupName, principal string, from
 	return name, login + "@" + name, g.sources, nil
 }
 
-// permit turns actions into options.
+// permit converts actions to options.
 func (s *settings) permit(p *plan, actions []string) error {
 	entries := 0
 	for _, a := range actions {
@@ -194,17 +195,18 @@ func joinPrefixes(list []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
-// maxLine bounds the line of a public key; a P-256 key of a token needs 200.
+// maxLine is the maximum length of a public key's line in bytes; the P-256 key of a security
+// token needs 200.
 const maxLine = 4096
 
-// keyTypes are the kinds of keys that are certified. RSA keys are large and slow
-// to check, P-384 and P-521 buy nothing over them here, and DSA is dead.
+// keyTypes are the accepted types of keys. RSA keys are large and slow to verify, P-384 and
+// P-521 have no advantage over the accepted types here, and DSA is obsolete.
 var keyTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 
-// parsePublicKey reads one line of authorized_keys (sshd(8)): type, key, and a
-// comment that is thrown away. Options, certificates, other types and anything
-// that x/crypto would read but not write back alike are refused. The error is a
-// sentence for the caller and repeats nothing of the line.
+// parsePublicKey reads one line of authorized_keys (sshd(8)): type, key, and a comment that it
+// ignores. It refuses options, certificates, other types, and every line that x/crypto would
+// read but write differently. The error is a sentence for the caller, and contains nothing
+// from the line.
 func parsePublicKey(line string) (ssh.PublicKey, error) {
 	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 	if line == "" {
@@ -235,8 +237,9 @@ func parsePublicKey(line string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// strong reports whether a signature for the key needs a private key, which is in question for
-// Ed25519 alone (see jose.NewKey). The blob of a security key begins as that of a plain one does.
+// strong reports whether a signature for the key requires its private key. This is not certain
+// only for Ed25519 (see jose.NewKey). The blob of a security key has the same first members as
+// that of a plain key.
 func strong(blob []byte) bool {
 	var ed struct {
 		Kind string
@@ -244,14 +247,14 @@ func strong(blob []byte) bool {
 		Rest []byte `ssh:"rest"`
 	}
 	if ssh.Unmarshal(blob, &ed) != nil || ed.Kind != ssh.KeyAlgoED25519 && ed.Kind != ssh.KeyAlgoSKED25519 {
-		return true // ECDSA, whose points ssh.ParsePublicKey has checked
+		return true // ECDSA: ssh.ParsePublicKey has checked its points
 	}
 	_, err := jose.NewKey("", ed25519.PublicKey(ed.Key))
 	return err == nil
 }
 
-// plainApplication looks at the application of a security key (PROTOCOL.u2f): a
-// text of the caller's that becomes part of the certificate.
+// plainApplication checks the application of a security key (PROTOCOL.u2f), a text from the
+// caller that becomes part of the certificate.
 func plainApplication(kind string, blob []byte) bool {
 	var ed struct {
 		Kind        string

@@ -16,19 +16,19 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the issued_token_type (RFC 8693 section 3) of a certificate: the
-// token is one line of authorized_keys, to be saved as <key>-cert.pub.
+// Format is the issued_token_type (RFC 8693 section 3) of a certificate. The token is one line
+// of authorized_keys, to be saved as <key>-cert.pub.
 const Format = "urn:ebb:token-type:ssh-certificate"
 
-// Config of a driver.
+// Config configures a driver.
 type Config struct {
-	Name    string // of the provider. Required
+	Name    string // of the provider; required
 	Options Options
-	// Dir is where a CA key is made when Options name none; "" makes none, to check
-	// a configuration. Replicas share it.
+	// Dir is the directory for CA keys when Options name no key file. Replicas share it. ""
+	// makes no key, to check a configuration.
 	Dir    string
-	Ended  Ended            // what the record knows; required to publish a list
-	Signer Signer           // nil = the CA of Dir or Options
+	Ended  Ended            // the revoked leases in the database; required to publish a list
+	Signer Signer           // nil means the CA of Dir or Options
 	HTTP   provider.HTTP    // to fetch krl.url
 	Now    func() time.Time // required
 	Logger *slog.Logger     // required
@@ -54,8 +54,8 @@ var (
 	_ provider.Reacher   = (*Driver)(nil)
 )
 
-// New makes a driver; every problem of the options is reported at once. It makes
-// a CA key when there is none.
+// New returns a driver, or all problems of the options joined. It makes a CA key when there is
+// none.
 func New(c Config) (*Driver, error) {
 	if c.Name == "" || c.Now == nil || c.Logger == nil {
 		return nil, errors.New("ssh provider: name, clock and logger are required")
@@ -106,8 +106,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	return provider.Credential{Token: secret.New(line), Type: "N_A", Format: Format, ExpiresAt: expires, DiesAt: expires}, nil
 }
 
-// Revoke publishes the certificate's serial as revoked, then ends open sessions
-// where that is configured. After expiry only the second is left to do.
+// Revoke publishes the certificate's serial as revoked, and then ends open sessions if a kill
+// command is configured. After the certificate's expiry it only ends sessions.
 func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	keyID := KeyIDOf(t.Instance, t.LeaseID)
 	if keyID == "" {
@@ -120,7 +120,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 				return err
 			}
 		}
-		if d.probe.url == "" { // else whoever serves it may be behind
+		if d.probe.url == "" { // with a URL, the server of the list may still serve an older version
 			d.probe.since(SerialOf(t.LeaseID), d.cfg.Now(), until)
 		}
 	}
@@ -130,7 +130,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	return d.kill(ctx, t, keyID)
 }
 
-// expiry is when a lease's certificate has expired for sure.
+// expiry returns the latest possible expiry of a lease's certificate.
 func (d *Driver) expiry(t provider.Target) time.Time {
 	until := t.ExpiresAt
 	if t.DiesAt.After(until) {
@@ -150,8 +150,8 @@ func (d *Driver) Traits() provider.Traits {
 	}
 }
 
-// Authorities are the CA keys as lines of a TrustedUserCAKeys file, the one that
-// signs now first.
+// Authorities returns the CA keys as lines of a TrustedUserCAKeys file, with the signing key
+// first.
 func (d *Driver) Authorities() ([]byte, error) {
 	list, err := d.ca.keys()
 	if err != nil {
@@ -160,9 +160,9 @@ func (d *Driver) Authorities() ([]byte, error) {
 	return authorizedKeys(list, "ebb-"+d.cfg.Name), nil
 }
 
-// KRL is the revocation list of now. It fails rather than leave something out.
-// Serials are revoked under every key of the CA: which one signed need not be
-// known.
+// KRL returns the current revocation list, or an error if the list would be incomplete. The
+// list contains each serial under every key of the CA, because the signing key of a
+// certificate is not stored.
 func (d *Driver) KRL(ctx context.Context) (krl.List, error) { return d.list(ctx, false) }
 
 func (d *Driver) list(ctx context.Context, newly bool) (krl.List, error) {

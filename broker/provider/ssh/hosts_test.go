@@ -13,8 +13,8 @@ import (
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHYyHV3nvHFh0Q7M2j+LzrGVlkFEJA/Ld+eCrZEr3ueC"
 
-// A scope is for the hosts of its group, at their ports, and for no other; of a pattern, for the
-// one host that it names.
+// TestReaches: a scope covers only the hosts of its group, at their ports. With a pattern, it
+// covers the one host that the scope names.
 func TestReaches(t *testing.T) {
 	t.Parallel()
 	d := newRig(t, func(o *ssh.Options) {
@@ -53,7 +53,7 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// What is no host, or no key of one, is a problem of the configuration.
+// TestHostsThatAreNone: an invalid host name or host key is a problem of the configuration.
 func TestHostsThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, g := range []ssh.Group{

@@ -67,7 +67,8 @@ func TestKillCommandThatFails(t *testing.T) {
 	}
 }
 
-// It hangs, with a child that holds its output: both end in time.
+// TestKillCommandThatHangs: the command hangs, with a child that has its output open. Both end
+// at the timeout.
 func TestKillCommandThatHangs(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	program := script(t, "sleep 600 &\necho $! >"+pid+"\nwait\n")
@@ -94,7 +95,8 @@ func TestKillCommandThatHangs(t *testing.T) {
 	}
 }
 
-// The configuration has changed: the scope of an old lease means nothing now.
+// TestKillCommandForAScopeOfThePast: after a change of the configuration, the scope of an old
+// lease is no longer valid.
 func TestKillCommandForAScopeOfThePast(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	r := newRig(t, func(o *ssh.Options) { o.Kill = &ssh.Kill{Command: []string{script(t, "env >"+out)}} })

@@ -20,22 +20,22 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Options are the provider's part of the configuration. docs/providers/ssh.md
-// says how hosts are set up for each.
+// Options are the provider's part of the configuration. docs/providers/ssh.md describes the
+// set-up of hosts for each option.
 type Options struct {
 	// Groups maps host groups to their allowed requests. A name is a lower-case word, or a pattern
 	// *.example.com for every host directly below that domain. Required.
 	Groups map[string]Group `json:"groups"`
-	// Commands maps names to commands that a certificate can be held to: action
+	// Commands maps names to forced commands of certificates; the action of a name is
 	// run.<name>.
 	Commands map[string]string `json:"commands"`
-	// SourceAddress are the CIDR ranges that connections must come from; a group's
-	// own replace them. None = from anywhere.
+	// SourceAddress are the CIDR ranges that connections must come from. The ranges of a group
+	// replace them. Empty allows any address.
 	SourceAddress []string `json:"source_address"`
-	// Principals is "group" (default): <login>@<group>, or "login": the login
-	// alone, for hosts without AuthorizedPrincipals; then there is one group.
+	// Principals is "group" (default) for <login>@<group>, or "login" for the login alone, on
+	// hosts without AuthorizedPrincipals. "login" requires exactly one group.
 	Principals string `json:"principals"`
-	// MaxTTL bounds a certificate's life: 1m to 24h, default 1h.
+	// MaxTTL is the maximum lifetime of a certificate: 1m to 24h, default 1h.
 	MaxTTL string     `json:"max_ttl"`
 	CA     CAOptions  `json:"ca"`
 	KRL    KRLOptions `json:"krl"`
@@ -46,39 +46,39 @@ type Options struct {
 type Group struct {
 	Logins        []string `json:"logins"` // required: accounts on the hosts
 	SourceAddress []string `json:"source_address"`
-	// Hosts are the names that sandboxes reach the group's hosts by through egress, with :port
-	// where that is not 22; a pattern has none. HostKeys are what these hosts prove themselves
-	// with: lines of .pub files, of a CA behind "@cert-authority ".
+	// Hosts are the names by which sandboxes reach the group's hosts through egress, with
+	// :port for ports other than 22; a pattern has none. HostKeys are the keys of these hosts:
+	// lines of their .pub files, with the prefix "@cert-authority " for the key of a CA.
 	Hosts    []string `json:"hosts"`
 	HostKeys []string `json:"host_keys"`
 }
 
-// CAOptions say where the CA's key is. By default ebb makes one beside its own
+// CAOptions configures the CA's key. By default ebb makes one in a directory beside its own
 // signing keys.
 type CAOptions struct {
-	KeyFile string   `json:"key_file"` // OpenSSH private key, Ed25519, mode 0600; nothing rotates by itself then
-	Trusted []string `json:"trusted"`  // with KeyFile: public keys that hosts shall trust besides, one file each
+	KeyFile string   `json:"key_file"` // OpenSSH private key, Ed25519, mode 0600; ebb does not rotate it
+	Trusted []string `json:"trusted"`  // with KeyFile: further public keys that hosts must trust, one file each
 
-	RotateEvery string `json:"rotate_every"` // without KeyFile; default: never by itself
-	Lead        string `json:"lead"`         // a new key is published so long before it signs; default 24h
+	RotateEvery string `json:"rotate_every"` // without KeyFile: interval of the rotation; default: no regular rotation
+	Lead        string `json:"lead"`         // time between the publication of a new key and its first use; default 24h
 }
 
 // KRLOptions defines how hosts learn of revoked certificates.
 type KRLOptions struct {
-	// Refresh is how often every host fetches the list: 1s to 1h, whole seconds.
-	// Required: ebb promises it and the age that the list may have then.
+	// Refresh is the interval at which every host fetches the list: 1s to 1h, whole seconds.
+	// Required, because the revocation bound is this interval and the maximum age of the list.
 	Refresh string `json:"refresh"`
-	File    string `json:"file"` // absolute path; kept up to date by this ebb
-	URL     string `json:"url"`  // where hosts fetch the list, for the probe
+	File    string `json:"file"` // absolute path; this ebb keeps the file up to date
+	URL     string `json:"url"`  // URL from which hosts fetch the list, for the probe
 }
 
-// Kill is a command that ends open sessions. It is run without a shell.
+// Kill is a command that ends open sessions. ebb runs it without a shell.
 type Kill struct {
 	Command []string `json:"command"` // absolute path, then arguments
 	Timeout string   `json:"timeout"` // 1s to 60s, default 10s
 }
 
-// settings are Options that were checked.
+// settings are Options that check has accepted.
 type settings struct {
 	Options
 	sources  []netip.Prefix
@@ -90,9 +90,9 @@ type settings struct {
 	killTime time.Duration
 }
 
-// bound is the operator's word about the hosts, and the age that the list may have
-// when they fetch it: a reading of the record, and the round of another replica's
-// file.
+// bound returns the revocation bound: the refresh interval that the operator states for the
+// hosts, and the maximum age of the list when a host fetches it. That age is the reuse of one
+// reading of the database, and the interval at which another replica writes the file.
 func (s settings) bound() time.Duration {
 	b := s.refresh + fresh
 	if s.KRL.File != "" {
@@ -104,7 +104,7 @@ func (s settings) bound() time.Duration {
 type group struct {
 	logins  []string
 	sources []netip.Prefix
-	hosts   []stricturl.Host // of a pattern: none
+	hosts   []stricturl.Host // none for a pattern
 	keys    []hostKey
 }
 
@@ -118,9 +118,10 @@ const (
 	principalsGroup = "group"
 	principalsLogin = "login"
 
-	// never is a rotation that does not come by itself.
+	// never is the rotation interval without regular rotation.
 	never = 100 * 365 * 24 * time.Hour
-	// maxCommand bounds a forced command, which is part of every certificate.
+	// maxCommand is the maximum length of a forced command, which is part of every
+	// certificate.
 	maxCommand = 1024
 )
 
@@ -147,8 +148,8 @@ func (o Options) check() (settings, error) {
 		s.Principals = principalsGroup
 	case principalsGroup:
 	case principalsLogin:
-		// A bare login is accepted by every host that trusts the CA: it is exact only
-		// where that is one group.
+		// Every host that trusts the CA accepts a bare login. The principal is therefore exact
+		// only with a single group.
 		if len(o.Groups) != 1 || slices.ContainsFunc(slices.Collect(maps.Keys(o.Groups)), isPattern) {
 			p.add("principals: login needs exactly one group, which is no pattern: give each group a provider and so a CA of its own, or use principals: group")
 		}
@@ -235,8 +236,8 @@ type problems []error
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
 
-// prefixes reads CIDR ranges. One with bits beyond its mask is refused by sshd
-// together with every certificate that carries it.
+// prefixes parses CIDR ranges. sshd refuses a range with bits beyond its mask, and every
+// certificate that contains such a range.
 func (p *problems) prefixes(key string, texts []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range texts {
@@ -266,12 +267,12 @@ func (p *problems) duration(key, text string, otherwise, least, most time.Durati
 }
 
 const (
-	port = 22 // of SSH (RFC 4251 section 4)
+	port = 22 // default port of SSH (RFC 4251 section 4)
 	// certAuthority marks the key of a CA in known_hosts (sshd(8)).
 	certAuthority = "@cert-authority "
 )
 
-// parseHosts reads the addresses and host keys of a group.
+// parseHosts parses the addresses and host keys of a group.
 func (g *group) parseHosts(p *problems, name string, o Group) {
 	if isPattern(name) && len(o.Hosts) > 0 {
 		p.add("groups, %s: leave out hosts: each host below the domain is one, at port %d", name, port)
@@ -300,13 +301,13 @@ func (g *group) parseHosts(p *problems, name string, o Group) {
 	}
 }
 
-// hostKey is one key that hosts of a group prove themselves with, or that signs such keys.
+// hostKey is one key of a group's hosts, or of the CA that signs their keys.
 type hostKey struct {
 	ca   bool
 	line string // type and key
 }
 
-// has reports whether a host is one of a group, which may be a pattern.
+// has reports whether a host belongs to a group, which may be a pattern.
 func (g group) has(name string, h stricturl.Host) bool {
 	if _, domain, is := strings.Cut(h.Name, "."); is && name == "*."+domain {
 		return h.Port == port
@@ -314,7 +315,8 @@ func (g group) has(name string, h stricturl.Host) bool {
 	return slices.Contains(g.hosts, h)
 }
 
-// Reaches implements provider.Reacher: a host is one of the groups that the scopes are for.
+// Reaches implements provider.Reacher. A host is allowed if it belongs to a group of the
+// scopes.
 func (d *Driver) Reaches(s scopes.Set, h stricturl.Host) bool {
 	return slices.ContainsFunc(s.Scopes(), func(scope scopes.Scope) bool {
 		name, _, _, err := d.set.target(scope)
@@ -328,8 +330,8 @@ func (d *Driver) Reaches(s scopes.Set, h stricturl.Host) bool {
 	})
 }
 
-// KnownHosts are the keys of a host as lines of known_hosts (sshd(8)), none when none is
-// configured; known is false for a host of no group.
+// KnownHosts returns the keys of a host as lines of known_hosts (sshd(8)), none when none is
+// configured. known is false for a host that belongs to no group.
 func (d *Driver) KnownHosts(h stricturl.Host) (lines []byte, known bool) {
 	var all []string
 	for name, g := range d.set.groups {

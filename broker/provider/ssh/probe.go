@@ -20,9 +20,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
-// watch remembers since when it has seen a serial in the published lists. A
-// restart forgets it, and another replica does not know it, which makes the answer
-// later, never wrong.
+// watch records since when it has seen a serial in the published lists. It loses its state at
+// a restart, and replicas do not share it. The probe then answers later, but never wrongly.
 type watch struct {
 	client *http.Client
 	url    string
@@ -75,7 +74,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 	return false, nil
 }
 
-// published are the lists that hosts can read.
+// published returns the lists that hosts can fetch.
 func (d *Driver) published(ctx context.Context) ([]krl.List, error) {
 	var out []krl.List
 	if d.file != nil {
@@ -123,7 +122,7 @@ func (w *watch) fetch(ctx context.Context) (krl.List, error) {
 	return krl.Parse(b)
 }
 
-// since is when the serial was first seen.
+// since returns the time at which the serial was first seen, which is now for a new one.
 func (w *watch) since(serial uint64, now, until time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +203,7 @@ func (d *Driver) SampleKey() (string, error) {
 	return strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(key)), "\n"), nil
 }
 
-// has reports whether a list says something about a CA.
+// has reports whether a list contains a CA.
 func has(list []krl.Certs, ca ssh.PublicKey) bool {
 	return slices.ContainsFunc(list, func(c krl.Certs) bool { return slices.Equal(c.CA, ca.Marshal()) })
 }

@@ -53,7 +53,7 @@ func TestProbeWaitsForTheHosts(t *testing.T) {
 	// A restart has seen nothing yet: later, never wrong.
 	r.Driver = r.again(t)
 	probe(t, r, g.LeaseID, "early", "after a restart")
-	// Somebody put an old file back.
+	// An operator has restored an old file.
 	l := krl.List{}
 	if err := os.WriteFile(r.o.KRL.File, l.Marshal(), 0o600); err != nil {
 		t.Fatal(err)

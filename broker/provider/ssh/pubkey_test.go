@@ -133,7 +133,7 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
-// Whatever is certified is exactly the key of the first two fields.
+// FuzzPublicKey: the certificate contains exactly the key in the first two fields of the line.
 func FuzzPublicKey(f *testing.F) {
 	good := newKey(f)
 	for _, seed := range []string{good, good + " c", "no-pty " + good, ecLine(f, elliptic.P256()), security(f, xssh.KeyAlgoSKED25519, "ssh:"), "ssh-rsa AAAA", ""} {

@@ -23,35 +23,34 @@ import (
 )
 
 const (
-	// keep is how long an entry stays after its certificate has expired: for hosts
-	// whose clock is behind.
+	// keep is how long an entry remains after the expiry of its certificate, for hosts whose
+	// clock is behind.
 	keep = 10 * time.Minute
 	// fresh is the time for which one reading of the database is used again. The list is public,
 	// and requests for it must not load the database.
 	fresh = time.Second
-	// readTime bounds one reading.
+	// readTime is the maximum duration of one reading.
 	readTime = 5 * time.Second
 )
 
-// Ended yields the leases of this provider that ebb refuses already and that
-// expire, or expired, after a moment. Of a Target only LeaseID and ExpiresAt are
-// needed.
+// Ended yields the leases of this provider that ebb refuses and whose expiry is after a given
+// time. The driver uses only LeaseID and ExpiresAt of each Target.
 type Ended func(ctx context.Context, after time.Time, yield func(provider.Target) error) error
 
-// revoked is what the KRL says: the leases that the record knows, and those that
-// this process was told to revoke since. The record alone is enough; the second
-// part spares one reading of it for each revocation.
+// revoked is the content of the KRL: the ended leases in the database, and those that this
+// process has revoked since the last reading. The database alone would be sufficient, but then
+// each revocation would need another reading.
 type revoked struct {
 	ended Ended
 	now   func() time.Time
-	turn  chan struct{} // held by who reads the record
+	turn  chan struct{} // a semaphore: its holder reads the database
 
 	mu    sync.Mutex
-	told  map[uint64]time.Time // serial -> when its entry may go
+	told  map[uint64]time.Time // serial -> time from which its entry may be removed
 	known map[uint64]time.Time
-	read  time.Time   // last attempt to read the record
-	err   error       // of it
-	list  []krl.Range // sorted; nil = to be made anew
+	read  time.Time   // last attempt to read the database
+	err   error       // result of that attempt
+	list  []krl.Range // sorted; nil when it must be built again
 }
 
 func newRevoked(ended Ended, now func() time.Time) *revoked {
@@ -65,9 +64,9 @@ func (r *revoked) add(serial uint64, expires time.Time) {
 	r.told[serial], r.list = expires.Add(keep), nil
 }
 
-// serials are all that are revoked, no older than fresh, or with newly than the
-// call. It fails when the record cannot be read: half a list would revive
-// certificates.
+// serials returns all revoked serials, from a reading that is at most fresh old, or with newly
+// from a new reading. It fails when the database cannot be read, because an incomplete list
+// would make certificates valid again.
 func (r *revoked) serials(ctx context.Context, newly bool) ([]krl.Range, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -134,17 +133,17 @@ func (r *revoked) load(ctx context.Context, now time.Time) (map[uint64]time.Time
 	return out, nil
 }
 
-// file is the KRL where sshd reads it. sshd refuses everybody when it is missing
-// or damaged, so it is only ever replaced as a whole. Replicas may share it.
+// file is the KRL file that sshd reads. Without a valid file, sshd refuses every login, so ebb
+// only replaces it as a whole. Replicas may share it.
 type file struct {
 	path string
-	turn chan struct{} // held by who writes
-	want atomic.Int64  // writes that were asked for
-	done int64         // of them, how many the file shows; guarded by turn
+	turn chan struct{} // a semaphore: its holder writes
+	want atomic.Int64  // number of requested writes
+	done int64         // number of requested writes that the file contains; guarded by turn
 }
 
-// push makes the file show what list says now. Callers that wait for each other
-// share a write: ending a task of a thousand certificates writes a few files.
+// push makes the file contain the current list. Concurrent callers share a write, so that the
+// end of a task with a thousand certificates needs only a few writes.
 func (f *file) push(ctx context.Context, list lister) error {
 	mine := f.want.Add(1)
 	select {
@@ -170,8 +169,8 @@ func (f *file) push(ctx context.Context, list lister) error {
 	return nil
 }
 
-// lister makes the list of now; newly has it read the record even if it has just
-// been read.
+// lister returns the current list; with newly it reads the database again even after a recent
+// reading.
 type lister func(ctx context.Context, newly bool) (krl.List, error)
 
 func (f *file) shows(l krl.List) bool {
@@ -179,9 +178,9 @@ func (f *file) shows(l krl.List) bool {
 	return err == nil && bytes.Equal(b, l.Marshal())
 }
 
-// replace puts l into the file. Another replica may have revoked since l was made:
-// what the file holds and l does not leaves it only when a reading of the record
-// that is younger than the file says so.
+// replace writes l to the file. Another replica may have revoked certificates since l was
+// built. An entry that is in the file but not in l is therefore removed only if a new reading
+// of the database does not contain it.
 func (f *file) replace(ctx context.Context, l krl.List, list lister) error {
 	unlock, err := f.lock(ctx)
 	if err != nil {
@@ -198,8 +197,8 @@ func (f *file) replace(ctx context.Context, l krl.List, list lister) error {
 	return f.write(l.Marshal())
 }
 
-// covers reports whether l revokes all that old does: with old added it is no other
-// list.
+// covers reports whether l revokes everything that old revokes: the union of both is then
+// equal to l.
 func covers(l, old krl.List) bool {
 	both := krl.List{
 		Certs: slices.Concat(l.Certs, old.Certs), Keys: slices.Concat(l.Keys, old.Keys), SHA1: slices.Concat(l.SHA1, old.SHA1), SHA256: slices.Concat(l.SHA256, old.SHA256),
@@ -207,7 +206,8 @@ func covers(l, old krl.List) bool {
 	return bytes.Equal(both.Marshal(), l.Marshal())
 }
 
-// lock is held by the one process that replaces the file. It ends with the process.
+// lock waits for the exclusive lock of the file, which the system releases when the process
+// ends.
 func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	l, err := os.OpenFile(f.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -229,7 +229,7 @@ func (f *file) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// lockRound is how often a lock that another process holds is tried.
+// lockRound is the interval between two attempts to get a lock that another process has.
 const lockRound = 20 * time.Millisecond
 
 // write replaces the file.
@@ -256,24 +256,25 @@ func (f *file) write(b []byte) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// maxOutput is how much of what a kill command says is kept for the log.
+// maxOutput is the number of bytes of a kill command's output that are logged.
 const maxOutput = 512
 
-// kill runs the command that ends open sessions. Its arguments are the
-// operator's, word for word; which lease it is about stands in its environment,
-// where nothing can become an option or a command:
+// kill runs the command that ends open sessions. Its arguments are exactly those of the
+// configuration. The lease is described in its environment, where no value can become an
+// option or a command:
 //
 //	EBB_PROVIDER  name of the provider     EBB_SERIAL      of the certificate, decimal
 //	EBB_LEASE     lease id                 EBB_KEY_ID      as sshd logs it
 //	EBB_TASK      task id                  EBB_PRINCIPALS  separated by spaces
 //	                                       EBB_GROUPS      separated by spaces
 //
-// Exit code 0 means that no session of the certificate is open; anything else,
-// and no end in time, is tried again.
+// Exit code 0 means that no session of the certificate is open. After another exit code or a
+// timeout, ebb retries.
 func (d *Driver) kill(ctx context.Context, t provider.Target, keyID string) error {
 	p, err := d.set.planOf(t.Scopes)
 	if err != nil {
-		// The configuration has changed since: the serial still says which it is.
+		// The configuration has changed since, but the serial still identifies the
+		// certificate.
 		p = plan{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.set.killTime)
@@ -288,7 +289,8 @@ func (d *Driver) kill(ctx context.Context, t provider.Target, keyID string) erro
 	}
 	var said head
 	cmd.Stdout, cmd.Stderr = &said, &said
-	// What the command started ends with it, or its children would hold the pipe.
+	// All processes of the command are killed together, because its children would otherwise
+	// keep the pipe open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -302,7 +304,7 @@ func (d *Driver) kill(ctx context.Context, t provider.Target, keyID string) erro
 	return nil
 }
 
-// head keeps the first bytes that are written to it.
+// head keeps the first maxOutput bytes that are written to it.
 type head struct{ b []byte }
 
 func (h *head) Write(b []byte) (int, error) {

@@ -54,7 +54,8 @@ func TestRevokedAtOnceAfterARestartAndOnReplicas(t *testing.T) {
 	}
 }
 
-// A power cut between signing and recording leaves an intent without a handle.
+// TestALeaseWithoutOutcomeIsRevokedAllTheSame: a power failure between signing and recording
+// leaves an intent without a handle.
 func TestALeaseWithoutOutcomeIsRevokedAllTheSame(t *testing.T) {
 	r := newRig(t, nil)
 	g := r.grant(t, "ssh:web/bo:login")
@@ -93,7 +94,8 @@ func TestEntriesGoAfterExpiry(t *testing.T) {
 	}
 }
 
-// Half a list would revive certificates: without the record there is none.
+// TestNoListWithoutTheRecord: an incomplete list would make certificates valid again, so
+// without the database there is no list.
 func TestNoListWithoutTheRecord(t *testing.T) {
 	down := errors.New("database down")
 	r := newRig(t, func(o *ssh.Options) { o.KRL.File = filepath.Join(t.TempDir(), "krl") })
@@ -114,8 +116,8 @@ func TestNoListWithoutTheRecord(t *testing.T) {
 	}
 }
 
-// The list is public: who asks for it must neither load the record nor make its
-// reading fail for others.
+// TestReadersShareOneReading: the list is public, so a request for it must neither load the
+// database nor make the reading fail for others.
 func TestReadersShareOneReading(t *testing.T) {
 	r := newRig(t, nil)
 	gone, cancel := context.WithCancel(t.Context())
@@ -177,7 +179,7 @@ func TestFileIsReplacedAsAWhole(t *testing.T) {
 				if err := r.Revoke(t.Context(), target(g)); err != nil {
 					t.Error(err)
 				}
-				// What Revoke has promised stands in the file now.
+				// The file must contain the serial of every Revoke that has returned.
 				b, _ := os.ReadFile(path)
 				l, err := krl.Parse(b)
 				if err != nil || !l.Revokes(krl.Subject{CA: trusted(t, r.Driver)[0].Marshal(), Serial: ssh.SerialOf(g.LeaseID)}) {

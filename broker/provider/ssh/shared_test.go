@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
 
-// Two replicas write one file. One that read the record before the other revoked
-// must not take out what the other has promised.
+// TestASharedFileNeverGoesBack: two replicas write one file. A replica that read the database
+// before the other revoked a certificate must not remove the other's entry.
 func TestASharedFileNeverGoesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "krl")
 	r := newRig(t, func(o *ssh.Options) { o.KRL.File = path })
@@ -35,7 +35,7 @@ func TestASharedFileNeverGoesBack(t *testing.T) {
 	}
 	inFile(t, r, path, first.LeaseID, true)
 	inFile(t, r, path, second.LeaseID, true)
-	// What has expired leaves, by whoever comes first.
+	// The first replica that writes the file removes the expired entries.
 	r.clock.forward(time.Hour)
 	third := target(r.grant(t, "ssh:web/bo:login"))
 	r.record.set(nil, third)
@@ -51,8 +51,8 @@ func TestASharedFileNeverGoesBack(t *testing.T) {
 	inFile(t, r, path, third.LeaseID, true)
 }
 
-// Many replicas revoke at once: each finds its own in the file when it returns, and
-// at the end all are there.
+// TestReplicasRaceForOneFile: many replicas revoke at once. Each finds its own entry in the
+// file when its call returns, and in the end the file has all entries.
 func TestReplicasRaceForOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "krl")
 	r := newRig(t, func(o *ssh.Options) { o.KRL.File = path })
@@ -81,7 +81,8 @@ func TestReplicasRaceForOneFile(t *testing.T) {
 	}
 }
 
-// A process that hangs with the lock does not hang the others beyond their time.
+// TestTheLockIsHeld: a process that hangs with the lock delays the others only until their
+// timeout.
 func TestTheLockIsHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "krl")
 	r := newRig(t, func(o *ssh.Options) { o.KRL.File = path })

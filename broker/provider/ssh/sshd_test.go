@@ -44,7 +44,8 @@ func TestSSHDLetsInWhatTheCertificateSays(t *testing.T) {
 	b.wants(t, "from another address", b.get(t, at("far"), 0), false)
 }
 
-// What a driver never makes, made by hand with the same CA.
+// TestSSHDRefusesWhatIsNeverMade: sshd refuses certificates that the driver never makes, made
+// here directly with the same CA.
 func TestSSHDRefusesWhatIsNeverMade(t *testing.T) {
 	b := newBed(t, nil)
 	for name, spoil := range map[string]func(*xssh.Certificate){
@@ -108,8 +109,9 @@ func TestSSHDPermitsNothingThatWasNotAsked(t *testing.T) {
 	}
 }
 
-// Table of the reference, last three rows: the list counts at the next connection,
-// without one nobody gets in, and an open connection does not notice anything.
+// TestSSHDAndTheList covers the last three rows of the reference's table: sshd applies the
+// revocation list at the next connection, refuses every login without the list, and does not
+// close open connections.
 func TestSSHDAndTheList(t *testing.T) {
 	b := newBed(t, nil)
 	scope := "ssh:web/" + b.user + ":login"
@@ -160,8 +162,9 @@ func TestSSHDAndTheList(t *testing.T) {
 	b.wants(t, "another certificate, after a restart", other, true)
 }
 
-// The programs of the documentation: a host that fetches, and a kill command that
-// ends what is open, a forwarding without a session included.
+// TestSSHDKillCommandEndsOpenSessions runs the programs of the documentation: a host that
+// fetches the list, and a kill command that ends open connections, also a forwarding without a
+// session.
 func TestSSHDKillCommandEndsOpenSessions(t *testing.T) {
 	var b *bed
 	hook := filepath.Join(t.TempDir(), "kill")

@@ -52,7 +52,8 @@ func TestPresents(t *testing.T) {
 	}
 }
 
-// Nothing outlives its frame: servers ask once, when the connection is made.
+// TestLeasesEndWithTheirCertificate: a lease expires no later than its certificate, because
+// servers check the expiry only when a connection is made.
 //
 //ebb:invariant I4 A lease whose credential is used with a client certificate expires no later than that certificate
 func TestLeasesEndWithTheirCertificate(t *testing.T) {
@@ -70,8 +71,8 @@ func TestLeasesEndWithTheirCertificate(t *testing.T) {
 	}
 }
 
-// What is wrong with a certificate is said when something is minted, when it is to be shown, and
-// to the operator.
+// TestCertificatesThatCannotBeShown: the driver reports a defective certificate at a mint, at
+// a handshake, and to the operator in the check of the set-up.
 func TestCertificatesThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	a := clientcerttest.New(t)
@@ -103,7 +104,7 @@ func TestCertificatesThatCannotBeShown(t *testing.T) {
 		}
 	}
 	d := driver(t, certified(), vaultOf(t, "another", canary))
-	if f := d.CheckSetup(t.Context()); len(f) != 1 || !f[0].Fatal || f[0].What != "The client certificate is not there." || f[0].Remedy != "ebb secrets put mtls < file" {
+	if f := d.CheckSetup(t.Context()); len(f) != 1 || !f[0].Fatal || f[0].What != "The client certificate does not exist." || f[0].Remedy != "ebb secrets put mtls < file" {
 		t.Errorf("none: %+v", f)
 	}
 	if _, err := d.Mint(t.Context(), grant("stripe:charges:read")); !errors.Is(err, provider.ErrRefused) {

@@ -17,32 +17,34 @@ import (
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
-	// Secret is its name in the secret store (`ebb secrets put`); or Vault says where it is. None is
-	// needed where there is a ClientCertificate.
+	// Secret is the name of the secret in the secret store (`ebb secrets put`); Vault is its
+	// location in Vault. Neither is required with a ClientCertificate.
 	Secret string `json:"secret,omitempty"`
 	Vault  *KV    `json:"vault,omitempty"`
-	// Hosts are those that may get the secret, exactly: "api.example.com", or
-	// "api.example.com:8443". Only over https.
+	// Hosts are the only hosts that may receive the secret: "api.example.com", or
+	// "api.example.com:8443". Only https is used.
 	Hosts []string `json:"hosts"`
-	// Inject is where in a request it goes.
+	// Inject is the part of a request that the secret is added to.
 	Inject Place `json:"inject,omitzero"`
-	// ClientCertificate is shown to Hosts when ebb connects to them; nil = none is.
+	// ClientCertificate is used on connections to Hosts; nil means none.
 	ClientCertificate *Kept `json:"client_certificate,omitempty"`
-	// Secret values of answers, by name; nil = provider.CommonlyDisclosed, {} = none.
+	// Disclosed are the names of secret values in responses; nil means
+	// provider.CommonlyDisclosed, {} none.
 	Disclosed *provider.Disclosed `json:"disclosed,omitempty"`
-	// SealResponse are routes whose answers make credentials that stay in ebb, and are added in the
-	// place of Secret to the requests that they are for; none is named twice. Host is one of Hosts,
-	// Use names scopes of Grants. Secret is added to none of the requests of Use.
+	// SealResponse are routes whose responses make credentials that stay in ebb; each route
+	// occurs once. These credentials are added, instead of Secret, to requests of the scopes
+	// in Use. Host is one of Hosts, and Use names scopes of Grants. Secret is added to no
+	// request of Use.
 	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
 	Grants provider.Grants[stricturl.Rule] `json:"grants"`
 }
 
-// Kept says where the PEM of a client certificate, its chain and its private key is: the name of
-// one secret in the secret store, or Vault.
+// Kept is the location of the PEM of a client certificate with its chain and private key:
+// the name of one secret in the secret store, or Vault.
 type Kept struct {
 	Secret string `json:"secret,omitempty"`
 	Vault  *KV    `json:"vault,omitempty"`
@@ -51,7 +53,7 @@ type Kept struct {
 // KV is a secret in version 2 of Vault's KV engine.
 type KV struct {
 	vaultapi.Config
-	Mount string `json:"mount,omitempty"` // "" = secret
+	Mount string `json:"mount,omitempty"` // "" means secret
 	Path  string `json:"path"`
 	Field string `json:"field"`
 }
@@ -60,7 +62,7 @@ const maxHosts = 16
 
 var fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// check reports all problems at once; name is the provider's.
+// check returns all problems joined; name is the provider's.
 func (c *Config) check(name string) error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -113,22 +115,22 @@ func (k Kept) check(at string, bad func(format string, a ...any)) {
 	}
 }
 
-// Place is where in a request the secret goes. Exactly one of Header, Basic and
-// Query is set. What the sandbox has put there is replaced.
+// Place is the part of a request that the secret is added to. Exactly one of Header, Basic
+// and Query is set. A value from the sandbox is replaced.
 type Place struct {
 	Header string `json:"header,omitempty"` // such as Authorization or X-Api-Key
-	Prefix string `json:"prefix,omitempty"` // of the header's value, such as "Bearer "
+	Prefix string `json:"prefix,omitempty"` // prefix of the header's value, such as "Bearer "
 	Basic  *Basic `json:"basic,omitempty"`  // Authorization: Basic (RFC 7617)
-	Query  string `json:"query,omitempty"`  // a parameter; servers tend to log those
+	Query  string `json:"query,omitempty"`  // name of a parameter; servers often log these
 }
 
-// Basic is a user and a password, of which the secret is one.
+// Basic is a user and a password, one of which is the secret.
 type Basic struct {
-	User     string `json:"user,omitempty"`     // then the secret is the password
-	Password string `json:"password,omitempty"` // without User, the secret is the user, and this the password, which can be empty
+	User     string `json:"user,omitempty"`     // when set, the secret is the password
+	Password string `json:"password,omitempty"` // without User, the secret is the user, and this is the password, which may be empty
 }
 
-// maxPair is how long the other part of Basic is at most.
+// maxPair is the maximum length of the other part of Basic.
 const maxPair = 256
 
 var queryForm = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
@@ -161,16 +163,16 @@ func (p Place) check(bad func(string, ...any)) {
 	}
 }
 
-// plain reports text without control characters.
+// plain reports whether s has no control characters.
 func plain(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
 }
 
-// errUnfit says nothing of the secret itself.
-var errUnfit = errors.New("static: the secret does not fit where it has to go: it has not 8 to 8192 bytes, or holds line ends or other characters that do not belong there; put it again without them")
+// errUnfit contains no part of the secret.
+var errUnfit = errors.New("static: the secret cannot be added to requests: it does not have 8 to 8192 bytes, or contains line ends or other characters that are not allowed there; put it again without them")
 
-// fits reports whether a secret can stand in its place, without becoming anything
-// else there: a line end in a header would be the next header.
+// fits reports, as an error, that a secret cannot be added unchanged: for example, a line
+// end in a header would begin another header.
 func (p Place) fits(s secret.Secret) error {
 	text := s.Reveal()
 	ok := provider.CanInject(s) && plain(text)
@@ -186,7 +188,7 @@ func (p Place) fits(s secret.Secret) error {
 	return nil
 }
 
-// put sets the place to the secret, which fits the place.
+// put adds the secret, which fits has accepted, to a request.
 func (p Place) put(r *http.Request, s secret.Secret) {
 	text := s.Reveal()
 	if p.Query != "" {
@@ -204,7 +206,7 @@ func (p Place) put(r *http.Request, s secret.Secret) {
 	provider.SetHeader(r, name, value)
 }
 
-// withParameter removes a parameter from a query that parses, and adds it.
+// withParameter removes a parameter from a valid query and adds it with a new value.
 func withParameter(query, name, value string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(query, "&") {

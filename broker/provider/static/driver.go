@@ -20,13 +20,13 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Driver hands out placeholders, and adds the secret to requests.
+// Driver issues placeholders, and adds the secret to requests.
 type Driver struct {
 	name      string
 	cfg       Config
 	hosts     map[string]bool // host:port
-	secret    source          // nil = nothing goes into requests
-	pem       source          // of the client certificate; nil = there is none
+	secret    source          // nil when requests get no secret
+	pem       source          // the client certificate; nil for none
 	routes    provider.SealRoutes
 	disclosed *provider.Disclosed
 	now       func() time.Time
@@ -42,8 +42,8 @@ var (
 	_ provider.Checker      = (*Driver)(nil)
 )
 
-// New makes a driver of a provider. It does not connect. now may be nil; s may be
-// nil when the secret is at Vault.
+// New returns a driver for the provider of this name. It makes no connections. now may be
+// nil; s may be nil when the secret is in Vault.
 func New(name string, c Config, s provider.SecretStore, now func() time.Time) (*Driver, error) {
 	if err := c.check(name); err != nil {
 		return nil, err
@@ -80,7 +80,8 @@ func New(name string, c Config, s provider.SecretStore, now func() time.Time) (*
 	return d, nil
 }
 
-// Traits: nothing comes into being outside of ebb, but for what answers make, and nothing leaves it.
+// Traits: no credential is made outside ebb, except those that responses make, and none
+// leaves ebb.
 func (d *Driver) Traits() provider.Traits {
 	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true})
 }
@@ -98,8 +99,8 @@ func (d *Driver) Check(s scopes.Set) error {
 	return nil
 }
 
-// fit reads the secret, and looks whether it can go where it has to. Where none is configured
-// it is empty.
+// fit reads the secret and checks that it can be added to requests. The secret is empty when
+// none is configured.
 func (d *Driver) fit(ctx context.Context) (secret.Secret, error) {
 	if d.secret == nil {
 		return secret.Secret{}, nil
@@ -114,7 +115,7 @@ func (d *Driver) fit(ctx context.Context) (secret.Secret, error) {
 	return s, nil
 }
 
-// Mint makes a placeholder; never the secret, which must be there all the same.
+// Mint returns a placeholder, never the secret, but fails when the secret does not exist.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	if err := d.Check(g.Scopes); err != nil {
 		return provider.Credential{}, provider.Inexact(err)
@@ -139,8 +140,8 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 // Revoke does nothing: the sandbox has no secret, and egress adds none for an ended lease.
 func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 
-// Describe implements provider.Describer: by the methods of the requests that the
-// secret is added to.
+// Describe implements provider.Describer. The effect follows from the methods of the
+// requests that the secret is added to.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	rule, known := d.cfg.Grants.Of(s)
 	switch {
@@ -154,13 +155,13 @@ func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	return provider.Effect{Writes: provider.Yes, Reversible: provider.Unknown, Sentence: "ebb does not know whether this can be undone."}, nil
 }
 
-// errMissing is wrapped when the secret is not where it should be.
-var errMissing = errors.New("static: the secret is not there")
+// errMissing is wrapped when the secret is not at its configured location.
+var errMissing = errors.New("static: the secret does not exist")
 
-// source is where the secret is.
+// source returns a secret from its location.
 type source func(context.Context) (secret.Secret, error)
 
-// from is the source of a secret; at is the key of the configuration that names it.
+// from returns the source of a secret; at is the prefix of the configuration keys.
 func from(k Kept, at string, s provider.SecretStore, now func() time.Time) (source, error) {
 	if k.Vault != nil {
 		client, err := vaultapi.New(k.Vault.Config, now)
@@ -170,7 +171,7 @@ func from(k Kept, at string, s provider.SecretStore, now func() time.Time) (sour
 		return fromVault(client, *k.Vault), nil
 	}
 	if s == nil {
-		return nil, fmt.Errorf("%ssecret: this process has no secret store to keep it in; configure a sealing key (sealing)", at)
+		return nil, fmt.Errorf("%ssecret: this process has no secret store; configure a sealing key (sealing)", at)
 	}
 	return fromSafe(s, k.Secret), nil
 }
@@ -199,12 +200,12 @@ func fromVault(c *vaultapi.Client, kv KV) source {
 		case err != nil:
 			return secret.Secret{}, fmt.Errorf("static: reading %s at Vault: %w", where, err)
 		case out == nil: // 404
-			return secret.Secret{}, fmt.Errorf("%w: Vault has nothing at %s", errMissing, where)
+			return secret.Secret{}, fmt.Errorf("%w: Vault has no secret at %s", errMissing, where)
 		}
 		fields, _ := out.Data["data"].(map[string]any) // null when the version was deleted
 		text, _ := fields[kv.Field].(string)
 		if text == "" {
-			return secret.Secret{}, fmt.Errorf("%w: at Vault %s has no text in the field %s, or was deleted", errMissing, where, kv.Field)
+			return secret.Secret{}, fmt.Errorf("%w: %s in Vault has no text in the field %s, or was deleted", errMissing, where, kv.Field)
 		}
 		return secret.New(text), nil
 	}
@@ -228,7 +229,7 @@ func (d *Driver) CheckSetup(ctx context.Context) (out []provider.Finding) {
 	case err != nil:
 		found := unread(err, *d.cfg.ClientCertificate)
 		if errors.Is(err, errMissing) {
-			found[0].What = "The client certificate is not there."
+			found[0].What = "The client certificate does not exist."
 		}
 		out = append(out, found...)
 	case c.NotAfter().Sub(d.now()) < clientcert.Soon:
@@ -249,7 +250,7 @@ func unread(err error, k Kept) []provider.Finding {
 	}
 	switch {
 	case errors.Is(err, errMissing):
-		f.What = "The secret is not there."
+		f.What = "The secret does not exist."
 	case errors.Is(err, clientcert.ErrUnusable):
 		f.What = strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."
 	case !errors.Is(err, errUnfit):

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// What a sandbox gets says nothing of the secret.
+// TestMintGivesAPlaceholder: the sandbox's credential contains nothing from the secret.
 func TestMintGivesAPlaceholder(t *testing.T) {
 	t.Parallel()
 	d := driver(t, config(), vaultOf(t, "stripe", canary))
@@ -52,8 +52,8 @@ func TestScopesAreExact(t *testing.T) {
 	}
 }
 
-// E93: a secret that is not there, or cannot go where it has to, is said when something
-// is minted, and to the operator, without a word of it.
+// TestMissingOrUnusableSecrets: (E93) a missing secret, or one that its place cannot contain,
+// is reported at a mint and to the operator, without any part of it.
 //
 //ebb:invariant I8 The static provider refuses to mint or inject a secret that responses cannot be searched for, or that could change the request's structure
 func TestMissingOrUnusableSecrets(t *testing.T) {
@@ -189,7 +189,8 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The methods say what is done with a secret, not the operator's word for it.
+// TestDescribeGoesByMethods: the effect follows from the methods of an action, not from the
+// operator's name of it.
 func TestDescribeGoesByMethods(t *testing.T) {
 	c := config()
 	c.Grants["charges"]["read"] = stricturl.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}

@@ -14,10 +14,10 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// errOver is what a lease gets that has ended.
-var errOver = errors.New("static: the lease is over")
+// errOver is the error for an ended lease.
+var errOver = errors.New("static: the lease has ended")
 
-// Injects implements provider.Injector: every scope that is configured says its requests.
+// Injects implements provider.Injector. Every configured scope has its requests.
 func (d *Driver) Injects(s scopes.Set) bool { return d.Check(s) == nil }
 
 // Discloses implements provider.Discloser.
@@ -50,7 +50,7 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	}
 	s, err := d.fit(ctx)
 	if err != nil {
-		return fmt.Errorf("static: nothing can be added to the request: %w", err)
+		return fmt.Errorf("static: the secret cannot be added to the request: %w", err)
 	}
 	if !s.Empty() {
 		d.cfg.Inject.put(r, s)
@@ -58,8 +58,8 @@ func (d *Driver) Inject(ctx context.Context, r *http.Request, t provider.Target)
 	return nil
 }
 
-// mine refuses what a lease is not for, by its host, method and path, and what servers
-// could read in two ways. Its error wraps provider.ErrElsewhere.
+// mine refuses a request whose host, method and path the lease does not cover, or that
+// servers could read in two ways. Its error wraps provider.ErrElsewhere.
 func (d *Driver) mine(r *http.Request, t provider.Target) error {
 	host, err := stricturl.Origin(r)
 	if err != nil {
@@ -78,9 +78,9 @@ func (d *Driver) mine(r *http.Request, t provider.Target) error {
 	return nil
 }
 
-// covers reports whether one of the rules that the scopes of a lease stand for is for a method and
-// path, and lets that become a WebSocket where upgrade says so. The secret of the provider is for
-// none of those that answers make credentials for.
+// covers reports whether a rule of the lease's scopes covers a method and path, and with
+// upgrade also allows a WebSocket. The provider's secret is never used for scopes whose
+// credentials come from responses.
 func (d *Driver) covers(method string, path []string, t provider.Target, upgrade bool) bool {
 	return slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
 		rule, known := d.cfg.Grants.Of(s)
@@ -88,10 +88,10 @@ func (d *Driver) covers(method string, path []string, t provider.Target, upgrade
 	})
 }
 
-// sends says why the secret goes to no request of a route.
+// sends returns an error when the secret is added to no request of a route.
 func (d *Driver) sends(host stricturl.Host, method string, path []string, uses func(scopes.Scope) bool) error {
 	if !d.hosts[host.String()] {
-		return errors.New("its host is none of hosts")
+		return errors.New("its host is not one of hosts")
 	}
 	for resource, actions := range d.cfg.Grants {
 		for action, rule := range actions {
@@ -101,7 +101,7 @@ func (d *Driver) sends(host stricturl.Host, method string, path []string, uses f
 			}
 		}
 	}
-	return errors.New("no action of grants lets its requests out, other than those that use names: name an action of its own for the route")
+	return errors.New("no action of grants allows its requests, except the actions in use: add an action for the route")
 }
 
 // Seals implements provider.AnswerSealer.
@@ -117,8 +117,8 @@ func (d *Driver) Seals(r *http.Request, t provider.Target) *provider.Sealing {
 	return d.routes.Seals(host, r.Method, path, t)
 }
 
-// Presents implements provider.Presenter. The certificate is read for each request, as the secret
-// is.
+// Presents implements provider.Presenter. The certificate, like the secret, is read for each
+// request.
 func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Target) (*clientcert.Certificate, error) {
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return nil, errOver
@@ -129,7 +129,7 @@ func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Targe
 	return d.certificate(ctx)
 }
 
-// certificate is the one there is now, nil = none is configured.
+// certificate returns the current certificate, nil when none is configured.
 func (d *Driver) certificate(ctx context.Context) (*clientcert.Certificate, error) {
 	if d.pem == nil {
 		return nil, nil //nolint:nilnil // nil stands for none
@@ -141,8 +141,8 @@ func (d *Driver) certificate(ctx context.Context) (*clientcert.Certificate, erro
 	return clientcert.Parse(s.Reveal(), d.now())
 }
 
-// until is when a lease ends that would at end: servers go on with a connection whose client's
-// certificate has expired meanwhile, and ebb does not.
+// until returns when a lease that would end at end has to end. Servers continue a connection
+// after the client's certificate has expired; ebb does not.
 func (d *Driver) until(ctx context.Context, end time.Time) (time.Time, error) {
 	c, err := d.certificate(ctx)
 	if err != nil || c == nil || end.Before(c.NotAfter()) {

@@ -20,7 +20,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
-// E75: the secret goes to its place, and is the only one that is there.
+// TestWhereTheSecretGoes: (E75) the driver puts the secret at its place, and removes other
+// values from there.
 func TestWhereTheSecretGoes(t *testing.T) {
 	t.Parallel()
 	s := vaultOf(t, "stripe", "sk&canary")
@@ -57,8 +58,8 @@ func TestWhereTheSecretGoes(t *testing.T) {
 	}
 }
 
-// Hosts, schemes, methods, paths: only exactly what was configured (E12, E13, E14, E17, E41, E48, E55, E56,
-// E57, E58, E60, E61, E62, E65, E66, E82).
+// TestOnlyItsOwnRequests: the driver accepts only the configured hosts, schemes, methods and
+// paths (E12, E13, E14, E17, E41, E48, E55, E56, E57, E58, E60, E61, E62, E65, E66, E82).
 //
 //ebb:invariant I2 Each provider that checks requests suggests in a refusal only scopes that allow the refused request
 func TestOnlyItsOwnRequests(t *testing.T) {
@@ -153,8 +154,8 @@ func TestOnlyItsOwnRequests(t *testing.T) {
 	}
 }
 
-// The letter K has a double (the Kelvin sign) that case folding takes for it, as the
-// long s is one of S: hosts are compared byte by byte.
+// TestFoldingHosts: Unicode case folding makes the Kelvin sign equal to the letter K, and the
+// long s equal to S. The driver compares hosts byte by byte.
 func TestFoldingHosts(t *testing.T) {
 	t.Parallel()
 	c := config()
@@ -168,7 +169,8 @@ func TestFoldingHosts(t *testing.T) {
 	}
 }
 
-// E21, E66 and E67: requests whose parts contradict each other, or ask servers to take them for others.
+// TestRequestsWithTwoFaces: (E21, E66, E67) requests whose parts contradict each other, or
+// that ask servers to interpret them as other requests.
 func TestRequestsWithTwoFaces(t *testing.T) {
 	t.Parallel()
 	d := driver(t, config(), vaultOf(t, "stripe", canary))
@@ -209,8 +211,8 @@ func TestRequestsWithTwoFaces(t *testing.T) {
 	}
 }
 
-// E93, too: a new secret holds for the next request, a removed one for none: also for leases
-// that were there before.
+// TestSecretChangesUnderUs: (E93) a new secret is used from the next request on, and a removed
+// one no longer, also for earlier leases.
 func TestSecretChangesUnderUs(t *testing.T) {
 	t.Parallel()
 	s := vaultOf(t, "stripe", "the first")
@@ -272,7 +274,7 @@ func TestManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// The secret is at a real Vault: changed, deleted and forbidden there.
+// TestVaultKV: the secret is in a real Vault, where it is changed, deleted and forbidden.
 func TestVaultKV(t *testing.T) {
 	t.Parallel()
 	v := vaulttest.New(t)
@@ -321,8 +323,8 @@ func TestVaultKV(t *testing.T) {
 	}
 }
 
-// Whatever a request looks like: nothing is added unless it goes to the host, over
-// https, by a path that reads in one way; and what is added is the secret alone.
+// FuzzInject: the driver changes an arbitrary request only if it goes to the configured host, over
+// https, with an unambiguous path. It adds the secret and nothing else.
 func FuzzInject(f *testing.F) {
 	d := driver(f, config(), vaultOf(f, "stripe", canary))
 	for _, s := range []string{"https://api.example.com/v1/charges?a=b", "https://x@api.example.com:443//..%2f", "HTTPS://API.example.com./;"} {

@@ -35,8 +35,8 @@ func TestSealingConformance(t *testing.T) {
 	})
 }
 
-// TestSealRoutesThatAreRefused: a route is at a host of the provider's, the secret goes there, and what it makes is for
-// what is configured.
+// TestSealRoutesThatAreRefused: the host of a route must be one of the provider's, the secret
+// must be sent there, and the resulting token must be for configured scopes.
 //
 //ebb:invariant I6 A token endpoint route is refused in the configuration if only scopes for use of the resulting token cover it
 func TestSealRoutesThatAreRefused(t *testing.T) {
@@ -72,8 +72,8 @@ func TestSealRoutesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSeals: (E89) of a route exactly, within what the lease is for. The names of members are marked in all
-// answers, whatever the configuration says of others.
+// TestSeals: (E89) the driver seals exactly the responses of configured routes that the lease's scopes cover. It marks the values
+// of the configured member names in every response.
 //
 //ebb:invariant I5 A credential created by an upstream response has only scopes that its lease also has
 //ebb:invariant I8 A provider that seals credentials marks values with the member names of all its seal routes in every response, whatever the route, method or status
@@ -110,8 +110,8 @@ func TestSeals(t *testing.T) {
 	}
 }
 
-// TestInjectsWhatWasMade: what an answer has made goes to what its lease is for, in the place of the secret, which goes
-// there never; also where a request is to become a WebSocket.
+// TestInjectsWhatWasMade: the driver adds a token from a sealed response to the requests of
+// its lease, also to those that start a WebSocket. It never adds the secret to these requests.
 //
 //ebb:invariant I6 The secret that logs in at a token endpoint is added to no request that is meant for the resulting token
 func TestInjectsWhatWasMade(t *testing.T) {

@@ -16,28 +16,29 @@ import (
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
-// Config is the config part of a provider of this kind.
+// Config is the provider's part of the configuration.
 type Config struct {
 	vaultapi.Config
-	// TokenRole is the role of auth/token that the leases' tokens are made by; it
-	// decides that they are orphans and which policies they can have at most.
+	// TokenRole is the role of auth/token for the tokens of leases. The role makes them
+	// orphans and limits their policies.
 	TokenRole string `json:"token_role"`
-	// TTLOnly: what the engines make works until its own end, though its lease has
-	// been revoked at the server (pki's certificates, aws's sessions).
+	// TTLOnly means that the credentials of the engines remain valid until their own expiry,
+	// although their lease is revoked at the server (pki's certificates, aws's sessions).
 	TTLOnly bool `json:"ttl_only,omitempty"`
 	// Grants maps the resource of a scope to its actions:
 	// {orders: {read: {path: database/creds/orders-ro, policies: [orders-ro]}}}.
 	Grants provider.Grants[Path] `json:"grants"`
 }
 
-// Path is where a credential is made.
+// Path is the source of a credential.
 type Path struct {
 	Path     string            `json:"path"`             // database/creds/orders-ro
-	Policies []string          `json:"policies"`         // of the lease's token: nothing but reading Path
-	Write    bool              `json:"write,omitempty"`  // by PUT with Params, as pki/issue wants
-	Params   map[string]string `json:"params,omitempty"` // fixed; nothing of a request gets in
-	// MaxLifetime is how many seconds the engine's lease may be for when that is longer
-	// than the lease of the broker, which takes it back before; 0 = no longer.
+	Policies []string          `json:"policies"`         // of the lease's token; they must allow only reading Path
+	Write    bool              `json:"write,omitempty"`  // use PUT with Params, as pki/issue requires
+	Params   map[string]string `json:"params,omitempty"` // fixed; nothing from a request is added
+	// MaxLifetime is the maximum lifetime of the engine's lease in seconds, when that is
+	// longer than the lease of the broker, which revokes it before; 0 allows no longer
+	// lifetime.
 	MaxLifetime int `json:"max_lifetime,omitempty"`
 }
 
@@ -50,7 +51,7 @@ var (
 	roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 )
 
-// check reports all problems at once; name is the provider's.
+// check returns all problems joined; name is the provider's.
 func (c Config) check(name string) error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -117,14 +118,14 @@ func (d *Driver) paths() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// capabilities asks the server what the token may do at each path.
+// capabilities returns the token's capabilities at each path.
 func capabilities(ctx context.Context, c *api.Client, paths []string) (map[string][]string, error) {
 	s, err := c.Logical().WriteWithContext(ctx, "sys/capabilities-self", map[string]any{"paths": paths})
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
-		return nil, errors.New("vault: the server does not say what the broker may do")
+		return nil, errors.New("vault: the response of the server has no capabilities of the broker's token")
 	}
 	out := map[string][]string{}
 	for _, p := range paths {

@@ -16,8 +16,8 @@ func TestCrashChild(t *testing.T) {
 	})
 }
 
-// I3, with leases of a real server: kill -9 at every step leaves none. Its class is
-// eventual, so that brokers whose clock is fast prove it sooner.
+// TestCrashMatrix: I3, with leases of a real server: a kill -9 at any step leaves no lease.
+// The class is eventual, so brokers with a fast clock make their probes sooner.
 func TestCrashMatrix(t *testing.T) {
 	newBed(t) // skips without a server
 	crashtest.Run(t, func(t *testing.T) crashtest.Party {

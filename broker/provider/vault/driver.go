@@ -18,24 +18,24 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the issued_token_type of a credential of this kind: the data of the
-// engine's answer as a JSON object.
+// Format is the issued_token_type of a credential of this kind: the data of the engine's
+// response as a JSON object.
 const Format = "urn:ebb:token-type:vault"
 
 const (
-	// bound is what the expiration manager of a server may need: a lease whose id
-	// is not known is ended by it, after the token.
+	// bound is the time that the server's expiration manager may need. It revokes a lease
+	// whose id is unknown to ebb after the token is revoked.
 	bound = time.Minute
-	// spare is what a token outlives its lease by, so that the server's clock and
-	// ours need not be one.
+	// spare is how much longer than its lease a token is valid, as a tolerance for the
+	// difference between the server's clock and ebb's.
 	spare = 30 * time.Second
 	// takeBackTime bounds the revocation of a credential that is not issued.
 	takeBackTime = 5 * time.Second
 )
 
-const wronglySetUp = "The provider is set up wrongly. Tell the operator of the broker: ebb providers check says what is missing."
+const wronglySetUp = "The provider is set up wrongly. Tell the operator of the broker: ebb providers check lists what is missing."
 
-// Driver mints through one server.
+// Driver mints credentials of one server.
 type Driver struct {
 	cfg    Config
 	client *vaultapi.Client
@@ -47,7 +47,8 @@ var (
 	_ provider.Checker = (*Driver)(nil)
 )
 
-// New makes a driver of a provider. It does not connect. now may be nil.
+// New returns a driver for the provider of this name. It makes no connections. now may be
+// nil.
 func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	client, err := vaultapi.New(c.Config, now)
 	if err = errors.Join(err, c.check(name)); err != nil {
@@ -56,8 +57,9 @@ func New(name string, c Config, now func() time.Time) (*Driver, error) {
 	return &Driver{cfg: c, client: client}, nil
 }
 
-// Traits: the end of a token ends its leases, by the server's own pace. What the
-// engine made and the server cannot end lives as long as the engine says.
+// Traits implements provider.Driver. Revoking a token revokes its leases, when the server's
+// expiration manager reaches them. A credential that the server cannot revoke is valid until
+// the engine's expiry.
 func (d *Driver) Traits() provider.Traits {
 	t := provider.Traits{Revocability: provider.Revocability{Class: provider.ClassEventual, Bound: bound}, ThirdParty: true}
 	if d.cfg.TTLOnly {
@@ -71,14 +73,14 @@ func (d *Driver) Traits() provider.Traits {
 	return t
 }
 
-// Check accepts exactly one configured scope: one path makes one credential.
+// Check accepts exactly one configured scope, because one path makes one credential.
 func (d *Driver) Check(s scopes.Set) error {
 	_, err := d.cfg.Grants.One(s)
 	return err
 }
 
-// handle is what Revoke needs: the token that everything hangs on, and the lease
-// when its id is known.
+// handle is the input of Revoke: the token to which everything belongs, and the lease if its
+// id is known.
 type handle struct {
 	Accessor string `json:"accessor"`
 	Lease    string `json:"lease,omitempty"`
@@ -89,7 +91,8 @@ func (h handle) secret() (secret.Secret, error) {
 	return secret.New(string(b)), err
 }
 
-// Mint makes the lease's token, saves its accessor, and asks the engine with it.
+// Mint makes the lease's token, saves its accessor, and requests the credential from the
+// engine with it.
 func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credential, error) {
 	p, err := d.cfg.Grants.One(g.Scopes)
 	if err != nil {
@@ -125,13 +128,13 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	c, err := credential(g, made, auth, hs)
 	if most := max(life+spare, p.maxLife()); err == nil && (made.LeaseDuration <= 0 || seconds(made.LeaseDuration) > most) {
-		return d.tooLong(ctx, c, h, fmt.Errorf("vault: the engine's lease is for %d s, and may be for %s: shorten the engine's role, or set max_lifetime", made.LeaseDuration, most))
+		return d.tooLong(ctx, c, h, fmt.Errorf("vault: the engine's lease is for %d s, more than the maximum of %s: shorten the engine's role, or set max_lifetime", made.LeaseDuration, most))
 	}
 	return c, err
 }
 
-// undo takes back a token that must not be used, with the policies it has. It is
-// refused only when it is dead; otherwise it is pending.
+// undo revokes a token that has the wrong policies or lifetime. Its error is a refusal only
+// when the token is revoked; otherwise the revocation is pending.
 func (d *Driver) undo(ctx context.Context, h handle, cause error) (provider.Credential, error) {
 	if err := d.takeBack(ctx, h); err != nil {
 		hs, bad := h.secret()
@@ -149,8 +152,8 @@ func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, c
 	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
 }
 
-// token makes the token of a lease. It returns one that is wider than asked beside
-// the error.
+// token makes the token of a lease. A token with more permissions than requested is returned
+// beside the error.
 func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Path, life time.Duration) (*api.SecretAuth, error) {
 	ttl := fmt.Sprintf("%ds", int64(math.Ceil(life.Seconds())))
 	no := false
@@ -167,9 +170,9 @@ func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Pat
 		return nil, judged(err, "making the token of a lease")
 	}
 	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" || out.Auth.Accessor == "" {
-		// A token without an accessor (a batch token) cannot be revoked: it lives, unused,
-		// until its time is over. That is not as if nothing had been made.
-		return nil, errors.New("vault: the answer has no token that can be revoked: the token role must make service tokens")
+		// A token without an accessor (a batch token) cannot be revoked: it remains valid,
+		// unused, until its expiry. So it counts as a made credential.
+		return nil, errors.New("vault: the response has no token that can be revoked: the token role must make service tokens")
 	}
 	a := out.Auth
 	got := slices.DeleteFunc(slices.Clone(a.Policies), func(s string) bool { return slices.Contains(p.Policies, s) })
@@ -179,7 +182,7 @@ func (d *Driver) token(ctx context.Context, name string, g provider.Grant, p Pat
 	return a, nil
 }
 
-// make asks the engine.
+// make requests the credential from the engine.
 func (d *Driver) make(ctx context.Context, token secret.Secret, p Path) (*api.Secret, error) {
 	as, err := d.client.As(token)
 	if err != nil {
@@ -197,15 +200,15 @@ func (d *Driver) make(ctx context.Context, token secret.Secret, p Path) (*api.Se
 	}
 	if err != nil {
 		// Not ErrRefused: the token exists and has to be revoked, also if the engine refused.
-		return nil, fmt.Errorf("vault: asking the engine: %w", err)
+		return nil, fmt.Errorf("vault: requesting the credential from the engine: %w", err)
 	}
 	if out == nil || out.LeaseID == "" || len(out.Data) == 0 {
-		return nil, errors.New("vault: the engine's answer has no lease: what it holds cannot be taken back")
+		return nil, errors.New("vault: the engine's response has no lease, so its credential cannot be revoked")
 	}
 	return out, nil
 }
 
-// seconds is a duration that the server named, without overflow.
+// seconds converts a number of seconds from the server to a duration, without overflow.
 func seconds(n int) time.Duration {
 	return time.Duration(min(int64(n), int64(math.MaxInt64/time.Second)/2)) * time.Second
 }
@@ -213,12 +216,12 @@ func seconds(n int) time.Duration {
 func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h secret.Secret) (provider.Credential, error) {
 	c := provider.Credential{
 		Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: h,
-		// The end of its token ends it, unless the engine's backend is down at that
-		// moment; spare for the way there.
+		// The expiry of its token revokes the credential, unless the engine's backend is
+		// unavailable then; spare includes the time in transit.
 		DiesAt: g.IssuedAt.Add(max(seconds(auth.LeaseDuration), seconds(made.LeaseDuration)) + spare),
 	}
 	if end := g.IssuedAt.Add(seconds(made.LeaseDuration)); made.LeaseDuration > 0 && end.Before(c.ExpiresAt) {
-		c.ExpiresAt = end // the role of the engine allows less
+		c.ExpiresAt = end // the engine's role has a shorter maximum
 	}
 	token, err := json.Marshal(made.Data)
 	if err != nil {
@@ -228,21 +231,21 @@ func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h secr
 	return c, nil
 }
 
-// judged says which answers mean that nothing was made.
+// judged returns a refusal for those errors which mean that nothing was made.
 func judged(err error, doing string) error {
 	err = fmt.Errorf("vault: %s: %w", doing, err)
-	if !vaultapi.Judged(err) { // a proxy's status, say: the server may have done it all the same
+	if !vaultapi.Judged(err) { // such as the status of a proxy: the server may have made it nevertheless
 		return err
 	}
 	switch vaultapi.Status(err) {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest:
-		return provider.Refused("The provider does not allow this. Tell the operator of the broker: ebb providers check says what is missing.", err)
+		return provider.Refused("The provider does not allow this. Tell the operator of the broker: ebb providers check lists what is missing.", err)
 	default:
-		return err // *provider.BusyError among them
+		return err // including *provider.BusyError
 	}
 }
 
-// Describe implements provider.Describer: actions are words of the operator's.
+// Describe implements provider.Describer. The effects come from the operator's Words.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, known := d.cfg.Grants.Of(s); !known {
 		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)
@@ -252,8 +255,8 @@ func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 
 func read(t provider.Target) (h handle, err error) {
 	if t.Handle.Empty() {
-		// No token was saved, so nothing was asked of an engine. A token whose answer
-		// was cut off lives on unused, until its time is over.
+		// No token was saved, so no engine was called. A token whose response was lost
+		// remains valid, unused, until its expiry.
 		return h, nil
 	}
 	if err := json.Unmarshal([]byte(t.Handle.Reveal()), &h); err != nil || h.Accessor == "" {
@@ -275,14 +278,14 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 
 func (d *Driver) end(ctx context.Context, h handle) error {
 	return d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
-		if h.Lease != "" { // one that is unknown is answered as done
-			// Not Sys().Revoke: that puts the id into the path, where policies would
-			// have to allow every path of every engine.
+		if h.Lease != "" { // the server answers an unknown lease as revoked
+			// Not Sys().Revoke: it puts the id into the path, so that policies would have to
+			// allow every path of every engine.
 			if err := tell(ctx, c, "sys/leases/revoke", map[string]any{"lease_id": h.Lease, "sync": true}); err != nil {
 				return fmt.Errorf("vault: revoking the lease: %w", err)
 			}
 		}
-		// Not Auth().Token().RevokeAccessor: that looks at no answer.
+		// Not Auth().Token().RevokeAccessor: it does not check the response.
 		if err := tell(ctx, c, "auth/token/revoke-accessor", map[string]any{"accessor": h.Accessor}); err != nil && !gone(err) {
 			return fmt.Errorf("vault: revoking the token of the lease: %w", err)
 		}
@@ -290,7 +293,7 @@ func (d *Driver) end(ctx context.Context, h handle) error {
 	})
 }
 
-// tell makes a call whose only answer is that it was done.
+// tell makes a call without a result.
 func tell(ctx context.Context, c *api.Client, path string, body map[string]any) error {
 	out, err := c.Logical().WriteWithContext(ctx, path, body)
 	if err != nil {
@@ -299,8 +302,8 @@ func tell(ctx context.Context, c *api.Client, path string, body map[string]any) 
 	return vaultapi.Done(out)
 }
 
-// gone reports that there is no token with the accessor. No status says that: a
-// proxy's own 404 would make everything dead.
+// gone reports whether no token has the accessor. A status is not sufficient: a 404 from a
+// proxy would make every token count as revoked.
 func gone(err error) bool { return vaultapi.Says(err, "invalid accessor") }
 
 // takeBack revokes a credential that is not issued, also if the caller's context has ended.
@@ -321,7 +324,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 		return false, fmt.Errorf("vault: no token is known: %w", errors.ErrUnsupported)
 	}
 	if d.cfg.TTLOnly {
-		return false, fmt.Errorf("vault: nobody asks the server about what it issued: %w", errors.ErrUnsupported)
+		return false, fmt.Errorf("vault: the server's engines cannot tell whether this credential is still valid: %w", errors.ErrUnsupported)
 	}
 	err = d.client.Do(ctx, func(ctx context.Context, c *api.Client) error {
 		if h.Lease != "" {

@@ -16,8 +16,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/vaultapi/vaulttest"
 )
 
-// The engine's role gives an hour for a lease of two minutes: when the database is
-// down as the token ends, that hour is what holds.
+// TestAnEngineThatGivesLongerIsRefused: the engine's role has a lifetime of an hour for a
+// lease of two minutes. If the database is unavailable when the token ends, the credential
+// remains valid for that hour.
 func TestAnEngineThatGivesLongerIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -89,8 +90,9 @@ func TestLifetimesOfEngines(t *testing.T) {
 	}
 }
 
-// A certificate is accepted by whoever has not heard of its revocation: nobody is
-// told otherwise, and the server's word is no proof.
+// TestWhatOnlyTimeEnds: a server that has no current revocation list accepts a revoked
+// certificate. The driver therefore reports the class ttl-only, and does not take the server's
+// answer as a proof of the revocation.
 func TestWhatOnlyTimeEnds(t *testing.T) {
 	t.Parallel()
 	cfg := engine(t, "120", http.StatusNoContent)
@@ -119,8 +121,8 @@ func TestWhatOnlyTimeEnds(t *testing.T) {
 	}
 }
 
-// The token role gives more than was asked for. Nobody says that nothing was made
-// while that token lives.
+// TestAWideTokenIsPendingUntilItIsDead: the token role grants more than the driver requested.
+// While that token is valid, Mint's error does not claim that nothing was made.
 func TestAWideTokenIsPendingUntilItIsDead(t *testing.T) {
 	t.Parallel()
 	for status, dead := range map[int]bool{http.StatusNoContent: true, http.StatusBadRequest: false, http.StatusBadGateway: false} {
@@ -134,7 +136,8 @@ func TestAWideTokenIsPendingUntilItIsDead(t *testing.T) {
 	}
 }
 
-// A token that has more than its policies, by an entity or for longer, is no lease's.
+// TestATokenWithMoreThanWasAskedForIsTakenBack: a token with further policies, with an entity,
+// or with a longer lifetime is not used for a lease.
 func TestATokenWithMoreThanWasAskedForIsTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, auth := range map[string]string{

@@ -86,7 +86,8 @@ func TestSetupIsJudged(t *testing.T) {
 	}
 }
 
-// A server that answers nonsense, or not, or that it is busy.
+// TestAnswersThatAreNone: the server answers with an invalid response, not at all, or that it
+// is busy.
 func TestAnswersThatAreNone(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
@@ -157,8 +158,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	close(stop)
 }
 
-// Without a handle there is no accessor to ask for: nothing was looked at, and nothing
-// is proved.
+// TestProbeOfWhatNobodyCanName: without a handle there is no accessor to look up. Probe makes
+// no call and proves nothing.
 func TestProbeOfWhatNobodyCanName(t *testing.T) {
 	t.Parallel()
 	d := driver(t, engine(t, "120", http.StatusNoContent))

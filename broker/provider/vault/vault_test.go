@@ -199,7 +199,7 @@ func TestConformance(t *testing.T) {
 	eventually(t, "leases are left", func() bool { return b.alive(t, "ro") <= 17 }) // those that the suite does not revoke
 }
 
-// I2 at the provider: sessions that are open end with the lease.
+// TestRevokeEndsOpenSessions: I2 at the provider: open sessions end with the lease.
 func TestRevokeEndsOpenSessions(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -230,8 +230,8 @@ func TestRevokeEndsOpenSessions(t *testing.T) {
 	}
 }
 
-// The database is down at revoke: Vault answers 400 and forgets about it. That is
-// no success.
+// TestRevokeWhileTheBackendIsDown: the database is unavailable at a revocation. Vault answers
+// 400 and does not retry, so the revocation fails.
 func TestRevokeWhileTheBackendIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -254,8 +254,8 @@ func TestRevokeWhileTheBackendIsDown(t *testing.T) {
 	}
 }
 
-// The engine's role is deleted between mint and revocation: what was minted ends all
-// the same.
+// TestRevokeOfADeletedRole: the engine's role is deleted between mint and revocation. The
+// minted credential is revoked nevertheless.
 func TestRevokeOfADeletedRole(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -276,8 +276,8 @@ func TestRevokeOfADeletedRole(t *testing.T) {
 	}
 }
 
-// The engine made a role, and its answer was cut off: what was saved before is
-// enough to end it.
+// TestCutAnswerLeavesNoOrphan: the engine has made a role, but its response is truncated. The
+// saved handle is sufficient to revoke the role.
 func TestCutAnswerLeavesNoOrphan(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -315,7 +315,8 @@ func TestCutAnswerLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-// What could not be saved is taken back, and the engine is not even asked.
+// TestWhatIsNotSavedIsNotMinted: if the handle cannot be saved, the driver revokes the token
+// and does not call the engine.
 func TestWhatIsNotSavedIsNotMinted(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -342,8 +343,8 @@ func TestTheEnginesShorterLifeCounts(t *testing.T) {
 	}
 }
 
-// The broker's own token is revoked behind its back: it logs in again, and what it
-// had minted lives on.
+// TestBrokersTokenDies: an operator of Vault revokes the broker's own token. The broker logs
+// in again, and its minted credentials remain valid.
 func TestBrokersTokenDies(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

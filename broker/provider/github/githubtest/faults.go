@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// limits are GitHub's: a budget an hour, shared by an installation's tokens (the
-// App has one of its own), and secondary ones that come unannounced.
+// limits are GitHub's rate limits: an hourly budget, shared by an installation's tokens (the
+// App has its own), and secondary limits without notice.
 type limits struct {
 	left      int // of the budget
 	reset     time.Time
@@ -20,27 +20,27 @@ type limits struct {
 // Limit is one refusal by a secondary limit.
 type Limit struct {
 	Status     int    // 403 or 429
-	RetryAfter string // header, "" = none
-	Message    string // "" = GitHub's
+	RetryAfter string // header, "" for none
+	Message    string // "" means GitHub's message
 }
 
 const budget = 5000
 
-// Budget leaves n calls until the server's clock shows reset.
+// Budget allows n more calls until the server's clock reaches reset.
 func (s *Server) Budget(n int, reset time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits.left, s.limits.reset, s.limits.armed = n, reset, true
 }
 
-// Secondary makes the next calls meet these.
+// Secondary refuses the next calls with these limits, in order.
 func (s *Server) Secondary(l ...Limit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits.secondary = append(s.limits.secondary, l...)
 }
 
-// limited judges a call before it is made. The lock is held.
+// limited checks a call against the limits before it is done. The caller has the lock.
 func (l *limits) limited(r *http.Request, now time.Time) (reply, bool) {
 	if len(l.secondary) > 0 {
 		next := l.secondary[0]
@@ -50,7 +50,7 @@ func (l *limits) limited(r *http.Request, now time.Time) (reply, bool) {
 		}
 		out := say(next.Status, next.Message)
 		if strings.Contains(next.Message, "secondary") {
-			// go-github knows these by the page that they point to.
+			// go-github recognizes these by the page that they link to.
 			out.body.(map[string]any)["documentation_url"] = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
 		}
 		if next.RetryAfter != "" {
@@ -74,7 +74,7 @@ func (l *limits) limited(r *http.Request, now time.Time) (reply, bool) {
 	return reply{}, false
 }
 
-// rest returns left and reset of the budget, as headers and /rate_limit show them.
+// rest returns the remaining budget and its reset, as in headers and /rate_limit.
 func (l *limits) rest(now time.Time) (left int, reset int64) {
 	if l.armed {
 		return l.left, l.reset.Unix()
@@ -97,29 +97,29 @@ func (s *Server) rateLimit(request, *token) reply {
 	return reply{status: http.StatusOK, body: map[string]any{"resources": map[string]any{"core": one, "search": one}, "rate": one}}
 }
 
-// Kind is how a call goes wrong.
+// Kind is how a call fails.
 type Kind string
 
-// The kinds. The first group never does what was asked, the second has done it.
+// The kinds. With those of the first group the call is not done; with the others it is.
 const (
-	Hang     Kind = "hang"     // no answer until the caller gives up
-	Fail     Kind = "fail"     // 500 and nothing done
-	Portal   Kind = "portal"   // 401 with a page of something between
-	Gateway  Kind = "gateway"  // 401 in the JSON of an API gateway
+	Hang     Kind = "hang"     // no response until the caller gives up
+	Fail     Kind = "fail"     // 500, not done
+	Portal   Kind = "portal"   // 401 with an HTML page, as from a captive portal
+	Gateway  Kind = "gateway"  // 401 with the JSON of an API gateway
 	Redirect Kind = "redirect" // 307 to another host
 
 	FailAfter Kind = "fail after" // 502
 	Cut       Kind = "cut"        // half of the body, then the connection breaks
-	Garbage   Kind = "garbage"    // the right status, and bytes that are no JSON
-	Huge      Kind = "huge"       // the right status, and 5 MiB
-	HangAfter Kind = "hang after" // no answer
+	Garbage   Kind = "garbage"    // the right status with a body that is not JSON
+	Huge      Kind = "huge"       // the right status with 5 MiB
+	HangAfter Kind = "hang after" // no response
 )
 
-// Fault makes calls go wrong.
+// Fault makes calls fail.
 type Fault struct {
 	Method, Path string // exact; Path without the API's prefix
 	Kind         Kind
-	Times        int // 0 = always
+	Times        int // 0 means always
 
 	server *Server
 }
@@ -138,8 +138,8 @@ func (s *Server) Break(f Fault) {
 // faults are the faults of a server, in the order in which they were added.
 type faults []*Fault
 
-// take uses the fault for a call, or returns nil. path has no prefix of the API. The
-// lock is held.
+// take consumes and returns the fault for a call, or nil. path is without the prefix of the
+// API. The caller has the lock.
 func (fs faults) take(r *http.Request, path string) *Fault {
 	for _, f := range fs {
 		if f.Times != 0 && f.Method == r.Method && f.Path == path {
@@ -150,7 +150,7 @@ func (fs faults) take(r *http.Request, path string) *Fault {
 	return nil
 }
 
-// instead answers in place of the deed.
+// instead answers a call that is not done.
 func (f *Fault) instead(w http.ResponseWriter, r *http.Request) bool {
 	switch f.Kind {
 	case Hang:
@@ -169,7 +169,7 @@ func (f *Fault) instead(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// after spoils the answer of what was done.
+// after changes the response of a call that is done.
 func (f *Fault) after(w http.ResponseWriter, rec *httptest.ResponseRecorder) bool {
 	switch f.Kind {
 	case FailAfter:
@@ -194,8 +194,8 @@ func (f *Fault) after(w http.ResponseWriter, rec *httptest.ResponseRecorder) boo
 	return true
 }
 
-// hang never returns: a handler that does answers, and a caller that gives up in the
-// same moment may still see that.
+// hang never returns. A handler that returned would answer, and a caller that gives up at
+// the same moment could see that answer.
 func (f *Fault) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():

@@ -167,7 +167,8 @@ func TestMint(t *testing.T) {
 	}
 }
 
-// A token does what it was cut down to, for an hour, and nothing once it is revoked.
+// TestTokenIsCutDown: a token has only its requested rights, for an hour, and none after its
+// revocation.
 func TestTokenIsCutDown(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{githubtest.Opaque, githubtest.Stateless} {
@@ -224,8 +225,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// The check against the description is in force: requests and answers that GitHub
-// does not document fail the test that they happen in.
+// TestUndocumentedIsNoticed: requests and responses that GitHub does not document fail the
+// test that made them.
 func TestUndocumentedIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -23,7 +23,8 @@ import (
 //go:embed testdata/openapi.json
 var descriptionJSON []byte
 
-// description is GitHub's, cut down. It is read once and never written.
+// description is GitHub's OpenAPI description, shortened. It is parsed once and never
+// changed.
 var description = mustLoad()
 
 func mustLoad() *openapi3.T {
@@ -37,7 +38,7 @@ func mustLoad() *openapi3.T {
 // router is made once, like the description.
 var router = sync.OnceValues(func() (routers.Router, error) { return gorillamux.NewRouter(description) })
 
-// Permissions is the schema app-permissions: the levels of each permission.
+// Permissions returns the levels of each permission from the schema app-permissions.
 func Permissions() map[string][]string {
 	out := map[string][]string{}
 	for name, p := range description.Components.Schemas["app-permissions"].Value.Properties {
@@ -50,15 +51,14 @@ func Permissions() map[string][]string {
 
 var checks = openapi3filter.Options{MultiError: true}
 
-// contract fails the test t for each request and answer that differs from the
-// description.
+// contract fails the test t for each request and response that differs from the description.
 type contract struct {
 	t      testing.TB
 	prefix string // of the API's path
 	router routers.Router
 }
 
-// input is a request as the description sees it, without the API's prefix.
+// input returns a request in the description's form, without the API's prefix.
 func (c *contract) input(r *http.Request, body []byte) (*openapi3filter.RequestValidationInput, error) {
 	u := &url.URL{Scheme: "https", Host: "api.github.com", Path: strings.TrimPrefix(r.URL.Path, c.prefix), RawQuery: r.URL.RawQuery}
 	bare, err := http.NewRequestWithContext(context.Background(), r.Method, u.String(), bytes.NewReader(body))
@@ -73,9 +73,9 @@ func (c *contract) input(r *http.Request, body []byte) (*openapi3filter.RequestV
 	return &openapi3filter.RequestValidationInput{Request: bare, PathParams: params, Route: route, Options: &checks}, nil
 }
 
-// checkRequest fails the test when a request is not as GitHub documents it. What
-// the description leaves open (unknown members, unknown permissions) is judged too:
-// GitHub ignores it, and we would not notice a misspelt restriction.
+// checkRequest fails the test when a request is not as GitHub documents it. It also refuses
+// unknown members and permissions, which the description allows and GitHub ignores, because
+// they could be a misspelt restriction.
 func (c *contract) checkRequest(r *http.Request, body []byte) {
 	in, err := c.input(r, body)
 	if err != nil {
@@ -101,12 +101,12 @@ func (c *contract) checkRequest(r *http.Request, body []byte) {
 	}
 }
 
-// checkAnswer fails the test when an answer is not as GitHub documents it. Errors
-// that an operation does not list have the schema of all others.
+// checkAnswer fails the test when a response is not as GitHub documents it. Error statuses
+// that an operation does not list must have the schema of all others.
 func (c *contract) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) {
 	in, err := c.input(r, nil)
 	if err != nil {
-		return // checkRequest has said so
+		return // checkRequest has reported it
 	}
 	if in.Route.Operation.Responses.Status(rec.Code) == nil {
 		var body any
@@ -125,8 +125,8 @@ func (c *contract) checkAnswer(r *http.Request, rec *httptest.ResponseRecorder) 
 	}
 }
 
-// example is an object with all that a schema requires, of the examples and types
-// that it names.
+// example returns an object with all required members of a schema, from its examples and
+// types.
 func example(schema string) map[string]any {
 	return value(description.Components.Schemas[schema].Value, 0).(map[string]any)
 }

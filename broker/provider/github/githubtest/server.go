@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// Server is a GitHub with one App. Every method is safe while it serves.
+// Server is a fake GitHub with one App. All methods may be called while it serves.
 type Server struct {
-	URL string // of the REST API
-	Git string // where git clones from
+	URL string // base URL of the REST API
+	Git string // base URL of git repositories
 
 	t      testing.TB
 	now    func() time.Time
 	prefix string
 	http   *httptest.Server
-	stop   chan struct{} // closed: hanging answers end
+	stop   chan struct{} // closed to end responses that hang
 	signer *rsa.PrivateKey
 
 	contract *contract
@@ -54,11 +54,11 @@ type App struct {
 	ID       int64
 	ClientID string
 	Slug     string
-	Keys     []*rsa.PublicKey // any of them may sign
+	Keys     []*rsa.PublicKey // each of them may sign
 	Deleted  bool
 }
 
-// Installation is the App at one owner.
+// Installation is the installation of the App at one owner.
 type Installation struct {
 	ID           int64
 	Owner        string
@@ -67,7 +67,7 @@ type Installation struct {
 	Suspended    bool
 }
 
-// Repository is one of an owner.
+// Repository is a repository of an owner.
 type Repository struct {
 	ID     int64
 	Owner  string
@@ -75,7 +75,7 @@ type Repository struct {
 	Public bool
 }
 
-// Call is one request that arrived.
+// Call is one received request.
 type Call struct {
 	Method, Path string
 	Body         string
@@ -85,12 +85,11 @@ type Call struct {
 // Config of a server. All but Now may be zero.
 type Config struct {
 	Now    func() time.Time
-	Prefix string // of the API's path: /api/v3 for an Enterprise Server, where git has the same host
+	Prefix string // prefix of the API's path: /api/v3 for an Enterprise Server, where git has the same host
 }
 
-// New starts a server with the App 4711 ("Iv23liEbbTest00000001") and no
-// installation. It ends with the test, which fails when anything that was sent or
-// answered is not as GitHub documents it.
+// New starts a server with the App 4711 ("Iv23liEbbTest00000001") and no installation. It
+// ends with the test, which fails when a request or response is not as GitHub documents it.
 func New(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{
@@ -112,10 +111,10 @@ func New(t testing.TB, c Config) *Server {
 	return s
 }
 
-// spare is made once: making a key takes a good part of a second.
+// spare is made once, because making a key takes a large part of a second.
 var spare = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// Key is a private key, the same in the whole process.
+// Key returns a private key, the same in the whole process.
 func Key(t testing.TB) *rsa.PrivateKey {
 	t.Helper()
 	key, err := spare()
@@ -125,7 +124,7 @@ func Key(t testing.TB) *rsa.PrivateKey {
 	return key
 }
 
-// Trust lets the App sign with these keys, and with no others.
+// Trust sets the keys that the App may sign with.
 func (s *Server) Trust(keys ...*rsa.PrivateKey) {
 	s.Set(func(a *App) {
 		a.Keys = nil
@@ -135,12 +134,12 @@ func (s *Server) Trust(keys ...*rsa.PrivateKey) {
 	})
 }
 
-// WriteKey writes a key the way GitHub hands it out, for private_key_file.
+// WriteKey writes a key in GitHub's form, for private_key_file.
 func (s *Server) WriteKey(file string, key *rsa.PrivateKey) {
 	write(s.t, file, &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 }
 
-// CAFile is a file with the server's certificate, for ca_file.
+// CAFile returns a file with the server's certificate, for ca_file.
 func (s *Server) CAFile() string {
 	file := filepath.Join(s.t.TempDir(), "ca.pem")
 	write(s.t, file, &pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
@@ -168,7 +167,7 @@ func (s *Server) Install(in Installation) {
 	s.places[in.ID] = &in
 }
 
-// Suspend suspends an installation, or ends that.
+// Suspend suspends an installation, or ends its suspension.
 func (s *Server) Suspend(id int64, suspended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,45 +180,44 @@ const (
 	Stateless = "stateless"
 )
 
-// Format is what tokens look like that do not ask for a format. lag is how long a
-// revoked one of the format goes on working: GitHub documents nothing for
-// Stateless.
+// Format sets the format of tokens whose request has none. lag is how long a revoked token
+// of that format remains valid: GitHub does not document it for Stateless.
 func (s *Server) Format(format string, lag time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.format, s.lag = format, lag
 }
 
-// Skew sets the server's clock ahead of Config.Now.
+// Skew moves the server's clock ahead of Config.Now.
 func (s *Server) Skew(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skew = d
 }
 
-// AddMetadata says whether metadata:read comes with every token unasked, which it
-// does unless this was called with false.
+// AddMetadata sets whether every token has metadata:read without a request; the default is
+// true.
 func (s *Server) AddMetadata(add bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noExtra = !add
 }
 
-// Alter lets a test spoil the body of every 201 to a mint. nil ends that.
+// Alter lets a test change the body of every 201 response to a mint; nil ends that.
 func (s *Server) Alter(how func(body map[string]any)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alter = how
 }
 
-// Calls is what has arrived so far.
+// Calls returns the calls received so far.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Call(nil), s.seen...)
 }
 
-// Living counts the tokens that are accepted.
+// Living returns the number of valid tokens.
 func (s *Server) Living() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,29 +230,29 @@ func (s *Server) Living() int {
 	return n
 }
 
-// clock is the server's time. The lock is held.
+// clock returns the server's time. The caller has the lock.
 func (s *Server) clock() time.Time { return s.now().Add(s.skew) }
 
-// reply is an answer in the making: a status and a body that becomes JSON.
+// reply is a response: a status and a body to encode as JSON.
 type reply struct {
 	status int
-	body   any // nil: none
+	body   any // nil for none
 	raw    []byte
 	header http.Header
 }
 
-// say is an error of GitHub's form.
+// say returns an error in GitHub's form.
 func say(status int, message string) reply {
 	return reply{status: status, body: map[string]any{"message": message, "documentation_url": "https://docs.github.com/rest", "status": http.StatusText(status)}}
 }
 
-// request is what a route sees.
+// request is the input of a route.
 type request struct {
 	*http.Request
 	body []byte
 }
 
-// handler frames every route: the fault, the limit, the deed, the check.
+// handler adds the common steps to every route: fault, rate limit, call, check.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	api := func(pattern string, do func(request) reply) {
@@ -334,14 +332,14 @@ func (s *Server) frame(w http.ResponseWriter, r *http.Request, documented bool, 
 	_, _ = w.Write(out.raw)
 }
 
-// asDocumented is false while a test spoils answers.
+// asDocumented is false while a test changes responses.
 func (s *Server) asDocumented() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alter == nil
 }
 
-// note keeps what arrived, without credentials. The lock is held.
+// note records a request without its credentials. The caller has the lock.
 func (s *Server) note(r *http.Request, body []byte) {
 	h := r.Header.Clone()
 	h.Del("Authorization")

@@ -21,7 +21,7 @@ type token struct {
 	repos       []int64
 	permissions map[string]string
 	expires     time.Time
-	deadFrom    time.Time // revoked; zero = not
+	deadFrom    time.Time // time of the revocation; zero for none
 }
 
 const lifetime = time.Hour
@@ -30,7 +30,7 @@ func (t *token) lives(now time.Time) bool {
 	return now.Before(t.expires) && (t.deadFrom.IsZero() || now.Before(t.deadFrom))
 }
 
-// wanted is the body of a mint.
+// wanted is the body of a mint request.
 type wanted struct {
 	Names       []string          `json:"repositories"`
 	IDs         []int64           `json:"repository_ids"`
@@ -76,8 +76,8 @@ func (s *Server) mint(r request) reply {
 	return reply{status: http.StatusCreated, body: body}
 }
 
-// cut is what of the installation's permissions a token gets; nothing asked for is
-// everything. With metadata, metadata:read comes unasked.
+// cut returns the permissions of a token, a part of the installation's; an empty request
+// means all. With metadata, metadata:read is added.
 func (in *Installation) cut(asked map[string]string, metadata bool) (map[string]string, bool) {
 	if len(asked) == 0 {
 		return maps.Clone(in.Permissions), true
@@ -96,7 +96,7 @@ func (in *Installation) cut(asked map[string]string, metadata bool) (map[string]
 
 func rank(level string) int { return slices.Index([]string{"", "read", "write", "admin"}, level) }
 
-// choose is what of the installation's repositories a token gets.
+// choose returns the repositories of a token, a part of the installation's.
 func (in *Installation) choose(all repositories, w wanted) ([]int64, bool) {
 	ids := slices.Clone(w.IDs)
 	for _, name := range w.Names {
@@ -124,7 +124,7 @@ func (in *Installation) reaches(r *Repository) bool {
 	return r.Owner == in.Owner && slices.Contains(in.Repositories, r.ID)
 }
 
-// text makes the token: 36 random characters, or a JWT of some 520.
+// text returns the text of a token: 36 random characters, or a JWT of about 520.
 func (s *Server) text(r request, t *token) string {
 	format := s.format
 	switch r.Header.Get("X-GitHub-Stateless-S2S-Token") {
@@ -147,8 +147,8 @@ func (s *Server) text(r request, t *token) string {
 	return fmt.Sprintf("ghs_%d_%s.%s", s.app.ID, input, enc.EncodeToString(sig))
 }
 
-// bearer finds the token of a request: Bearer, GitHub's own scheme "token", or the
-// password of Basic.
+// bearer returns the token of a request, from Bearer, from GitHub's own scheme "token", or
+// from the password of Basic.
 func (s *Server) bearer(r *http.Request) (*token, string) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if _, password, ok := r.BasicAuth(); ok {
@@ -163,7 +163,8 @@ func (s *Server) bearer(r *http.Request) (*token, string) {
 	return t, text
 }
 
-// asToken lets a living token in that has the permission where the path needs it.
+// asToken calls do only for a valid token that has the permission, where the path requires
+// one.
 func (s *Server) asToken(permission string, do func(request, *token) reply) func(request) reply {
 	return func(r request) reply {
 		t, _ := s.bearer(r.Request)
@@ -212,12 +213,12 @@ func (s *Server) Delete(id int64) {
 	delete(s.repos, id)
 }
 
-// repositories are all that exist, by id.
+// repositories are all repositories, by id.
 type repositories map[int64]*Repository
 
 func (all repositories) named(owner, name string) *Repository {
 	for _, r := range all {
-		// GitHub does not mind the case of names.
+		// GitHub ignores letter case in names.
 		if strings.EqualFold(r.Owner, owner) && strings.EqualFold(r.Name, name) {
 			return r
 		}
@@ -225,7 +226,7 @@ func (all repositories) named(owner, name string) *Repository {
 	return nil
 }
 
-// repository is a body of one of GitHub's three schemas for it.
+// repository returns a body in one of GitHub's three schemas for repositories.
 func repository(schema string, r *Repository, t *token) map[string]any {
 	body := example(schema)
 	owner := example("simple-user")
@@ -270,8 +271,7 @@ func (s *Server) openIssue(r request, t *token) reply {
 	return reply{status: http.StatusCreated, body: body, header: http.Header{"Location": {fmt.Sprintf("https://api.github.com/repos/%s/issues/%d", t.in.Owner, s.serial)}}}
 }
 
-// git is the first step of fetch and push of the smart protocol, for an empty
-// repository.
+// git answers the first request of fetch and push (smart protocol), for an empty repository.
 func (s *Server) git(r request) reply {
 	service := r.URL.Query().Get("service")
 	level := map[string]string{"git-upload-pack": "read", "git-receive-pack": "write"}[service]

@@ -46,7 +46,7 @@ func caBlob(t *testing.T, path string) []byte {
 	return b
 }
 
-// Lists of ours, asked of ssh-keygen -Q.
+// TestSSHKeygenReadsOurs: ssh-keygen -Q reads the lists of this package.
 func TestSSHKeygenReadsOurs(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -78,7 +78,8 @@ func TestSSHKeygenReadsOurs(t *testing.T) {
 	}
 }
 
-// Lists of ssh-keygen -k, read by us: it chooses list, range and bitmap by size.
+// TestWeReadSSHKeygens: Parse reads the lists of ssh-keygen -k, which selects list, range or
+// bitmap by size.
 func TestWeReadSSHKeygens(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -58,7 +58,7 @@ func appendBlobs(b []byte, section byte, blobs [][]byte) []byte {
 	return appendString(append(b, section), data)
 }
 
-// marshal is the data of one section of certificates.
+// marshal returns the data of one section of certificates.
 func (c Certs) marshal() []byte {
 	b := appendString(nil, c.CA)
 	b = appendString(b, nil) // reserved
@@ -86,7 +86,7 @@ func (c Certs) marshal() []byte {
 	return b
 }
 
-// mergeCerts makes one section a CA, in order, each in canonical form.
+// mergeCerts makes one section for each CA, sorted, each in canonical form.
 func mergeCerts(all []Certs) []Certs {
 	byCA := map[string]*Certs{}
 	var out []*Certs
@@ -109,7 +109,7 @@ func mergeCerts(all []Certs) []Certs {
 	return merged
 }
 
-// mergeRanges sorts ranges and joins those that meet.
+// mergeRanges sorts ranges and joins adjacent ones.
 func mergeRanges(all []Range) []Range {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b Range) int { return cmp.Or(cmp.Compare(a.Lo, b.Lo), cmp.Compare(a.Hi, b.Hi)) })
@@ -128,11 +128,11 @@ func mergeRanges(all []Range) []Range {
 	return out
 }
 
-// errCut is what every read of too few bytes says.
+// errCut is the error of every read beyond the end of the buffer.
 var errCut = errors.New("it is cut off")
 
-// reader takes the types of RFC 4251 section 5 off a buffer. After the first
-// error it gives nothing more.
+// reader decodes the types of RFC 4251 section 5 from a buffer. After the first error it
+// returns only zero values.
 type reader struct {
 	rest []byte
 	err  error
@@ -148,7 +148,7 @@ func (r *reader) take(n int) []byte {
 	return b
 }
 
-// fail notes err, unless there is none or one came before.
+// fail keeps err, unless it is nil or an earlier error is kept.
 func (r *reader) fail(err error) {
 	if r.err == nil && err != nil {
 		r.err, r.rest = err, nil
@@ -178,31 +178,30 @@ func (r *reader) u64() uint64 {
 
 func (r *reader) str() []byte { return r.take(int(r.u32())) }
 
-// empty reads a string that must be empty: the fields that the format reserves.
+// empty reads a string that must be empty, for the reserved fields of the format.
 func (r *reader) empty(what string) {
 	if b := r.str(); len(b) > 0 {
 		r.fail(fmt.Errorf("%s is not empty", what))
 	}
 }
 
-// more reports whether something is left to read.
+// more reports whether the buffer has more bytes.
 func (r *reader) more() bool { return r.err == nil && len(r.rest) > 0 }
 
 func appendString(b, s []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // Marshal bounds what it writes
 }
 
-// List is what a key revocation list says. The zero List revokes nothing and is
-// a valid list.
+// List is a key revocation list. The zero List revokes nothing and is valid.
 type List struct {
-	Version uint64 // free; 0 from ebb
-	Date    uint64 // free, seconds since 1970; 0 from ebb
-	Comment string // free
+	Version uint64 // any number; 0 from ebb
+	Date    uint64 // any time in seconds since 1970; 0 from ebb
+	Comment string // any text
 
 	Certs []Certs // certificates, by the CA that signed them
 
-	// Plain keys, as blobs (RFC 4253 section 6.6) or hashes of them. A key that is
-	// listed is refused as the key of a certificate and as the CA of one, too.
+	// Plain keys, as blobs (RFC 4253 section 6.6) or as hashes of them. A listed key is
+	// refused as the key of a certificate, and also as the CA of one.
 	Keys   [][]byte
 	SHA1   [][]byte // ebb lists none; GODEBUG=fips140=only has no SHA-1, and Parse refuses them there
 	SHA256 [][]byte
@@ -210,16 +209,16 @@ type List struct {
 
 // Certs are the certificates of one CA.
 type Certs struct {
-	CA      []byte // blob of the CA's public key; empty = of every CA
+	CA      []byte // blob of the CA's public key; empty means every CA
 	Serials []Range
 	KeyIDs  []string
 }
 
-// Range is the serial numbers from Lo to Hi, both included. Zero is the serial
-// of certificates without one and is never in a range.
+// Range is the range of serial numbers from Lo to Hi, both included. It never contains zero,
+// the serial of certificates without one.
 type Range struct{ Lo, Hi uint64 }
 
-// One is the range of one serial.
+// One returns the range of one serial.
 func One(serial uint64) Range { return Range{serial, serial} }
 
 // Subject is the key to look up: a certificate, or a plain key if CA is empty.
@@ -230,8 +229,8 @@ type Subject struct {
 	KeyID  string
 }
 
-// Revokes reports whether the list refuses s: by its key, by its CA's key, or as
-// a certificate.
+// Revokes reports whether the list refuses s: by its key, by its CA's key, or as a
+// certificate.
 func (l *List) Revokes(s Subject) bool {
 	if l.revokesKey(s.Key) || len(s.CA) > 0 && l.revokesKey(s.CA) {
 		return true
@@ -266,7 +265,7 @@ func (c Certs) revokes(serial uint64, keyID string) bool {
 	return serial != 0 && slices.ContainsFunc(c.Serials, func(r Range) bool { return r.Lo <= serial && serial <= r.Hi })
 }
 
-// Join is a list that refuses what either refuses.
+// Join returns a list that refuses everything that at least one of the lists refuses.
 func Join(lists ...List) List {
 	var out List
 	for _, l := range lists {

@@ -101,7 +101,7 @@ func TestEqualListsAreEqualBytes(t *testing.T) {
 	}
 }
 
-// The bytes themselves, by the tables of PROTOCOL.krl.
+// TestGolden compares the exact bytes with the tables of PROTOCOL.krl.
 func TestGolden(t *testing.T) {
 	l := krl.List{Version: 1, Date: 2, Comment: "c", Certs: []krl.Certs{{CA: []byte("CA"), Serials: []krl.Range{krl.One(5), {Lo: 7, Hi: 8}}, KeyIDs: []string{"i"}}}}
 	want := strings.Join([]string{
@@ -192,8 +192,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What parses is written in canonical form, and that form is a fixed point which
-// refuses the same.
+// FuzzParse: a list that parses is written in canonical form. The canonical form parses to
+// itself, and refuses the same keys.
 func FuzzParse(f *testing.F) {
 	f.Add((&krl.List{}).Marshal())
 	f.Add((&krl.List{Certs: []krl.Certs{{CA: caA, Serials: []krl.Range{krl.One(5), {Lo: 7, Hi: 9}}, KeyIDs: []string{"i"}}}, Keys: [][]byte{key}}).Marshal())

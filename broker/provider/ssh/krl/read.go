@@ -14,7 +14,7 @@ import (
 const (
 	// MaxSize bounds a list, in bytes: half a million serials.
 	MaxSize = 4 << 20
-	// maxRanges bounds what the bitmaps of a list unfold to.
+	// maxRanges is the maximum number of ranges from the bitmaps of a list.
 	maxRanges = 1 << 20
 )
 
@@ -68,7 +68,7 @@ func (l *List) section(kind byte, data []byte) error {
 	return fmt.Errorf("section of unknown type %d", kind)
 }
 
-// blobs reads strings of size bytes, or of any size but none.
+// blobs reads strings of size bytes, or non-empty strings if size is 0.
 func blobs(data []byte, size int, into *[][]byte) error {
 	for r := (&reader{rest: data}); ; {
 		if !r.more() {
@@ -138,9 +138,8 @@ func (c *Certs) add(r *reader, lo, hi uint64) {
 	}
 }
 
-// bitmap reads a first serial and a number whose bits say which serials from
-// there on are meant (mpint: the highest byte first, a zero byte before a set
-// sign bit).
+// bitmap reads a first serial and a number (mpint: the highest byte first, a zero byte before
+// a set sign bit). Each set bit of the number stands for a serial, counted from the first.
 func (c *Certs) bitmap(r *reader) {
 	first, bits := r.u64(), r.str()
 	if len(bits) > 0 && bits[0]&0x80 != 0 {

@@ -1,7 +1,8 @@
-// Command miniobed is a real MinIO for integration tests, unpatched, and what makes the user that tests come as:
+// Command miniobed runs a real, unpatched MinIO for integration tests, and makes the user
+// that tests use:
 //
-//	miniobed server ...       MinIO itself
-//	miniobed user HOST:PORT   a user BED_KEY with secret BED_SECRET and the policy readwrite, made by MINIO_ROOT_USER: as ebb, tests do not come as root
+// miniobed server ...       MinIO itself
+// miniobed user HOST:PORT   makes a user BED_KEY with secret BED_SECRET and the policy readwrite, as MINIO_ROOT_USER. Like ebb, tests do not use root.
 package main
 
 import (

@@ -166,8 +166,8 @@ func TestEchoesInNames(t *testing.T) {
 	}
 }
 
-// E101: no task sends a request after its end was acknowledged, whatever the order of events:
-// neither pooled connections, nor cached entries, nor disconnections make a difference.
+// E101: no task sends a request after its end was acknowledged, in any order of events. Pooled
+// connections, cached entries and disconnections make no difference.
 //
 //ebb:invariant I2
 func TestUseAgainstEnd(t *testing.T) {

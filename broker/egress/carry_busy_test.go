@@ -37,8 +37,8 @@ func TestCarrierTriesAgain(t *testing.T) {
 	})
 }
 
-// TestCarrierGivesUp: a connection that is not forwarded within 30 s gets a refusal, whatever it
-// waited for, and later connections are forwarded.
+// TestCarrierGivesUp: a connection that is not forwarded within 30 s gets a refusal, regardless of
+// the cause of the wait, and later connections are forwarded.
 func TestCarrierGivesUp(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) (io.ReadWriteCloser, error) {

@@ -134,8 +134,8 @@ func TestClientCertificateThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// E83: the key is in no data that a sandbox gets or ebb writes, in whatever form an upstream that
-// has it would send it. The certificate is not secret.
+// E83: no data that a sandbox receives or ebb writes contains the key, in any encoding in which an
+// upstream that has the key could send it. The certificate is not secret.
 //
 //ebb:invariant I8 The redactor also searches responses for the private key of the client certificate
 func TestClientCertificateThatComesBack(t *testing.T) {

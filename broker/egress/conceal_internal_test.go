@@ -99,7 +99,8 @@ func FuzzConceal(f *testing.F) {
 	})
 }
 
-// A transcript states when it is incomplete, whatever the sandbox sends.
+// TestNothingIsLeftOutUnsaid: a transcript states when it is incomplete, for every value that the
+// sandbox sends.
 //
 //ebb:invariant I8 No value that a sandbox sends hides the text after it: the transcript contains that text or states that text was left out
 func TestNothingIsLeftOutUnsaid(t *testing.T) {

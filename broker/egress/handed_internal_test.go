@@ -10,7 +10,7 @@ import (
 )
 
 // unread is a connection whose peer does not read: a write blocks until the connection is closed,
-// whatever its deadline.
+// regardless of its deadline.
 type unread struct {
 	net.Conn
 	full   chan struct{} // closed when the buffers are full

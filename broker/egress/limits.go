@@ -140,7 +140,7 @@ type share struct {
 	n  int
 	of map[string]int // by root task; subtasks count with it
 
-	parts int // one task may take one part in parts of what is free; 0 = shares
+	parts int // a task may take 1/parts of the free amount; 0 means shares
 }
 
 // Requests without a completion entry in the audit log: of one task, and of all.

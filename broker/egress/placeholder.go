@@ -256,7 +256,7 @@ func Clean(h http.Header) error {
 			return &stricturl.Error{Reason: stricturl.BadHeader, Why: "one of its headers names a second resource"}
 		}
 		if name == "Te" && slices.Equal(h[name], []string{"trailers"}) { // gRPC requires it, and trailers are searched as headers are
-			continue // gRPC does not go without it, and it asks for what is read like headers
+			continue // no check applies to it
 		}
 		if strings.Contains(name, "_") || slices.Contains(hopHeaders, folded) || strings.HasPrefix(folded, "x-forwarded-") || strings.HasPrefix(folded, "proxy-") ||
 			stricturl.Overrides(name) || carriesCredential(name) {

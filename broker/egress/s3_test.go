@@ -20,8 +20,8 @@ import (
 
 const allOfIn = "s3:BUCKET/in/**:read s3:BUCKET/in/**:write s3:BUCKET/in/**:list s3:BUCKET/in/**:delete"
 
-// An S3 client in a sandbox signs with an invented key. The request at the gateway is signed with
-// the session, whatever the name of the object and the encoding of the payload.
+// TestS3: an S3 client in a sandbox signs with an invented key. The request at the gateway is signed
+// with the session, for every object name and payload encoding.
 func TestS3(t *testing.T) {
 	t.Parallel()
 	b := newS3Bed(t)

@@ -59,8 +59,8 @@ func TestTranscriptHoldsNoOtherCredential(t *testing.T) {
 	}
 }
 
-// Whatever value a sandbox sends, the text after it is in the transcript, or the transcript states
-// that text was left out.
+// TestTranscriptIsNotHidden: for every value that a sandbox sends, the transcript contains the text
+// after it, or states that text was left out.
 //
 //ebb:invariant I8 No value that a sandbox sends hides the text after it: the transcript contains that text or states that text was left out
 //ebb:invariant I8 An invalid UTF-8 byte does not cause the body to be withheld from the transcript

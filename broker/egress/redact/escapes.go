@@ -46,7 +46,7 @@ const maxEscape = 33
 type verdict uint8
 
 const (
-	noEscape   verdict = iota // whatever follows
+	noEscape   verdict = iota // further characters cannot make it one
 	unfinished                // more characters are needed
 	finished
 )

@@ -123,7 +123,8 @@ var hidden = []string{
 	`="access_token" `, `="access_token" value=`, `="access_token" value="`, `='access_token' content='`, `="access_token" value=\"`, ` value=`, ` value="`, `"Access_Token":`, `"access\u005ftoken":"`, `&access%5Ftoken=`,
 }
 
-// Whatever text a sandbox gets into a response, the response does not keep a named secret.
+// TestNamedIsNotHidden: no text that a sandbox gets into a response prevents the redactor from
+// removing a named secret.
 //
 //ebb:invariant I8 Text that a sandbox makes the upstream repeat before a named credential, also in XML or HTML attributes, does not hide that credential
 //ebb:invariant I8 The redactor also finds a credential's name that begins or lies inside an apparent value, so that the value does not hide the credential

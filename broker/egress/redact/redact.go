@@ -30,7 +30,7 @@ type Redactor struct {
 	stride int         // distance of probes: in a text of chars characters at least one probe of eight bytes lies
 	begin  [2][64]bool // beginnings of secrets, by their first character in base16 and in base64
 	space  bool        // a secret contains a space
-	part   [256]uint8  // what a byte can be in a secret
+	part   [256]uint8  // roles of each byte in a secret
 	never  uint64      // bits that no byte of a secret has, for eight bytes
 	lower  bool        // the patterns are in lower case, and texts are read so
 	names  *Redactor   // for names of header fields

@@ -286,7 +286,7 @@ func (s *search) backwards(t []byte, i int, whole bool) (from, to int) {
 	return len(t), len(t)
 }
 
-// What a byte can be in a secret in some encoding.
+// Roles of a byte in a secret, in some encoding.
 const (
 	outside = 0
 	inside  = 1 << 0

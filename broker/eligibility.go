@@ -74,8 +74,8 @@ func (p Principal) Say(set scopes.Set) []string {
 	})
 }
 
-// MayDecide returns why a person is not eligible to decide a request, whatever its scopes are;
-// nil = they are eligible.
+// MayDecide returns why a person is not eligible to decide a request, regardless of its scopes;
+// nil means that the person is eligible.
 func MayDecide(who Principal, r Request) error {
 	switch {
 	case !who.Has(RoleApprover):

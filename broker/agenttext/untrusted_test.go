@@ -154,8 +154,8 @@ func FuzzJSON(f *testing.F) {
 		if err := json.Unmarshal(b, &back); err != nil || back.Raw() != string(raw) {
 			t.Fatalf("%q came back as %q, %v", raw, back.Raw(), err)
 		}
-		// What a stranger wrote must neither crash nor disagree with encoding/json
-		// about what is a string.
+		// A stranger's text must not cause a crash, and the parser must agree with
+		// encoding/json about the extent of strings.
 		var s string
 		if json.Unmarshal(raw, &s) == nil && bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) {
 			if err := json.Unmarshal(raw, &back); err != nil {

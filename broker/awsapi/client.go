@@ -27,22 +27,24 @@ const (
 	// attempts is the number of attempts of one call. In one of 300 responses of a real gateway
 	// the body ended early. All callers make idempotent calls only.
 	attempts = 3
-	// maxAnswer is far above any answer that is asked for.
+	// maxAnswer is the maximum size of a response in bytes, far above that of any expected
+	// response.
 	maxAnswer = 1 << 20
 )
 
-// Config is where AWS is and who ebb is there.
+// Config has the address of an AWS-compatible service and ebb's credentials for it.
 type Config struct {
 	Region   string
-	Endpoint string         // "" = AWS's own
-	Roots    *x509.CertPool // nil = the system's
-	Timeout  time.Duration  // of one attempt
-	// AccessKeyFile and SecretKeyFile hold ebb's own key; both "" = what AWS's SDKs
-	// look for: environment, profile, web identity, container, instance.
+	Endpoint string         // "" means AWS's endpoint
+	Roots    *x509.CertPool // nil means the system's roots
+	Timeout  time.Duration  // for one attempt
+	// AccessKeyFile and SecretKeyFile are the files with ebb's own key. When both are "",
+	// the sources of AWS's SDKs are used: environment, profile, web identity, container,
+	// instance.
 	AccessKeyFile, SecretKeyFile string
 }
 
-// SDK makes the configuration of the SDK's clients. It does not connect.
+// SDK returns the configuration for the SDK's clients. It makes no connections.
 func (c Config) SDK() (sdk.Config, error) {
 	own, err := c.credentials()
 	if err != nil {
@@ -60,8 +62,8 @@ func (c Config) SDK() (sdk.Config, error) {
 	return cfg, nil
 }
 
-// credentials are ebb's own. From the SDK's configuration nothing else is taken:
-// an endpoint in the environment, say, would be where credentials come from.
+// credentials returns ebb's own credentials. No other setting is taken from the SDK's
+// configuration: an endpoint in the environment, for example, could supply the credentials.
 func (c Config) credentials() (sdk.CredentialsProvider, error) {
 	if c.AccessKeyFile == "" {
 		// LoadDefaultConfig reads files and the environment. Credentials from the network are
@@ -102,8 +104,8 @@ func CallTime(timeout time.Duration) time.Duration {
 	return attempts*timeout + (attempts-1)*backoff(timeout)
 }
 
-// Retryer is the SDK's, which also tries again after an answer that ended early or
-// was none: every call that ebb makes can be repeated.
+// Retryer is the SDK's retryer. It also retries after an incomplete or missing response,
+// because every call of ebb is idempotent.
 func Retryer(timeout time.Duration) *retry.Standard {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.MaxBackoff = attempts, backoff(timeout)
@@ -116,8 +118,8 @@ func Retryer(timeout time.Duration) *retry.Standard {
 	})
 }
 
-// SafeEndpoint reports whether secrets can travel to and from there: an https URL
-// without a path, or http on loopback.
+// SafeEndpoint reports whether secrets may be sent to the URL: https without a path, or http
+// on loopback.
 func SafeEndpoint(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
@@ -130,12 +132,13 @@ func SafeEndpoint(text string) bool {
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// named gives refusals of Ceph RGW the form of AWS's query protocol, whose error has
-// one element more around it: the SDK finds no code in them otherwise, and a status
-// alone says nothing of who sent it.
+// named rewrites error responses of Ceph RGW to the form of AWS's query protocol, which has
+// one more element around the error. Without it the SDK finds no error code, and the HTTP
+// status alone does not show whether RGW or a proxy answered.
 type named struct{ http.RoundTripper }
 
-// bare is RGW's error; before it there can be what the gateway wrote first.
+// bare matches the error of RGW at the end of a response; other output of the gateway may
+// precede it.
 var bare = regexp.MustCompile(`<Error><Code>([A-Za-z0-9.]{1,64})</Code>[^\x00]*</Error>\s*$`)
 
 // RoundTrip implements http.RoundTripper.

@@ -10,15 +10,15 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Reply is what an error of AWS says. Code is empty or "UnknownError" when it was
-// not the service that answered, but a proxy, say.
+// Reply has the contents of an error response of AWS. Code is empty or "UnknownError" when
+// something other than the service answered, such as a proxy.
 type Reply struct {
 	Code   string
 	Status int
 	Header http.Header
 }
 
-// ReplyOf reads an error; ok is false when there was no answer that says no.
+// ReplyOf returns the Reply of an error; ok is false when there was no error response.
 func ReplyOf(err error) (r Reply, ok bool) {
 	if api, is := errors.AsType[smithy.APIError](err); is {
 		r.Code, ok = api.ErrorCode(), true
@@ -39,10 +39,11 @@ func (r Reply) Throttled() bool {
 var ownFault = []string{"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "SignatureDoesNotMatch", "InvalidAccessKeyId",
 	"InvalidSignatureException", "RequestExpired", "AuthFailure", "MissingAuthenticationToken", "UnrecognizedClientException"}
 
-// OwnFault reports whether it is ebb's own credentials that are refused.
+// OwnFault reports whether the service refused ebb's own credentials.
 func (r Reply) OwnFault() bool { return slices.Contains(ownFault, r.Code) }
 
-// Named reports whether the answer has a code: it is the service's own.
+// Named reports whether the response has an error code, so that it comes from the service
+// itself.
 func (r Reply) Named() bool { return r.Code != "" && r.Code != "UnknownError" }
 
 // Judged reports whether the service understood a call and refused it. After a timeout (408) the

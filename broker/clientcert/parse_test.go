@@ -124,7 +124,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A certificate shows its key to nobody who prints it.
+// TestPrints: no formatting verb prints the key of a certificate.
 //
 //ebb:invariant I8 No formatting verb prints the private key of a client certificate
 func TestPrints(t *testing.T) {
@@ -147,7 +147,7 @@ func TestPrints(t *testing.T) {
 	}
 }
 
-// What is looked for is all of the key, and nothing that the certificate says, too.
+// TestSecrets: Secrets returns all parts of the key, and no part of the certificate.
 func TestSecrets(t *testing.T) {
 	a := clientcerttest.New(t)
 	for _, key := range []crypto.Signer{clientcerttest.Key(t), rsaKey(t, 2048)} {

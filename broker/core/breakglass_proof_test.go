@@ -165,7 +165,7 @@ func TestBreakGlassProofCountsOnce(t *testing.T) {
 		t.Errorf("the same again: %v", err)
 	}
 	another, _ := x.Broker.ReadBreakGlassPlan(gil, second)
-	proof.For = another.ID // whatever purpose the sign-in had
+	proof.For = another.ID // the sign-in is used already, so another purpose does not help
 	if _, err := x.Broker.BeginBreakGlass(ctx, gil, second, proof); kind(err) != broker.Conflict {
 		t.Errorf("another by the same sign-in: %v", err)
 	}

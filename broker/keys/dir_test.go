@@ -216,8 +216,8 @@ func TestClockBackwards(t *testing.T) {
 	}
 }
 
-// TestKeyOfTheFuture: a key that was made while the clock was ahead keeps nobody from
-// signing with the older one, neither now nor after a restart, and signs in its time.
+// TestKeyOfTheFuture: a key that was made while the clock was ahead does not prevent signing with
+// the older key, neither now nor after a restart. It signs once its creation time has passed.
 //
 //ebb:invariant I4 A signing key with a creation time in the future does not stop another key from signing
 func TestKeyOfTheFuture(t *testing.T) {

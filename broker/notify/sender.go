@@ -25,7 +25,7 @@ var (
 	ErrGone = errors.New("the receiver is gone")
 )
 
-// BusyError says that the receiver limits the rate and for how long to wait.
+// BusyError means that the receiver limits the rate, and contains the time to wait.
 type BusyError struct {
 	After time.Duration
 	Cause error

@@ -149,7 +149,7 @@ func (m Message) Shown(most int) ([]Notice, int) {
 	slices.SortStableFunc(list, func(a, b Notice) int {
 		ra, known := rank[a.Risk]
 		if !known {
-			ra = -1 // what has no risk is no request: it is rarer
+			ra = -1 // a notice without a risk is not for a request, and rarer
 		}
 		rb, known := rank[b.Risk]
 		if !known {

@@ -20,7 +20,7 @@ func made(t *testing.T, mode os.FileMode) string {
 	return dir
 }
 
-// E115: whoever else can enter or change a directory, or has put a link in its place, has it refused.
+// E115: Open refuses a directory that another user can enter or change, and a symbolic link in its place.
 //
 //ebb:invariant I8 Transcripts are stored in a directory and files that no other user can read: a directory that others can enter is refused
 func TestOpen(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// ... and so has whoever owns it.
+// TestOpenOfSomebodyElse: Open refuses a directory that another user owns.
 //
 //ebb:invariant I8 The transcript directory is refused if another user owns it
 func TestOpenOfSomebodyElse(t *testing.T) {

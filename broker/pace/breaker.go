@@ -8,28 +8,28 @@ import (
 // State of a Breaker.
 type State int
 
-// States of a Breaker, in the order of how much is let through.
+// States of a Breaker, ordered by how many calls they allow.
 const (
-	Open     State = iota // nobody calls
-	HalfOpen              // one call finds out
-	Closed                // everybody calls
+	Open     State = iota // no calls
+	HalfOpen              // one call that tests the provider
+	Closed                // all calls
 )
 
-// Breaker keeps callers from waiting, each for itself, for a provider that does
-// not answer. After Failures in a row it opens; after a wait that grows, one call
-// is let through and decides. The zero value is not usable; it is safe for
-// concurrent use.
+// Breaker is a circuit breaker for a provider that does not respond, so that callers do not
+// each wait for it. It opens after Failures consecutive failures. After a wait that grows
+// with each failure, it allows one test call, and the result closes or reopens it. The zero
+// value is not usable. A Breaker is safe for concurrent use.
 type Breaker struct {
-	Failures int // in a row, that open it; more than 0
+	Failures int // number of consecutive failures that open it; more than 0
 	Backoff  Backoff
 
 	mu      sync.Mutex
 	failed  int
-	until   time.Time // nobody before
-	probing bool      // one call is under way that decides
+	until   time.Time // no calls before this time
+	probing bool      // the test call is in progress
 }
 
-// State says what Try would say, without taking the call that decides.
+// State returns the current state without starting the test call.
 func (b *Breaker) State(now time.Time) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,16 +46,16 @@ func (b *Breaker) state(now time.Time) State {
 	return HalfOpen
 }
 
-// Probing reports whether the next call is the one that decides.
+// Probing reports whether the next call would be the test call.
 func (b *Breaker) Probing(now time.Time) bool { return b.State(now) == HalfOpen }
 
-// Turn is one call that a Breaker granted. Done must follow, or Cancel.
+// Turn is one call that a Breaker has allowed. The caller must call Done or Cancel.
 type Turn struct {
 	b       *Breaker
-	decides bool // the one call that finds out
+	decides bool // this is the test call
 }
 
-// Try asks for one call.
+// Try requests permission for one call.
 func (b *Breaker) Try(now time.Time) (t Turn, granted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,8 +64,7 @@ func (b *Breaker) Try(now time.Time) (t Turn, granted bool) {
 	return Turn{b, s == HalfOpen}, s != Open
 }
 
-// Done says how the call went: whether the provider answered at all. jitter is in
-// [0, 1).
+// Done reports whether the provider responded at all. jitter is in [0, 1).
 func (t Turn) Done(answered bool, now time.Time, jitter float64) {
 	b := t.b
 	b.mu.Lock()
@@ -75,8 +74,8 @@ func (t Turn) Done(answered bool, now time.Time, jitter float64) {
 		b.failed = 0
 		return
 	}
-	// Calls that began before it opened end after it, while another one finds out: they
-	// neither make the wait longer nor let one more in.
+	// Calls that began before the breaker opened may end while the test call is in progress.
+	// They neither lengthen the wait nor allow another call.
 	if b.failed >= b.Failures && !t.decides {
 		return
 	}
@@ -86,15 +85,15 @@ func (t Turn) Done(answered bool, now time.Time, jitter float64) {
 	}
 }
 
-// Cancel gives a call back that was not made: nothing was found out, and the next one
-// may.
+// Cancel returns a call that was not made. The state does not change, and the next call may
+// be the test call.
 func (t Turn) Cancel() {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
 	t.b.probing = t.b.probing && !t.decides
 }
 
-// Retry is when to ask again; zero when a call may be granted now.
+// Retry returns when to call Try again; zero when it may succeed now.
 func (b *Breaker) Retry(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,17 +103,17 @@ func (b *Breaker) Retry(now time.Time) time.Time {
 	case b.until.After(now):
 		return b.until
 	}
-	return now.Add(b.Backoff.Min) // one call is finding out
+	return now.Add(b.Backoff.Min) // the test call is in progress
 }
 
-// Backoff is exponential with full jitter between a floor and a cap: callers that
-// failed together do not come back together.
+// Backoff is exponential back-off with full jitter between a minimum and a maximum, so that
+// callers that failed together do not retry together.
 type Backoff struct {
 	Min, Max time.Duration // both more than 0
 }
 
-// Wait is how long to wait after the given number of failures in a row (1 = the
-// first). jitter is in [0, 1).
+// Wait returns how long to wait after a number of consecutive failures (1 is the first).
+// jitter is in [0, 1).
 func (b Backoff) Wait(failures int, jitter float64) time.Duration {
 	top := b.Min
 	for i := 0; i < failures && top < b.Max; i++ {

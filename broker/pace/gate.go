@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// ErrFull means that a Gate has no free place within the waiting time.
+// ErrFull means that the Gate had no free slot within the waiting time.
 var ErrFull = errors.New("too many calls at one time")
 
-// Gate bounds how many calls run at one time. Callers name on whose behalf they
-// come: one name gets at most half of the places, and at most half of those to
-// wait in, so that one task cannot starve another.
+// Gate limits the number of concurrent calls. Each call has a name, such as that of its
+// task. The calls of one name get at most half of the slots, and at most half of the queue,
+// so that one task cannot block another.
 type Gate struct {
 	size int
 
@@ -25,22 +25,22 @@ type Gate struct {
 
 type waiter struct {
 	name string
-	in   chan struct{} // closed when it has a place
+	in   chan struct{} // closed when the waiter has a slot
 }
 
-// waitingPerPlace is how many may wait for each place.
+// waitingPerPlace is the length of the queue for each slot.
 const waitingPerPlace = 4
 
-// NewGate makes a gate with size places, at least one.
+// NewGate returns a Gate with size slots, at least one.
 func NewGate(size int) *Gate {
 	return &Gate{size: max(size, 1), holding: map[string]int{}, queued: map[string]int{}}
 }
 
-// share is half of n, and never nothing.
+// share returns half of n, at least 1.
 func share(n int) int { return max(n/2, 1) }
 
-// Enter waits for a place until ctx is done. leave must be called once. Every error
-// is ErrFull.
+// Enter waits for a slot until ctx is done. The caller must call leave once. Every error is
+// ErrFull.
 func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error) {
 	g.mu.Lock()
 	if g.admits(name) {
@@ -67,7 +67,7 @@ func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error)
 		g.drop(i)
 		return nil, ErrFull
 	}
-	return g.leave(name), nil // a place came in the same moment
+	return g.leave(name), nil // a slot became free at the same moment
 }
 
 func (g *Gate) admits(name string) bool { return g.busy < g.size && g.holding[name] < share(g.size) }
@@ -89,7 +89,7 @@ func (g *Gate) leave(name string) func() {
 		defer g.mu.Unlock()
 		g.busy--
 		less(g.holding, name)
-		// The longest waiting of those whose name has not its share yet.
+		// The slot goes to the longest-waiting call whose name has less than its share.
 		if i := slices.IndexFunc(g.queue, func(w *waiter) bool { return g.admits(w.name) }); i >= 0 {
 			w := g.queue[i]
 			g.drop(i)
@@ -99,8 +99,8 @@ func (g *Gate) leave(name string) func() {
 	})
 }
 
-// less takes one off a count and forgets a name that has none: names come from
-// outside and must not fill the memory.
+// less decrements a count and removes a name whose count is zero. Names come from callers,
+// so they must not accumulate in memory.
 func less(counts map[string]int, name string) {
 	if counts[name]--; counts[name] <= 0 {
 		delete(counts, name)

@@ -7,7 +7,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/policyset"
 )
 
-// Each change of a policy has a direction; what cannot be told is wider.
+// TestCompare: each change of a policy has a direction; a change with an unknown direction
+// counts as wider.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	const permit, forbid = `permit (principal, action == Ebb::Action::"x", resource);`, `forbid (principal, action == Ebb::Action::"x", resource);`

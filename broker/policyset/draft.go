@@ -73,7 +73,7 @@ type Source string
 // Sources.
 const (
 	Starter  Source = "starter"  // built in
-	Files    Source = "files"    // a directory, of which somebody else keeps the history
+	Files    Source = "files"    // a directory; ebb does not store its history
 	Database Source = "database" // releases
 )
 

@@ -124,8 +124,9 @@ func of(task string, e audit.Entry) audit.Entry {
 	return e
 }
 
-// What policy holds against a task is what it held when each decision was made: its
-// own refusals, those of people, replays, and all that of those it delegated to.
+// TestRecordIsReplayed: a replayed decision uses the task's history at the time of the
+// original decision: the denials by policy and by people, and the replays, of the task and of
+// those it delegated to.
 func TestRecordIsReplayed(t *testing.T) {
 	t.Parallel()
 	const top, low = "tsk_1", "tsk_2"

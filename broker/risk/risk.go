@@ -47,11 +47,11 @@ func (r Result) Top() []Reason { return r.Reasons[:min(len(r.Reasons), Shown)] }
 
 // Effect is the combined effect of the scopes of a request.
 type Effect struct {
-	Described  bool            `json:"described"`  // the provider's kind says what its scopes allow
+	Described  bool            `json:"described"`  // the provider's kind implements Describer
 	Understood bool            `json:"understood"` // and knows all of these
 	Writes     provider.Answer `json:"writes"`
 	Reversible provider.Answer `json:"reversible"`
-	Sentences  []string        `json:"sentences"` // what can be undone, each once
+	Sentences  []string        `json:"sentences"` // sentences about which effects can be undone, each once
 }
 
 // EffectOf returns the combined effect of the scopes in set: the worst answer of each kind, by the
@@ -108,13 +108,13 @@ func worse(a, b, bad provider.Answer) provider.Answer {
 type Facts struct {
 	Effect      Effect
 	Pattern     bool           // a scope stands for many resources or actions
-	Class       provider.Class // how the credential can be taken back
+	Class       provider.Class // how the credential can be revoked
 	Bound       time.Duration  // class eventual
 	TTL         time.Duration  // of the credential
-	First       bool           // nobody has approved these actions for this owner and kind of task before
+	First       bool           // no person has approved these actions for this owner and kind of task before
 	Taint       []string       // untrusted sources the task has read
 	Evidence    string         // class of the sandbox's evidence
-	EvidenceAge time.Duration  // when it was asked
+	EvidenceAge time.Duration  // time since the attestation
 	Delegated   bool           // by another sandbox
 	Violations  int            // of the task
 	Denials     int            // of requests of the task before this one

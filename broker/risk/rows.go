@@ -66,7 +66,7 @@ func permissions(now []Hold, asked Hold, has func(scopes.Scope) bool) []Row {
 	want := asked.Scopes.Scopes()
 	paths, actions := parts(want)
 	same := len(want) == len(paths)*len(actions)
-	var can []scopes.Scope // what it can do already of the asked actions, and others on the asked resources
+	var can []scopes.Scope // those of the requested actions, and the others on the requested resources, that the task has already
 	for _, s := range want {
 		if has(s) {
 			can = append(can, s)

@@ -48,7 +48,7 @@ func TestReadValues(t *testing.T) {
 	}
 }
 
-// written returns a file with a text and a mode, whatever the umask is.
+// written returns a file with a text and exactly this mode, regardless of the umask.
 func written(t *testing.T, text string, mode fs.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")

@@ -192,9 +192,9 @@ func TestOpenPostgresSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// After a wait for a lock, a transaction sees the commits in between, whatever isolation
-// level the database or the URL sets. Otherwise two names of one person could begin a
-// break-glass at once.
+// TestIsolationIsEbbs: after a wait for a lock, a transaction sees the commits in between, also
+// when the database or the URL sets another isolation level. Otherwise one person with two names
+// could begin two break-glass periods at once.
 //
 //ebb:invariant I6 A person cannot have two open break-glass periods at once, whatever isolation level the database uses by default
 func TestIsolationIsEbbs(t *testing.T) {

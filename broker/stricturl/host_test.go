@@ -16,7 +16,7 @@ func reason(err error) stricturl.Reason {
 	return ""
 }
 
-// E12, and what is well beside the hosts that are refused.
+// TestHostsThatAreRead: (E12) valid hosts that are similar to refused ones.
 func TestHostsThatAreRead(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -37,7 +37,8 @@ func TestHostsThatAreRead(t *testing.T) {
 	}
 }
 
-// E1, E2, E3, E5, E9, E11, E14, E15, E16 and E17: what two could read in two ways is no host.
+// TestHostsThatAreRefused: (E1, E2, E3, E5, E9, E11, E14, E15, E16, E17) a host that two
+// parsers could read differently is refused.
 func TestHostsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]stricturl.Reason{
@@ -46,7 +47,7 @@ func TestHostsThatAreRefused(t *testing.T) {
 		"2852039166": stricturl.BadHost, "0xa9fea9fe:80": stricturl.BadHost, "0251.0376.0251.0376": stricturl.BadHost, "127.1:443": stricturl.BadHost,
 		"a.0x": stricturl.BadHost, "a.0X7F": stricturl.BadHost, "a.127": stricturl.BadHost, "1.2.3.256": stricturl.BadHost, "1.2.3.4.": stricturl.BadHost,
 		"[api.github.com]:443": stricturl.BadHost, "[api.github.com": stricturl.BadHost, "[::1": stricturl.BadHost, "::1": stricturl.BadHost,
-		// Names that mean something else to somebody.
+		// Names that some resolvers, proxies or URL parsers interpret differently.
 		"": stricturl.BadHost, ":443": stricturl.BadHost, "internal:443": stricturl.BadHost, "localhost:443": stricturl.BadHost, "metadata": stricturl.BadHost,
 		"api.github.com.:443": stricturl.BadHost, ".api.github.com": stricturl.BadHost, "api..github.com": stricturl.BadHost,
 		"gıthub.com": stricturl.BadHost, "ｇithub.com": stricturl.BadHost, "git\u00adhub.com": stricturl.BadHost, "github\u3002com": stricturl.BadHost, "github\u2024com": stricturl.BadHost,
@@ -66,7 +67,8 @@ func TestHostsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is read prints as what was read, is its own reading, and is no address.
+// FuzzParseHost: an accepted host prints in its accepted form, parses to itself, and is not an
+// IP address.
 func FuzzParseHost(f *testing.F) {
 	for _, s := range []string{"api.github.com:443", "A.b", "1.2.3.4", "[::1]:1", "0x7f.1", "a..b:01", "x.0x:9"} {
 		f.Add(s)

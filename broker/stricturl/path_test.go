@@ -11,7 +11,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// E41, E55, E56, E57, E58, E60, E61 and E63: what two servers could read in two ways is no path.
+// TestPaths: (E41, E55, E56, E57, E58, E60, E61, E63) a path that two servers could read
+// differently is refused.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	both := stricturl.PathForm{Slash: true, Text: true}
@@ -98,8 +99,8 @@ func TestHeadersThatMakeAnotherRequest(t *testing.T) {
 	}
 }
 
-// What is read has one reading: to net/http's server, to a server that decodes twice,
-// to one that makes paths plain first, and to one that splits after decoding.
+// FuzzPath: an accepted path has the same meaning for net/http's server, a server that decodes
+// twice, one that cleans paths first, and one that splits after decoding.
 func FuzzPath(f *testing.F) {
 	for _, s := range []string{"/", "/a/b", "/a%20b", "/a%2fb/", "/%2e%2e", "/..;/a", "//", "/a%252f", "/caf%C3%A9", "/%e2%81%84"} {
 		f.Add(s)
@@ -132,7 +133,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// What is read has the same parameters in the same order to who splits by hand.
+// FuzzQuery: an accepted query has exactly the parameters of a plain split at & and =.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{"", "a=1", "a=1;b", "a=%20", "_method=x", "a&&b"} {
 		f.Add(s)

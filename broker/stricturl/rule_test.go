@@ -9,8 +9,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
 
-// TestEncodedSlash: (E58) a segment that one server takes for several is nobody's whose rule does not
-// say so, and of those that do it is one.
+// TestEncodedSlash: (E58) some servers read a segment with an encoded slash as several segments. Such
+// a path matches only rules that allow encoded slashes, and there it counts as one segment.
 //
 //ebb:invariant I6 A path with an encoded slash matches only rules that allow encoded slashes
 func TestEncodedSlash(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // LeftOut stands where a text goes on; a box can write the same.
 const LeftOut = "[left out]"
 
-// Head says of which request a transcript is: what the record says of it, too.
+// Head describes the request of a transcript. The audit log contains the same values.
 type Head struct {
 	ID      string    `json:"id"` // "trn_..."
 	At      time.Time `json:"at"` // when it was about to leave
@@ -62,7 +62,7 @@ type Reason string
 const (
 	NotAsked   Reason = "not_asked"  // the rule names no bytes of it
 	NotText    Reason = "not_text"   // it is of no type that is text, or not what that says
-	Compressed Reason = "compressed" // nobody could look for secrets in it
+	Compressed Reason = "compressed" // the recorder cannot search it for secrets
 )
 
 // ending is the second line.
@@ -71,7 +71,8 @@ type ending struct {
 	Answer  Message `json:"answer"`
 }
 
-// line is v as one line of ASCII: who looks at the file on a terminal sees escapes.
+// line returns v as one line of ASCII, so that a terminal shows escapes instead of control
+// characters.
 func line(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

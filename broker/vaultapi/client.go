@@ -14,22 +14,23 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// maxAnswer is far above any answer that is asked for; the library keeps whole ones.
+// maxAnswer is the maximum size of a response in bytes, far above that of any expected
+// response. The library keeps whole responses in memory.
 const maxAnswer = 1 << 20
 
-// Client is safe for concurrent use.
+// Client is a client of one Vault. It is safe for concurrent use.
 type Client struct {
 	cfg  Config
-	bare *api.Client // without a token: for logins only
+	bare *api.Client // without a token, for logins only
 	now  func() time.Time
 
-	mu        sync.Mutex // one login at a time
+	mu        sync.Mutex // serializes logins
 	me        *api.Client
-	renewAt   time.Time // zero = the token does not end
+	renewAt   time.Time // zero when the token does not expire
 	unwrapped secret.Secret
 }
 
-// New makes a client. It does not connect. now may be nil.
+// New returns a Client. It makes no connections. now may be nil.
 func New(c Config, now func() time.Time) (*Client, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -48,20 +49,20 @@ func New(c Config, now func() time.Time) (*Client, error) {
 	if ac.Error != nil {
 		return nil, fmt.Errorf("vault: %w", ac.Error)
 	}
-	ac.Address, ac.AgentAddress = c.Address, "" // never what VAULT_ADDR says
+	ac.Address, ac.AgentAddress = c.Address, "" // never VAULT_ADDR
 	ac.HttpClient = provider.HTTP{Roots: pool, Timeout: c.Timeout, MaxAnswer: maxAnswer}.Client()
 	ac.HttpClient.Transport = guarded{ac.HttpClient.Transport}
-	ac.Timeout, ac.MaxRetries = c.Timeout, 0 // whoever calls knows whether trying again is safe
+	ac.Timeout, ac.MaxRetries = c.Timeout, 0 // only the caller knows whether a retry is safe
 	bare, err := api.NewClient(ac)
 	if err != nil {
-		return nil, errors.New("vault: the client cannot be configured") // err may hold parts of the environment
+		return nil, errors.New("vault: the client cannot be configured") // err may contain parts of the environment
 	}
-	bare.ClearToken() // never what VAULT_TOKEN says
+	bare.ClearToken() // never VAULT_TOKEN
 	bare.SetNamespace(c.Namespace)
 	return &Client{cfg: c, bare: bare, now: now}, nil
 }
 
-// As is a client with another token, which is never logged in again.
+// As returns a client with another token, which the Client never renews.
 func (c *Client) As(token secret.Secret) (*api.Client, error) {
 	other, err := c.bare.CloneWithHeaders() // keeps the namespace
 	if err != nil {
@@ -71,8 +72,9 @@ func (c *Client) As(token secret.Secret) (*api.Client, error) {
 	return other, nil
 }
 
-// Do calls f as the broker. When the token turns out to be dead, it logs in again
-// and calls f once more: Vault's own 403 means that nothing was done.
+// Do calls f with the broker's token. When that token is no longer valid, Do logs in again
+// and calls f once more. This is safe, because a 403 from Vault itself means that Vault did
+// nothing.
 func (c *Client) Do(ctx context.Context, f func(context.Context, *api.Client) error) error {
 	me, err := c.session(ctx, nil)
 	if err != nil {
@@ -88,13 +90,14 @@ func (c *Client) Do(ctx context.Context, f func(context.Context, *api.Client) er
 	return Busy(f(ctx, me))
 }
 
-// alive tells a token that may not from a token that is not any more.
+// alive reports whether the token is valid. It distinguishes a token without permission from
+// one that has expired or was revoked.
 func (c *Client) alive(ctx context.Context, me *api.Client) bool {
 	_, err := me.Auth().Token().LookupSelfWithContext(ctx)
 	return !Refused(err, http.StatusForbidden)
 }
 
-// session is a client that is logged in; it replaces dead.
+// session returns a logged-in client other than dead.
 func (c *Client) session(ctx context.Context, dead *api.Client) (*api.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +107,7 @@ func (c *Client) session(ctx context.Context, dead *api.Client) (*api.Client, er
 	}
 	auth, err := c.login(ctx)
 	if err != nil {
-		if c.me != nil && c.me != dead { // it may still do: the end of its time has not come
+		if c.me != nil && c.me != dead { // its renewal failed, but it has not expired yet
 			return c.me, nil
 		}
 		return nil, err
@@ -114,7 +117,7 @@ func (c *Client) session(ctx context.Context, dead *api.Client) (*api.Client, er
 		return nil, err
 	}
 	c.me, c.renewAt = me, time.Time{}
-	if auth.LeaseDuration > 0 { // a new login at two thirds, not a renewal: that ends at some maximum anyway
+	if auth.LeaseDuration > 0 { // a new login at two thirds of the lifetime, because renewals end at a maximum
 		c.renewAt = now.Add(time.Duration(auth.LeaseDuration) * time.Second * 2 / 3)
 	}
 	return me, nil

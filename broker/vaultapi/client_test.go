@@ -50,8 +50,9 @@ func TestAppRole(t *testing.T) {
 	}
 }
 
-// A secret id arrives wrapped. A wrapping token that was made elsewhere is not
-// opened: whoever swapped it would choose whom the broker logs in as.
+// TestWrappedSecretID: a secret id arrives wrapped. The client does not unwrap a wrapping token with
+// another creation path, because an attacker who replaced the token would choose the identity with
+// which the broker logs in.
 func TestWrappedSecretID(t *testing.T) {
 	t.Parallel()
 	s := vaulttest.New(t)
@@ -171,8 +172,8 @@ func TestEnvironmentDoesNotDecide(t *testing.T) {
 	}
 }
 
-// A 403 of something on the way does not say that Vault did nothing: what was done is
-// not done a second time.
+// TestNothingIsDoneTwiceForAForeign403: a 403 from a proxy does not prove that Vault did
+// nothing, so the client does not repeat the call.
 func TestNothingIsDoneTwiceForAForeign403(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int32
@@ -232,8 +233,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 }
 
-// Whoever answers for the server must not be able to send the broker's token on to
-// somebody else.
+// TestNoRedirectIsFollowed: the client follows no redirect. Otherwise a machine that answers in place
+// of the server could make the client send the broker's token to another host.
 func TestNoRedirectIsFollowed(t *testing.T) {
 	t.Setenv("VAULT_DISABLE_REDIRECTS", "false")
 	var stolen atomic.Int32

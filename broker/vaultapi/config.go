@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Config says where the server is and how the broker logs in.
+// Config has the address of the server and the broker's login method.
 type Config struct {
 	Address   string `json:"address"` // https://vault.internal:8200
 	Namespace string `json:"namespace,omitempty"`
 	CAFile    string `json:"ca_file,omitempty"` // PEM; "" = the system's
 	Auth      Auth   `json:"auth"`
-	// Timeout of one call; 0 = 10 s.
+	// Timeout is the timeout of one call; 0 means 10 s.
 	Timeout time.Duration `json:"-"`
 }
 
-// Auth is one way to log in. Secrets are read from files at each login, so that
-// they can be replaced there.
+// Auth is one login method. Secrets are read from files at each login, so that they can be
+// replaced there.
 type Auth struct {
 	Method string `json:"method"`          // approle, jwt, kubernetes or token
 	Mount  string `json:"mount,omitempty"` // "" = the method's name
@@ -40,10 +40,10 @@ type Auth struct {
 
 const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
-// pathForm is a path of the API that nothing has to be escaped in.
+// pathForm matches a path of the API that needs no escaping.
 var pathForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.@+=,-]+)*$`)
 
-// ValidPath reports whether p can be a path of the API: without escapes, dots or
+// ValidPath reports whether p is a valid path of the API, without escapes, dot segments and
 // empty segments.
 func ValidPath(p string) bool {
 	return pathForm.MatchString(p) && !strings.Contains("/"+p+"/", "/../") && !strings.Contains("/"+p+"/", "/./")
@@ -55,7 +55,7 @@ func (c *Config) check() error {
 	u, err := url.Parse(c.Address)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		bad("address: it is not https://host:port")
+		bad("address: the text does not have the form https://host:port")
 	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
 		bad("address: only https, or http on loopback")
 	}

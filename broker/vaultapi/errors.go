@@ -11,7 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// Status is the HTTP status of an error's answer, or 0 when there was none.
+// Status returns the HTTP status of the response in an error, 0 when there was no response.
 func Status(err error) int {
 	if re, ok := errors.AsType[*api.ResponseError](err); ok {
 		return re.StatusCode
@@ -30,8 +30,8 @@ func Judged(err error) bool {
 // status although Vault did the work.
 func Refused(err error, status int) bool { return Status(err) == status && Judged(err) }
 
-// Says reports whether Vault's answer has a line that contains text. Vault has no
-// error codes: its own clients compare words as well.
+// Says reports whether Vault's response has an error line that contains text. Vault has no
+// error codes, and its own clients compare texts as well.
 func Says(err error, text string) bool {
 	re, ok := errors.AsType[*api.ResponseError](err)
 	if !ok || re.RawError {
@@ -49,16 +49,16 @@ func Says(err error, text string) bool {
 // warnings under the request's id. A page that a proxy sends with status 200 is neither.
 func Done(out *api.Secret) error {
 	if out != nil && out.RequestID == "" {
-		return errors.New("vault: the answer is not Vault's: nobody knows whether it was done")
+		return errors.New("vault: the response is not from Vault, so the result of the call is unknown; check what answers at the address of Vault")
 	}
 	return nil
 }
 
-// busyFor is how long to leave a server alone that limits the rate and, as Vault
-// does in its answer's text only, does not say for how long.
+// busyFor is the wait after a rate-limiting response. Vault says only in the text of the
+// response that it limits the rate, and not for how long.
 const busyFor = 2 * time.Second
 
-// Busy turns an answer that limits the rate into a *provider.BusyError.
+// Busy converts a rate-limiting response into a *provider.BusyError.
 func Busy(err error) error {
 	if Status(err) == http.StatusTooManyRequests {
 		return &provider.BusyError{After: busyFor, Cause: err}

@@ -10,7 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
-// login gets a token. The answer's token is the only secret that leaves here.
+// login obtains a token. The token is the only secret in its result.
 func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 	a := c.cfg.Auth
 	body := map[string]any{}
@@ -44,8 +44,8 @@ func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 	return out.Auth, nil
 }
 
-// secretID reads the secret id, or unwraps it once and keeps it: a wrapping token
-// opens a single time.
+// secretID reads the secret id, or unwraps it once and keeps it, because a wrapping token
+// can be used only once.
 func (c *Client) secretID(ctx context.Context) (secret.Secret, error) {
 	if !c.unwrapped.Empty() {
 		return c.unwrapped, nil
@@ -59,13 +59,13 @@ func (c *Client) secretID(ctx context.Context) (secret.Secret, error) {
 	}
 	look, err := c.bare.Logical().WriteWithContext(ctx, "sys/wrapping/lookup", map[string]any{"token": s.Reveal()})
 	if err != nil {
-		return secret.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id is unknown: it was opened by somebody, or has expired: make a new one: %w", err)
+		return secret.Secret{}, fmt.Errorf("vault: the wrapping token of the secret id was already used or has expired: make a new one, and if it was used before, revoke the secret id: %w", err)
 	}
 	if look == nil {
 		return secret.Secret{}, errors.New("vault: the wrapping token of the secret id cannot be looked up: the answer is empty")
 	}
 	if made, _ := look.Data["creation_path"].(string); made != c.cfg.Auth.SecretIDPath {
-		return secret.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q and not at %q: it was swapped, and is not opened", made, c.cfg.Auth.SecretIDPath)
+		return secret.Secret{}, fmt.Errorf("vault: the wrapping token was made at %q, want %q: it may have been replaced by an attacker, and was not used; make a new one", made, c.cfg.Auth.SecretIDPath)
 	}
 	out, err := c.bare.Logical().UnwrapWithContext(ctx, s.Reveal())
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Client) secretID(ctx context.Context) (secret.Secret, error) {
 		id, _ = out.Data["secret_id"].(string)
 	}
 	if id == "" {
-		return secret.Secret{}, errors.New("vault: the wrapping token held no secret id")
+		return secret.Secret{}, errors.New("vault: the wrapping token contained no secret id")
 	}
 	c.unwrapped = secret.New(id)
 	return c.unwrapped, nil

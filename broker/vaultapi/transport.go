@@ -18,8 +18,9 @@ import (
 // into the log.
 type guarded struct{ http.RoundTripper }
 
-// foreign stands for a refusal that is not Vault's. It is no JSON, so that the library
-// neither reads it nor takes it for no answer.
+// foreign replaces the body of a refusal that is not from Vault. It is not JSON, so the
+// library does not parse it, and it is not empty, so the library does not treat the response
+// as missing.
 const foreign = "(not in Vault's form)"
 
 // RoundTrip implements http.RoundTripper.
@@ -30,7 +31,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("vault: the server answers %d and points elsewhere, where no token is sent: name the active server, or a load balancer, as address", resp.StatusCode)
+		return nil, fmt.Errorf("vault: the server answered with the redirect %d, which is not followed, because the token must not go to another host: configure the active server, or a load balancer, as address", resp.StatusCode)
 	}
 	body, err := provider.ReadBody(resp, maxAnswer)
 	if err != nil {
@@ -38,7 +39,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if !vaults(body) {
 		if resp.StatusCode < 300 {
-			return nil, fmt.Errorf("vault: the answer is %d and not in Vault's form: something between ebb and Vault answers", resp.StatusCode)
+			return nil, fmt.Errorf("vault: the response with status %d does not have Vault's form: check the proxies between ebb and Vault", resp.StatusCode)
 		}
 		body = []byte(foreign)
 	}
@@ -46,8 +47,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// vaults reports whether a body is one object in JSON, with errors as Vault has them
-// if it has any.
+// vaults reports whether a body is one JSON object whose errors, if any, have Vault's form.
 func vaults(body []byte) bool {
 	var doc *struct {
 		Errors []string `json:"errors"`

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Serve runs an AWS until the test ends, and gives its URL. Calls that hang there
-// are cut then.
+// Serve runs an HTTP server with the handler cloud until the test ends, and returns its URL.
+// At the end it closes connections whose requests are still in progress.
 func Serve(t testing.TB, cloud http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(cloud)
@@ -20,7 +20,8 @@ func Serve(t testing.TB, cloud http.Handler) string {
 	return s.URL
 }
 
-// SecretFile holds a secret as operators write them: on a line, for the owner alone.
+// SecretFile writes text with a line end to a file with mode 0600, as operators do, and
+// returns its path.
 func SecretFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")

@@ -1,5 +1,5 @@
-// Package awstest is what the AWSs of the tests share.
+// Package awstest has what the fake AWS servers of the tests share.
 //
-//	cloud.go  Serve and SecretFile: how tests reach one
-//	sign.go   Signed: is a request signed as AWS demands?
+// cloud.go  Serve and SecretFile: a server, and a file with a secret
+// sign.go   Signed: checks the signature of a request as AWS does
 package awstest

@@ -16,8 +16,8 @@ import (
 
 var authorization = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=[0-9a-f]{64}$`)
 
-// Signed recomputes the signature of a request from what arrived (SigV4), and says
-// what is wrong with it; "" = nothing. services are those it may be for.
+// Signed recomputes the signature (SigV4) of a received request and returns the first
+// problem, "" when it is valid. services are the services that the request may be for.
 func Signed(r *http.Request, body []byte, keyID, secret string, services ...string) string {
 	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil || m[1] != keyID || !slices.Contains(services, m[4]) {

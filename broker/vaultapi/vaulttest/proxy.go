@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy passes TCP connections on to Target until it is cut.
+// Proxy forwards TCP connections to Target until it is cut.
 type Proxy struct {
 	Address string
 
@@ -17,10 +17,10 @@ type Proxy struct {
 	conns  map[net.Conn]bool
 }
 
-// NewProxy listens on a port of loopback; the end of the test closes it.
+// NewProxy listens on a loopback port until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens until the end of the test
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens until the test ends
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Cut breaks every connection and refuses new ones; Cut(false) lets them pass
-// again.
+// Cut closes every connection and refuses new ones; Cut(false) accepts them again.
 func (p *Proxy) Cut(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,14 +13,13 @@ import (
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
 
-// Server is a Vault that the test may change: names it takes are random, because
-// other tests share it.
+// Server is a Vault that tests may change. Other tests share it, so names in it are random.
 type Server struct {
 	Address string
 	Root    *api.Client
 }
 
-// New finds the server of EBB_TEST_VAULT (its URL; the root token is "root").
+// New returns the server of EBB_TEST_VAULT (its URL; the root token is "root").
 func New(t testing.TB) *Server {
 	t.Helper()
 	address := counterpart.Need(t, "EBB_TEST_VAULT")
@@ -34,10 +33,10 @@ func New(t testing.TB) *Server {
 	return &Server{Address: address, Root: root}
 }
 
-// Name is a new name of this test's own.
+// Name returns a new random name that begins with what.
 func (s *Server) Name(what string) string { return what + "-" + strings.ToLower(rand.Text())[:12] }
 
-// Write writes as root.
+// Write writes data to path with the root token.
 func (s *Server) Write(t testing.TB, path string, data map[string]any) *api.Secret {
 	t.Helper()
 	out, err := s.Root.Logical().WriteWithContext(t.Context(), path, data)
@@ -47,7 +46,7 @@ func (s *Server) Write(t testing.TB, path string, data map[string]any) *api.Secr
 	return out
 }
 
-// Mount mounts an engine under a name of its own, which it returns.
+// Mount mounts an engine under a new name and returns the name.
 func (s *Server) Mount(t testing.TB, kind string) string {
 	t.Helper()
 	path := s.Name(kind)
@@ -58,7 +57,7 @@ func (s *Server) Mount(t testing.TB, kind string) string {
 	return path
 }
 
-// Policy writes a policy under a name of its own, which it returns.
+// Policy writes a policy under a new name and returns the name.
 func (s *Server) Policy(t testing.TB, what, rules string) string {
 	t.Helper()
 	name := s.Name(what)
@@ -69,7 +68,7 @@ func (s *Server) Policy(t testing.TB, what, rules string) string {
 	return name
 }
 
-// AppRole lets a broker log in with the given policies.
+// AppRole returns a login method for a broker with the given policies.
 func (s *Server) AppRole(t testing.TB, policies ...string) vaultapi.Auth {
 	t.Helper()
 	mount := s.Name("approle")
@@ -90,7 +89,7 @@ func (s *Server) AppRole(t testing.TB, policies ...string) vaultapi.Auth {
 	}
 }
 
-// File keeps a secret in a file that only its owner can read.
+// File writes a secret to a file that only its owner can read, and returns its path.
 func File(t testing.TB, secret string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// maxConns is the upper limit of connections of one listener, whatever the file
-// descriptor limit.
+// maxConns is the upper limit of connections of one listener, also if the file
+// descriptor limit allows more.
 const maxConns = 1 << 16
 
 // Conns returns the number of connections that a listener may accept: share of

@@ -48,8 +48,7 @@ func TestRFC_A13_A14_H44_SubjectAndActor(t *testing.T) {
 	}
 }
 
-// A15, A105, D5: an invalid subject_token is invalid_request, whatever its
-// defect.
+// A15, A105, D5: every defect of a subject_token gives invalid_request.
 func TestRFC_A15_BadSubjectToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})

@@ -43,7 +43,7 @@ func (r *rig) tasks(t testing.TB) int {
 	return len(ts)
 }
 
-// A proof used before a restart is refused after it, whatever its iat. The
+// A proof used before a restart is refused after it, regardless of its iat. The
 // client continues at once with the nonce of the response.
 //
 //ebb:invariant I10 After a loss of the live store, a DPoP proof that could have been used before it needs the nonce issued since the loss

@@ -62,8 +62,8 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// A local process is identified by its user, whatever its headers and number of
-// processes.
+// TestFromSocket: a local process is identified by its user, regardless of its
+// headers and of the number of the user's processes.
 func TestFromSocket(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -138,8 +138,8 @@ func TestRFC_A80_Complete(t *testing.T) {
 	}
 }
 
-// A81, H58: no token outlives its task, whatever races with the end of the
-// task.
+// A81, H58: no token outlives its task, also when other calls race with the end
+// of the task.
 func TestRFC_A81_H58_Race(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
@@ -174,8 +174,7 @@ func TestRFC_A81_H58_Race(t *testing.T) {
 }
 
 // RFC 7009 section 2.1: a client may revoke the tokens issued to it. A
-// principal revokes its own tokens for the API, whatever its role, and no
-// others.
+// principal of any role can revoke its own tokens for the API, and no others.
 //
 //ebb:invariant I2 A principal of any role can revoke its own access tokens for the ebb API; without the operator role it can revoke no other token
 func TestRevokeOwnAPIToken(t *testing.T) {

@@ -240,8 +240,8 @@ func tokenAnswer(t broker.Token, exchanged bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// For every token type except access_token, the response names the type,
-	// whatever the grant.
+	// For every token type except access_token, the response names the type, for
+	// every grant.
 	if t.Format == "" && exchanged {
 		t.Format = typeAccessToken
 	}

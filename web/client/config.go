@@ -19,8 +19,8 @@ type Config struct {
 	// URL is the address to connect to when it differs from Issuer, such as a
 	// port forward or an internal listener. "" = Issuer.
 	URL string
-	// Socket is the path of ebb's Unix socket. All calls use it, unencrypted,
-	// whatever the scheme of Issuer; proofs still contain Issuer. It excludes
+	// Socket is the path of ebb's Unix socket. All calls use it, unencrypted, for
+	// every scheme of Issuer; proofs still contain Issuer. It excludes
 	// URL, and replaces the transport of HTTP for these calls.
 	Socket string
 	// HTTP is used but not modified. Its Timeout, if any, also limits long

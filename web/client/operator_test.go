@@ -336,7 +336,7 @@ func TestAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Pages of at most three items, whatever the limit.
+	// The server returns at most three items a page, for every limit.
 	f.script = func(w http.ResponseWriter, r *http.Request, _ []byte) {
 		from, _ := strconv.Atoi(r.URL.Query().Get("after"))
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))

@@ -15,7 +15,7 @@ import (
 // Transport uses a credential at its resource server. Each request gets the
 // token and a new proof (RFC 9449 section 7.1), and is repeated once when the
 // server requires a nonce. The credential is sent only to the origin of its
-// resource, whatever a redirect says. Without a resource the first request
+// resource, also after a redirect to another one. Without a resource the first request
 // determines the origin. base nil means the transport of Config.HTTP, also with
 // a Socket, which connects to ebb only.
 func (s *Sandbox) Transport(c Credential, base http.RoundTripper) http.RoundTripper {

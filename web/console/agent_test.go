@@ -58,8 +58,8 @@ var (
 	attribute   = regexp.MustCompile(`([a-zA-Z:@_-]+)(="[^"]*")?`)
 )
 
-// Acceptance checks 5, 7, 8 and 11: whatever text an agent sends, the page
-// differs only in the agent's box. The box contains only text, and no page
+// Acceptance checks 5, 7, 8 and 11: for every text of an agent, the page differs
+// only in the agent's box. The box contains only text, and no page
 // contains an invisible character.
 //
 //ebb:invariant I9

@@ -116,8 +116,8 @@ func TestBreakGlassForm(t *testing.T) {
 	}
 }
 
-// TestBreakGlassOfOthers: people without the right cannot start a period,
-// whatever they send.
+// TestBreakGlassOfOthers: people without the right cannot start a period with
+// any form.
 func TestBreakGlassOfOthers(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)

@@ -171,7 +171,7 @@ func ended(t *testing.T, h *house, b *browser, at string, r broker.Request) {
 }
 
 // TestBreakGlassOwnTask: neither the owner nor the runner of a task can approve
-// alone for it, whatever form they send.
+// alone for it, with any form.
 func TestBreakGlassOwnTask(t *testing.T) {
 	t.Parallel()
 	h := glassHouse(t)

@@ -137,8 +137,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// Acceptance check 19: people cannot decide requests of their own task,
-// whatever they send.
+// Acceptance check 19: people cannot decide requests of their own task with any
+// form.
 //
 //ebb:invariant I7 An approver cannot decide requests of a task that they own or run
 func TestOwnTask(t *testing.T) {

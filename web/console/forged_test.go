@@ -84,8 +84,8 @@ func TestForgedSeen(t *testing.T) {
 	}
 }
 
-// TestForgedChallenge: the lifetime of a challenge is ebb's, whatever the form
-// says.
+// TestForgedChallenge: ebb sets the lifetime of a challenge, and a form cannot
+// extend it.
 func TestForgedChallenge(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, brokertest.Config{})

@@ -131,8 +131,8 @@ func TestLongNames(t *testing.T) {
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, name+"1", spec.Owner)
 }
 
-// Acceptance check 3, in the worst case: whatever is requested, the decisive
-// facts have at most 40 words, three reasons and five rows. Unusual facts below
+// Acceptance check 3, in the worst case: for every request, the decisive facts
+// have at most 40 words, three reasons and five rows. Unusual facts below
 // are among the reasons, unless there are three worse ones.
 func TestTenSecondsAtWorst(t *testing.T) {
 	t.Parallel()

@@ -314,8 +314,8 @@ func TestLimitedInConsole(t *testing.T) {
 		form := b.form(page, "narrow", url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], at)}, "digest": {r.Digest}, "scope": {"orders:eu/1:write"}, "minutes": {"1"}})
 		b.do(http.MethodPost, at, form, nil).is(t, http.StatusForbidden)
 	}
-	// A role removed from the configuration is lost at once, whatever the
-	// session has.
+	// A role removed from the configuration is lost at once, also in a session
+	// that began with it.
 	delete(roles, broker.RoleApprover)
 	b.choose(page, mine.ID, "deny", no).is(t, http.StatusForbidden)
 	b.get("/settings").is(t, http.StatusOK, "operator")

@@ -81,7 +81,7 @@ func TestTogether(t *testing.T) {
 	b.get("/queue").is(t, http.StatusOK, "Waiting for you (3)") // the requests of the other tasks
 }
 
-// F7: other combinations cannot be decided by one answer, whatever is sent.
+// F7: no form can decide other combinations by one answer.
 //
 //ebb:invariant I7 A batch decision contains only different requests of one task at one provider
 //ebb:invariant I7 A batch decision contains no request of high risk
@@ -137,7 +137,7 @@ func TestTogetherRefuses(t *testing.T) {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
-	// Its owner, its runner and an auditor cannot decide, whatever they send.
+	// The task's owner, its runner and an auditor cannot decide with any form.
 	form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
 	q := idsOf(rs[:2])
 	q["digest"] = []string{rs[0].Digest, rs[1].Digest}

@@ -34,7 +34,7 @@ type Config struct {
 	// as scope in the challenge of every 401 (RFC 9728 section 2, RFC 6750
 	// section 3). Empty = not published.
 	Scopes scopes.Set
-	// AnyScope accepts every valid token of this resource, whatever its scope.
+	// AnyScope accepts every valid token of this resource, regardless of its scope.
 	AnyScope bool
 
 	// ClientID and Key authenticate this server at the feed (private_key_jwt of

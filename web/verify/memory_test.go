@@ -22,8 +22,9 @@ func (w *world) shown(v *verify.Verifier, token, proof string) *httptest.Respons
 	return rec
 }
 
-// A server restarts without the proofs from before. None of those passes,
-// whatever its iat; a client continues at once with the nonce of the response.
+// A server restarts without its record of earlier proofs. It accepts none of
+// those, regardless of their iat. A client continues at once with the nonce of the
+// response.
 //
 //ebb:invariant I10 After its start or a loss of its replay cache, a resource server requires a nonce for DPoP proofs that may have been used before
 func TestReplayAfterRestart(t *testing.T) {

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// BreakGlass is a period in which a named person approves alone, whatever groups and however many people policy asks.
+// BreakGlass is a period in which a named person approves alone, regardless of the groups and the number of people that policy requires.
 type BreakGlass struct {
 	// ID is "brk_" and 32 hex digits.
 	ID string `json:"id"`

@@ -23,7 +23,7 @@ func (o *OIDC) Finish(c echo.Context, h signin.Host) error {
 		return broker.E(broker.NotFound, "This address does not accept forms. Start on the sign-in page.", nil)
 	}
 	a, err := o.attempt(c)
-	// The cookie is used up, whatever the result.
+	// The cookie is deleted, also after a failed sign-in.
 	c.SetCookie(&http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1})
 	if err != nil {
 		return err

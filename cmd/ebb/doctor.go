@@ -263,7 +263,7 @@ func (d *doctor) console(ctx context.Context) {
 	}
 	dir, err := keys.Open(keysConfig(d.cfg))
 	if err != nil {
-		return // what is wrong with the keys is said above
+		return // an earlier line of the report names the problem of the keys
 	}
 	pages, err := pagesURL(d.url, dir.Ring())
 	if err != nil {

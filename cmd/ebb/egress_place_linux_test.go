@@ -62,8 +62,8 @@ func (b *farBed) boxes(t *testing.T) (n int) {
 	return n
 }
 
-// farDir creates a directory of this user alone, whatever the umask, with a
-// short path.
+// farDir creates a directory with a short path that only this user can enter,
+// regardless of the umask.
 func farDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e")

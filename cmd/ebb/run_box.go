@@ -227,7 +227,7 @@ func (b *boxed) close() {
 func (c runCommand) private(dir string) ([]string, error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
-		return nil, err // what is ebb's own is not known
+		return nil, err // without the configuration, ebb's own paths are unknown
 	}
 	all := append(append(cfg.Places(), dir, keyCommands(c).keyPath(operatorKey)), c.runPlaces()...)
 	for _, path := range []string{c.configFile, c.keyFile, c.caFile} {

@@ -41,8 +41,8 @@ func dirAdvice(dir string) string {
 // their directories: the user's own, that of the home in /etc/passwd, and that
 // of the ebb on this machine. All of them are refused to every sandbox. Every
 // run of this user knows the second, and also the first unless HOME or
-// XDG_DATA_HOME differ, whatever --config or EBB_DATA_DIR says. So no sandbox
-// of one run can have the directory of another, in whatever order they start.
+// XDG_DATA_HOME differ, regardless of --config and EBB_DATA_DIR. So no sandbox
+// of one run can have the directory of another, in any order of their starts.
 func (c runCommand) runPlaces() []string {
 	own := slices.DeleteFunc(slices.Clone(c.environ), func(line string) bool { return strings.HasPrefix(line, "EBB_DATA_DIR=") })
 	all := []string{config.DataDir(own)}

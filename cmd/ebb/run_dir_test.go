@@ -39,9 +39,8 @@ func shortHome(t *testing.T) string {
 	return filepath.Join(dir, `[a*?\`)
 }
 
-// TestRunDirsArePrivate: whatever data directory a run uses, its directory
-// cannot be mounted into the sandbox of another run, whatever that one uses, by
-// any name.
+// TestRunDirsArePrivate: the directory of a run cannot be mounted into the
+// sandbox of another run under any name, for all data directories of the two.
 //
 //ebb:invariant I6 The directory of a run cannot be mounted into a sandbox of another run, whichever run started first
 func TestRunDirsArePrivate(t *testing.T) {

@@ -31,7 +31,7 @@ func socketIn(t *testing.T, mode os.FileMode, names ...string) string {
 	return dir
 }
 
-// TestOpenOut: (E115) whatever path an ebb returns, a sandbox gets only a
+// TestOpenOut: (E115) for every path that an ebb returns, a sandbox gets only a
 // directory with a socket and nothing else, whose owner could be ebb.
 //
 //ebb:invariant I6 Whatever socket path ebb's response names, a sandbox gets only a directory that contains one socket and that ebb could have created

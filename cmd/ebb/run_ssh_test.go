@@ -196,8 +196,8 @@ func TestRunSSHKeeps(t *testing.T) {
 			t.Errorf("%s: %v\n%s%s", name, err, out, errs)
 		}
 	}
-	// The host at this name has another key than configured: whatever options ssh
-	// gets, the agent signs no login there.
+	// The host at this name has another key than configured. The agent signs no
+	// login there, with any options of ssh.
 	other := "web-2.example.com:" + strings.Split(b.name, ":")[1]
 	out, errs, err := b.in(`! ssh -v -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null web-2.example.com true`, "--ssh", other+"=ssh:other/root:login")
 	if err != nil || !strings.Contains(errs, "Remote protocol version 2.0") {

@@ -132,7 +132,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // FuzzAnswer compares the reader with net/http's: an accepted response has the
-// same meaning there, whatever the split of the bytes.
+// same meaning there, for every split of the bytes.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(ok + "Content-Length: 2\r\n\r\nhi"))
 	f.Add([]byte(ok + "Transfer-Encoding: chunked\r\nX-Y: z\r\n\r\n3\r\nabc\r\n0\r\n\r\n"))

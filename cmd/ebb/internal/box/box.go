@@ -105,7 +105,7 @@ type Identity struct {
 type Kind interface {
 	// Start starts a sandbox. An error that wraps ErrNone means that this machine
 	// cannot create one of this kind; after any error no process of it runs. When
-	// this process ends, for whatever reason, its sandboxes end too.
+	// this process ends, for any reason, its sandboxes end too.
 	Start(s Spec) (Running, error)
 }
 

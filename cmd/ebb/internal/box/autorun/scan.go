@@ -88,8 +88,8 @@ func (s *scan) walk(dir string, inside bool) error {
 			}
 		}
 	}
-	// git(1) treats a directory with these three entries as a repository,
-	// whatever its name.
+	// git(1) treats a directory of any name with these three entries as a
+	// repository.
 	if has["HEAD"] && has["objects"] && has["refs"] {
 		return s.mark(s.Git, dir)
 	}

@@ -27,8 +27,8 @@ func homeOf(t *testing.T) string {
 	return ""
 }
 
-// TestWork: (E115) a directory that contains more than a project is refused, by
-// whatever name.
+// TestWork: (E115) a directory that contains more than a project is refused,
+// under each of its names.
 //
 //ebb:invariant I6 A sandbox cannot mount a user's home directory or a directory that contains one
 //ebb:invariant I6 A sandbox cannot mount ebb's own files, such as its configuration, data and keys

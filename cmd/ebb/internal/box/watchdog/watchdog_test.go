@@ -185,8 +185,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestNumbers: the watchdog starts whatever numbers the descriptors have here,
-// and then closes its program.
+// TestNumbers: the watchdog starts with any number of the pidfd's descriptor in
+// this process, and closes the descriptor of its own program after the start.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	pid, _ := target(t)

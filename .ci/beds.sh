@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real counterparts for the tests, as private instances on loopback that nobody else uses.
+# Real counterparts for the tests, as private instances on loopback for these tests alone.
 #
 #   .ci/beds.sh start DIR   start Redis (standalone, Cluster 3+3, Sentinel trio), PostgreSQL, Vault, OpenSSH, Ceph RGW, a mail server, containerd and Docker with their state in DIR;
 #                           DIR/env then holds the EBB_TEST_ variables: . DIR/env && go test ./...

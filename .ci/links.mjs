@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 
 const read = (file) => fs.readFileSync(file, 'utf8');
-// What a page shows of a heading is lower-cased, punctuation falls out, blanks become dashes.
+// The anchor of a heading: lower case, without punctuation, with dashes for blanks.
 const slug = (heading) => heading.toLowerCase().replace(/[`*]|\[|\]\([^)]*\)/g, '').replace(/[^\p{L}\p{N}\s_-]/gu, '').trim().replace(/\s/g, '-');
 const withoutCode = (text) => text.replace(/^```[\s\S]*?^```/gm, '');
 const anchors = (file) => new Set([...withoutCode(read(file)).matchAll(/^#{1,6}\s+(.*)$/gm)].map((m) => slug(m[1])));

@@ -4,7 +4,8 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import zlib from 'node:zlib';
 
-// What a spreadsheet would run, were it a cell, as the names of owners: those may be so.
+// Owner names that a spreadsheet would run as formulas if a cell contained them; ebb allows
+// such names.
 const formulas = ['=1+1', '+1+1', '-1+1', '@SUM(1)', '=HYPERLINK("http://evil.test","x")', "'=1+1", "=cmd|' /C calc'!A0", 'a,=1+1', 'a"=1+1'];
 
 // issue fills the lists: 60 credentials of one task, and one each of such owners.
@@ -127,7 +128,7 @@ async function exported(h) {
   return `${listed.length} rows, in the order of the pages; the record says the filter and how many`;
 }
 
-// secrets: whatever a person can reach holds none.
+// secrets checks that no page or download that a person can open contains a secret.
 async function secrets(h) {
   await h.get(await h.agent('secrets@example.com', 'partner:**:*'), 'partner:files:read');
   const encodings = (s) => [s, encodeURIComponent(s), Buffer.from(s).toString('base64').replace(/=+$/, ''), Buffer.from(s).toString('base64url'), Buffer.from(s).toString('hex')];
@@ -157,7 +158,7 @@ async function secrets(h) {
       look(at, text);
       for (const [, href] of text.matchAll(/href="(\/[^"#]*)"/g)) {
         const next = href.replaceAll('&amp;', '&');
-        // Of pages of one kind a few are enough: nobody draws the fortieth otherwise than the first.
+        // A few pages of each kind are sufficient, because one template renders all of them.
         const kind = next.replace(/[a-z]{3}_[0-9a-f]{32}|\/\d+|=[^&]*/g, '*');
         if (seen.has(next) || next.startsWith('/assets/') || (kinds.get(kind) ?? 0) >= 8) continue;
         kinds.set(kind, (kinds.get(kind) ?? 0) + 1);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { ownName } from './origin.mjs';
 import { passkeys } from './passkeys.mjs';
 
-// cookies 40: what the browser keeps, and what another site can make it send.
+// cookies 40: the browser keeps only safe cookies, and another site cannot make it send them.
 async function headers(house) {
   const c = await house.context('mia');
   for (const k of (await c.cookies()).filter((k) => k.name.startsWith('__Host-'))) {
@@ -70,7 +70,7 @@ async function weight(house) {
   return `first visit ${(first.bytes / 1024).toFixed(1)} KiB in ${first.requests} requests, layout shift ${shift.toFixed(3)}, ${nodes} elements; largest paint after ${Math.round(painted[4])} ms (median of 9, at most ${Math.round(painted[8])})`;
 }
 
-// 36: whoever goes through a page by keyboard sees where they are.
+// 36: a person who moves through a page by keyboard can see which element has the focus.
 async function focus(house) {
   const c = await house.context('eve', { reducedMotion: 'reduce' }); // what slides away is not in the way for long
   const p = await c.newPage();
@@ -87,7 +87,7 @@ async function focus(house) {
           const e = document.activeElement;
           if (!e || e === document.body || e.dataset.visited) return 'end';
           e.dataset.visited = 'yes';
-          // What is higher than the window is seen where it begins.
+          // An element that is higher than the window is checked at its beginning.
           const b = (['checkbox', 'radio'].includes(e.type) && e.labels?.[0] || e).getClientRects()[0];
           const [x, y] = [b.x + Math.min(b.width, 20) / 2, b.y + Math.min(b.height, 20) / 2];
           if (x < 0 || y < 0 || x > innerWidth || y > innerHeight) return `${e.outerHTML.slice(0, 80)} is out of sight at ${x},${y}`;
@@ -105,7 +105,7 @@ async function focus(house) {
   return `${stops} stops of the Tab key on ${at.length} pages at 1280 and 320, each in sight`;
 }
 
-// 22: what arrives is said where there is room for it, and moves nothing.
+// 22: a new row is announced in the reserved space, and moves no other element.
 async function arrives(house) {
   const c = await house.context('mia');
   await (await c.newPage()).goto(house.url + '/queue'); // this tab listens, and tells the other

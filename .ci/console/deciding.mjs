@@ -78,7 +78,7 @@ async function noScript(h) {
   const blocked = [];
   const watch = (c) => c.on('requestfailed', (r) => blocked.push(`${r.url()}: ${r.failure()?.errorText}`));
 
-  // Who decides: filter, deny, and approve through the provider's step-up page.
+  // An approver filters, denies, and approves through the provider's step-up page.
   // The second is of high risk and needs two people; the first of them has agreed.
   const [one, two] = [await h.ask('one'), await h.ask('two', { scope: 'orders:eu/1:delete' })];
   const other = await h.context('approver');
@@ -103,10 +103,10 @@ async function noScript(h) {
   await h.stronger(p, two, 'ann');
   assert.equal(await p.locator('.decide form').count(), 3);
   assert.equal(await answer(p, 'approve'), 303);
-  // Who asked waits, and may have got it by now.
+  // The requesting sandbox waits, and may have its credential by now.
   assert(['approved', 'issued'].includes(JSON.parse(await h.run('requests', 'show', two, '-o', 'json')).state));
 
-  // Who reads: filter, the next page, a file; and who operates revokes.
+  // A reader filters, opens the next page and downloads a file; an operator revokes.
   const ola = await h.context('operator', { ...off, acceptDownloads: true });
   watch(ola);
   const q = await ola.newPage();
@@ -137,8 +137,8 @@ async function noScript(h) {
   return 'filter, page, file, deny, revoke; approving led to the provider and back to the form; nothing was blocked';
 }
 
-// 40, second half: markup that does things, were it in a page, does nothing; a link from
-// another site is followed by somebody who is signed in, and a form from there decides nothing.
+// 40, second half: active markup in an agent's text has no effect on a page. A signed-in person
+// can follow a link from another site, and a form from that site decides nothing.
 async function otherSites(h) {
   const c = await h.context('approver');
   const sent = [];

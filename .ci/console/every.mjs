@@ -1,4 +1,4 @@
-// What must hold on every page in every view. Each returns what is wrong.
+// Checks that must hold on every page in every view. Each returns a list of defects.
 import { AxeBuilder } from '@axe-core/playwright';
 
 const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -16,7 +16,7 @@ function geometry(page) {
     const root = document.documentElement;
     if (root.scrollWidth > root.clientWidth) wrong.push(`the page scrolls sideways: ${root.scrollWidth} > ${root.clientWidth}`);
     for (const e of document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')) {
-      // What is pressed of a box to tick is its label, too.
+      // A person can also press the label of a checkbox.
       const b = (['checkbox', 'radio'].includes(e.type) && e.labels?.[0] || e).getBoundingClientRect();
       if (b.width === 0 || e.closest('.skip')) continue;
       const label = (e.textContent || e.name || e.id).trim().slice(0, 40);
@@ -36,7 +36,7 @@ function geometry(page) {
   });
 }
 
-// 7, 8, 10: what an agent wrote cannot hide, and nothing of it is markup.
+// 7, 8, 10: no text of an agent is invisible or becomes markup.
 async function agentText(page) {
   const wrong = [];
   const content = await page.content();

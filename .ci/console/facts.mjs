@@ -7,7 +7,7 @@ const widths = [[1280, 800], [390, 844], [320, 640]];
 const canary = 'zebrafinch';
 const long = `${canary} `.repeat(200).slice(0, 1999) + '.';
 
-// What agents write for these checks, by name.
+// Texts that agents write for these checks, by name.
 export const reasons = {
   plain: `I need to push the fix, says the ${canary}.`,
   long, empty: '',
@@ -35,7 +35,7 @@ async function factsFirst(h) {
       });
       assert.equal(m.forms, 3);
       assert(m.form >= m.facts && m.form >= m.agent, `${name} at ${width}: the form begins at ${m.form}, the facts end at ${m.facts}, the box at ${m.agent}`);
-      // What only a screen reader sees is taken out of the flow; nothing else is.
+      // Only elements for screen readers are positioned outside the flow.
       assert.deepEqual(m.positions.filter((x) => x !== 'static' && x !== 'absolute'), [], `${name} at ${width}`);
       gaps.push(Math.round(m.form - m.agent));
     }
@@ -76,7 +76,8 @@ async function bidi(h) {
   const text = await p.locator('.agent .text').innerText();
   assert.match(text, /U\+202E.*U\+2067/s);
   const withText = await p.evaluate(boxes);
-  // The box itself may be higher by the lines of the text: what follows moves by that, all of it alike, and not sideways.
+  // The box itself may be higher by the lines of the text. All elements below it move down by
+  // the same distance, and not sideways.
   const parse = (l) => { const [name, x, y, w, hi] = l.split(' '); return { name, x, y: Number(y), w, hi }; };
   assert.equal(withText.length, without.length);
   const moved = new Set();

@@ -1,4 +1,4 @@
-// Check 34: whoever follows a list sees new rows come, stays where they read, and stops it at once.
+// Check 34: a person who follows a list sees new rows appear, keeps the scroll position, and can stop the updates at once.
 import assert from 'node:assert/strict';
 
 async function following(h) {

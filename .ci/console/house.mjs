@@ -30,7 +30,7 @@ export class House {
 
   printed() { return this.exited !== undefined ? Promise.resolve() : new Promise((go) => this.waiting.push(go)); }
 
-  // link is one that nobody has used.
+  // link returns an unused sign-in link of who.
   async link(who) {
     if (!this.links.has(who)) {
       const printed = this.printed();
@@ -43,7 +43,7 @@ export class House {
     return link;
   }
 
-  // context is a browser in which who has signed in, or nobody.
+  // context returns a browser context in which who has signed in; without who, no person has.
   async context(who, options = {}) {
     const c = await this.browser.newContext({ viewport: { width: 1280, height: 800 }, timezoneId: 'Europe/Berlin', locale: 'en-GB', ...options });
     c.faults = [];

@@ -1,4 +1,4 @@
-// The console's own name: what other programs of this machine get of its session.
+// The console's own name: other programs on this machine get nothing of its session.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 
@@ -34,13 +34,14 @@ export async function ownName(house) {
       await p.goto(`http://${host}:${s.port}/toss`);
       const posted = p.waitForResponse((r) => r.url() === house.url + '/signout');
       await p.getByRole('button').click();
-      // Without cookies it is nobody's; to the browser a name below the console's is the same site.
+      // A form from another site is sent without cookies, so it belongs to no session (401). The browser treats a name below the console's as the same site (403).
       assert.equal((await posted).status(), host.endsWith(name) ? 403 : 401, host);
       await p.goto(`http://${host}:${s.port}/back`);
     }
     assert(s.heard.length >= 15, `${s.heard.length} requests`);
     for (const h of s.heard) assert(!kept.some((k) => h.cookie.includes(k.value)), `${h.at} got ${h.cookie}`);
-    // They are of no other name to the browser, and what was set elsewhere is not here.
+    // For the browser, these cookies belong to no other name, and no cookie from another name
+    // is here.
     for (const k of await c.cookies(house.url)) assert(k.domain === name && k.value !== 'x' && k.value !== 'dark', JSON.stringify(k));
     assert.equal((await p.goto(house.url + '/queue')).status(), 200);
     assert.equal(await p.evaluate(() => document.documentElement.dataset.theme), undefined);
@@ -50,7 +51,7 @@ export async function ownName(house) {
     assert((await p.textContent('main')).includes('ebb console'));
     assert(!(await p.content()).includes(name));
     assert.equal((await c.cookies(`http://127.0.0.1:${port}`)).filter((k) => k.name.startsWith('__Host-ebb') && k.value !== 'x').length, 0);
-    // Why nobody may guess the name: whoever knows it leads a browser to the name and a port of its own.
+    // The name must be secret: a site that knows it can lead a browser to this name with a port of its own, and receives the cookies.
     await p.goto(`http://${name}:${s.port}/known`);
     assert(kept.some((k) => s.heard.at(-1).cookie.includes(k.value) || s.heard.at(-2).cookie.includes(k.value)), 'cookies have ports by now: the name need not be secret');
   } finally {

@@ -1,5 +1,5 @@
-// Which pages there are, and who looks at them. A path that ends in a function is found by following the first link that fits
-// on the page before it.
+// All pages, with the people who look at each. A path that ends in a function is found by
+// following the first link that fits on the page before it.
 const first = (from, pattern) => async (page, url) => {
   const start = typeof from === 'function' ? await from(page, url) : from;
   await page.goto(url + start);

@@ -11,7 +11,7 @@ const unb64 = (s) => Buffer.from(s, 'base64url');
 
 let keys = 0;
 
-// person is somebody's browser with an authenticator of its own, in which they have a passkey.
+// person returns the browser of a person, with a virtual authenticator that has a registered passkey.
 export async function person(house, who) {
   const c = await house.context();
   const p = await c.newPage();
@@ -75,7 +75,7 @@ function pointOf(cose) {
   return { x: cose.subarray(10, 42).toString('base64url'), y: cose.subarray(45, 77).toString('base64url') };
 }
 
-// proved checks an answer as somebody does who has nothing of ebb but its export.
+// proved verifies a vote as an outsider would, with nothing but the export of the audit log.
 function proved(house, lines, request, who, passkey) {
   const voted = lines.find((l) => l.kind === 'request.voted' && l.request_id === request && l.actor === who).data;
   assert.equal(voted.choice, 'narrow');
@@ -173,7 +173,7 @@ export async function passkeys(house) {
   assert.equal(await form(p, 'narrow', { ...narrow, minutes: '1' }), 403, 'other minutes than were signed');
   await at(second);
   assert.equal(await form(p, 'narrow', { assertion: sent.assertion, state: sent.state }), 403, 'signed for another request');
-  // Somebody else with a passkey of their own.
+  // Another person with a passkey of their own.
   const tom = await person(house, 'tom');
   await tom.p.goto(`${house.url}/requests/${second}`);
   assert.equal(await form(tom.p, 'narrow', narrow), 403, "another's assertion");

@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/vault/vault"
 )
 
-// storage is where the core keeps its data, and what Vault calls it.
+// storage returns the storage of the core's data and Vault's name for it.
 func storage(o options, log hclog.Logger) (store physical.Backend, kind string, err error) {
 	switch {
 	case o.raft:

@@ -145,8 +145,6 @@ func TestAttackSelfApprovalBySpelling(t *testing.T) {
 	}
 }
 
-// ---- The audit log ----
-
 // A request for a part of a denied request is the same request.
 func TestAttackCoolDownBySplitting(t *testing.T) {
 	t.Parallel()

@@ -171,8 +171,6 @@ func TestAttackStrangersFillTheLiveStore(t *testing.T) {
 	}
 }
 
-// ---- Floods ----
-
 // A runner names another runner's owner and floods: the other runner's tasks continue.
 func TestAttackStarvingAnotherRunnersOwner(t *testing.T) {
 	t.Parallel()

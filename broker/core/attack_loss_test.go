@@ -157,5 +157,3 @@ func TestAttackEndsAreForgotten(t *testing.T) {
 		t.Errorf("the end is remembered for %v, a token lives for at most 5 minutes", left)
 	}
 }
-
-// ---- Identities ----

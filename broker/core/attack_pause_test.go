@@ -87,5 +87,3 @@ func TestAttackPauseRacingResume(t *testing.T) {
 		t.Error("a task that is paused on the record mints")
 	}
 }
-
-// ---- People ----

@@ -159,5 +159,3 @@ func TestAttackRevokedPrincipalTokenWorks(t *testing.T) {
 	_, err = x.replica(t).AuthenticateToken(t.Context(), token, proofFor(t, x.Env, key, token))
 	kindOf(t, err, broker.Unauthenticated)
 }
-
-// ---- Stores that are slow, lost or uncertain ----

@@ -130,5 +130,3 @@ func TestAttackViolationsHiddenByAFlood(t *testing.T) {
 		t.Errorf("%d violations after the live store was lost, want 3 (%v)", live.Violations, err)
 	}
 }
-
-// ---- Clocks ----

@@ -125,5 +125,3 @@ func entries(t *testing.T, x *target, f broker.EntryFilter) []audit.Entry {
 	}
 	return out
 }
-
-// ---- Credentials that stay alive ----

@@ -2,7 +2,8 @@
 // which they handle a request:
 //
 //	limits.go      Limits, NewServer: sizes and timeouts of the listener
-//	listen.go      ListenTCP, with socket options on Linux (listen_linux.go);
+//	listen.go      ListenTCP, with socket options on Linux (listen_linux.go,
+//	               and listen_other.go for other systems);
 //	               conns.go  Capped: the limit of open connections
 //	socket.go      ListenUnix: a Unix socket in addition to the TCP listener
 //	peer.go        Peer: the process that connected to the socket; peer_linux.go
@@ -20,6 +21,5 @@
 //	oauth.go       errors of /oauth2: RFC 6749 section 5.2
 //
 // Each surface is a sub-package, such as api. client and verify are the clients
-// of the API, load is a load generator. Only this package and its sub-packages
-// import echo.
+// of the API. Only this package and its sub-packages import echo.
 package web

@@ -107,3 +107,10 @@ func MatchCode(requestID string) string {
 	n := binary.BigEndian.Uint64(sum[:])
 	return fmt.Sprintf("%s-%d", matchWords[n%uint64(len(matchWords))], 10+n>>16%90)
 }
+
+// InstanceOf returns this installation's name at providers: replicas have the same issuer and
+// so the same name, other installations have another.
+func InstanceOf(issuer string) string {
+	sum := sha256.Sum256([]byte(issuer))
+	return hex.EncodeToString(sum[:4])
+}

@@ -6,17 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/scopes"
-	"github.com/ebb-broker/ebb/scopes/policy"
 )
-
-// Endpoint returns where sessions with a provider's credential for these scopes connect to.
-func Endpoint(p Provider, s scopes.Set) (at provider.Endpoint, is bool) {
-	c, connects := p.Driver.(provider.Connector)
-	if !connects {
-		return provider.Endpoint{}, false
-	}
-	return c.Endpoint(s)
-}
 
 // LeaseState is the state of a credential, stored in one column.
 type LeaseState string
@@ -107,17 +97,6 @@ const (
 	ProofForced    Proof = "forced"    // a person recorded the end by force
 	ProofNone      Proof = "none"      // unknown whether it was ever minted, or how long it lives: an unreadable response may have created it
 )
-
-// Deliver replaces a credential that egress keeps by its placeholder.
-func (t *Token) Deliver(p Provider, l Lease) {
-	if l.Delivery != policy.DeliveryEgress {
-		return
-	}
-	t.Token, t.Type, t.Format = provider.Placeholder(l.ID), "N_A", provider.PlaceholderFormat
-	if at, is := Endpoint(p, l.Scopes); is {
-		t.Endpoint = &at
-	}
-}
 
 // UpstreamOf selects the third-party credentials of a task and of the tasks delegated below it.
 func UpstreamOf(t Task) LeaseFilter {

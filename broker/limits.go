@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 )
 
@@ -145,10 +143,3 @@ const MintSlack = 10 * time.Second
 // GateTime is how long a mint waits for a free slot before the caller is told to
 // try again.
 const GateTime = 2 * time.Second
-
-// InstanceOf returns this installation's name at providers: replicas have the same issuer and
-// so the same name, other installations have another.
-func InstanceOf(issuer string) string {
-	sum := sha256.Sum256([]byte(issuer))
-	return hex.EncodeToString(sum[:4])
-}

@@ -5,11 +5,51 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/dpop"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // Skew is the accepted error of a client's clock.
 const Skew = 30 * time.Second
+
+// Role is what a principal may do. Roles are configured, never taken from a token's claims.
+type Role string
+
+// Roles of principals.
+const (
+	RoleViewer         Role = "viewer"          // sees tasks, requests and credentials; neither the audit log nor the agents' texts
+	RoleRunner         Role = "runner"          // opens, heartbeats and completes its own tasks
+	RoleApprover       Role = "approver"        // decides requests of its groups
+	RoleAuditor        Role = "auditor"         // reads everything, changes nothing
+	RoleOperator       Role = "operator"        // everything except deciding requests
+	RoleResourceServer Role = "resource_server" // introspects, and follows the revocation feed, for its audiences
+)
+
+// Principal is an authenticated operator, runner, approver, auditor or resource
+// server. Sandboxes are never principals.
+type Principal struct {
+	ID        string   `json:"id"`
+	Roles     []Role   `json:"roles"`
+	Groups    []string `json:"groups,omitempty"`    // of an approver
+	Audiences []string `json:"audiences,omitempty"` // resource URIs of a resource server
+	// Also are other names of the same person, by which a task may name its owner. They grant
+	// nothing; they only keep the person from deciding their own requests.
+	Also []string `json:"-"`
+	// Bounds limit an approver: a request must be within one of them. Within limits single
+	// groups of theirs. See Say.
+	Bounds []scopes.Set          `json:"-"` // empty = no limit
+	Within map[string]scopes.Set `json:"-"` // by group; a group that is not named has no limit of its own
+	// AuthAt is when the holder of the access token authenticated (auth_time), Until when the
+	// token ends. Both are zero without a token, or when the token does not name them.
+	AuthAt time.Time `json:"-"`
+	Until  time.Time `json:"-"`
+
+	Doubt error // why its proof could not be checked for replay: it may only end tasks and credentials; nil = it was checked
+}
 
 // PrincipalConfig is a principal as configured, with the means by which it authenticates.
 type PrincipalConfig struct {
@@ -85,3 +125,30 @@ func (p Principal) Certain() error {
 // HearsAll reports whether the revocation feed shows p all events, not only those for its
 // audiences.
 func (p Principal) HearsAll() bool { return p.Has(RoleOperator, RoleAuditor) }
+
+// Possession is the proof of the caller's key, checked once for each request and before
+// anything else.
+type Possession struct {
+	Proof *dpop.Proof // RFC 9449 proof that passed, or nil
+	X5T   string      // thumbprint of the TLS client certificate, or ""
+	Key   attest.Key  // the key as passed to attestors
+	// From is the address of the caller, as far as the listener and its proxies know it: an
+	// IPv4 address, the /64 of IPv6, or the local user. It divides rate limits; it proves
+	// nothing.
+	From string
+}
+
+// Binding returns the confirmation method (cnf) of a token for p: the DPoP key when a proof was
+// sent, otherwise the certificate.
+func (p Possession) Binding() provider.Binding {
+	if p.Proof != nil {
+		return provider.Binding{JKT: p.Proof.JKT}
+	}
+	return provider.Binding{X5T: p.X5T}
+}
+
+// Named reports whether p has one of the names, in any spelling (people.Same).
+func (p Principal) Named(names ...string) bool { return people.Same(p.Names(), names) }
+
+// Names returns all names of p.
+func (p Principal) Names() []string { return append([]string{p.ID}, p.Also...) }

@@ -320,3 +320,24 @@ type Earlier struct {
 	LastBy   string       `json:"last_by,omitempty"`   // the person who denied or approved it last
 	LastCode DenyCode     `json:"last_code,omitempty"` // of a denial
 }
+
+// Verdict is the decision that an approver submits.
+type Verdict struct {
+	Approve bool
+	Digest  string     // of the facts the approver saw; required to approve
+	Scopes  scopes.Set // narrower, or empty
+	TTL     Seconds    // shorter, or 0
+	Code    DenyCode
+	Note    string
+	Seen    string // evidence snapshot: JSON of what the approver was shown; "" = decided by the API or the command line
+	Proof   string // JSON of the approver's proof of intent; "" = the session alone
+	Choice  string // with Proof: the decision that was signed, in the console's word
+	Passkey string // with Proof: id of the passkey, in hex
+	Target  string // the name of the request's target, as the person typed it
+	// Present means that the person has just proved their presence, as strongly as the risk
+	// demands. Only the console sets it.
+	Present  bool
+	Presence Presence // with Present: how they proved it
+	// BreakGlass is the period under which the person approves alone; only the console sets it.
+	BreakGlass string
+}

@@ -269,3 +269,39 @@ func (e Expect) and(more map[string]string) (Expect, error) {
 	}
 	return Expect{Attestor: e.Attestor, Selectors: all}, nil
 }
+
+// TaskSpec is a runner's request to open a task.
+type TaskSpec struct {
+	Name      string            `json:"name"`
+	Kind      string            `json:"kind"`
+	Owner     string            `json:"owner"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	TTL       Seconds           `json:"ttl_seconds"` // deadline from now
+	Ceiling   scopes.Set        `json:"ceiling"`
+	Caps      Caps              `json:"caps,omitzero"`
+	Expect    Expect            `json:"sandbox_expected"`
+	Heartbeat Seconds           `json:"heartbeat_seconds,omitempty"`
+	Ticket    bool              `json:"ticket,omitempty"` // also return an enrolment ticket
+
+	Delegation *Delegation `json:"delegation,omitempty"` // nil: the sandbox may not delegate
+}
+
+// Completion is the outcome of a task's end: none of its credentials is accepted any more.
+type Completion struct {
+	Task           Task
+	Already        bool // an earlier call ended it
+	Revoked        int  // credentials that were live at that moment
+	AlreadyExpired int
+	Withdrawn      int
+	Credentials    []Lease // newest first, at most 100; the rest at /v1/leases?task_id=
+	// Delegated is the number of tasks delegated below it, at any depth, that ended with it.
+	// Revoked and AlreadyExpired include their credentials. PendingRevocations and Receipt also cover
+	// delegated tasks that had ended before.
+	Delegated int
+	// PendingRevocations is the number of third-party credentials whose revocation is pending. ebb refuses
+	// them everywhere, and the revocation queue works on them.
+	PendingRevocations int
+	// Receipt lists the outcome of each credential, signed (JWS, RFC 7515); "" without
+	// credentials, or while no key can sign.
+	Receipt string
+}

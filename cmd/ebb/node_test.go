@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -113,3 +115,27 @@ func halfRequest(t *testing.T, url string) net.Conn {
 }
 
 func address(url string) string { return strings.TrimPrefix(url, "http://") }
+
+// TestJWKSMaxAge: the key ring determines how long clients may cache the key
+// set, so that a new key is in every cache before it signs.
+func TestJWKSMaxAge(t *testing.T) {
+	t.Parallel()
+	e, err := embed(t.Context(), embedding{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	resp, err := http.Get(e.url + "/.well-known/jwks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	want := fmt.Sprintf("public, max-age=%d", int(e.node.dir.Ring().MaxAge().Seconds()))
+	if got := resp.Header.Get("Cache-Control"); resp.StatusCode != http.StatusOK || got != want {
+		t.Errorf("status %d, Cache-Control %q; want %q", resp.StatusCode, got, want)
+	}
+}

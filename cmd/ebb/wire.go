@@ -227,7 +227,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, KeyMaxAge: n.dir.Ring().MaxAge(), Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

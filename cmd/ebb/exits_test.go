@@ -27,8 +27,8 @@ var exits = map[string][]string{
 		"web/api/signin.go",                      // a link into the console, to the principal that it signs in
 		"web/api/token.go",                       // a token, to the sandbox it is bound to
 		"web/api/backchannel.go", "web/oauth.go", // a deferral code, to the client that waits
-		"web/client/outgoing.go",                           // the wire, seen from the client
-		"cmd/ebb/task.go",                                  // a ticket, printed for the runner or the sandbox that asked for it
+		"web/client/outgoing.go",                 // the wire, seen from the client
+		"cmd/ebb/task.go", "cmd/ebb/delegate.go", // a ticket, printed for the runner or the sandbox that asked for it
 		"cmd/ebb/demo.go",                                  // that link, printed for the person who asked for it
 		"cmd/ebb/console.go",                               // that link, printed for the person who asked for it, or into a file of this user alone, for the person's browser
 		"cmd/ebb/token.go",                                 // a token, printed for the tool that asked for it

@@ -198,9 +198,3 @@ func bury(runs string) error {
 	}
 	return nil
 }
-
-// The modes of a work directory (--work-mode).
-const (
-	workProtect = "protect"
-	workOpen    = "open"
-)

@@ -13,6 +13,12 @@ import (
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
+// The modes of a work directory (--work-mode).
+const (
+	workProtect = "protect"
+	workOpen    = "open"
+)
+
 // guardFile is the state of a work directory's guard in a run's directory. It
 // exists until the guard has ended.
 const guardFile = "work"

@@ -35,13 +35,13 @@ type Sealing struct {
 	Prefix   string        // prefix of the header's value, such as "Bearer "
 }
 
-// Sealed is a credential from a response, and how it is added to requests.
-type Sealed struct {
+// sealed is a credential from a response, and how it is added to requests.
+type sealed struct {
 	Header, Prefix string
 	Value          secret.Secret
 }
 
-// sealedForm is the encoding of a Sealed in a handle.
+// sealedForm is the encoding of a sealed in a handle.
 type sealedForm struct {
 	Header string `json:"header"`
 	Prefix string `json:"prefix"`
@@ -57,17 +57,17 @@ func (s Sealing) Handle(value secret.Secret) secret.Secret {
 	return secret.New(string(text))
 }
 
-// OpenSealed decodes a handle from Sealing.Handle.
-func OpenSealed(handle secret.Secret) (Sealed, error) {
+// openSealed decodes a handle from Sealing.Handle.
+func openSealed(handle secret.Secret) (sealed, error) {
 	var f sealedForm
 	if json.Unmarshal([]byte(handle.Reveal()), &f) != nil || f.Header == "" || f.Value == "" {
-		return Sealed{}, errors.New("provider: the handle does not contain a credential from a response") // without the parser's error, which may quote the credential
+		return sealed{}, errors.New("provider: the handle does not contain a credential from a response") // without the parser's error, which may quote the credential
 	}
-	return Sealed{f.Header, f.Prefix, secret.New(f.Value)}, nil
+	return sealed{f.Header, f.Prefix, secret.New(f.Value)}, nil
 }
 
-// AddTo adds the credential to a request.
-func (s Sealed) AddTo(r *http.Request) { SetHeader(r, s.Header, s.Prefix+s.Value.Reveal()) }
+// addTo adds the credential to a request.
+func (s sealed) addTo(r *http.Request) { SetHeader(r, s.Header, s.Prefix+s.Value.Reveal()) }
 
 // Discloser is an Injector whose responses may hold credentials that ebb did not add: new tokens,
 // and URLs that grant access to their holder. In the sandbox such a credential would outlive its
@@ -309,7 +309,7 @@ func (r SealRoutes) Disclosed(d *Disclosed) *Disclosed {
 // Add adds a sealed credential to a request; t is its lease. The error wraps ErrElsewhere if the
 // configuration no longer has a route for it.
 func (r SealRoutes) Add(to *http.Request, t Target) error {
-	s, err := OpenSealed(t.Handle)
+	s, err := openSealed(t.Handle)
 	if err != nil {
 		return err
 	}
@@ -318,6 +318,6 @@ func (r SealRoutes) Add(to *http.Request, t Target) error {
 	}) {
 		return Elsewhere("the configuration seals no such credential any more")
 	}
-	s.AddTo(to)
+	s.addTo(to)
 	return nil
 }

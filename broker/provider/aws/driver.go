@@ -20,9 +20,9 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the format of a credential: the output of credential_process (AWS SDKs and Tools
+// format is the format of a credential: the output of credential_process (AWS SDKs and Tools
 // Reference Guide, "Process credential provider").
-const Format = "urn:ebb:token-type:aws"
+const format = "urn:ebb:token-type:aws"
 
 // Driver mints sessions.
 type Driver struct {
@@ -200,7 +200,7 @@ func (d *Driver) credential(h handle, in *sts.AssumeRoleInput, out *sts.AssumeRo
 	}
 	// DiesAt: no Allow of the session holds from then on, although STS has a later expiry.
 	return provider.Credential{
-		Token: secret.New(string(doc)), Type: "N_A", Format: Format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
+		Token: secret.New(string(doc)), Type: "N_A", Format: format, ExpiresAt: until, DiesAt: time.Unix(h.Until, 0), Handle: saved,
 	}, nil
 }
 

@@ -117,7 +117,7 @@ func TestSessionIsWhatWasAskedFor(t *testing.T) {
 	if s.expires.Sub(s.issued) != 900*time.Second {
 		t.Errorf("the session was asked for %s", s.expires.Sub(s.issued))
 	}
-	if p.Version != 1 || p.AccessKeyId == "" || p.SecretAccessKey == "" || p.Expiration != g.ExpiresAt.UTC().Format(time.RFC3339) || c.Type != "N_A" || c.Format != Format {
+	if p.Version != 1 || p.AccessKeyId == "" || p.SecretAccessKey == "" || p.Expiration != g.ExpiresAt.UTC().Format(time.RFC3339) || c.Type != "N_A" || c.Format != format {
 		t.Errorf("credential %s %s, Expiration %s", c.Type, c.Format, p.Expiration)
 	}
 	if !c.ExpiresAt.Equal(g.ExpiresAt) || !c.DiesAt.Equal(g.ExpiresAt) {

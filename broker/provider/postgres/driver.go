@@ -22,8 +22,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the issued_token_type of a credential of this kind.
-const Format = "urn:ebb:token-type:postgres"
+// format is the issued_token_type of a credential of this kind.
+const format = "urn:ebb:token-type:postgres"
 
 // Driver mints roles on one PostgreSQL server.
 type Driver struct {
@@ -166,7 +166,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, err
 	}
 	return provider.Credential{
-		Token: secret.New(string(token)), Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: secret.New(string(h)),
+		Token: secret.New(string(token)), Type: "N_A", Format: format, ExpiresAt: g.ExpiresAt, Handle: secret.New(string(h)),
 	}, nil
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the issued_token_type (RFC 8693 section 3) of a certificate. The token is one line
+// format is the issued_token_type (RFC 8693 section 3) of a certificate. The token is one line
 // of authorized_keys, to be saved as <key>-cert.pub.
-const Format = "urn:ebb:token-type:ssh-certificate"
+const format = "urn:ebb:token-type:ssh-certificate"
 
 // Config configures a driver.
 type Config struct {
@@ -103,7 +103,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 		return provider.Credential{}, fmt.Errorf("ssh provider: signing: %w", err)
 	}
 	line := strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(cert)), "\n") + " " + g.LeaseID
-	return provider.Credential{Token: secret.New(line), Type: "N_A", Format: Format, ExpiresAt: expires, DiesAt: expires}, nil
+	return provider.Credential{Token: secret.New(line), Type: "N_A", Format: format, ExpiresAt: expires, DiesAt: expires}, nil
 }
 
 // Revoke publishes the certificate's serial as revoked, and then ends open sessions if a kill

@@ -18,9 +18,9 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// Format is the issued_token_type of a credential of this kind: the data of the engine's
+// format is the issued_token_type of a credential of this kind: the data of the engine's
 // response as a JSON object.
-const Format = "urn:ebb:token-type:vault"
+const format = "urn:ebb:token-type:vault"
 
 const (
 	// bound is the time that the server's expiration manager may need. It revokes a lease
@@ -215,7 +215,7 @@ func seconds(n int) time.Duration {
 
 func credential(g provider.Grant, made *api.Secret, auth *api.SecretAuth, h secret.Secret) (provider.Credential, error) {
 	c := provider.Credential{
-		Type: "N_A", Format: Format, ExpiresAt: g.ExpiresAt, Handle: h,
+		Type: "N_A", Format: format, ExpiresAt: g.ExpiresAt, Handle: h,
 		// The expiry of its token revokes the credential, unless the engine's backend is
 		// unavailable then; spare includes the time in transit.
 		DiesAt: g.IssuedAt.Add(max(seconds(auth.LeaseDuration), seconds(made.LeaseDuration)) + spare),

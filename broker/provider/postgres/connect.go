@@ -2,13 +2,8 @@ package postgres
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/pbkdf2"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -183,78 +178,4 @@ func (m *byMessage) Read(p []byte) (int, error) {
 		m.had, m.left = 0, max(int(binary.BigEndian.Uint32(m.head[1:]))-4, 0)
 	}
 	return n, err
-}
-
-// SQLSTATEs (PostgreSQL's appendix A).
-const (
-	undefinedObject  = "42704" // no such role
-	noPrivilege      = "42501"
-	tooManyConns     = "53300"
-	dependentObjects = "2BP01" // the role owns or may use something
-	badAuthorization = "28000"
-	badPassword      = "28P01" // also for an unknown role, and after VALID UNTIL
-)
-
-func code(err error) string {
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pe.Code
-	}
-	return ""
-}
-
-// judged classifies an error of CREATE ROLE. After an error from the server nothing was made,
-// because one statement is one transaction. Without a response the outcome is unknown, and the
-// broker keeps a pending revocation.
-func judged(err error) error {
-	switch code(err) {
-	case "":
-		return err
-	case undefinedObject:
-		return provider.Refused("A group role of this scope does not exist in the database any more. Tell the operator of the broker.", err)
-	case noPrivilege:
-		return provider.Refused("The broker may not make this member of its group role. Tell the operator of the broker: ebb providers check lists what is missing.", err)
-	case tooManyConns:
-		return &provider.BusyError{After: time.Second, Cause: err}
-	default:
-		return err
-	}
-}
-
-const (
-	// scramRounds is PostgreSQL's default. A higher number would add no security, because the
-	// password has 256 random bits.
-	scramRounds = 4096
-	scramSalt   = 16
-)
-
-// newPassword returns 43 characters of base64url. They need no escape in a URL, a shell or a
-// connection string.
-func newPassword() string {
-	b := make([]byte, 32)
-	_, _ = rand.Read(b) // never fails (crypto/rand)
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-// verifier returns the verifier that PostgreSQL stores for a password (RFC 5802 section 3, RFC
-// 7677, in the form of pg_authid.rolpassword). Passwords of newPassword are ASCII, so SASLprep
-// (RFC 4013) changes nothing.
-func verifier(password string) (string, error) {
-	salt := make([]byte, scramSalt)
-	_, _ = rand.Read(salt) // never fails (crypto/rand)
-	return verifierWith(password, salt, scramRounds)
-}
-
-func verifierWith(password string, salt []byte, rounds int) (string, error) {
-	salted, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)
-	if err != nil {
-		return "", fmt.Errorf("deriving a verifier: %w", err)
-	}
-	mac := func(text string) []byte {
-		h := hmac.New(sha256.New, salted)
-		h.Write([]byte(text))
-		return h.Sum(nil)
-	}
-	stored := sha256.Sum256(mac("Client Key"))
-	b64 := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, b64(salt), b64(stored[:]), b64(mac("Server Key"))), nil
 }

@@ -239,3 +239,12 @@ func (s *slot) Close() error {
 
 // lineage returns the ids of the tasks that a caller depends on: its own and those above it.
 func lineage(who broker.Caller) []string { return append([]string{who.TaskID}, who.Above...) }
+
+// Limits of a connection from a sandbox.
+const (
+	helloTime  = 5 * time.Second  // from CONNECT to the end of the TLS handshake
+	headerTime = 10 * time.Second // for the headers of a request
+	idleTime   = 2 * time.Minute
+	maxHeader  = 64 << 10
+	maxStreams = 64
+)

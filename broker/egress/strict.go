@@ -350,14 +350,5 @@ func (noListener) Close() error { return nil }
 // Addr implements net.Listener.
 func (noListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "none"} }
 
-// Limits of a connection from a sandbox.
-const (
-	helloTime  = 5 * time.Second  // from CONNECT to the end of the TLS handshake
-	headerTime = 10 * time.Second // for the headers of a request
-	idleTime   = 2 * time.Minute
-	maxHeader  = 64 << 10
-	maxStreams = 64
-)
-
 // connKey is the context key of the connection that a request arrived on, without its tunnel.
 type connKey struct{}

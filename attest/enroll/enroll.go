@@ -74,7 +74,7 @@ func New(c Config) (*Attestor, error) {
 	}
 	return &Attestor{cfg: c, profile: jose.Profile{
 		Types: []string{TaskTokenType}, Algs: []jose.Alg{jose.ES256, jose.EdDSA, jose.RS256},
-		Issuer: c.Issuer, Audience: TaskAudience(c.Issuer),
+		Issuer: c.Issuer, Audience: taskAudience(c.Issuer),
 		MaxLifetime: c.MaxLifetime, Leeway: c.Leeway,
 	}}, nil
 }
@@ -220,11 +220,11 @@ func validTicket(s string) bool {
 }
 
 // TaskTokenType is the typ of task tokens. No other token of ebb has this typ or the
-// audience TaskAudience, so neither kind is accepted as the other (RFC 8725, section 3.12).
+// audience taskAudience, so neither kind is accepted as the other (RFC 8725, section 3.12).
 const TaskTokenType = "ebb-task+jwt"
 
-// TaskAudience returns the aud of task tokens of an issuer.
-func TaskAudience(issuer string) string { return issuer + "/task" }
+// taskAudience returns the aud of task tokens of an issuer.
+func taskAudience(issuer string) string { return issuer + "/task" }
 
 // TaskToken has the claims of a task token. All members but ID are required.
 type TaskToken struct {
@@ -261,7 +261,7 @@ func IssueTaskToken(s jose.Signer, kid string, t TaskToken) (string, error) {
 		return "", errors.New("attest/enroll: a task token must expire after it is issued")
 	}
 	return jose.Sign(s, jose.SignHeader{Type: TaskTokenType, KID: kid}, taskClaims{
-		Issuer: t.Issuer, Subject: t.SandboxID, Audience: TaskAudience(t.Issuer), TaskID: t.TaskID,
+		Issuer: t.Issuer, Subject: t.SandboxID, Audience: taskAudience(t.Issuer), TaskID: t.TaskID,
 		Cnf: confirmation{t.JKT}, IssuedAt: t.IssuedAt.Unix(), Expiry: t.ExpiresAt.Unix(), ID: t.ID,
 	})
 }

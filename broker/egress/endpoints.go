@@ -156,7 +156,7 @@ func (b *Endpoints) replace(x broker.Box) {
 	o := b.of[x.TaskID][x.ID]
 	b.mu.Unlock()
 	if o != nil {
-		o.disconnect(ErrEndpointClosed)
+		o.disconnect(errEndpointClosed)
 		b.forget(o)
 	}
 }
@@ -205,7 +205,7 @@ func endReason(err error) string {
 	switch {
 	case errors.Is(err, ErrOver):
 		return "task"
-	case errors.Is(err, ErrEndpointClosed):
+	case errors.Is(err, errEndpointClosed):
 		return "closed"
 	case errors.Is(err, errStopping):
 		return "stopped"
@@ -299,7 +299,7 @@ func (b *Endpoints) Shut(ctx context.Context, who broker.Principal, taskID, id s
 	if err != nil {
 		return broker.Box{}, err
 	}
-	o.disconnect(ErrEndpointClosed)
+	o.disconnect(errEndpointClosed)
 	b.forget(o)
 	x := o.view()
 	x.State = broker.BoxClosed

@@ -208,7 +208,7 @@ func unquoted(err error) error {
 	var denial *Denial
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
-	plain := []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, ErrOver, ErrEndpointClosed}
+	plain := []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded, ErrOver, errEndpointClosed}
 	if slices.Contains(plain, err) || errors.As(err, &denial) || errors.As(err, &network) || errors.As(err, &certificate) {
 		return err
 	}
@@ -236,7 +236,7 @@ const (
 // Causes of a disconnection.
 var (
 	ErrOver           = errors.New("egress: closed: the task or the credential has ended; nothing more is sent")
-	ErrEndpointClosed = errors.New("egress: closed: the egress endpoint was closed; open another one")
+	errEndpointClosed = errors.New("egress: closed: the egress endpoint was closed; open another one")
 
 	errPaused = errors.New("egress: closed: the task is paused; try again after it is resumed")
 	errDoubt  = errors.New("egress: closed: revocations may have been missed; send the request again")

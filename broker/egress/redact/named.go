@@ -34,7 +34,7 @@ const tagEnds = "> \t\r\n"
 // only as parameters.
 func NewNamed(members, parameters []string) (*Named, error) {
 	all := append(slices.Clone(members), parameters...)
-	if len(all) == 0 || len(all) > maxNames || slices.ContainsFunc(all, func(name string) bool { return !ValidName(name) }) {
+	if len(all) == 0 || len(all) > maxNames || slices.ContainsFunc(all, func(name string) bool { return !validName(name) }) {
 		return nil, errNames
 	}
 	var patterns []string
@@ -102,8 +102,8 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// ValidName reports whether a name can be looked for.
-func ValidName(name string) bool {
+// validName reports whether a name can be looked for.
+func validName(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 

@@ -63,8 +63,8 @@ func (k Key) public() (jose.Key, error) {
 	return pub, nil
 }
 
-// Generate makes a private key for an algorithm.
-func Generate(alg jose.Alg) (jose.Signer, error) {
+// generate makes a private key for an algorithm.
+func generate(alg jose.Alg) (jose.Signer, error) {
 	switch alg {
 	case jose.ES256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

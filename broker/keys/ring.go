@@ -166,10 +166,6 @@ func (r *Ring) JWKS(now time.Time) []byte {
 // client that honours it never sees a token of an unknown key.
 func (r *Ring) MaxAge() time.Duration { return min(r.policy.Lead/2, 10*time.Minute) }
 
-// Grace is the longest life of an own token: a key verifies no longer than that
-// after its last signature.
-func (r *Ring) Grace() time.Duration { return r.policy.Grace }
-
 // KeySource finds keys for own tokens at now. Tokens must carry a kid. A key
 // whose grace has passed is unknown.
 func (r *Ring) KeySource(now time.Time) jose.KeySource {

@@ -106,7 +106,7 @@ func (d *Dir) next(now time.Time) (string, error) {
 // create writes a new key under the next free number. fs.ErrExist: another
 // replica took that number first, and its key is as good.
 func (d *Dir) create(now, start time.Time) (name string, err error) {
-	signer, err := Generate(d.cfg.Policy.Alg)
+	signer, err := generate(d.cfg.Policy.Alg)
 	if err != nil {
 		return "", err
 	}

@@ -27,8 +27,8 @@ var events = []Event{Waiting, Escalated, Approved, Denied, Expired, Withdrawn, T
 // Known reports whether e is an event.
 func (e Event) Known() bool { return slices.Contains(events, e) }
 
-// Over reports whether e is the end of a request.
-func (e Event) Over() bool { return e == Approved || e == Denied || e == Expired || e == Withdrawn }
+// over reports whether e is the end of a request.
+func (e Event) over() bool { return e == Approved || e == Denied || e == Expired || e == Withdrawn }
 
 // Open reports whether e is relevant only while its request waits.
 func (e Event) Open() bool { return e == Waiting || e == Escalated }

@@ -104,7 +104,7 @@ func (m Message) Heading() string {
 	if !m.Digest && len(m.Notices) == 1 {
 		return m.Notices[0].Heading()
 	}
-	waits, over := m.count(Event.Open), m.count(Event.Over)
+	waits, over := m.count(Event.Open), m.count(Event.over)
 	switch total := len(m.Notices) + m.More; {
 	case waits == total:
 		return requests(total) + " " + verb(total) + " for you"

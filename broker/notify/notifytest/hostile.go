@@ -38,12 +38,12 @@ func hostile(t *testing.T, s Suite) {
 	}
 	n := 0
 	for name, text := range corpus {
-		x := Notice(1)
+		x := newNotice(1)
 		x.TaskName, x.Owner, x.By, x.Title, x.Match, x.TaskID, x.Reasons = text, text, text, text, text, text, []string{text, text, text, text}
 		for _, m := range []notify.Message{
-			{ID: "msg_1", At: At, Base: Base, Notices: []notify.Notice{x}},
-			{ID: "msg_2", At: At, Base: Base, Digest: true, Notices: []notify.Notice{x, x}},
-			{ID: "msg_3", At: At, Base: Base, Notices: []notify.Notice{{Event: notify.BreakGlass, Subject: "x:1", Title: text, By: text, Path: "/audit/x/1"}}},
+			{ID: "msg_1", At: noticeAt, Base: Base, Notices: []notify.Notice{x}},
+			{ID: "msg_2", At: noticeAt, Base: Base, Digest: true, Notices: []notify.Notice{x, x}},
+			{ID: "msg_3", At: noticeAt, Base: Base, Notices: []notify.Notice{{Event: notify.BreakGlass, Subject: "x:1", Title: text, By: text, Path: "/audit/x/1"}}},
 		} {
 			send(t, sender, m)
 			got := arrived()

@@ -7,26 +7,26 @@ import (
 	"github.com/ebb-broker/ebb/broker/notify"
 )
 
-// At is the time at which the suite sends its messages.
-var At = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+// noticeAt is the time at which the suite sends its messages.
+var noticeAt = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 
 // Base is the public URL of the suite.
 const Base = "https://ebb.example.com/ebb"
 
-// Notice returns a notice with every member set.
-func Notice(n int) notify.Notice {
+// newNotice returns a notice with every member set.
+func newNotice(n int) notify.Notice {
 	id := fmt.Sprintf("req_%026d", n)
 	return notify.Notice{
 		Event: notify.Waiting, Subject: id, Title: "Write to acme/web at github", Risk: "high", Reasons: []string{"Nobody approved this before.", "It cannot be undone."},
-		TaskID: "tsk_1", TaskName: "fix login", Owner: "bo@example.com", Match: "AMBER-42", Until: At.Add(22*time.Minute + 30*time.Second), Path: "/requests/" + id,
+		TaskID: "tsk_1", TaskName: "fix login", Owner: "bo@example.com", Match: "AMBER-42", Until: noticeAt.Add(22*time.Minute + 30*time.Second), Path: "/requests/" + id,
 	}
 }
 
 // Message returns a message with n notices.
 func Message(n int) notify.Message {
-	m := notify.Message{ID: fmt.Sprintf("msg_%032d", n), At: At, Base: Base, Digest: n > 1}
+	m := notify.Message{ID: fmt.Sprintf("msg_%032d", n), At: noticeAt, Base: Base, Digest: n > 1}
 	for i := range n {
-		m.Notices = append(m.Notices, Notice(i))
+		m.Notices = append(m.Notices, newNotice(i))
 	}
 	return m
 }

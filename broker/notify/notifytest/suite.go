@@ -92,8 +92,8 @@ func (a Arrived) leads(t *testing.T, base string, paths ...string) {
 }
 
 func facts(t *testing.T, s Suite) {
-	n := Notice(1)
-	a := one(t, s, notify.Message{ID: "msg_1", At: At, Base: Base, Notices: []notify.Notice{n}})
+	n := newNotice(1)
+	a := one(t, s, notify.Message{ID: "msg_1", At: noticeAt, Base: Base, Notices: []notify.Notice{n}})
 	a.says(t, n.Title, "igh", n.Reasons[0], n.Reasons[1], n.TaskID, n.TaskName, n.Owner, n.Match)
 	a.leads(t, Base, n.Path)
 }
@@ -119,9 +119,9 @@ func same(t *testing.T, s Suite) {
 func events(t *testing.T, s Suite) {
 	seen := map[string]notify.Event{}
 	for _, e := range []notify.Event{notify.Waiting, notify.Escalated, notify.Approved, notify.Denied, notify.Expired, notify.Withdrawn, notify.TaskPaused, notify.BreakGlass, notify.Draft, notify.Test} {
-		n := Notice(1)
+		n := newNotice(1)
 		n.Event = e
-		a := one(t, s, notify.Message{ID: "msg_1", At: At, Base: Base, Notices: []notify.Notice{n}})
+		a := one(t, s, notify.Message{ID: "msg_1", At: noticeAt, Base: Base, Notices: []notify.Notice{n}})
 		a.says(t, n.Heading())
 		if other, twice := seen[n.Heading()]; twice {
 			t.Errorf("%s and %s are told in the same words", e, other)

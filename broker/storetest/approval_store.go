@@ -106,7 +106,7 @@ func repeatRace(t *approvalTest) {
 	second := t.another()
 	task := t.openTask()
 	for range 5 {
-		dedupe := ID("d")
+		dedupe := newID("d")
 		made := make([]bool, 16)
 		errs := race(16, func(i int) error {
 			r := Request(task.ID)

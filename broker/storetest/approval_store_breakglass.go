@@ -11,11 +11,11 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// Glass returns a new period with every member set.
-func Glass(person string) broker.BreakGlass {
+// newGlass returns a new period with every member set.
+func newGlass(person string) broker.BreakGlass {
 	return broker.BreakGlass{
 		BreakGlassPlan: broker.BreakGlassPlan{
-			ID: ID("brk_"), Person: person, Incident: "INC-7", Reason: "nobody 'else'; -- is \"awake\" \U0001f30a", TTL: 1800, Most: 2, AskedAt: Epoch.Add(-time.Minute),
+			ID: newID("brk_"), Person: person, Incident: "INC-7", Reason: "nobody 'else'; -- is \"awake\" \U0001f30a", TTL: 1800, Most: 2, AskedAt: Epoch.Add(-time.Minute),
 		},
 		Also: []string{person + "@example.org"}, Proof: `{"key":"x"}`, ACR: "phr", Session: "session of " + person, Groups: []string{"oncall", "a b"}, BegunAt: Epoch, EndsAt: Epoch.Add(30 * time.Minute),
 	}
@@ -43,7 +43,7 @@ func (t *approvalTest) signedIn(g broker.BreakGlass) {
 
 func (t *approvalTest) begun(person string) broker.BreakGlass {
 	t.Helper()
-	g := Glass(person)
+	g := newGlass(person)
 	t.want("begin", t.begin(g), nil)
 	return g
 }
@@ -102,16 +102,16 @@ func breakGlassRefuses(t *approvalTest) {
 		"no id": func(g *broker.BreakGlass) { g.ID = "" }, "no session": func(g *broker.BreakGlass) { g.Session = "" }, "nobody": func(g *broker.BreakGlass) { g.Person = "" }, "no time": func(g *broker.BreakGlass) { g.BegunAt = time.Time{} },
 		"no end": func(g *broker.BreakGlass) { g.EndsAt = g.BegunAt }, "no UTF-8": func(g *broker.BreakGlass) { g.Reason = "\xff" }, "NUL": func(g *broker.BreakGlass) { g.ACR = "\x00" },
 	} {
-		g := Glass("eve")
+		g := newGlass("eve")
 		if spoil(&g); t.begin(g) == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	first := Glass("gil")
+	first := newGlass("gil")
 	first.Proof, first.AuthAt = "", Epoch.Add(-time.Second)
 	t.want("begin", t.begin(first), nil)
-	t.want("a second one", t.begin(Glass("gil")), broker.ErrExists)
-	later := Glass("gil")
+	t.want("a second one", t.begin(newGlass("gil")), broker.ErrExists)
+	later := newGlass("gil")
 	later.BegunAt, later.EndsAt = first.EndsAt, first.EndsAt.Add(time.Minute)
 	t.want("over, and not ended", t.begin(later), broker.ErrExists)
 	t.want("end", t.endGlass(first.ID, first.EndsAt), nil)
@@ -123,16 +123,16 @@ func breakGlassRefuses(t *approvalTest) {
 	t.want("the same sign-in", t.begin(again), broker.ErrExists)
 	t.want("a new one", t.begin(later), nil)
 	t.want("end", t.endGlass(later.ID, later.EndsAt), nil)
-	third := Glass("gil")
+	third := newGlass("gil")
 	third.BegunAt, third.EndsAt = later.EndsAt, later.EndsAt.Add(time.Minute)
 	t.want("a third", t.begin(third), nil)
 	t.want("end", t.endGlass(third.ID, third.EndsAt), nil)
-	fourth := Glass("gil")
+	fourth := newGlass("gil")
 	fourth.BegunAt, fourth.EndsAt = third.EndsAt, third.EndsAt.Add(time.Minute)
 	t.want("a fourth", t.begin(fourth), broker.ErrCap)
 	fourth.BegunAt, fourth.EndsAt = Epoch.Add(24*time.Hour), Epoch.Add(25*time.Hour)
 	t.want("a day later", t.begin(fourth), nil)
-	t.want("somebody else", t.begin(Glass("uma")), nil)
+	t.want("somebody else", t.begin(newGlass("uma")), nil)
 	if n := t.written(audit.BreakGlassBegun); n != 5 {
 		t.Errorf("%d entries", n)
 	}
@@ -141,7 +141,7 @@ func breakGlassRefuses(t *approvalTest) {
 // breakGlassOtherName: a person who signs in with another name counts as the same person.
 func breakGlassOtherName(t *approvalTest) {
 	first := t.begun("gil")
-	other := Glass("sso:1")
+	other := newGlass("sso:1")
 	other.Also = []string{"GIL@example.org"}
 	t.want("while one is open", t.begin(other), broker.ErrExists)
 	t.want("end", t.endGlass(first.ID, first.EndsAt), nil)
@@ -149,7 +149,7 @@ func breakGlassOtherName(t *approvalTest) {
 		return t.ApprovalStore.BeginBreakGlass(context.WithoutCancel(t.Context()), g, g.BegunAt.Add(-time.Hour), 1, Entry(audit.BreakGlassBegun, ""))
 	}
 	t.want("a second in that time", capped(other), broker.ErrCap)
-	uma := Glass("uma")
+	uma := newGlass("uma")
 	t.signedIn(uma)
 	t.want("somebody else", capped(uma), nil)
 }
@@ -157,7 +157,7 @@ func breakGlassOtherName(t *approvalTest) {
 // breakGlassSession: a period begins in a current session of its person.
 func breakGlassSession(t *approvalTest) {
 	ctx := context.WithoutCancel(t.Context())
-	g, theirs := Glass("gil"), Glass("uma")
+	g, theirs := newGlass("gil"), newGlass("uma")
 	t.signedIn(g)
 	t.signedIn(theirs)
 	try := func(change func(*broker.BreakGlass)) error {

@@ -33,9 +33,9 @@ func breakGlassRace(t *approvalTest) {
 			t.Fatalf("%s: %d won", what, len(won))
 		}
 	}
-	t.signedIn(Glass("gil"))
+	t.signedIn(newGlass("gil"))
 	one("begin", func(i int) error {
-		return stores[i%2].BeginBreakGlass(ctx, Glass("gil"), Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
+		return stores[i%2].BeginBreakGlass(ctx, newGlass("gil"), Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
 	})
 	gs, err := t.ApprovalStore.BreakGlasses(ctx, broker.BreakGlassFilter{Person: "gil"})
 	if err != nil || len(gs) != 1 {
@@ -49,14 +49,14 @@ func breakGlassRace(t *approvalTest) {
 		_, err := stores[i%2].ReviewBreakGlass(ctx, gs[0].ID, fmt.Sprint(i), "x", Epoch.Add(time.Hour), glassEntry(audit.BreakGlassReviewed))
 		return err
 	})
-	names := []broker.BreakGlass{Glass("ida"), Glass("ida.berg")}
+	names := []broker.BreakGlass{newGlass("ida"), newGlass("ida.berg")}
 	for i := range names {
 		names[i].Also = []string{"ida@example.org"}
 		t.signedIn(names[i])
 	}
 	one("begin under two names", func(i int) error {
 		g := names[i%2]
-		g.ID, g.Proof = ID("brk_"), fmt.Sprintf(`{"key":"%d"}`, i)
+		g.ID, g.Proof = newID("brk_"), fmt.Sprintf(`{"key":"%d"}`, i)
 		return stores[i%2].BeginBreakGlass(ctx, g, Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, ""))
 	})
 	if n := t.written("breakglass."); n != 4 {
@@ -70,13 +70,13 @@ func breakGlassAgainstSignOut(t *approvalTest) {
 	other := t.another()
 	ctx := context.WithoutCancel(t.Context())
 	for i := range 6 {
-		g := Glass(fmt.Sprint("p", i))
+		g := newGlass(fmt.Sprint("p", i))
 		t.signedIn(g)
 		var wg sync.WaitGroup
 		var won atomic.Int32
 		for range 4 {
 			x := g
-			x.ID = ID("brk_")
+			x.ID = newID("brk_")
 			wg.Go(func() {
 				if t.ApprovalStore.BeginBreakGlass(ctx, x, Epoch.Add(-time.Hour), 3, Entry(audit.BreakGlassBegun, "")) == nil {
 					won.Add(1)

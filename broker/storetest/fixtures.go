@@ -27,8 +27,8 @@ import (
 // Epoch is the time of the fixtures.
 var Epoch = time.Date(2026, 3, 4, 5, 6, 7, 8e6, time.UTC)
 
-// ID returns an id that sorts by the time of its creation, as a UUIDv7 does.
-func ID(prefix string) string {
+// newID returns an id that sorts by the time of its creation, as a UUIDv7 does.
+func newID(prefix string) string {
 	var tail [8]byte
 	_, _ = rand.Read(tail[:])
 	return fmt.Sprintf("%s%016x%s", prefix, time.Now().UnixNano(), hex.EncodeToString(tail[:]))
@@ -37,7 +37,7 @@ func ID(prefix string) string {
 // Task returns an open task with every member set.
 func Task() broker.Task {
 	return broker.Task{
-		ID: ID("tsk_"), Name: "fix the \"tide\" \U0001f30a", Kind: "bugfix", Owner: "ann@example.org", Runner: "ci",
+		ID: newID("tsk_"), Name: "fix the \"tide\" \U0001f30a", Kind: "bugfix", Owner: "ann@example.org", Runner: "ci",
 		Labels:  map[string]string{"team": "harbour", "x": ""},
 		Ceiling: scopes.MustParseSet("orders:eu/**:read orders:eu/1:write"),
 		Caps:    broker.Caps{Leases: 5, MintsPerMinute: 60, OpenRequests: 3},
@@ -46,8 +46,8 @@ func Task() broker.Task {
 	}
 }
 
-// Sandbox returns a sandbox of the task.
-func Sandbox(taskID string) broker.Sandbox {
+// sandboxOf returns a sandbox of the task.
+func sandboxOf(taskID string) broker.Sandbox {
 	return broker.Sandbox{
 		ID: "sbx_" + taskID[4:], Attestor: "enroll", Subject: "box", Class: "ticket", JKT: "jkt", JWK: `{"kty":"OKP"}`,
 		Selectors: map[string]string{"repo": "ebb"}, At: Epoch.Add(time.Second),
@@ -57,7 +57,7 @@ func Sandbox(taskID string) broker.Sandbox {
 // Lease returns a live lease of the task that lasts ten minutes.
 func Lease(taskID string) broker.Lease {
 	return broker.Lease{
-		ID: ID("lse_"), TaskID: taskID, Sandbox: "sbx_" + taskID[4:], Owner: "ann@example.org", Provider: "orders",
+		ID: newID("lse_"), TaskID: taskID, Sandbox: "sbx_" + taskID[4:], Owner: "ann@example.org", Provider: "orders",
 		Scopes: scopes.MustParseSet("orders:eu/1:read"), Resource: "https://orders.test/", Binding: provider.Binding{JKT: "jkt"},
 		Class: provider.ClassInstant, RequestID: "req_1", Rule: "policy0", Tool: "curl", Delivery: "egress", Txn: "txn-1",
 		IssuedAt: Epoch.Add(time.Minute), ExpiresAt: Epoch.Add(11 * time.Minute), State: broker.LeaseLive,
@@ -67,7 +67,7 @@ func Lease(taskID string) broker.Lease {
 // Request returns a pending request of the task for one approver.
 func Request(taskID string) broker.Request {
 	return broker.Request{
-		ID: ID("req_"), TaskID: taskID, Sandbox: "sbx_" + taskID[4:], Owner: "ann@example.org", Runner: "ci", Dedupe: ID("d"),
+		ID: newID("req_"), TaskID: taskID, Sandbox: "sbx_" + taskID[4:], Owner: "ann@example.org", Runner: "ci", Dedupe: newID("d"),
 		Provider: "orders", Scopes: scopes.MustParseSet("orders:eu/1:write orders:eu/2:write"), Resource: "https://orders.test/", TTL: 600,
 		Binding: provider.Binding{X5T: "x5t"}, Tool: "curl", Details: true, EvidenceEnd: Epoch.Add(time.Hour),
 		Approval: policy.Approval{Groups: []string{"approvers", "owners"}, Quorum: 1, Rules: []policy.AskRule{{ID: "ask", Groups: []string{"approvers", "owners"}, Quorum: 1}}},

@@ -24,17 +24,17 @@ func RunPolicies(t *testing.T, open OpenStores) {
 	})
 }
 
-// Draft returns a draft with every member set.
-func Draft() policyset.Draft {
+// newDraft returns a draft with every member set.
+func newDraft() policyset.Draft {
 	return policyset.Draft{
-		ID: ID("pol_"), Author: "ola", Also: []string{"ola@example.org", "Ola \"the\" Ø"}, Note: "less for 'web'; -- and\tmore", Base: "v0", Version: "v1",
+		ID: newID("pol_"), Author: "ola", Also: []string{"ola@example.org", "Ola \"the\" Ø"}, Note: "less for 'web'; -- and\tmore", Base: "v0", Version: "v1",
 		Files:     []policyset.File{{Name: "a.cedar", Text: "permit\n(\u00f8 \U0001f30a \"'\\u{202e}\" ? $1);"}, {Name: "b.cedar", Text: "x"}},
 		CreatedAt: Epoch, ChangedAt: Epoch.Add(time.Minute),
 	}
 }
 
-// ReleaseOf returns the release of a draft after another release.
-func ReleaseOf(d policyset.Draft, after int64) policyset.Release {
+// releaseOf returns the release of a draft after another release.
+func releaseOf(d policyset.Draft, after int64) policyset.Release {
 	return policyset.Release{Number: after + 1, Version: d.Version, Before: d.Base, Files: d.Files, Draft: d.ID, Digest: d.Digest(), Note: d.Note,
 		Author: d.Author, Publisher: "uma", Proof: `{"key":"x"}`, At: Epoch.Add(time.Hour)}
 }
@@ -45,7 +45,7 @@ func (t *storeTest) put(d policyset.Draft, was string) error {
 
 func (t *storeTest) proposed() policyset.Draft {
 	t.Helper()
-	d := Draft()
+	d := newDraft()
 	t.want("a new draft", t.put(d, ""), nil)
 	return d
 }
@@ -55,7 +55,7 @@ func drafts(t *storeTest) {
 	if err != nil || len(none) != 0 {
 		t.Fatal(none, err)
 	}
-	a, b := t.proposed(), Draft()
+	a, b := t.proposed(), newDraft()
 	b.Also, b.ChangedAt = nil, a.ChangedAt.Add(time.Second)
 	t.want("another", t.put(b, ""), nil)
 	got, err := t.Policies.Drafts(t.Context())
@@ -85,22 +85,22 @@ func draftsRefuse(t *storeTest) {
 	t.want("the same id", t.put(d, ""), broker.ErrExists)
 	t.want("another digest", t.put(d, strings.Repeat("0", 64)), broker.ErrStale)
 	t.want("dropped by another digest", t.Policies.DropDraft(t.Context(), d.ID, "x", e), broker.ErrStale)
-	t.want("dropped what is not there", t.Policies.DropDraft(t.Context(), ID("pol_"), d.Digest(), e), broker.ErrNotFound)
-	gone := Draft()
+	t.want("dropped what is not there", t.Policies.DropDraft(t.Context(), newID("pol_"), d.Digest(), e), broker.ErrNotFound)
+	gone := newDraft()
 	t.want("changed what is not there", t.put(gone, gone.Digest()), broker.ErrNotFound)
 	for what, change := range map[string]func(*policyset.Draft){
 		"no id": func(d *policyset.Draft) { d.ID = "" }, "no author": func(d *policyset.Draft) { d.Author = "" }, "no files": func(d *policyset.Draft) { d.Files = nil },
 		"no time": func(d *policyset.Draft) { d.ChangedAt = time.Time{} }, "no UTF-8": func(d *policyset.Draft) { d.Note = "\xff" },
 		"NUL": func(d *policyset.Draft) { d.Files = []policyset.File{{Name: "a.cedar", Text: "a\x00b"}} },
 	} {
-		bad := Draft()
+		bad := newDraft()
 		change(&bad)
 		if err := t.put(bad, ""); err == nil {
 			t.Errorf("%s: it was kept", what)
 		}
 	}
 	bad := Entry("made.up", "")
-	if err := t.Policies.PutDraft(t.Context(), Draft(), "", bad); err == nil {
+	if err := t.Policies.PutDraft(t.Context(), newDraft(), "", bad); err == nil {
 		t.Error("a draft was kept without its entry")
 	}
 	got, err := t.Policies.Drafts(t.Context())
@@ -114,7 +114,7 @@ func draftsCap(t *storeTest) {
 	var kept atomic.Int64
 	for range policyset.MaxDrafts + 10 {
 		wg.Go(func() {
-			switch err := t.put(Draft(), ""); {
+			switch err := t.put(newDraft(), ""); {
 			case err == nil:
 				kept.Add(1)
 			case !errors.Is(err, broker.ErrCap):
@@ -170,7 +170,7 @@ func releases(t *storeTest) {
 	t.want("the first before there is one", err, broker.ErrNotFound)
 	var all []policyset.Release
 	for i := range 5 {
-		r := ReleaseOf(t.proposed(), int64(i))
+		r := releaseOf(t.proposed(), int64(i))
 		t.want("publish", t.publish(r), nil)
 		_, err := t.Policies.Draft(t.Context(), r.Draft)
 		t.want("the draft of it", err, broker.ErrNotFound)
@@ -204,13 +204,13 @@ func releases(t *storeTest) {
 
 func publishRefuses(t *storeTest) {
 	d := t.proposed()
-	r := ReleaseOf(d, 0)
+	r := releaseOf(d, 0)
 	for what, tt := range map[string]struct {
 		change func(*policyset.Release)
 		want   error
 	}{
 		"a number ahead": {func(r *policyset.Release) { r.Number = 2 }, broker.ErrStale}, "another text": {func(r *policyset.Release) { r.Digest = "x" }, broker.ErrStale},
-		"no such draft": {func(r *policyset.Release) { r.Draft = ID("pol_") }, broker.ErrNotFound},
+		"no such draft": {func(r *policyset.Release) { r.Draft = newID("pol_") }, broker.ErrNotFound},
 	} {
 		bad := r
 		tt.change(&bad)
@@ -241,7 +241,7 @@ func publishRace(t *storeTest) {
 	}
 	replicas := []Stores{t.Stores, t.another()}
 	won := t.contend(8, func(i int) error {
-		return replicas[i%2].Policies.Publish(context.WithoutCancel(t.Context()), ReleaseOf(ds[i], 0), Entry(audit.PolicyPublished, ""))
+		return replicas[i%2].Policies.Publish(context.WithoutCancel(t.Context()), releaseOf(ds[i], 0), Entry(audit.PolicyPublished, ""))
 	})
 	left, err := t.Policies.Drafts(t.Context())
 	if err != nil || len(won) != 1 || len(left) != 7 {
@@ -261,7 +261,7 @@ func draftAgainstPublish(t *storeTest) {
 	replica := t.another()
 	won := t.contend(2, func(i int) error {
 		if i == 0 {
-			return t.publish(ReleaseOf(d, 0))
+			return t.publish(releaseOf(d, 0))
 		}
 		return replica.Policies.PutDraft(context.WithoutCancel(t.Context()), other, d.Digest(), Entry(audit.PolicyDrafted, ""))
 	})

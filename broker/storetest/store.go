@@ -55,7 +55,7 @@ func openTask(t *storeTest) {
 	t.want("a closed one does not", limited(task.Runner), nil)
 	t.same("entries", len(t.entries(broker.EntryFilter{Kind: audit.TaskOpened})), 4)
 
-	bare := broker.Task{ID: ID("tsk_"), State: broker.TaskOpen}
+	bare := broker.Task{ID: newID("tsk_"), State: broker.TaskOpen}
 	t.append(broker.Record{OpenTask: &bare})
 	t.same("bare task", t.task(bare.ID), bare)
 }
@@ -111,7 +111,7 @@ func moveTask(t *storeTest) {
 
 func bindSandbox(t *storeTest) {
 	task := t.openTask()
-	box := Sandbox(task.ID)
+	box := sandboxOf(task.ID)
 	bind := func(id string, s broker.Sandbox) error {
 		return t.Store.Append(t.Context(), broker.Record{BindSandbox: &broker.SandboxOf{TaskID: id, Sandbox: s}})
 	}
@@ -141,7 +141,7 @@ func issueLease(t *storeTest) {
 	t.append(broker.Record{MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}})
 	t.issue(Lease(task.ID)) // the LiveStore enforces the pause
 	t.append(broker.Record{MoveTask: closing(task.ID, Epoch)})
-	for name, id := range map[string]string{"closed": task.ID, "unknown": ID("tsk_")} {
+	for name, id := range map[string]string{"closed": task.ID, "unknown": newID("tsk_")} {
 		for _, state := range []broker.LeaseState{broker.LeaseLive, broker.LeaseIntent} {
 			late := Lease(id)
 			late.State = state

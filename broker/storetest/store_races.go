@@ -27,7 +27,7 @@ func oneWinner(t *storeTest) {
 	}{
 		{"open", func(i int) broker.Record { return broker.Record{OpenTask: &task} }, broker.ErrExists, audit.TaskTicket},
 		{"bind", func(i int) broker.Record {
-			b := Sandbox(other.ID)
+			b := sandboxOf(other.ID)
 			b.JKT = fmt.Sprint(i)
 			return broker.Record{BindSandbox: &broker.SandboxOf{TaskID: other.ID, Sandbox: b}}
 		}, broker.ErrDone, audit.SandboxEnrolled},
@@ -233,7 +233,7 @@ func unitIsAtomic(t *storeTest) {
 	fresh := Lease(task.ID)
 	before := len(t.entries(broker.EntryFilter{}))
 	for name, r := range map[string]broker.Record{
-		"the lease exists": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: Sandbox(task.ID)}, IssueLease: &taken},
+		"the lease exists": {MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: sandboxOf(task.ID)}, IssueLease: &taken},
 		"the end loses":    {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: "lse_none", State: broker.LeaseRevoked, At: Epoch}},
 		"the move loses":   {OpenTask: &broker.Task{ID: "tsk_x", State: broker.TaskOpen}, MoveTask: closing("tsk_none", Epoch), IssueLease: &fresh},
 	} {
@@ -259,7 +259,7 @@ func unitIsAtomic(t *storeTest) {
 	}
 	t.same("entries", len(t.entries(broker.EntryFilter{})), before)
 	// One unit may contain all parts.
-	box := Sandbox(fresh.TaskID)
+	box := sandboxOf(fresh.TaskID)
 	t.append(broker.Record{
 		MoveTask: &broker.TaskMove{ID: task.ID, State: broker.TaskPaused, At: Epoch}, BindSandbox: &broker.SandboxOf{TaskID: task.ID, Sandbox: box},
 		IssueLease: &fresh, EndLease: &broker.LeaseEnd{ID: taken.ID, State: broker.LeaseRevoked, At: Epoch.Add(time.Minute)},

@@ -16,8 +16,8 @@ import (
 // The bounds of a draft. Policies that are loaded from a directory have the bounds of package
 // policy only.
 const (
-	MaxFiles = 32
-	MaxBytes = 256 << 10 // of all texts together
+	maxFiles = 32
+	maxBytes = 256 << 10 // of all texts together
 )
 
 // File is one Cedar file.
@@ -58,11 +58,11 @@ func Check(files []File) (*policy.Set, error) {
 		}
 		problems = append(problems, hidden(f)...)
 	}
-	if len(files) > MaxFiles {
-		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d files, and the limit is %d", len(files), MaxFiles)})
+	if len(files) > maxFiles {
+		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d files, and the limit is %d", len(files), maxFiles)})
 	}
-	if size > MaxBytes {
-		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d bytes in all files, and the limit is %d", size, MaxBytes)})
+	if size > maxBytes {
+		problems = append(problems, policy.Problem{File: "the draft", Text: fmt.Sprintf("%d bytes in all files, and the limit is %d", size, maxBytes)})
 	}
 	if len(problems) > 0 { // what is too large, or not what it seems, is not parsed
 		return nil, &policy.LoadError{Problems: problems}

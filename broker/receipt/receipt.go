@@ -62,8 +62,8 @@ type Rest struct {
 	SHA256 string `json:"sha256"` // hex, over the JSON of each and a line feed, in the order of their ids
 }
 
-// Dead reports whether the provider is known to refuse the credential.
-func (c Credential) Dead() bool {
+// isDead reports whether the provider is known to refuse the credential.
+func (c Credential) isDead() bool {
 	switch c.State {
 	case "revoked", "expired", "unconfirmed":
 		return c.Proof != "forced" && c.Proof != "none" && c.Proof != "" && !c.DeadAt.IsZero()
@@ -93,7 +93,7 @@ func (b *Builder) Add(c Credential) error {
 	}
 	b.r.Total++
 	b.r.States[c.State]++
-	if c.Dead() {
+	if c.isDead() {
 		b.dead++
 	}
 	if len(b.r.Credentials) < Shown {
@@ -101,7 +101,7 @@ func (b *Builder) Add(c Credential) error {
 		return nil
 	}
 	b.rest.Count++
-	if c.Dead() {
+	if c.isDead() {
 		b.rest.Dead++
 	}
 	b.sum.Write(append(raw, '\n')) //nolint:errcheck // a hash never fails
@@ -130,7 +130,7 @@ func (r Receipt) check() error {
 		}
 		last = c.Lease
 		shown[c.State]++
-		if c.Dead() {
+		if c.isDead() {
 			dead++
 		}
 	}

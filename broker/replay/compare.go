@@ -9,8 +9,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
-// Examples is the highest number of decisions that a Move lists.
-const Examples = 50
+// maxExamples is the highest number of decisions that a Move lists.
+const maxExamples = 50
 
 // Tally counts answers.
 type Tally struct {
@@ -124,9 +124,9 @@ func (m *Move) add(p Pair) {
 		at = min(m.Refused, len(m.Examples))
 		m.Refused++
 	}
-	if at < Examples {
+	if at < maxExamples {
 		m.Examples = slices.Insert(m.Examples, at, p)
-		m.Examples = m.Examples[:min(len(m.Examples), Examples)]
+		m.Examples = m.Examples[:min(len(m.Examples), maxExamples)]
 	}
 }
 

@@ -26,8 +26,8 @@ func (l Level) Rank() int { return slices.Index(order, l) + 1 }
 // atLeast reports whether l is as severe as m or more severe.
 func (l Level) atLeast(m Level) bool { return slices.Index(order, l) >= slices.Index(order, m) }
 
-// Shown is the number of reasons that an approver sees. The strongest come first.
-const Shown = 3
+// shownReasons is the number of reasons that an approver sees. The strongest come first.
+const shownReasons = 3
 
 // Reason is one rule that applies to a request.
 type Reason struct {
@@ -42,8 +42,8 @@ type Result struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// Top returns the first Shown reasons.
-func (r Result) Top() []Reason { return r.Reasons[:min(len(r.Reasons), Shown)] }
+// Top returns the first shownReasons reasons.
+func (r Result) Top() []Reason { return r.Reasons[:min(len(r.Reasons), shownReasons)] }
 
 // Effect is the combined effect of the scopes of a request.
 type Effect struct {

@@ -82,12 +82,12 @@ func (c *Client) Do(ctx context.Context, f func(context.Context, *api.Client) er
 	}
 	err = f(ctx, me)
 	if !Refused(err, http.StatusForbidden) || c.alive(ctx, me) {
-		return Busy(err)
+		return asBusy(err)
 	}
 	if me, err = c.session(ctx, me); err != nil {
 		return err
 	}
-	return Busy(f(ctx, me))
+	return asBusy(f(ctx, me))
 }
 
 // alive reports whether the token is valid. It distinguishes a token without permission from

@@ -58,8 +58,8 @@ func Done(out *api.Secret) error {
 // response that it limits the rate, and not for how long.
 const busyFor = 2 * time.Second
 
-// Busy converts a rate-limiting response into a *provider.BusyError.
-func Busy(err error) error {
+// asBusy converts a rate-limiting response into a *provider.BusyError.
+func asBusy(err error) error {
 	if Status(err) == http.StatusTooManyRequests {
 		return &provider.BusyError{After: busyFor, Cause: err}
 	}

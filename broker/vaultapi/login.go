@@ -36,7 +36,7 @@ func (c *Client) login(ctx context.Context) (*api.SecretAuth, error) {
 	}
 	out, err := c.bare.Logical().WriteWithContext(ctx, "auth/"+a.Mount+"/login", body)
 	if err != nil {
-		return nil, fmt.Errorf("vault: logging in by %s: %w", a.Method, Busy(err))
+		return nil, fmt.Errorf("vault: logging in by %s: %w", a.Method, asBusy(err))
 	}
 	if out == nil || out.Auth == nil || out.Auth.ClientToken == "" {
 		return nil, errors.New("vault: the login was answered without a token")

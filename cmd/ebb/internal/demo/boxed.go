@@ -29,7 +29,7 @@ func (s *stage) boxed() (err error) {
 	if err := s.Payments.serve(s.ctx); err != nil {
 		return err
 	}
-	if _, err := s.ola.Secrets.Put(s.ctx, PaymentsSecret, secret.New(s.Payments.key)); err != nil {
+	if _, err := s.ola.Secrets.Put(s.ctx, paymentsSecret, secret.New(s.Payments.key)); err != nil {
 		return s.expect(err, "the operator stores the key of an API in ebb")
 	}
 	c, err := s.openCage()

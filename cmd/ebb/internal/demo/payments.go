@@ -26,11 +26,11 @@ import (
 // PaymentsProvider is the name of the provider for Payments.
 const PaymentsProvider = "payments"
 
-// PaymentsSecret is the name of its key in ebb's secret store.
-const PaymentsSecret = "payments-key"
+// paymentsSecret is the name of its key in ebb's secret store.
+const paymentsSecret = "payments-key"
 
-// PaymentsName is the host name that sandboxes use.
-const PaymentsName = "payments.example.com"
+// paymentsName is the host name that sandboxes use.
+const paymentsName = "payments.example.com"
 
 // Payments is a third party's API over TLS with a single key. It carelessly
 // writes the key of a request into its response.
@@ -56,13 +56,13 @@ func OpenPayments(ctx context.Context) (*Payments, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the payments API: %w", err)
 	}
-	ca, err := egress.NewCA("the tour", time.Now().Add(time.Hour), []string{PaymentsName}, nil)
+	ca, err := egress.NewCA("the tour", time.Now().Add(time.Hour), []string{paymentsName}, nil)
 	if err != nil {
 		_ = l.Close()
 		return nil, err
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	return &Payments{Host: net.JoinHostPort(PaymentsName, port), key: "pk_live_" + rand.Text(), ca: ca, listener: l}, err
+	return &Payments{Host: net.JoinHostPort(paymentsName, port), key: "pk_live_" + rand.Text(), ca: ca, listener: l}, err
 }
 
 // Close closes the listener of an API that did not serve.
@@ -71,7 +71,7 @@ func (p *Payments) Close() error { return p.listener.Close() }
 // Options is the configuration of its provider.
 func (p *Payments) Options() []byte {
 	return fmt.Appendf(nil, `{"secret": %q, "hosts": [%q], "inject": {"header": "Authorization", "prefix": "Bearer "},
-		"grants": {"charges": {"read": {"methods": ["GET"], "paths": ["/v1/charges/**"]}}}}`, PaymentsSecret, p.Host)
+		"grants": {"charges": {"read": {"methods": ["GET"], "paths": ["/v1/charges/**"]}}}}`, paymentsSecret, p.Host)
 }
 
 // Environ returns the variables by which ebb reaches and trusts the API. The
@@ -81,13 +81,13 @@ func (p *Payments) Environ(dir string) ([]string, error) {
 	if err := os.WriteFile(file, p.ca.PEM(), 0o600); err != nil {
 		return nil, err
 	}
-	return []string{"EBB_EGRESS_CA_FILE=" + file, "EBB_EGRESS_PRIVATE_HOSTS=" + PaymentsName + "=127.0.0.1/32"}, nil
+	return []string{"EBB_EGRESS_CA_FILE=" + file, "EBB_EGRESS_PRIVATE_HOSTS=" + paymentsName + "=127.0.0.1/32"}, nil
 }
 
 // LookupNetIP implements egress.Resolver, because no name server knows the
 // host.
 func (p *Payments) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	if strings.TrimSuffix(host, ".") == PaymentsName {
+	if strings.TrimSuffix(host, ".") == paymentsName {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 	}
 	return net.DefaultResolver.LookupNetIP(ctx, network, host)
@@ -95,7 +95,7 @@ func (p *Payments) LookupNetIP(ctx context.Context, network, host string) ([]net
 
 // serve serves the API until ctx is done.
 func (p *Payments) serve(ctx context.Context) error {
-	leaf, err := p.ca.Leaf(PaymentsName)
+	leaf, err := p.ca.Leaf(paymentsName)
 	if err != nil {
 		return err
 	}

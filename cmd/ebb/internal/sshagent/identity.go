@@ -35,7 +35,7 @@ type Issued struct {
 
 // Errors of an identity.
 var (
-	ErrOver = errors.New("sshagent: the certificate was revoked; the agent requests no other")
+	errOver = errors.New("sshagent: the certificate was revoked; the agent requests no other")
 
 	errState       = errors.New("the state of the certificate is unknown")
 	errCertificate = errors.New("the issued credential is not a user certificate over the agent's key")
@@ -77,7 +77,7 @@ func (i *identity) give() { <-i.turn }
 func (a *Agent) alive(ctx context.Context, i *identity) (*held, error) {
 	switch {
 	case i.over:
-		return nil, ErrOver
+		return nil, errOver
 	case i.now == nil:
 		return nil, nil //nolint:nilnil // no certificate is not an error: one can be requested
 	case !a.cfg.Now().Before(i.now.ExpiresAt.Add(-early)):
@@ -97,7 +97,7 @@ func (a *Agent) alive(ctx context.Context, i *identity) (*held, error) {
 		return nil, errState
 	}
 	i.now, i.over = nil, true
-	return nil, ErrOver
+	return nil, errOver
 }
 
 // ready returns the certificate, and requests one if there is none. The caller

@@ -26,8 +26,8 @@ type Bed struct {
 // unprivileged user.
 func New(t *testing.T, kind box.Kind) *Bed {
 	t.Helper()
-	b := &Bed{T: t, Kind: kind, Spec: box.Spec{Env: []string{"PATH=" + box.Search, "HOME=" + box.Home}, Work: t.TempDir(), Stdin: Null(t)}}
-	b.Spec.User = Owner(t)
+	b := &Bed{T: t, Kind: kind, Spec: box.Spec{Env: []string{"PATH=" + box.Search, "HOME=" + box.Home}, Work: t.TempDir(), Stdin: null(t)}}
+	b.Spec.User = owner(t)
 	if b.Spec.User != nil {
 		if err := os.Chown(b.Spec.Work, int(b.Spec.User.UID), int(b.Spec.User.GID)); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func Main(m *testing.M, shim func(args []string) (code int, err error), runner f
 		}
 		return code
 	case "try":
-		Try(os.Args[2:])
+		try(os.Args[2:])
 		return 0
 	case "runner":
 		runner(os.Args[2:])
@@ -59,8 +59,8 @@ func Main(m *testing.M, shim func(args []string) (code int, err error), runner f
 	return m.Run()
 }
 
-// Owner is the user of the test's sandboxes; nil = the user of the test.
-func Owner(t *testing.T) *box.Owner {
+// owner is the user of the test's sandboxes; nil = the user of the test.
+func owner(t *testing.T) *box.Owner {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
@@ -78,8 +78,8 @@ func Self(t *testing.T) string {
 	return path
 }
 
-// Null is an empty standard input.
-func Null(t *testing.T) *os.File {
+// null is an empty standard input.
+func null(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open(os.DevNull)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try is a hostile program. Each word is one attempt, and each line of output
+// try is a hostile program. Each word is one attempt, and each line of output
 // is its result.
-func Try(words []string) {
+func try(words []string) {
 	for _, word := range words {
 		what, where, _ := strings.Cut(word, "=")
 		fmt.Printf("%s: %v\n", word, Attempt(what, where))

@@ -42,7 +42,7 @@ func open(s box.Spec, self string) (all Mounts, err error) {
 			return nil, err
 		}
 	}
-	p, err := New(s.Private)
+	p, err := readPlaces(s.Private)
 	if err != nil {
 		return nil, err
 	}

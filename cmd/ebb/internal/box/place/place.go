@@ -31,20 +31,20 @@ var keys = []string{
 	".aws", ".azure", ".config/gcloud", ".config/gh", ".docker", ".git-credentials", ".gnupg", ".kube", ".netrc", ".npmrc", ".password-store", ".pgpass", ".pypirc", ".ssh",
 }
 
-// Places knows the paths of the machine that no sandbox may have.
-type Places struct {
+// places knows the paths of the machine that no sandbox may have.
+type places struct {
 	whole   []string // neither these paths nor directories that contain them
 	nothing []string // the same, and paths inside of them
 }
 
-// New reads the homes of all users, because the private files of each are
+// readPlaces reads the homes of all users, because the private files of each are
 // refused to every sandbox.
-func New(private []string) (*Places, error) {
+func readPlaces(private []string) (*places, error) {
 	homes, err := homes()
 	if err != nil {
 		return nil, err
 	}
-	p := &Places{whole: system, nothing: slices.Concat(closed, private)}
+	p := &places{whole: system, nothing: slices.Concat(closed, private)}
 	for _, home := range homes {
 		p.whole = append(p.whole, home)
 		for _, name := range keys {
@@ -89,7 +89,7 @@ func homes() ([]string, error) {
 
 // Check refuses a path that no sandbox may have. private is as in box.Spec.
 func Check(path string, private []string) error {
-	p, err := New(private)
+	p, err := readPlaces(private)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func Check(path string, private []string) error {
 
 // Open opens a path and checks the path that was really opened, so that the
 // checked file is the mounted one.
-func (p *Places) Open(path string) (*os.File, error) {
+func (p *places) Open(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", box.ErrPlace, path, err)
@@ -122,7 +122,7 @@ func (p *Places) Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-func (p *Places) check(path string) error {
+func (p *places) check(path string) error {
 	for _, place := range p.whole {
 		if Within(place, path) {
 			return fmt.Errorf("%w: %s is or contains %s", box.ErrPlace, path, place)

@@ -76,12 +76,8 @@ func boxed(c echo.Context) func(broker.Box, error) (wire.Box, error) {
 	}
 }
 
-// UpgradeEgress is the protocol that connectBox upgrades to (RFC 9110 section
-// 7.8): the bytes between a sandbox and its egress endpoint.
-const UpgradeEgress = "ebb-egress"
-
 // switched is the response to a successful upgrade.
-const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeEgress + "\r\n\r\n"
+const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.UpgradeEgress + "\r\n\r\n"
 
 // handTime limits the time for writing that response.
 const handTime = 10 * time.Second
@@ -128,15 +124,15 @@ func (sa *sandboxAPI) connectBox(c echo.Context) error {
 	return nil
 }
 
-// asksEgress checks that a request is a valid upgrade to UpgradeEgress.
+// asksEgress checks that a request is a valid upgrade to wire.UpgradeEgress.
 func asksEgress(r *http.Request) error {
 	one := func(name, value string) bool {
 		got := r.Header[name]
 		return len(got) == 1 && strings.EqualFold(got[0], value)
 	}
 	switch {
-	case r.ProtoMajor != 1 || r.ProtoMinor != 1 || !one("Connection", "Upgrade") || !one("Upgrade", UpgradeEgress):
-		return malformed("Send this request by HTTP/1.1 with Connection: Upgrade and Upgrade: " + UpgradeEgress + ". A proxy in between must forward both headers.")
+	case r.ProtoMajor != 1 || r.ProtoMinor != 1 || !one("Connection", "Upgrade") || !one("Upgrade", wire.UpgradeEgress):
+		return malformed("Send this request by HTTP/1.1 with Connection: Upgrade and Upgrade: " + wire.UpgradeEgress + ". A proxy in between must forward both headers.")
 	case r.ContentLength != 0 || len(r.TransferEncoding) > 0:
 		return malformed("This request must not have a body.")
 	case r.URL.RawQuery != "":

@@ -24,14 +24,14 @@ func (m *Mux) Fail(c echo.Context, err error) error {
 	case below && first == "oauth2" && path != first:
 		return writeOAuthError(c, fromEcho(err))
 	case m.pages == nil, !below, slices.Contains([]string{"oauth2", "v1", ".well-known", "problems"}, first), c.Request().Header.Get("Sec-Fetch-Mode") != "navigate":
-		return m.WriteProblem(c, err)
+		return m.writeProblem(c, err)
 	}
 	return m.pages(c, fromEcho(err))
 }
 
-// WriteProblem sends the problem document of any error. It does nothing when
+// writeProblem sends the problem document of any error. It does nothing when
 // the response has begun.
-func (m *Mux) WriteProblem(c echo.Context, err error) error {
+func (m *Mux) writeProblem(c echo.Context, err error) error {
 	e := fromEcho(err)
 	ev := EventOf(c)
 	ev.fail(e)

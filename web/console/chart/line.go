@@ -25,10 +25,10 @@ func NewLine(of []int) Line {
 	if len(of) == 1 {
 		of = []int{of[0], of[0]}
 	}
-	l := Line{Width: float64(len(of)-1) * column, Height: Height}
+	l := Line{Width: float64(len(of)-1) * column, Height: height}
 	var points []string
 	for i, v := range of {
-		points = append(points, fmt.Sprintf("%g,%.2f", float64(i)*column, Height-edge-(Height-2*edge)*float64(max(v, 0))/float64(top)))
+		points = append(points, fmt.Sprintf("%g,%.2f", float64(i)*column, height-edge-(height-2*edge)*float64(max(v, 0))/float64(top)))
 	}
 	l.Points = strings.Join(points, " ")
 	return l

@@ -1,7 +1,7 @@
 package chart
 
-// Height of every chart, in SVG units. Stack and Line compute the width.
-const Height = 100.0
+// height of every chart, in SVG units. Stack and Line compute the width.
+const height = 100.0
 
 const (
 	column = 10.0 // width of one column
@@ -45,7 +45,7 @@ func NewStack(series ...Series) Stack {
 	for _, s := range series {
 		n = max(n, len(s.Of))
 	}
-	c := Stack{Width: float64(max(n, 1)) * column, Height: Height, Series: series}
+	c := Stack{Width: float64(max(n, 1)) * column, Height: height, Series: series}
 	sums := make([]int, n)
 	for _, s := range series {
 		for i, v := range s.Of {
@@ -57,12 +57,12 @@ func NewStack(series ...Series) Stack {
 	}
 	c.Top = round(c.Top)
 	for i := range n {
-		y := Height
+		y := height
 		for _, s := range series {
 			if i >= len(s.Of) || s.Of[i] <= 0 {
 				continue
 			}
-			h := Height * float64(s.Of[i]) / float64(c.Top)
+			h := height * float64(s.Of[i]) / float64(c.Top)
 			y -= h
 			c.Rects = append(c.Rects, Rect{X: float64(i)*column + gap, Y: max(y, 0), W: column - 2*gap, H: h, Class: s.Class})
 		}

@@ -127,7 +127,7 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 	case !parsed.Response.AuthenticatorData.Flags.UserVerified():
 		return nil, errors.New("the passkey did not verify the person (user verification flag missing)")
 	case c.Authenticator.CloneWarning:
-		return nil, ErrCloned
+		return nil, errCloned
 	}
 	return c, nil
 }

@@ -25,11 +25,11 @@ var (
 	// ErrAddress: the origin is an IP address. Browsers create passkeys for
 	// host names only.
 	ErrAddress = errors.New("passkeys need a host name, and the console's origin is an IP address; set public_url to a host name")
-	// ErrStale: the challenge belongs to another session or answer, or has
+	// errStale: the challenge belongs to another session or answer, or has
 	// expired.
-	ErrStale = errors.New("the challenge belongs to another form or is older than 2 minutes")
-	// ErrCloned: the passkey's signature counter went backwards.
-	ErrCloned = errors.New("the passkey's signature counter went backwards: a copy of the passkey may be in use")
+	errStale = errors.New("the challenge belongs to another form or is older than 2 minutes")
+	// errCloned: the passkey's signature counter went backwards.
+	errCloned = errors.New("the passkey's signature counter went backwards: a copy of the passkey may be in use")
 )
 
 // Keys makes challenges and verifies the responses. It stores nothing.
@@ -80,11 +80,11 @@ func (k *Keys) seal(what, person, session string) (sealed, string, error) {
 func (k *Keys) open(text, what, person, session string) (s sealed, err error) {
 	body, mac, _ := strings.Cut(text, ".")
 	if !hmac.Equal([]byte(mac), []byte(k.mac(body))) {
-		return s, ErrStale
+		return s, errStale
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(body)
 	if err != nil || json.Unmarshal(raw, &s) != nil || s.For != what || s.Person != person || s.Session != session || !k.now().Before(s.Until) {
-		return s, ErrStale
+		return s, errStale
 	}
 	return s, nil
 }

@@ -84,7 +84,7 @@ func (s *Shell) funcs() template.FuncMap {
 		"left":     func(v View, t time.Time) string { return Span(t.Sub(v.Now)) },
 		"ago":      func(v View, t time.Time) string { return Span(v.Now.Sub(t)) },
 		"span":     Span,
-		"table":    func(caption, left, right string, rows []Row) Table { return Table{caption, left, right, rows} },
+		"table":    func(caption, left, right string, rows []Row) table { return table{caption, left, right, rows} },
 		"problem":  func(id, text string) Problem { return Problem{id, text} },
 		"plain":    func(name any) string { return agenttext.Name(fmt.Sprint(name)) },
 		"short":    func(v View, t time.Time) string { return t.In(v.Zone).Format("15:04:05") },

@@ -81,8 +81,8 @@ type Line struct {
 	Path  string `json:"path,omitempty"` // path of its page in the console
 }
 
-// Table is a table of rows with its headings.
-type Table struct {
+// table is a table of rows with its headings.
+type table struct {
 	Caption, Left, Right string
 	Rows                 []Row
 }

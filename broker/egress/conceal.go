@@ -301,3 +301,44 @@ func (s *outbound) concealBody(media, text string, whole bool) (_ string, behind
 	}
 	return s.concealCalled(text), 0
 }
+
+// droppedHeaders are response headers that a sandbox must not get: they belong to the session of
+// the credential at the upstream, or lead clients around the proxy.
+var droppedHeaders = []string{"Set-Cookie", "Set-Cookie2", "Refresh", "Alt-Svc", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info", "Clear-Site-Data"}
+
+// clean removes droppedHeaders from the headers of a response, and secrets from the others.
+func (s *outbound) clean(h http.Header) {
+	for _, name := range droppedHeaders {
+		delete(h, name)
+	}
+	if s.named != nil {
+		for _, values := range h {
+			for i, v := range values {
+				text, n := s.named.Text(v)
+				values[i] = text
+				s.redacted.Add(int64(n))
+			}
+		}
+	}
+	if s.redactor != nil {
+		s.cleanOf(h, s.redactor)
+	}
+	for _, x := range s.hidden {
+		s.cleanOf(h, x)
+	}
+}
+
+// cleanOf replaces the secrets of one redactor by marks, and removes headers whose names hold one.
+func (s *outbound) cleanOf(h http.Header, x *redactor) {
+	for name, values := range h {
+		for i, v := range values {
+			text, n := x.Text(v)
+			values[i] = text
+			s.redacted.Add(int64(n))
+		}
+		if x.InName(name) {
+			delete(h, name)
+			s.redacted.Add(1)
+		}
+	}
+}

@@ -1,15 +1,17 @@
 package jose
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -223,144 +225,146 @@ func (c *Claims) Made() time.Time {
 	return time.Unix(0, 0)
 }
 
-// Profile has the requirements for one kind of token. The zero value accepts no token.
-// Types, Issuer and Audience distinguish kinds of tokens (RFC 8725, section 3.12).
-type Profile struct {
-	// Types are the accepted values of typ, without "application/", in any letter case.
-	Types []string
-	// AllowNoType accepts a token without typ.
-	AllowNoType bool
-	// Algs are the accepted algorithms. EdDSA and Ed25519 (RFC 9864) each include the other.
-	Algs []Alg
-	// Issuer is the exact iss. Required unless AnyIssuer.
-	Issuer string
-	// AnyIssuer accepts any or no iss: SPIFFE JWT-SVIDs, DPoP proofs.
-	AnyIssuer bool
-	// Audience must be the only aud, exactly. Required unless AnyAudience.
-	Audience string
-	// OtherAudiences may be in aud beside Audience: each of them could present the token to
-	// ebb. Empty by default; client assertions never allow any (RFC 7523bis).
-	OtherAudiences []string
-	// IDToken checks azp as in OpenID Connect Core section 3.1.3.7: azp, if present, must be
-	// Audience, and aud may then contain other audiences.
-	IDToken bool
-	// AnyAudience accepts any or no aud: DPoP proofs.
-	AnyAudience bool
-	// NoExp accepts a token without exp. An exp that is present is still checked.
-	NoExp bool
-	// MaxLifetime is the maximum of exp - iat. nbf, then now, replaces a missing iat. Zero
-	// means 24 h; no workload token needs a longer lifetime.
-	MaxLifetime time.Duration
-	// MaxAge, when set, requires iat and refuses a token older than this.
-	MaxAge time.Duration
-	// Leeway is the tolerance for clock differences in exp, nbf and iat. Zero means none.
-	Leeway time.Duration
-	// Limits are the limits for Parse.
-	Limits Limits
-	// Passed, when set, is called with the name of each check that passed and with the value
-	// that it found. 'ebb attest explain' displays them.
-	Passed func(check, found string)
+// members is one strictly decoded JSON object: its names as sent and its values as raw JSON.
+// Nested objects remain text; they too contain no duplicate names.
+type members map[string]jsontext.Value
+
+var (
+	errDeep      = errors.New("nested too deeply")
+	errCrowded   = errors.New("too many members")
+	errNotObject = errors.New("not one JSON object")
+)
+
+// decodeObject decodes exactly one JSON object (RFC 8259, I-JSON RFC 7493): valid UTF-8, no
+// duplicate names at any level, no data after it. Depth and member count are checked on the
+// raw bytes before any value is allocated.
+func decodeObject(b []byte, lim Limits) (members, error) {
+	if err := measure(b, lim); err != nil {
+		return nil, err
+	}
+	// The first byte distinguishes an object from null, which can be decoded as well.
+	if trimmed := bytes.TrimLeft(b, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return nil, errNotObject
+	}
+	out := make(members, 12)
+	// The decoder's own errors quote the input; they are not returned.
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, errNotObject
+	}
+	return out, nil
 }
 
-func (p *Profile) passed(check, found string) {
-	if p.Passed != nil {
-		p.Passed(check, found)
-	}
-}
-
-// DefaultMaxLifetime applies when Profile.MaxLifetime is zero.
-const DefaultMaxLifetime = 24 * time.Hour
-
-func (p *Profile) allows(a Alg) bool {
-	return slices.ContainsFunc(p.Algs, func(b Alg) bool { return a.canonical() == b.canonical() })
-}
-
-// check does all checks of a token that need no key. It runs before the signature check,
-// because it is cheaper.
-func (p *Profile) check(c *Claims, now time.Time) error {
-	h := c.Header
-	if !p.allows(h.Alg) {
-		return refuse(ReasonAlgorithm, "the signature algorithm of the token is not accepted here")
-	}
-	p.passed("algorithm", string(h.Alg))
-	typed := slices.ContainsFunc(p.Types, func(t string) bool { return h.Type == normalType(t) && h.Type != "" })
-	if !typed && !(h.Type == "" && p.AllowNoType) {
-		return refuse(ReasonType, "this type of token is not accepted here")
-	}
-	p.passed("type", h.Type)
-	if !p.AnyIssuer && (p.Issuer == "" || c.Issuer != p.Issuer) {
-		return refuse(ReasonIssuer, "the issuer of the token is not the expected one")
-	}
-	p.passed("issuer", c.Issuer)
-	if !p.AnyAudience {
-		if err := p.checkAudience(c); err != nil {
-			return err
+// measure counts brackets and colons outside strings. On text that is not JSON the numbers
+// are meaningless, but the decoder refuses that text anyway.
+func measure(b []byte, lim Limits) error {
+	depth, names, quoted := 0, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > lim.Depth {
+				return errDeep
+			}
+		case c == '}' || c == ']':
+			depth--
+		case c == ':':
+			if names++; names > lim.Members {
+				return errCrowded
+			}
 		}
 	}
-	p.passed("audience", p.Audience)
-	if err := p.checkTime(c, now); err != nil {
-		return err
-	}
-	if p.Passed != nil {
-		p.Passed("time", c.Expiry.UTC().Format(time.RFC3339))
-	}
 	return nil
 }
 
-func (p *Profile) checkAudience(c *Claims) error {
-	if p.Audience == "" || !slices.Contains(c.Audience, p.Audience) {
-		return refuse(ReasonAudience, "the token is meant for another audience")
-	}
-	if p.IDToken && c.Has("azp") {
-		if azp, ok := c.String("azp"); !ok || azp != p.Audience {
-			return refuse(ReasonAudience, "the token was issued to another client (azp)")
+// lookAlike reports whether a name differs only in letter case from a registered name,
+// present or not, or from another member. A case-insensitive decoder in later code, such as
+// encoding/json, would confuse them, so that "AUD" overrides "aud".
+func (m members) lookAlike(registered []string) bool {
+	fold := false
+	for name := range m {
+		if !foldable(name) {
+			continue
 		}
-		return nil
+		fold = true
+		for _, r := range registered {
+			if name != r && strings.EqualFold(name, r) {
+				return true
+			}
+		}
 	}
-	if len(c.Audience) == 1 {
-		return nil
+	if !fold {
+		return false
 	}
-	unknown := func(a string) bool { return a != p.Audience && !slices.Contains(p.OtherAudiences, a) }
-	if len(p.OtherAudiences) == 0 || p.IDToken || slices.ContainsFunc(c.Audience, unknown) {
-		return refuse(ReasonAudience, "the token has more than one audience")
+	// Names are not compared pairwise, because an attacker chooses how many names there are
+	// and how long their common prefixes are.
+	seen := make(map[string]struct{}, len(m))
+	for name := range m {
+		seen[folded(name)] = struct{}{}
 	}
-	return nil
+	return len(seen) < len(m)
 }
 
-func (p *Profile) checkTime(c *Claims, now time.Time) error {
-	leeway := max(p.Leeway, 0)
-	if c.Expiry.IsZero() && !p.NoExp {
-		return refuse(ReasonExpired, "the token has no expiry")
-	}
-	if !c.Expiry.IsZero() && !now.Before(c.Expiry.Add(leeway)) {
-		return refuse(ReasonExpired, "the token has expired")
-	}
-	if now.Add(leeway).Before(c.NotBefore) || now.Add(leeway).Before(c.IssuedAt) {
-		return refuse(ReasonNotYetValid, "the token is not valid yet; check the clock of its issuer")
-	}
-	if p.MaxAge > 0 && (c.IssuedAt.IsZero() || now.Sub(c.IssuedAt) > p.MaxAge+leeway) {
-		return refuse(ReasonLifetime, "the token was not issued recently")
-	}
-	if c.Expiry.IsZero() {
-		return nil
-	}
-	start := now
-	if !c.NotBefore.IsZero() {
-		start = c.NotBefore
-	}
-	if !c.IssuedAt.IsZero() {
-		start = c.IssuedAt
-	}
-	limit := p.MaxLifetime
-	if limit <= 0 {
-		limit = DefaultMaxLifetime
-	}
-	if life := c.Expiry.Sub(start); life <= 0 || life > limit {
-		return refuse(ReasonLifetime, "the lifetime of the token is not accepted; ask for a shorter one")
-	}
-	return nil
+// folded returns the same text for all names that strings.EqualFold treats as equal.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+			least = min(least, o)
+		}
+		return least
+	}, name)
 }
 
-// LooksLikeJWT distinguishes a compact JWS from an opaque token, for callers that accept
-// both. It does not validate the token.
-func LooksLikeJWT(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }
+// foldable reports whether name could equal a different name under Unicode simple folding.
+// Of two such names at least one is not plain lower-case.
+func foldable(name string) bool {
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c >= 'A' && c <= 'Z' || c >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
+
+// text unquotes a JSON string; ok is false for every other kind.
+func text(v jsontext.Value) (s string, ok bool) {
+	if len(v) < 2 || v[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1]), true
+	}
+	out, err := jsontext.AppendUnquote(nil, []byte(v))
+	return string(out), err == nil
+}
+
+// Plain reports whether s is safe to display and to log: valid UTF-8 without control
+// characters (C0, DEL, C1), format or bidi characters (Cf), and line or paragraph
+// separators.
+func Plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] == 0x7f {
+			return false
+		}
+		if s[i] >= 0x80 {
+			return plainUnicode(s[i:])
+		}
+	}
+	return true
+}
+
+func plainUnicode(s string) bool {
+	for i, r := range s {
+		if r == unicode.ReplacementChar && !strings.HasPrefix(s[i:], "\uFFFD") {
+			return false
+		}
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return false
+		}
+	}
+	return true
+}

@@ -279,3 +279,7 @@ func refuseBecause(r Reason, public string, cause error) error {
 func KeyUnknown() error {
 	return refuse(ReasonKeyUnknown, "the token names a key that its issuer does not publish")
 }
+
+// LooksLikeJWT distinguishes a compact JWS from an opaque token, for callers that accept
+// both. It does not validate the token.
+func LooksLikeJWT(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }

@@ -6,57 +6,59 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
-// BoxState is the state of a sandbox's egress endpoint.
-type BoxState string
+// EndpointState is the state of a sandbox's egress endpoint.
+type EndpointState string
 
 // States of an egress endpoint.
 const (
-	BoxWaiting BoxState = "waiting" // its network namespace is not known yet: no connection is accepted
-	BoxOpen    BoxState = "open"    //
-	BoxClosed  BoxState = "closed"  // all its connections are closed
+	EndpointWaiting EndpointState = "waiting" // its network namespace is not known yet: no connection is accepted
+	EndpointOpen    EndpointState = "open"    //
+	EndpointClosed  EndpointState = "closed"  // all its connections are closed
 )
 
-// BoxIdentity is the evidence by which the egress proxy assigns a connection to an endpoint.
-type BoxIdentity string
+// EndpointIdentity is the evidence by which the egress proxy assigns a connection to an endpoint.
+type EndpointIdentity string
 
-// Box identities, strongest first.
+// Endpoint identities, strongest first.
 const (
-	BoxByKernel BoxIdentity = "kernel" // the connecting process is in the sandbox's network namespace
-	BoxBySocket BoxIdentity = "socket" // the connection arrived at the endpoint's socket
-	BoxByRunner BoxIdentity = "runner" // the runner, on another machine, forwarded it with its own key
+	EndpointByKernel EndpointIdentity = "kernel" // the connecting process is in the sandbox's network namespace
+	EndpointBySocket EndpointIdentity = "socket" // the connection arrived at the endpoint's socket
+	EndpointByRunner EndpointIdentity = "runner" // the runner, on another machine, forwarded it with its own key
 )
 
-// BoxSpec is a runner's request for an egress endpoint.
-type BoxSpec struct {
+// EgressEndpointSpec is a runner's request for an egress endpoint.
+type EgressEndpointSpec struct {
 	Tool string `json:"tool,omitempty"` // "" = any tool of the task
-	// Identity is BoxByRunner for a sandbox on another machine. "" = the sandbox is on ebb's
-	// machine, and ebb chooses between BoxByKernel and BoxBySocket.
-	Identity BoxIdentity `json:"identity,omitempty"`
+	// Identity is EndpointByRunner for a sandbox on another machine. "" = the sandbox is on ebb's
+	// machine, and ebb chooses between EndpointByKernel and EndpointBySocket.
+	Identity EndpointIdentity `json:"identity,omitempty"`
 	// Forward: the sandbox connects to a socket of the runner's. On ebb's machine the runner
-	// forwards each connection to Box.Socket. BoxByRunner implies it.
+	// forwards each connection to EgressEndpoint.Socket. EndpointByRunner implies it.
 	Forward bool `json:"forward,omitempty"`
 	// ID is the id of an endpoint of this task that was open before ebb restarted. It is opened
 	// again with the CA that its sandbox trusts. "" = a new endpoint.
 	ID string `json:"id,omitempty"`
 }
 
-// Box is an egress endpoint: the proxy's socket for one tool of one task. It exists in one
+// EgressEndpoint is an egress endpoint: the proxy's socket for one tool of one task. It exists in one
 // process and on one machine, and ends with its task.
-type Box struct {
-	ID        string      `json:"id"` // "box_..."
-	TaskID    string      `json:"task_id"`
-	Tool      string      `json:"tool,omitempty"` // "" = any tool of the task
-	Socket    string      `json:"socket"`         // path of a unix socket that speaks HTTP, alone in its directory; with BoxSpec.Forward, where the runner forwards connections to; "" = the sandbox is on another machine
-	CA        string      `json:"ca"`             // PEM of the CA that signs the certificates inside tunnels, for this endpoint only
-	Identity  BoxIdentity `json:"identity"`
-	State     BoxState    `json:"state"`
-	ExpiresAt time.Time   `json:"expires_at"` // deadline of the task
+type EgressEndpoint struct {
+	ID        string           `json:"id"` // "egr_..."
+	TaskID    string           `json:"task_id"`
+	Tool      string           `json:"tool,omitempty"` // "" = any tool of the task
+	Socket    string           `json:"socket"`         // path of a unix socket that speaks HTTP, alone in its directory; with EgressEndpointSpec.Forward, where the runner forwards connections to; "" = the sandbox is on another machine
+	CA        string           `json:"ca"`             // PEM of the CA that signs the certificates inside tunnels, for this endpoint only
+	Identity  EndpointIdentity `json:"identity"`
+	State     EndpointState    `json:"state"`
+	ExpiresAt time.Time        `json:"expires_at"` // deadline of the task
 
 	Above []string `json:"-"` // see Caller
 }
 
 // Caller returns the identity under which the endpoint's requests are sent.
-func (x Box) Caller() Caller { return Caller{TaskID: x.TaskID, Tool: x.Tool, Above: x.Above} }
+func (x EgressEndpoint) Caller() Caller {
+	return Caller{TaskID: x.TaskID, Tool: x.Tool, Above: x.Above}
+}
 
 // Caller identifies the sender of a request through egress, derived from the socket that it
 // used.

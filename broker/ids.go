@@ -15,12 +15,12 @@ import (
 
 // Id prefixes. The rest of an id is a UUIDv7 in hex, so that ids sort by time.
 const (
-	TaskPrefix    = "tsk_"
-	LeasePrefix   = "lse_"
-	RequestPrefix = "req_"
-	SandboxPrefix = "sbx_"
-	DraftPrefix   = "pol_" // of policies
-	BoxPrefix     = "box_"
+	TaskPrefix     = "tsk_"
+	LeasePrefix    = "lse_"
+	RequestPrefix  = "req_"
+	SandboxPrefix  = "sbx_"
+	DraftPrefix    = "pol_" // of policies
+	EndpointPrefix = "egr_"
 
 	BreakGlassPrefix = "brk_"
 )

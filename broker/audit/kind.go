@@ -10,10 +10,11 @@ const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
 	BrokerStopped = "broker.stopped" // it stopped in good order
 
-	BoxOpened     = "box.opened"     // a runner got an egress endpoint for a tool of a task
-	BoxRegistered = "box.registered" // its network namespace
-	BoxClosed     = "box.closed"     // all of its connections are closed
-	BoxStranger   = "box.stranger"   // a process outside of the sandbox connected to its egress endpoint; at most once a minute for each task
+	// Egress endpoints; the stored kinds have their former name.
+	EndpointOpened     = "box.opened"     // a runner got an egress endpoint for a tool of a task
+	EndpointRegistered = "box.registered" // its network namespace
+	EndpointClosed     = "box.closed"     // all of its connections are closed
+	EndpointStranger   = "box.stranger"   // a process outside of the sandbox connected to its egress endpoint; at most once a minute for each task
 
 	EgressAllowed   = "egress.allowed"   // a credential is about to be added to a request
 	EgressCompleted = "egress.completed" // the result of that request
@@ -102,7 +103,7 @@ const (
 
 // kinds is the complete table, sorted.
 var kinds = []string{
-	BoxClosed, BoxOpened, BoxRegistered, BoxStranger,
+	EndpointClosed, EndpointOpened, EndpointRegistered, EndpointStranger,
 	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 	BrokerStarted, BrokerStopped,
 	EgressAllowed, EgressCompleted, EgressDenied,

@@ -60,7 +60,7 @@ func TestBaseURL(t *testing.T) {
 		if out := get(own + "/to/" + b.host + "/v1/x?a=%20b"); !strings.HasPrefix(out, "HTTP/1.1 200") {
 			t.Errorf("%s: %q", own, out)
 		}
-		if out := get(own + "/box"); !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.Contains(out, x.s.Task.ID) {
+		if out := get(own + "/sandbox"); !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.Contains(out, x.s.Task.ID) {
 			t.Errorf("%s: %q", own, out)
 		}
 	}
@@ -98,7 +98,7 @@ func TestBaseUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x := b.sandbox(t)
-	for _, path := range []string{"/box", "/to/" + b.host + "/v1/x"} {
+	for _, path := range []string{"/sandbox", "/to/" + b.host + "/v1/x"} {
 		for says, want := range map[string]bool{
 			"evil.example:3128": false,
 			"127.0.0.1:3128":    true,

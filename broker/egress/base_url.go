@@ -80,7 +80,7 @@ func (b *endpoint) serveBaseURL(w http.ResponseWriter, r *http.Request, uri stri
 }
 
 // infoPath is the path at which a sandbox reads the description of its endpoint.
-const infoPath = "/box"
+const infoPath = "/sandbox"
 
 // bootstrap is the description of an endpoint for a helper in the sandbox. It holds no value that
 // is of use outside the sandbox.

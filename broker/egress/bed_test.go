@@ -114,7 +114,7 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.sandboxes = b.openBoxes(t, broker.BoxBySocket)
+	b.sandboxes = b.openEndpoints(t, broker.EndpointBySocket)
 	b.Broker.Cut(b.sandboxes)
 	t.Cleanup(func() {
 		if strings.Contains(b.log.String(), "canary") {
@@ -124,10 +124,10 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	return b
 }
 
-// openBoxes returns the Endpoints of a bed, with sockets at a short path.
-func (b *bed) openBoxes(t *testing.T, by broker.BoxIdentity) *egress.Endpoints {
+// openEndpoints returns the Endpoints of a bed, with sockets at a short path.
+func (b *bed) openEndpoints(t *testing.T, by broker.EndpointIdentity) *egress.Endpoints {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ebb-boxes-")
+	dir, err := os.MkdirTemp("", "ebb-egress-")
 	if err != nil {
 		t.Fatal(err)
 	}

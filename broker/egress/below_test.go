@@ -37,7 +37,7 @@ func (b *bed) delegating(t *testing.T) (*brokertest.Sandbox, *sandbox) {
 func (b *bed) below(t *testing.T, top *brokertest.Sandbox) *sandbox {
 	t.Helper()
 	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("stripe:**:*")})
-	got, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
+	got, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.EgressEndpointSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestBytesBelow(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	b.with(t, func(c *egress.Config) { c.TaskBytes = 1 << 10 })
-	sandboxes := b.openBoxes(t, broker.BoxBySocket)
+	sandboxes := b.openEndpoints(t, broker.EndpointBySocket)
 	b.sandboxes = sandboxes
 	top, one := b.delegating(t)
 	two := b.below(t, top)

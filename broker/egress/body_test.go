@@ -52,7 +52,7 @@ func TestUploadsThatStop(t *testing.T) {
 	})
 	b.with(t, func(c *egress.Config) { c.BodyTime = time.Hour })
 	y := b.sandbox(t)
-	sandboxes := b.openBoxes(t, "socket")
+	sandboxes := b.openEndpoints(t, "socket")
 	b.Broker.Cut(sandboxes)
 	p = y.placeholder(t, "stripe:charges:write")
 	c := y.upload(t, p)

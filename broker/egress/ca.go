@@ -52,7 +52,7 @@ func NewCA(taskID string, notAfter time.Time, names []string, now func() time.Ti
 // derivedCA returns the CA of one sandbox. The same secret, task and sandbox give the same key and
 // name. So the sandbox still trusts its CA after a restart of ebb: clients verify a certificate by
 // the name and key of its issuer (RFC 5280 section 6.1).
-func derivedCA(secret []byte, x broker.Box, now func() time.Time) (*CA, error) {
+func derivedCA(secret []byte, x broker.EgressEndpoint, now func() time.Time) (*CA, error) {
 	for n := 0; ; n++ { // a value is not a valid key once in 2^32
 		raw, err := hkdf.Key(sha256.New, secret, nil, fmt.Sprintf("%s %s %d", x.TaskID, x.ID, n), 32)
 		if err != nil {

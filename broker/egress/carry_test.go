@@ -24,9 +24,9 @@ import (
 //ebb:invariant I6 A forwarding listener refuses its own process's network namespace as the namespace of the sandbox
 func TestDoor(t *testing.T) {
 	t.Parallel()
-	x := broker.Box{ID: "box_0123456789abcdef0123456789abcdef"}
+	x := broker.EgressEndpoint{ID: "egr_0123456789abcdef0123456789abcdef"}
 	var strangers, dials atomic.Int32
-	door, err := egress.NewListener(t.TempDir(), x, broker.BoxByKernel, func(uint64, error) { strangers.Add(1) })
+	door, err := egress.NewListener(t.TempDir(), x, broker.EndpointByKernel, func(uint64, error) { strangers.Add(1) })
 	if err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	}
@@ -81,14 +81,14 @@ func TestDoor(t *testing.T) {
 //ebb:invariant I6 A forwarding listener validates the endpoint ID from ebb before the ID becomes part of a path
 func TestDoorBelievesLittle(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{"", "box_", "0123456789abcde/", "box_/../../../../../" + strings.Repeat("x", 16), "box_0123456789ABCDEF"} {
-		if d, err := egress.NewListener(t.TempDir(), broker.Box{ID: id}, broker.BoxBySocket, nil); err == nil {
+	for _, id := range []string{"", "egr_", "0123456789abcde/", "egr_/../../../../../" + strings.Repeat("x", 16), "egr_0123456789ABCDEF"} {
+		if d, err := egress.NewListener(t.TempDir(), broker.EgressEndpoint{ID: id}, broker.EndpointBySocket, nil); err == nil {
 			_ = d.Close()
 			t.Errorf("a socket for %q", id)
 		}
 	}
-	for _, by := range []broker.BoxIdentity{"", broker.BoxByRunner} {
-		if d, err := egress.NewListener(t.TempDir(), broker.Box{ID: "box_0123456789abcdef"}, by, nil); err == nil {
+	for _, by := range []broker.EndpointIdentity{"", broker.EndpointByRunner} {
+		if d, err := egress.NewListener(t.TempDir(), broker.EgressEndpoint{ID: "egr_0123456789abcdef"}, by, nil); err == nil {
 			_ = d.Close()
 			t.Errorf("known by %q", by)
 		}

@@ -68,10 +68,10 @@ func (b *bed) task(t *testing.T) *brokertest.Sandbox {
 }
 
 // opened opens an endpoint as a runner does.
-func (b *bed) opened(t *testing.T, tool string) (*sandbox, broker.Box) {
+func (b *bed) opened(t *testing.T, tool string) (*sandbox, broker.EgressEndpoint) {
 	t.Helper()
 	s := b.task(t)
-	got, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: tool})
+	got, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.EgressEndpointSpec{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}

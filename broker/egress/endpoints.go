@@ -16,28 +16,28 @@ import (
 // Runners decides which runners may open endpoints, and records endpoints; *broker.Broker
 // implements it.
 type Runners interface {
-	NewBox(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error)
-	MayBox(ctx context.Context, who broker.Principal, taskID string) error
+	NewEgressEndpoint(ctx context.Context, who broker.Principal, taskID string, spec broker.EgressEndpointSpec) (broker.EgressEndpoint, error)
+	MayOpenEndpoint(ctx context.Context, who broker.Principal, taskID string) error
 	TaskOver(taskID string, above ...string) bool
 	EndpointRecord
 }
 
 // EndpointRecord writes the events of endpoints to the audit log. An endpoint is opened or
-// registered only after BoxOpened or BoxRegistered has succeeded.
+// registered only after EndpointOpened or EndpointRegistered has succeeded.
 type EndpointRecord interface {
-	BoxOpened(ctx context.Context, who broker.Principal, x broker.Box) error
-	BoxRegistered(ctx context.Context, who broker.Principal, x broker.Box, namespace uint64) error
-	BoxGone(ctx context.Context, actor string, x broker.Box, why string)
-	BoxStranger(ctx context.Context, x broker.Box, namespace uint64, why string)
+	EndpointOpened(ctx context.Context, who broker.Principal, x broker.EgressEndpoint) error
+	EndpointRegistered(ctx context.Context, who broker.Principal, x broker.EgressEndpoint, namespace uint64) error
+	EndpointGone(ctx context.Context, actor string, x broker.EgressEndpoint, why string)
+	EndpointStranger(ctx context.Context, x broker.EgressEndpoint, namespace uint64, why string)
 }
 
 // EndpointsConfig is what NewEndpoints needs.
 type EndpointsConfig struct {
-	Proxy    *Proxy             // required
-	Runners  Runners            // required
-	Dir      string             // required: absolute path of a directory that only this process uses; sockets are below it
-	Identity broker.BoxIdentity // for sandboxes on this machine: BoxByKernel or BoxBySocket; "" = BoxByKernel
-	// Remote allows endpoints for sandboxes on other machines (broker.BoxByRunner).
+	Proxy    *Proxy                  // required
+	Runners  Runners                 // required
+	Dir      string                  // required: absolute path of a directory that only this process uses; sockets are below it
+	Identity broker.EndpointIdentity // for sandboxes on this machine: EndpointByKernel or EndpointBySocket; "" = EndpointByKernel
+	// Remote allows endpoints for sandboxes on other machines (broker.EndpointByRunner).
 	Remote bool
 	// Key is the secret that the keys of the CAs are derived from. With the same key, an endpoint
 	// that is opened again after a restart has the CA that its sandbox trusts. nil = a random key
@@ -69,8 +69,8 @@ type openEndpoint struct {
 	disconnect context.CancelCauseFunc
 	l          endpointListener
 
-	mu       sync.Mutex // held during a registration
-	endpoint broker.Box // its State is that of l: use view
+	mu       sync.Mutex            // held during a registration
+	endpoint broker.EgressEndpoint // its State is that of l: use view
 }
 
 // NewEndpoints returns Endpoints with none open. It removes the sockets that an earlier process
@@ -80,9 +80,9 @@ func NewEndpoints(c EndpointsConfig) (*Endpoints, error) {
 		return nil, errors.New("egress: Proxy, Runners and Dir are required")
 	}
 	if c.Identity == "" {
-		c.Identity = broker.BoxByKernel
+		c.Identity = broker.EndpointByKernel
 	}
-	if c.Identity != broker.BoxByKernel && c.Identity != broker.BoxBySocket {
+	if c.Identity != broker.EndpointByKernel && c.Identity != broker.EndpointBySocket {
 		return nil, errIdentityKind
 	}
 	if c.Key == nil {
@@ -103,7 +103,7 @@ func NewEndpoints(c EndpointsConfig) (*Endpoints, error) {
 	}
 	b := &Endpoints{cfg: c, of: map[string]map[string]*openEndpoint{}, waiting: newConnectionLimit(maxWaiting)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
-	if c.Identity == broker.BoxByKernel {
+	if c.Identity == broker.EndpointByKernel {
 		b.kernel = newKernel()
 	}
 	return b, nil
@@ -120,38 +120,38 @@ var (
 
 // Open opens an endpoint for a tool of a task, and the socket of the endpoint. For a sandbox on
 // another machine there is no socket here: see Enter.
-func (b *Endpoints) Open(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error) {
-	x, err := b.cfg.Runners.NewBox(ctx, who, taskID, spec)
+func (b *Endpoints) Open(ctx context.Context, who broker.Principal, taskID string, spec broker.EgressEndpointSpec) (broker.EgressEndpoint, error) {
+	x, err := b.cfg.Runners.NewEgressEndpoint(ctx, who, taskID, spec)
 	if err != nil {
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	}
 	if x.Identity, err = b.identity(spec.Identity); err != nil {
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	}
 	ca, err := derivedCA(b.cfg.Key, x, b.cfg.Now)
 	if err != nil {
-		return broker.Box{}, broker.E(broker.Unavailable, "The egress endpoint could not be opened.", err)
+		return broker.EgressEndpoint{}, broker.E(broker.Unavailable, "The egress endpoint could not be opened.", err)
 	}
 	x.CA = string(ca.PEM())
 	b.replace(x)
-	l, err := b.endpointListener(&x, spec.Forward, func(ns uint64, err error) { b.cfg.Runners.BoxStranger(b.ctx, x, ns, err.Error()) })
+	l, err := b.endpointListener(&x, spec.Forward, func(ns uint64, err error) { b.cfg.Runners.EndpointStranger(b.ctx, x, ns, err.Error()) })
 	if err != nil {
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	}
-	if err := b.cfg.Runners.BoxOpened(ctx, who, x); err != nil {
-		return broker.Box{}, errors.Join(err, l.Close())
+	if err := b.cfg.Runners.EndpointOpened(ctx, who, x); err != nil {
+		return broker.EgressEndpoint{}, errors.Join(err, l.Close())
 	}
 	o := &openEndpoint{endpoint: x, l: l}
 	if err := b.serve(o, ca); err != nil {
 		_ = l.Close()
-		b.cfg.Runners.BoxGone(ctx, issuance.Self, x, "not opened")
-		return broker.Box{}, err
+		b.cfg.Runners.EndpointGone(ctx, issuance.Self, x, "not opened")
+		return broker.EgressEndpoint{}, err
 	}
 	return o.view(), nil
 }
 
 // replace closes an endpoint that is about to be opened again, because its runner has lost it.
-func (b *Endpoints) replace(x broker.Box) {
+func (b *Endpoints) replace(x broker.EgressEndpoint) {
 	b.mu.Lock()
 	o := b.of[x.TaskID][x.ID]
 	b.mu.Unlock()
@@ -193,9 +193,9 @@ func (b *Endpoints) serve(o *openEndpoint, ca *CA) error {
 		over()
 		b.forget(o)
 		if endReason(err) == "failed" {
-			b.cfg.Logger.WarnContext(ctx, "an egress endpoint failed", "task_id", task, "box", o.endpoint.ID, "error", err)
+			b.cfg.Logger.WarnContext(ctx, "an egress endpoint failed", "task_id", task, "endpoint", o.endpoint.ID, "error", err)
 		}
-		b.cfg.Runners.BoxGone(context.WithoutCancel(ctx), issuance.Self, o.endpoint, endReason(err))
+		b.cfg.Runners.EndpointGone(context.WithoutCancel(ctx), issuance.Self, o.endpoint, endReason(err))
 	})
 	return nil
 }
@@ -252,7 +252,7 @@ func (b *Endpoints) Close() error {
 
 // find returns an open endpoint of a task, if the principal may use it.
 func (b *Endpoints) find(ctx context.Context, who broker.Principal, taskID, id string) (*openEndpoint, error) {
-	if err := b.cfg.Runners.MayBox(ctx, who, taskID); err != nil {
+	if err := b.cfg.Runners.MayOpenEndpoint(ctx, who, taskID); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -265,28 +265,28 @@ func (b *Endpoints) find(ctx context.Context, who broker.Principal, taskID, id s
 
 // Register sets the network namespace, by its inode, whose processes an endpoint admits. It can be
 // set only once. An endpoint that does not identify peers by the kernel is returned unchanged.
-func (b *Endpoints) Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.Box, error) {
+func (b *Endpoints) Register(ctx context.Context, who broker.Principal, taskID, id string, namespace uint64) (broker.EgressEndpoint, error) {
 	o, err := b.find(ctx, who, taskID, id)
 	if err != nil {
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	}
 	d := socketListenerOf(o.l)
-	if d == nil || o.endpoint.Identity != broker.BoxByKernel {
+	if d == nil || o.endpoint.Identity != broker.EndpointByKernel {
 		return o.view(), nil
 	}
 	if namespace == 0 || b.kernel.own == namespace {
-		return broker.Box{}, broker.E(broker.Invalid, "network_namespace must be the inode of the sandbox's own network namespace, and not that of ebb.", nil)
+		return broker.EgressEndpoint{}, broker.E(broker.Invalid, "network_namespace must be the inode of the sandbox's own network namespace, and not that of ebb.", nil)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if said, is := d.registered(); is {
 		if said != namespace {
-			return broker.Box{}, broker.E(broker.Conflict, "The sandbox is registered with another network namespace. Open another egress endpoint.", nil)
+			return broker.EgressEndpoint{}, broker.E(broker.Conflict, "The sandbox is registered with another network namespace. Open another egress endpoint.", nil)
 		}
 		return o.view(), nil
 	}
-	if err := b.cfg.Runners.BoxRegistered(ctx, who, o.endpoint, namespace); err != nil {
-		return broker.Box{}, err
+	if err := b.cfg.Runners.EndpointRegistered(ctx, who, o.endpoint, namespace); err != nil {
+		return broker.EgressEndpoint{}, err
 	}
 	d.register(namespace)
 	return o.view(), nil
@@ -294,22 +294,22 @@ func (b *Endpoints) Register(ctx context.Context, who broker.Principal, taskID, 
 
 // Shut closes an endpoint. When it returns, the contexts of all requests and connections of the
 // endpoint have ended.
-func (b *Endpoints) Shut(ctx context.Context, who broker.Principal, taskID, id string) (broker.Box, error) {
+func (b *Endpoints) Shut(ctx context.Context, who broker.Principal, taskID, id string) (broker.EgressEndpoint, error) {
 	o, err := b.find(ctx, who, taskID, id)
 	if err != nil {
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	}
 	o.disconnect(errEndpointClosed)
 	b.forget(o)
 	x := o.view()
-	x.State = broker.BoxClosed
+	x.State = broker.EndpointClosed
 	return x, nil
 }
 
-func (o *openEndpoint) view() broker.Box {
+func (o *openEndpoint) view() broker.EgressEndpoint {
 	x := o.endpoint
 	if o.l.open() {
-		x.State = broker.BoxOpen
+		x.State = broker.EndpointOpen
 	}
 	return x
 }

@@ -27,13 +27,13 @@ import (
 
 // passer is the runner of a sandbox on ebb's machine: it has the socket and passes the connections
 // on.
-func passer(t *testing.T, sandbox broker.Box) (socket string) {
+func passer(t *testing.T, sandbox broker.EgressEndpoint) (socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ebb-door-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewListener(dir, sandbox, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, sandbox, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,19 +62,19 @@ func passer(t *testing.T, sandbox broker.Box) (socket string) {
 func TestForwardedIdentity(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
-	sandboxes := b.openBoxes(t, broker.BoxByKernel)
+	sandboxes := b.openEndpoints(t, broker.EndpointByKernel)
 	if err := sandboxes.Kernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
 	}
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
-	if err != nil || x.State != broker.BoxWaiting || x.Identity != broker.BoxByKernel || x.Socket == "" {
+	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Forward: true})
+	if err != nil || x.State != broker.EndpointWaiting || x.Identity != broker.EndpointByKernel || x.Socket == "" {
 		t.Fatal(x, err)
 	}
 	socket := passer(t, x)
 	in, other := isolated(t, socket), isolated(t, socket)
 	in.ask() // not registered yet: it waits
-	if got, err := sandboxes.Register(t.Context(), who, s.Task.ID, x.ID, in.namespace); err != nil || got.State != broker.BoxOpen {
+	if got, err := sandboxes.Register(t.Context(), who, s.Task.ID, x.ID, in.namespace); err != nil || got.State != broker.EndpointOpen {
 		t.Fatal(got, err)
 	}
 	if got := in.answer(t); got != "HTTP/1.1 200 OK" {
@@ -104,7 +104,7 @@ func TestForwardedHostile(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	x, err := b.sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Forward: true})
+	x, err := b.sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Forward: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestForwardedHostile(t *testing.T) {
 // replica returns the Endpoints of another process of ebb with this key.
 func (b *bed) replica(t *testing.T, key string) *egress.Endpoints {
 	t.Helper()
-	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true, Key: []byte(key)})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.EndpointBySocket, Remote: true, Key: []byte(key)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,18 +159,18 @@ func (b *bed) replica(t *testing.T, key string) *egress.Endpoints {
 	return sandboxes
 }
 
-// TestBoxOpensAnew: after a restart, the runner opens an endpoint again, under its id and with a CA
+// TestEndpointOpensAgain: after a restart, the runner opens an endpoint again, under its id and with a CA
 // that the sandbox already trusts. No other CA is trusted: neither that of another task, nor of
 // another id, nor of another ebb.
 //
 //ebb:invariant I2 Only the runner of a task can reopen its egress endpoint, with the same ID and CA, and only while the task is open
-func TestBoxOpensAnew(t *testing.T) {
+func TestEndpointOpensAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	s, who := b.task(t), b.Principals[brokertest.Runner]
 	const key = "0123456789abcdef0123456789abcdef"
 	before := b.replica(t, key)
-	x, err := before.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{})
+	x, err := before.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestBoxOpensAnew(t *testing.T) {
 	}
 	after := b.replica(t, key)
 	for range 2 { // the first response may have been lost
-		again, err := after.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: x.ID})
+		again, err := after.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{ID: x.ID})
 		if err != nil || again.ID != x.ID {
 			t.Fatal(again, err)
 		}
@@ -189,15 +189,15 @@ func TestBoxOpensAnew(t *testing.T) {
 		}
 	}
 	another := b.task(t)
-	for name, open := range map[string]func() (broker.Box, error){
-		"another task": func() (broker.Box, error) {
-			return b.replica(t, key).Open(t.Context(), who, another.Task.ID, broker.BoxSpec{ID: x.ID})
+	for name, open := range map[string]func() (broker.EgressEndpoint, error){
+		"another task": func() (broker.EgressEndpoint, error) {
+			return b.replica(t, key).Open(t.Context(), who, another.Task.ID, broker.EgressEndpointSpec{ID: x.ID})
 		},
-		"another id": func() (broker.Box, error) {
-			return after.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: "box_" + strings.Repeat("0", 32)})
+		"another id": func() (broker.EgressEndpoint, error) {
+			return after.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{ID: "egr_" + strings.Repeat("0", 32)})
 		},
-		"another ebb": func() (broker.Box, error) {
-			return b.replica(t, "another 0123456789abcdef01234567").Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: x.ID})
+		"another ebb": func() (broker.EgressEndpoint, error) {
+			return b.replica(t, "another 0123456789abcdef01234567").Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{ID: x.ID})
 		},
 	} {
 		got, err := open()
@@ -208,18 +208,18 @@ func TestBoxOpensAnew(t *testing.T) {
 			t.Errorf("%s has the same CA", name)
 		}
 	}
-	for name, id := range map[string]string{"a path": "box_../../../../../../../../../../aaaa", "short": "box_00", "capitals": "box_" + strings.Repeat("A", 32), "a line": "box_" + strings.Repeat("0", 32) + "\n"} {
-		if _, err := after.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: id}); broker.AsError(err).Kind != broker.Invalid {
+	for name, id := range map[string]string{"a path": "egr_../../../../../../../../../../aaaa", "short": "egr_00", "capitals": "egr_" + strings.Repeat("A", 32), "a line": "egr_" + strings.Repeat("0", 32) + "\n"} {
+		if _, err := after.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{ID: id}); broker.AsError(err).Kind != broker.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := after.Open(t.Context(), b.Principals[brokertest.Runner2], s.Task.ID, broker.BoxSpec{ID: x.ID}); broker.AsError(err).Kind != broker.NotFound {
+	if _, err := after.Open(t.Context(), b.Principals[brokertest.Runner2], s.Task.ID, broker.EgressEndpointSpec{ID: x.ID}); broker.AsError(err).Kind != broker.NotFound {
 		t.Errorf("another runner: %v", err)
 	}
 	if _, err := b.Broker.CompleteTask(t.Context(), who, s.Task.ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := after.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{ID: x.ID}); broker.AsError(err).Kind != broker.Conflict {
+	if _, err := after.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{ID: x.ID}); broker.AsError(err).Kind != broker.Conflict {
 		t.Errorf("after the end of its task: %v", err)
 	}
 }
@@ -254,7 +254,7 @@ func TestStoppingIsSaid(t *testing.T) {
 	})
 	sandboxes := b.replica(t, "0123456789abcdef0123456789abcdef")
 	s := b.task(t)
-	opened, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
+	opened, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.EgressEndpointSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}

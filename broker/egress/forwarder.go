@@ -17,7 +17,7 @@ import (
 )
 
 // Listener is the socket of an endpoint on the machine of the runner, when ebb runs on another
-// machine (broker.BoxByRunner). The kernel of that machine reports each peer.
+// machine (broker.EndpointByRunner). The kernel of that machine reports each peer.
 type Listener struct {
 	*socketListener
 	kernel kernel
@@ -30,7 +30,7 @@ var ErrKernel = errors.New("the kernel cannot report the network namespace of a 
 // hex digits. That part of the id becomes a directory name.
 var ErrEndpointID = errors.New("the endpoint id does not end in 16 hex digits")
 
-// CheckKernel returns an error that wraps ErrKernel when NewListener would refuse BoxByKernel on
+// CheckKernel returns an error that wraps ErrKernel when NewListener would refuse EndpointByKernel on
 // this machine, and nil otherwise.
 func CheckKernel() error { return newKernel().refusal() }
 
@@ -42,16 +42,16 @@ func (k kernel) refusal() error {
 }
 
 // NewListener makes the socket of an endpoint below dir, a directory of this user alone. by is
-// BoxByKernel or BoxBySocket. With BoxByKernel no peer is admitted before Register. strange is
+// EndpointByKernel or EndpointBySocket. With EndpointByKernel no peer is admitted before Register. strange is
 // called for each rejected peer.
-func NewListener(dir string, x broker.Box, by broker.BoxIdentity, strange func(namespace uint64, err error)) (*Listener, error) {
+func NewListener(dir string, x broker.EgressEndpoint, by broker.EndpointIdentity, strange func(namespace uint64, err error)) (*Listener, error) {
 	d := &Listener{}
 	switch by {
-	case broker.BoxByKernel:
+	case broker.EndpointByKernel:
 		if d.kernel = newKernel(); d.kernel.err != nil {
 			return nil, d.kernel.refusal()
 		}
-	case broker.BoxBySocket:
+	case broker.EndpointBySocket:
 	default:
 		return nil, errIdentityKind
 	}
@@ -63,7 +63,7 @@ func NewListener(dir string, x broker.Box, by broker.BoxIdentity, strange func(n
 		return nil, err
 	}
 	l.strange = strange
-	if by == broker.BoxBySocket {
+	if by == broker.EndpointBySocket {
 		l.admit(func(peer) error { return nil })
 	}
 	d.socketListener = l

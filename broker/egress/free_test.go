@@ -9,11 +9,11 @@ import (
 // The requests of a sandbox for its description are limited, for each sandbox separately.
 //
 //ebb:invariant I12 The rate at which a sandbox can request its own description from its egress endpoint is limited
-func TestBoxAsksWhatItIs(t *testing.T) {
+func TestSandboxAsksWhatItIs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x, other := b.sandbox(t), b.sandbox(t)
-	const ask = "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"
+	const ask = "GET /sandbox HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n"
 	for told := 0; ; told++ {
 		out := raw(t, x, ask)
 		if strings.HasPrefix(out, "HTTP/1.1 429") && strings.Contains(out, "rate_limited") {

@@ -46,9 +46,9 @@ func TestHandedBurst(t *testing.T) {
 }
 
 // openAway opens a task with an endpoint for a sandbox on another machine.
-func (b *bed) openAway(t *testing.T, sandboxes *egress.Endpoints) broker.Box {
+func (b *bed) openAway(t *testing.T, sandboxes *egress.Endpoints) broker.EgressEndpoint {
 	t.Helper()
-	x, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], b.task(t).Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	x, err := sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], b.task(t).Task.ID, broker.EgressEndpointSpec{Identity: broker.EndpointByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestHandedPace(t *testing.T) {
 	b := newBed(t, echo)
 	sandboxes := b.away(t)
 	x, theirs := b.openAway(t, sandboxes), b.openAway(t, sandboxes)
-	enter := func(x broker.Box) error {
+	enter := func(x broker.EgressEndpoint) error {
 		give, err := sandboxes.Enter(t.Context(), b.Principals[brokertest.Runner], x.TaskID, x.ID)
 		if err == nil {
 			give(nil) // none waits: only the rate counts
@@ -128,7 +128,7 @@ func TestHandedOverTLS(t *testing.T) {
 	b := newBed(t, echo)
 	sandboxes, who := b.away(t), b.Principals[brokertest.Runner]
 	s := b.task(t)
-	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	x, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Identity: broker.EndpointByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestHandedOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	enter(srv)
-	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n")
+	_, _ = io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err == nil {
 		_, err = io.ReadAll(res.Body)

@@ -20,7 +20,7 @@ import (
 // away returns Endpoints that open endpoints for sandboxes on other machines.
 func (b *bed) away(t *testing.T) *egress.Endpoints {
 	t.Helper()
-	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.BoxBySocket, Remote: true})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: filepath.Join(t.TempDir(), "b"), Identity: broker.EndpointBySocket, Remote: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,18 +31,18 @@ func (b *bed) away(t *testing.T) *egress.Endpoints {
 
 // carried returns a sandbox on another machine, with its socket there and a Forwarder of its
 // connections.
-func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, broker.Box) {
+func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, broker.EgressEndpoint) {
 	t.Helper()
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
-	if err != nil || got.Socket != "" || got.Identity != broker.BoxByRunner || got.State != broker.BoxOpen {
+	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Identity: broker.EndpointByRunner})
+	if err != nil || got.Socket != "" || got.Identity != broker.EndpointByRunner || got.State != broker.EndpointOpen {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	dir, err := os.MkdirTemp("", "ebb-door-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewListener(dir, got, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, got, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func socketPair(t *testing.T) (here, there net.Conn) {
 	return here, there
 }
 
-// TestHandedBox: a sandbox on another machine sends requests as one on this machine does, in
+// TestForwardedConnection: a sandbox on another machine sends requests as one on this machine does, in
 // HTTP/1.1 and HTTP/2.
-func TestHandedBox(t *testing.T) {
+func TestForwardedConnection(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x, _ := b.carried(t, b.away(t))
@@ -110,8 +110,8 @@ func TestHandedBox(t *testing.T) {
 	}
 }
 
-// TestHandedBoxIsCut: the end of the task closes all its connections.
-func TestHandedBoxIsCut(t *testing.T) {
+// TestForwardedConnectionIsCut: the end of the task closes all its connections.
+func TestForwardedConnectionIsCut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, ticks)
 	sandboxes := b.away(t)
@@ -130,23 +130,23 @@ func TestHandedBoxIsCut(t *testing.T) {
 	if line, err := theirs.ReadString('\n'); err != nil {
 		t.Errorf("another task's stream: %q, %v", line, err)
 	}
-	if out := raw(t, x, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); !strings.Contains(out, " 503 ") || !strings.Contains(out, `"unavailable"`) {
+	if out := raw(t, x, "GET /sandbox HTTP/1.1\r\nHost: box\r\n\r\n"); !strings.Contains(out, " 503 ") || !strings.Contains(out, `"unavailable"`) {
 		t.Errorf("response of an ebb without this endpoint: %q", out)
 	}
 }
 
-// TestHandedBoxIsOfItsRunner: only the runner of the task may pass connections, only for a sandbox
+// TestForwardedConnectionIsOfItsRunner: only the runner of the task may pass connections, only for a sandbox
 // with this identity, and only at an ebb that allows it.
 //
 //ebb:invariant I6 Only the runner of a task can forward connections of a sandbox on another machine, and only if the sandbox is registered for forwarding
 //ebb:invariant I6 ebb opens an egress endpoint for a sandbox on another machine only if its configuration allows remote sandboxes
-func TestHandedBoxIsOfItsRunner(t *testing.T) {
+func TestForwardedConnectionIsOfItsRunner(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	mine, other := b.Principals[brokertest.Runner], b.Principals[brokertest.Runner2]
 	s := b.task(t)
-	open := func(sandboxes *egress.Endpoints, who broker.Principal, by broker.BoxIdentity) (broker.Box, error) {
-		return sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: by})
+	open := func(sandboxes *egress.Endpoints, who broker.Principal, by broker.EndpointIdentity) (broker.EgressEndpoint, error) {
+		return sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Identity: by})
 	}
 	enter := func(sandboxes *egress.Endpoints, who broker.Principal, id string) error {
 		give, err := sandboxes.Enter(t.Context(), who, s.Task.ID, id)
@@ -162,25 +162,25 @@ func TestHandedBoxIsOfItsRunner(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}
 	}
-	_, err := open(b.sandboxes, mine, broker.BoxByRunner)
+	_, err := open(b.sandboxes, mine, broker.EndpointByRunner)
 	is("an ebb that carries none", err, broker.Conflict)
-	_, err = open(away, other, broker.BoxByRunner)
+	_, err = open(away, other, broker.EndpointByRunner)
 	is("another runner's task", err, broker.NotFound)
-	for _, by := range []broker.BoxIdentity{broker.BoxBySocket, broker.BoxByKernel, "nobody"} {
+	for _, by := range []broker.EndpointIdentity{broker.EndpointBySocket, broker.EndpointByKernel, "nobody"} {
 		_, err = open(away, mine, by)
 		is("known by "+string(by), err, broker.Invalid)
 	}
-	sandbox, err := open(away, mine, broker.BoxByRunner)
+	sandbox, err := open(away, mine, broker.EndpointByRunner)
 	is("mine", err, "")
 	is("by its runner", enter(away, mine, sandbox.ID), "")
 	is("by another", enter(away, other, sandbox.ID), broker.NotFound)
 	is("at another ebb", enter(b.sandboxes, mine, sandbox.ID), broker.NotFound)
-	is("no box", enter(away, mine, "box_0"), broker.NotFound)
+	is("no box", enter(away, mine, "egr_0"), broker.NotFound)
 	here, err := open(away, mine, "")
 	is("here", err, "")
 	is("into a box that has a socket", enter(away, mine, here.ID), broker.Conflict)
 	got, err := away.Register(t.Context(), mine, s.Task.ID, sandbox.ID, 7)
-	if is("registered", err, ""); got.State != broker.BoxOpen {
+	if is("registered", err, ""); got.State != broker.EndpointOpen {
 		t.Errorf("registered: %+v", got)
 	}
 	if kinds := b.kinds(t, s.Task.ID); len(kinds) != 2 {
@@ -202,7 +202,7 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 	b.with(t, func(c *egress.Config) { c.Connections = 1 })
 	sandboxes, who := b.away(t), b.Principals[brokertest.Runner]
 	s := b.task(t)
-	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{Identity: broker.BoxByRunner})
+	got, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{Identity: broker.EndpointByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestHandedConnectionsAreBounded(t *testing.T) {
 	if err := hand(); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(all[0], "GET /box HTTP/1.1\r\nHost: box\r\n\r\n")
+	_, _ = io.WriteString(all[0], "GET /sandbox HTTP/1.1\r\nHost: box\r\n\r\n")
 	if _, err := all[0].Read(make([]byte, 1)); err != nil { // accepted; the sandbox may have no more
 		t.Fatal(err)
 	}

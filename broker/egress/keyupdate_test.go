@@ -117,7 +117,7 @@ func (x *sandbox) updates(t *testing.T) *ratchet {
 }
 
 // E54: endless KeyUpdates, or many in one record, end a tunnel and affect no other.
-func TestKeyUpdatesOfABox(t *testing.T) {
+func TestKeyUpdatesOfASandbox(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	x, other := b.sandbox(t), b.sandbox(t)

@@ -61,7 +61,7 @@ func (p *peak) most() int {
 // E110: the connections of a sandbox are limited: a further one waits until one ends.
 //
 //ebb:invariant I12 The number of connections of a sandbox to its egress endpoint is limited
-func TestConnectionsOfABox(t *testing.T) {
+func TestConnectionsOfASandbox(t *testing.T) {
 	t.Parallel()
 	const most = 64
 	var here atomic.Int32
@@ -140,7 +140,7 @@ func TestSilentTunnel(t *testing.T) {
 // a further one waits until one ends.
 //
 //ebb:invariant I12 The number of requests of a sandbox in progress is limited, over all of its connections
-func TestRequestsOfABox(t *testing.T) {
+func TestRequestsOfASandbox(t *testing.T) {
 	t.Parallel()
 	const most = 4
 	var here peak

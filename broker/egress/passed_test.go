@@ -33,7 +33,7 @@ func give(path, to string) error {
 	return err
 }
 
-// taken returns the response to /box in the next connection that is passed over a listener.
+// taken returns the response to /sandbox in the next connection that is passed over a listener.
 func taken(l net.Listener) (string, error) {
 	from, err := l.Accept()
 	if err != nil {
@@ -86,7 +86,7 @@ func pass(t *testing.T, from, to *child) string {
 //ebb:invariant I2 An egress endpoint admits a connection by the network namespace of the process that opened it, not of the process that uses it
 func TestPassedConnections(t *testing.T) {
 	t.Parallel()
-	b := newKernelBox(t)
+	b := newKernelSandbox(t)
 	if _, err := b.register(b.in.namespace); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func left(path string) error {
 // has been reused: it is rejected. A running process is admitted.
 func TestPeerThatIsGone(t *testing.T) {
 	t.Parallel()
-	b := newKernelBox(t)
+	b := newKernelSandbox(t)
 	b.in.say("leave") // it is accepted after the registration
 	if got := b.in.answer(t); got != "left" {
 		t.Fatal(got)

@@ -75,7 +75,7 @@ func told(path, line string) {
 	}
 }
 
-// asked returns the first line of the response to /box, or the error.
+// asked returns the first line of the response to /sandbox, or the error.
 func asked(path string) string {
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -84,10 +84,10 @@ func asked(path string) string {
 	return ask(c)
 }
 
-// ask sends the request for /box in a connection, and closes the connection.
+// ask sends the request for /sandbox in a connection, and closes the connection.
 func ask(c net.Conn) string {
 	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+	_, _ = io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 	all, _ := io.ReadAll(c)
 	line, _, _ := strings.Cut(string(all), "\r\n")
 	return line
@@ -142,28 +142,28 @@ func (c *child) answer(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// kernelBox is an endpoint with BoxByKernel that is not registered yet, and two processes that have
+// kernelSandbox is an endpoint with EndpointByKernel that is not registered yet, and two processes that have
 // its socket: one that will be in the sandbox, and another.
-type kernelBox struct {
+type kernelSandbox struct {
 	*bed
-	broker.Box
+	broker.EgressEndpoint
 	in, other *child
-	register  func(namespace uint64) (broker.Box, error)
+	register  func(namespace uint64) (broker.EgressEndpoint, error)
 }
 
-func newKernelBox(t *testing.T) *kernelBox {
+func newKernelSandbox(t *testing.T) *kernelSandbox {
 	t.Helper()
 	b := newBed(t, echo)
-	sandboxes := b.openBoxes(t, broker.BoxByKernel)
+	sandboxes := b.openEndpoints(t, broker.EndpointByKernel)
 	if err := sandboxes.Kernel(); err != nil {
 		counterpart.Missing(t, "peer-pidfd", "PIDFD_GET_NET_NAMESPACE needs Linux 6.11: "+err.Error())
 	}
 	s, who := b.task(t), b.Principals[brokertest.Runner]
-	sandbox, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.BoxSpec{})
-	if err != nil || sandbox.State != broker.BoxWaiting || sandbox.Identity != broker.BoxByKernel {
+	sandbox, err := sandboxes.Open(t.Context(), who, s.Task.ID, broker.EgressEndpointSpec{})
+	if err != nil || sandbox.State != broker.EndpointWaiting || sandbox.Identity != broker.EndpointByKernel {
 		t.Fatal(sandbox, err)
 	}
-	return &kernelBox{bed: b, Box: sandbox, in: isolated(t, sandbox.Socket), other: isolated(t, sandbox.Socket), register: func(namespace uint64) (broker.Box, error) {
+	return &kernelSandbox{bed: b, EgressEndpoint: sandbox, in: isolated(t, sandbox.Socket), other: isolated(t, sandbox.Socket), register: func(namespace uint64) (broker.EgressEndpoint, error) {
 		return sandboxes.Register(t.Context(), who, s.Task.ID, sandbox.ID, namespace)
 	}}
 }
@@ -175,7 +175,7 @@ func newKernelBox(t *testing.T) *kernelBox {
 //ebb:invariant I2 An egress endpoint admits a connection by the network namespace of the process that opened it, not of the process that uses it
 func TestKernelIdentity(t *testing.T) {
 	t.Parallel()
-	b := newKernelBox(t)
+	b := newKernelSandbox(t)
 	b.in.ask() // before the registration: it waits
 	var own syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
@@ -187,7 +187,7 @@ func TestKernelIdentity(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if got, err := b.register(b.in.namespace); err != nil || got.State != broker.BoxOpen {
+		if got, err := b.register(b.in.namespace); err != nil || got.State != broker.EndpointOpen {
 			t.Fatal(got, err)
 		}
 	}

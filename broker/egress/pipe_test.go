@@ -187,7 +187,7 @@ func TestPipeRefuses(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:*")
 	task := b.Open(t, spec)
-	gits, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, broker.BoxSpec{Tool: "git"})
+	gits, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], task.Task.ID, broker.EgressEndpointSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestPipeIsCutFromAbove(t *testing.T) {
 	spec.Ceiling, spec.Delegation = scopes.MustParseSet("ssh:**:*"), &broker.Delegation{Expect: broker.Expect{Attestor: "enroll"}, Depth: 1}
 	top := b.Open(t, spec)
 	s := top.Delegate(t, broker.DelegationSpec{Ceiling: scopes.MustParseSet("ssh:**:*")})
-	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{})
+	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.EgressEndpointSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (b *pipeBed) judge(t *testing.T, change func(*egress.Config)) *judged {
 	t.Helper()
 	j := &judged{Hosts: b.Broker}
 	b.with(t, func(c *egress.Config) { c.Hosts = j; change(c) })
-	b.sandboxes = b.openBoxes(t, broker.BoxBySocket)
+	b.sandboxes = b.openEndpoints(t, broker.EndpointBySocket)
 	b.Broker.Cut(b.sandboxes)
 	return j
 }
@@ -131,7 +131,7 @@ func TestPipeIsNotCutByOthers(t *testing.T) {
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("ssh:**:* stripe:**:*")
 	s := b.Open(t, spec)
-	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.BoxSpec{Tool: "git"})
+	opened, err := b.sandboxes.Open(t.Context(), b.Principals[brokertest.Runner], s.Task.ID, broker.EgressEndpointSpec{Tool: "git"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (x *sandbox) fill(t *testing.T, n int) (all []net.Conn) {
 // whatItIs requests the description of the endpoint in a connection that stays open.
 func whatItIs(t *testing.T, c net.Conn) (*http.Response, string) {
 	t.Helper()
-	if _, err := io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -70,7 +70,7 @@ var (
 )
 
 // Enter reserves a place for one more connection of a sandbox on another machine
-// (broker.BoxByRunner). The caller then passes the connection to enter, which does not block, or
+// (broker.EndpointByRunner). The caller then passes the connection to enter, which does not block, or
 // nil to give the place back.
 func (b *Endpoints) Enter(ctx context.Context, who broker.Principal, taskID, id string) (enter func(net.Conn), err error) {
 	o, err := b.find(ctx, who, taskID, id)
@@ -135,8 +135,8 @@ func (a *remoteConn) Close() error {
 }
 
 // endpointListener makes the listener of an endpoint. strange is called for each rejected peer.
-func (b *Endpoints) endpointListener(x *broker.Box, forward bool, strange func(namespace uint64, err error)) (endpointListener, error) {
-	if x.Identity == broker.BoxByRunner {
+func (b *Endpoints) endpointListener(x *broker.EgressEndpoint, forward bool, strange func(namespace uint64, err error)) (endpointListener, error) {
+	if x.Identity == broker.EndpointByRunner {
 		return newRemoteListener(), nil
 	}
 	l, err := listenSocket(b.cfg.Dir, x.ID)
@@ -144,7 +144,7 @@ func (b *Endpoints) endpointListener(x *broker.Box, forward bool, strange func(n
 		return nil, broker.E(broker.Unavailable, "The egress endpoint could not be opened: its socket cannot be made. The log of ebb says why.", err)
 	}
 	x.Socket, l.strange = l.path(), strange
-	if x.Identity == broker.BoxBySocket {
+	if x.Identity == broker.EndpointBySocket {
 		l.admit(func(peer) error { return nil })
 	}
 	if forward {
@@ -154,11 +154,11 @@ func (b *Endpoints) endpointListener(x *broker.Box, forward bool, strange func(n
 }
 
 // identity returns how an endpoint will identify its peers.
-func (b *Endpoints) identity(asked broker.BoxIdentity) (broker.BoxIdentity, error) {
+func (b *Endpoints) identity(asked broker.EndpointIdentity) (broker.EndpointIdentity, error) {
 	switch {
-	case asked == broker.BoxByRunner && !b.cfg.Remote:
+	case asked == broker.EndpointByRunner && !b.cfg.Remote:
 		return "", errRemoteDisabled
-	case asked == broker.BoxByRunner:
+	case asked == broker.EndpointByRunner:
 		return asked, nil
 	case asked != "":
 		return "", errIdentity

@@ -204,7 +204,7 @@ func (x *sandbox) through(host string) (net.Conn, *bufio.Reader, error) {
 // connect is a PostgreSQL client in the sandbox, similar to libpq.
 func (x *sandbox) connect(t *testing.T, d *dbBed, password string, change ...func(*pgx.ConnConfig)) (*pgx.Conn, error) {
 	t.Helper()
-	c, err := pgx.ParseConfig("postgres://box@" + d.host + "/" + d.name + "?sslmode=prefer&application_name=psql")
+	c, err := pgx.ParseConfig("postgres://sandbox@" + d.host + "/" + d.name + "?sslmode=prefer&application_name=psql")
 	if err != nil {
 		t.Fatal(err)
 	}

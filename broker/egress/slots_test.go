@@ -38,7 +38,7 @@ func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "pipes
 
 // E100: an endpoint whose slots are all taken by silent connections ends with its task at once,
 // like any other.
-func TestEndOfAFullBox(t *testing.T) {
+func TestEndOfAFullEndpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, err := egress.New(egress.Config{Leases: struct{ egress.Leases }{}, Record: struct{ egress.Record }{}, Dialer: &egress.Dialer{}, Connections: 2})

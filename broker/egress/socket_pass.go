@@ -13,7 +13,7 @@ import (
 )
 
 // forwardedListener accepts the connections of a sandbox that connects to a socket of its runner,
-// on this machine (broker.BoxSpec.Forward). That socket outlives a restart of ebb. The runner
+// on this machine (broker.EgressEndpointSpec.Forward). That socket outlives a restart of ebb. The runner
 // passes the descriptor of each connection over the socket of the endpoint (unix(7), SCM_RIGHTS).
 // The kernel still reports the process that connected as the peer, so that ebb need not trust the
 // runner.
@@ -116,7 +116,7 @@ func (f *forwardedListener) Close() error {
 // taken is the byte with which ebb acknowledges a passed connection.
 const taken = 1
 
-// Pass passes a connection of a sandbox to ebb over to, a connection to broker.Box.Socket. When
+// Pass passes a connection of a sandbox to ebb over to, a connection to broker.EgressEndpoint.Socket. When
 // Pass returns nil, ebb serves the connection and the caller closes c. After an error, ebb has read
 // nothing from c, and to must not be used again.
 func Pass(to, c *net.UnixConn) error {

@@ -13,7 +13,7 @@ import (
 
 // place opens endpoints with sockets in a directory.
 func (b *bed) place(dir string) error {
-	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: broker.BoxBySocket})
+	sandboxes, err := egress.NewEndpoints(egress.EndpointsConfig{Proxy: b.proxy, Runners: b.Broker, Dir: dir, Identity: broker.EndpointBySocket})
 	if err == nil {
 		err = sandboxes.Close()
 	}
@@ -23,7 +23,7 @@ func (b *bed) place(dir string) error {
 // dirs returns a directory with a short path.
 func dirs(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ebb-boxes-")
+	dir, err := os.MkdirTemp("", "ebb-egress-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func dirs(t *testing.T) string {
 // refused as places for sockets.
 //
 //ebb:invariant I6 ebb creates the sockets of sandboxes only in a directory that no other user can enter
-func TestPlaceOfBoxes(t *testing.T) {
+func TestPlaceOfEndpoints(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, echo)
 	in := dirs(t)

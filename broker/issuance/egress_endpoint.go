@@ -43,36 +43,36 @@ type EgressUse struct {
 	refusals refusals
 }
 
-// boxForm matches the id of an egress endpoint.
-var boxForm = regexp.MustCompile(`^` + broker.BoxPrefix + `[0-9a-f]{32}$`)
+// endpointID matches the id of an egress endpoint.
+var endpointID = regexp.MustCompile(`^` + broker.EndpointPrefix + `[0-9a-f]{32}$`)
 
-// NewBox returns a new egress endpoint for a task of who; the task must be open. The caller
-// sets up its socket, and calls BoxOpened before the sandbox can use it.
-func (eu *EgressUse) NewBox(ctx context.Context, who broker.Principal, taskID string, spec broker.BoxSpec) (broker.Box, error) {
+// NewEgressEndpoint returns a new egress endpoint for a task of who; the task must be open. The caller
+// sets up its socket, and calls EndpointOpened before the sandbox can use it.
+func (eu *EgressUse) NewEgressEndpoint(ctx context.Context, who broker.Principal, taskID string, spec broker.EgressEndpointSpec) (broker.EgressEndpoint, error) {
 	switch {
 	case spec.Tool != "" && !kindForm.MatchString(spec.Tool):
-		return broker.Box{}, broker.E(broker.Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
-	case spec.ID != "" && !boxForm.MatchString(spec.ID):
-		return broker.Box{}, broker.E(broker.Invalid, "id must be the id of a box of this task: box_ and 32 of 0-9 a-f. Leave it out to open another box.", nil)
+		return broker.EgressEndpoint{}, broker.E(broker.Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
+	case spec.ID != "" && !endpointID.MatchString(spec.ID):
+		return broker.EgressEndpoint{}, broker.E(broker.Invalid, "id must be the id of an egress endpoint of this task: egr_ and 32 of 0-9 a-f. Leave it out to open another endpoint.", nil)
 	}
 	t, err := eu.tasks.Mine(ctx, who, broker.Certain, taskID)
 	switch {
 	case err != nil:
-		return broker.Box{}, err
+		return broker.EgressEndpoint{}, err
 	case t.State == broker.TaskClosed || eu.TaskOver(t.ID, t.Ancestors...):
-		return broker.Box{}, kernel.ClosedError()
+		return broker.EgressEndpoint{}, kernel.ClosedError()
 	case t.State != broker.TaskOpen:
-		return broker.Box{}, broker.E(broker.Conflict, "The task is paused. Resume it first.", broker.ErrTaskPaused)
+		return broker.EgressEndpoint{}, broker.E(broker.Conflict, "The task is paused. Resume it first.", broker.ErrTaskPaused)
 	}
 	id := spec.ID
 	if id == "" {
-		id = broker.NewID(broker.BoxPrefix)
+		id = broker.NewID(broker.EndpointPrefix)
 	}
-	return broker.Box{ID: id, TaskID: t.ID, Tool: spec.Tool, State: broker.BoxWaiting, ExpiresAt: t.Deadline, Above: t.Ancestors}, nil
+	return broker.EgressEndpoint{ID: id, TaskID: t.ID, Tool: spec.Tool, State: broker.EndpointWaiting, ExpiresAt: t.Deadline, Above: t.Ancestors}, nil
 }
 
-// MayBox returns an error unless the principal may change the egress endpoints of a task.
-func (eu *EgressUse) MayBox(ctx context.Context, who broker.Principal, taskID string) error {
+// MayOpenEndpoint returns an error unless the principal may change the egress endpoints of a task.
+func (eu *EgressUse) MayOpenEndpoint(ctx context.Context, who broker.Principal, taskID string) error {
 	_, err := eu.tasks.Mine(ctx, who, broker.Certain, taskID)
 	return err
 }
@@ -83,43 +83,43 @@ func (eu *EgressUse) TaskOver(taskID string, above ...string) bool {
 	return over(taskID) || slices.ContainsFunc(above, over)
 }
 
-// boxed is the data of audit entries about an egress endpoint.
-type boxed struct {
-	Box       string             `json:"box"`
-	Tool      string             `json:"tool,omitempty"`
-	Identity  broker.BoxIdentity `json:"identity,omitempty"`
-	Namespace uint64             `json:"network_namespace,omitempty"`
-	Why       string             `json:"why,omitempty"`
+// endpointData is the data of audit entries about an egress endpoint.
+type endpointData struct {
+	Endpoint  string                  `json:"box"` // stored entries have the former name
+	Tool      string                  `json:"tool,omitempty"`
+	Identity  broker.EndpointIdentity `json:"identity,omitempty"`
+	Namespace uint64                  `json:"network_namespace,omitempty"`
+	Why       string                  `json:"why,omitempty"`
 }
 
-// BoxOpened records that who opened an egress endpoint. After an error the endpoint must not be
+// EndpointOpened records that who opened an egress endpoint. After an error the endpoint must not be
 // used (I11).
-func (eu *EgressUse) BoxOpened(ctx context.Context, who broker.Principal, x broker.Box) error {
-	return eu.recordBox(ctx, eu.log.TaskEntry(audit.BoxOpened, who.ID, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Identity: x.Identity}))
+func (eu *EgressUse) EndpointOpened(ctx context.Context, who broker.Principal, x broker.EgressEndpoint) error {
+	return eu.recordEndpoint(ctx, eu.log.TaskEntry(audit.EndpointOpened, who.ID, x.TaskID, endpointData{Endpoint: x.ID, Tool: x.Tool, Identity: x.Identity}))
 }
 
-// BoxRegistered records the network namespace of the endpoint's sandbox.
-func (eu *EgressUse) BoxRegistered(ctx context.Context, who broker.Principal, x broker.Box, namespace uint64) error {
-	return eu.recordBox(ctx, eu.log.TaskEntry(audit.BoxRegistered, who.ID, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Namespace: namespace}))
+// EndpointRegistered records the network namespace of the endpoint's sandbox.
+func (eu *EgressUse) EndpointRegistered(ctx context.Context, who broker.Principal, x broker.EgressEndpoint, namespace uint64) error {
+	return eu.recordEndpoint(ctx, eu.log.TaskEntry(audit.EndpointRegistered, who.ID, x.TaskID, endpointData{Endpoint: x.ID, Tool: x.Tool, Namespace: namespace}))
 }
 
-func (eu *EgressUse) recordBox(ctx context.Context, e audit.Entry) error {
+func (eu *EgressUse) recordEndpoint(ctx context.Context, e audit.Entry) error {
 	if err := eu.store.Append(ctx, broker.Record{Entries: []audit.Entry{e}}); err != nil {
 		return broker.StoreError(err)
 	}
 	return nil
 }
 
-// BoxGone records that an egress endpoint was closed. A failure to record it does not delay the
+// EndpointGone records that an egress endpoint was closed. A failure to record it does not delay the
 // close.
-func (eu *EgressUse) BoxGone(ctx context.Context, actor string, x broker.Box, why string) {
-	eu.log.Note(ctx, eu.log.TaskEntry(audit.BoxClosed, actor, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Why: why}))
+func (eu *EgressUse) EndpointGone(ctx context.Context, actor string, x broker.EgressEndpoint, why string) {
+	eu.log.Note(ctx, eu.log.TaskEntry(audit.EndpointClosed, actor, x.TaskID, endpointData{Endpoint: x.ID, Tool: x.Tool, Why: why}))
 }
 
-// BoxStranger records a connection to an endpoint's socket from outside its sandbox, at most
+// EndpointStranger records a connection to an endpoint's socket from outside its sandbox, at most
 // once a minute for each task.
-func (eu *EgressUse) BoxStranger(ctx context.Context, x broker.Box, namespace uint64, why string) {
-	eu.log.NoteSeldom(ctx, eu.log.TaskEntry(audit.BoxStranger, kernel.Self, x.TaskID, boxed{Box: x.ID, Tool: x.Tool, Namespace: namespace, Why: why}))
+func (eu *EgressUse) EndpointStranger(ctx context.Context, x broker.EgressEndpoint, namespace uint64, why string) {
+	eu.log.NoteSeldom(ctx, eu.log.TaskEntry(audit.EndpointStranger, kernel.Self, x.TaskID, endpointData{Endpoint: x.ID, Tool: x.Tool, Namespace: namespace, Why: why}))
 }
 
 // Self is the actor of audit entries about actions that ebb takes by itself.

@@ -2,7 +2,7 @@
 // of keys. Data keys encrypt the secrets; they are stored wrapped in the database, so that
 // replicas share them. A wrapping key outside of the database unwraps the data keys.
 //
-//	box.go     the sealed form: AES-256-GCM, with the key id as prefix and bound to the lease id
+//	data_key.go  the sealed form: AES-256-GCM, with the key id as prefix and bound to the lease id
 //	seal.go    Wrapper, Store, and Ring: the sealing data key and the keys that open; Moved: from
 //	           one location of the wrapping key to another
 //	load.go    Ring.Maintain: load keys, make the first and the next key, wrap keys again

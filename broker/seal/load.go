@@ -81,7 +81,7 @@ func madeAt(id string) time.Time {
 func (r *Ring) has(id string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	_, ok := r.boxes[id]
+	_, ok := r.keys[id]
 	return ok
 }
 
@@ -91,10 +91,10 @@ func (r *Ring) use(id string) {
 	r.newest = id
 }
 
-func (r *Ring) keep(b box) {
+func (r *Ring) keep(b dataKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.boxes[b.id] = b
+	r.keys[b.id] = b
 }
 
 // unwrap makes a stored key usable, once, and wraps it again after a change of the wrapping key.
@@ -107,7 +107,7 @@ func (r *Ring) unwrap(ctx context.Context, k Key) error {
 	if err != nil {
 		return fmt.Errorf("seal: data key %s: %w", k.ID, err)
 	}
-	b, err := newBox(k.ID, key)
+	b, err := newDataKey(k.ID, key)
 	if err != nil {
 		return fmt.Errorf("seal: data key %s: %w", k.ID, err)
 	}
@@ -148,7 +148,7 @@ func (r *Ring) next(ctx context.Context) (Key, error) {
 	_, _ = rand.Read(key) // never fails (crypto/rand)
 	now := r.cfg.Now()
 	id, key := fmt.Sprintf("%08x%x", uint32(now.Unix()), key[keySize:]), key[:keySize] //nolint:gosec // until 2106
-	b, err := newBox(id, key)
+	b, err := newDataKey(id, key)
 	if err != nil {
 		return Key{}, err
 	}

@@ -60,7 +60,7 @@ type Ring struct {
 	maintain sync.Mutex // one maintenance at a time
 
 	mu     sync.RWMutex
-	boxes  map[string]box
+	keys   map[string]dataKey
 	newest string // "" = none: sealing fails
 	err    error  // why there is none, or the error of the last maintenance
 	looked time.Time
@@ -87,7 +87,7 @@ func New(ctx context.Context, c Config) (*Ring, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Ring{cfg: c, boxes: map[string]box{}}
+	r := &Ring{cfg: c, keys: map[string]dataKey{}}
 	if err := r.Maintain(ctx); err != nil {
 		c.Log.ErrorContext(ctx, "sealing keys are not available: nothing mints at third parties until they are", "error", err)
 	}
@@ -113,7 +113,7 @@ func (r *Ring) KeyID() string {
 func (r *Ring) Seal(leaseID string, s secret.Secret) (string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	b, ok := r.boxes[r.newest]
+	b, ok := r.keys[r.newest]
 	switch {
 	case !ok:
 		return "", fmt.Errorf("seal: %w: %w", ErrNoKey, r.err)
@@ -133,7 +133,7 @@ func (r *Ring) Open(leaseID, sealed string) (secret.Secret, error) {
 	if err != nil {
 		return secret.Secret{}, fmt.Errorf("seal: %w", err)
 	}
-	b, ok := r.box(id)
+	b, ok := r.key(id)
 	if !ok {
 		return secret.Secret{}, fmt.Errorf("seal: %w: no key %s", ErrNoKey, id)
 	}
@@ -144,10 +144,10 @@ func (r *Ring) Open(leaseID, sealed string) (secret.Secret, error) {
 	return s, nil
 }
 
-// box returns a key, also one that another replica has just made.
-func (r *Ring) box(id string) (box, bool) {
+// key returns a key, also one that another replica has just made.
+func (r *Ring) key(id string) (dataKey, bool) {
 	r.mu.RLock()
-	b, ok := r.boxes[id]
+	b, ok := r.keys[id]
 	looked := r.looked
 	r.mu.RUnlock()
 	if ok || r.cfg.Now().Sub(looked) < lookAgain {
@@ -160,7 +160,7 @@ func (r *Ring) box(id string) (box, bool) {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	b, ok = r.boxes[id]
+	b, ok = r.keys[id]
 	return b, ok
 }
 

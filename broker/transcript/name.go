@@ -26,7 +26,7 @@ func NewID() string {
 // ValidID reports whether a transcript can have this id.
 func ValidID(id string) bool { return idForm.MatchString(id) }
 
-// name is that of a file. ok is false for ids of another form: nothing of a box's makes a path.
+// name is that of a file. ok is false for ids of another form: no text of a sandbox becomes a path.
 func (h Head) name() (name string, ok bool) {
 	name = strings.Join([]string{h.ID, h.root, h.TaskID, h.LeaseID}, ".")
 	return name, nameForm.MatchString(name)

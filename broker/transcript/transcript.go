@@ -9,7 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// LeftOut stands where a text goes on; a box can write the same.
+// LeftOut stands where a text goes on; a sandbox can write the same.
 const LeftOut = "[left out]"
 
 // Head describes the request of a transcript. The audit log contains the same values.
@@ -27,7 +27,7 @@ type Head struct {
 	root string // the task of a runner's: with it counts what is below it
 }
 
-// Transcript is one request and its answer, as its box has them: without the credential, and with
+// Transcript is one request and its answer, as its sandbox has them: without the credential, and with
 // marks in place of what looks like another one.
 type Transcript struct {
 	Head
@@ -38,7 +38,7 @@ type Transcript struct {
 
 // Message is one direction.
 type Message struct {
-	Status  int                 `json:"status,omitempty"`  // of an answer; 0 = the box got none
+	Status  int                 `json:"status,omitempty"`  // of an answer; 0 = the sandbox got none
 	Headers map[string][]string `json:"headers,omitempty"` // those that the rule names
 	Body    Body                `json:"body"`
 	Cut     bool                `json:"cut,omitempty"` // of an answer: it did not end by itself

@@ -207,7 +207,7 @@ not exist. ebb token --key FILE --task TASK --evidence ANSWER enrols with that k
 		}
 		return out.One(c.stdout, c.format, challengedColumns, challenged{Nonce: got.Nonce, Document: got.Document, ExpiresAt: got.ExpiresAt, JKT: jkt})
 	})
-	return c.output(c.boxed(cmd))
+	return c.output(c.sandboxed(cmd))
 }
 
 // ownKey reads the sandbox's key file, and creates it if it does not exist.

@@ -92,9 +92,9 @@ func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// boxed is remote for a command of a sandbox. A sandbox authenticates with its
+// sandboxed is remote for a command of a sandbox. A sandbox authenticates with its
 // key file alone, so there is no --client-id.
-func (c *cli) boxed(cmd *cobra.Command) *cobra.Command {
+func (c *cli) sandboxed(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: the ebb of this user on this machine")
 	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "`path` of the Unix socket to connect to (EBB_SOCKET); --url is then only the expected issuer")

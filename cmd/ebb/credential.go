@@ -53,7 +53,7 @@ func (c credentialCommands) helper(use, short string, args cobra.PositionalArgs,
 		}
 		return answer(cmd, args, func(ctx context.Context) (client.Credential, error) { return c.ask(ctx, cmd, &t, set) })
 	})
-	return c.boxed(cmd)
+	return c.sandboxed(cmd)
 }
 
 // ask requests the credential from the runner if the command runs in a sandbox of ebb run, and
@@ -245,7 +245,7 @@ that the certificate is active. A sandbox of ebb run gets one with: ebb run --ss
 		}
 		return c.sshAgent(cmd, &t, set, socket)
 	})
-	return c.boxed(cmd)
+	return c.sandboxed(cmd)
 }
 
 // agentLog logs to standard error why the agent refuses to sign.

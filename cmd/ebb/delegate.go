@@ -76,5 +76,5 @@ this task ends. The other sandbox enrols with the printed ticket.`,
 			Ticket: got.Ticket.Reveal(), TicketExpiresAt: got.TicketExpiresAt,
 		})
 	})
-	return c.output(c.boxed(cmd))
+	return c.output(c.sandboxed(cmd))
 }

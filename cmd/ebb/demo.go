@@ -54,7 +54,7 @@ func newDemo(c *cli) *cobra.Command {
 			return demo.Sandbox(context.WithoutCancel(cmd.Context()), c.env("EBB_URL"), c.stdin, c.stdout)
 		}),
 	}, &cobra.Command{
-		Use: "rogue", Short: "The hostile program of the tour, for a box", Args: cobra.NoArgs, Hidden: true,
+		Use: "rogue", Short: "The hostile program of the tour, for a sandbox", Args: cobra.NoArgs, Hidden: true,
 		RunE: c.do(func(cmd *cobra.Command, _ []string) error {
 			signal.Ignore(syscall.SIGTERM) // the program is hostile: it runs until it is cut off
 			return demo.Rogue(context.WithoutCancel(cmd.Context()), c.env, c.stdout)

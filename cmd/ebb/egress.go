@@ -24,9 +24,9 @@ import (
 	"github.com/ebb-broker/ebb/web/api"
 )
 
-// boxShare is the share of all file descriptors that connections of sandboxes
+// endpointShare is the share of all file descriptors that connections of sandboxes
 // and to their upstreams may use. The rest is left to the API and the stores.
-const boxShare = 0.25
+const endpointShare = 0.25
 
 // openEgress creates the egress proxy and the manager of its endpoints.
 func (n *node) openEgress(ctx context.Context, s settings) error {
@@ -42,26 +42,26 @@ func (n *node) openEgress(ctx context.Context, s settings) error {
 		listen = n.listener.Addr().String()
 	}
 	proxy, err := egress.New(egress.Config{
-		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now, Places: web.Conns(boxShare),
+		Leases: n.broker, Hosts: n.broker, Record: n.broker, Answers: n.broker, Untrusted: s.Egress.UntrustedHosts, RequestBytes: int64(s.Egress.RequestMiB) << 20, TaskBytes: int64(s.Egress.TaskMiB) << 20, Roots: roots, Logger: s.Log, Now: s.Now, Places: web.Conns(endpointShare),
 		TranscriptRules: s.Egress.TranscriptRules, Transcripts: n.transcripts,
 		Dialer: &egress.Dialer{Resolver: s.Resolver, Private: s.Egress.Private(), Own: ownPlaces(listen)},
 	})
 	if err != nil {
 		return err
 	}
-	dir, err := n.boxesDir(s.Config)
+	dir, err := n.endpointsDir(s.Config)
 	if err != nil {
 		return err
 	}
-	n.boxes, err = egress.NewEndpoints(egress.EndpointsConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Key: n.dir.Ring().Derive("egress-ca"), Identity: broker.BoxIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
+	n.endpoints, err = egress.NewEndpoints(egress.EndpointsConfig{Proxy: proxy, Runners: n.broker, Dir: dir, Key: n.dir.Ring().Derive("egress-ca"), Identity: broker.EndpointIdentity(s.Egress.Identity), Remote: s.Egress.Remote, Logger: s.Log, Now: s.Now})
 	if err != nil {
 		return fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a directory that only ebb's user can write to")
 	}
-	n.closers = append(n.closers, n.boxes.Close)
-	if err := n.boxes.Kernel(); err != nil {
+	n.closers = append(n.closers, n.endpoints.Close)
+	if err := n.endpoints.Kernel(); err != nil {
 		s.Log.WarnContext(ctx, "no egress endpoint can be opened for sandboxes on this machine: the kernel does not report the network namespace of a peer; use Linux 6.11 or newer, or egress.identity: socket", "error", err)
 	}
-	n.broker.Cut(n.boxes)
+	n.broker.Cut(n.endpoints)
 	return nil
 }
 
@@ -85,18 +85,18 @@ func (n *node) openTranscripts(s settings) error {
 	return nil
 }
 
-// boxesDir is the directory of the sockets of egress endpoints. A socket path
+// endpointsDir is the directory of the sockets of egress endpoints. A socket path
 // is limited to about 100 bytes, so ebb uses a temporary directory if the data
 // directory's path is too long.
-func (n *node) boxesDir(c config.Config) (string, error) {
+func (n *node) endpointsDir(c config.Config) (string, error) {
 	dir := c.Egress.Dir
 	if dir == "" {
-		dir = filepath.Join(c.DataDir, "boxes")
+		dir = filepath.Join(c.DataDir, "egress")
 	}
 	if config.FitsSocket(dir) {
 		return dir, nil
 	}
-	dir, err := os.MkdirTemp("", "ebb-boxes-") // mode 0700
+	dir, err := os.MkdirTemp("", "ebb-egress-") // mode 0700
 	if err != nil {
 		return "", fail(err.Error(), "set egress.dir (EBB_EGRESS_DIR) to a short path")
 	}
@@ -133,12 +133,12 @@ func ownPlaces(listen string) []netip.AddrPort {
 	return nil
 }
 
-// apiBoxes returns n.boxes, and an untyped nil if that is nil.
-func (n *node) apiBoxes() api.Boxes {
-	if n.boxes == nil {
+// apiEndpoints returns n.endpoints, and an untyped nil if that is nil.
+func (n *node) apiEndpoints() api.EgressEndpoints {
+	if n.endpoints == nil {
 		return nil
 	}
-	return n.boxes
+	return n.endpoints
 }
 
 // sshDriver is the part of an SSH provider that the API needs.

@@ -34,22 +34,22 @@ type farFlags struct {
 	anybody                          bool
 }
 
-// farBox is the output of `ebb egress` once the egress endpoint is open.
-type farBox struct {
-	wire.Box
+// farEndpoint is the output of `ebb egress` once the egress endpoint is open.
+type farEndpoint struct {
+	wire.EgressEndpoint
 	Socket string `json:"socket,omitempty"` // on this machine
 	Listen string `json:"listen,omitempty"`
 	CAFile string `json:"ca_file"`
 }
 
-var farColumns = []out.Column[farBox]{
-	{Name: "id", Cell: func(b farBox) string { return b.ID }},
-	{Name: "task_id", Cell: func(b farBox) string { return b.TaskID }},
-	{Name: "tool", Cell: func(b farBox) string { return b.Tool }},
-	{Name: "socket", Cell: func(b farBox) string { return b.Socket }},
-	{Name: "listen", Cell: func(b farBox) string { return b.Listen }},
-	{Name: "ca_file", Cell: func(b farBox) string { return b.CAFile }},
-	{Name: "expires_at", Cell: func(b farBox) string { return out.Time(b.ExpiresAt) }},
+var farColumns = []out.Column[farEndpoint]{
+	{Name: "id", Cell: func(b farEndpoint) string { return b.ID }},
+	{Name: "task_id", Cell: func(b farEndpoint) string { return b.TaskID }},
+	{Name: "tool", Cell: func(b farEndpoint) string { return b.Tool }},
+	{Name: "socket", Cell: func(b farEndpoint) string { return b.Socket }},
+	{Name: "listen", Cell: func(b farEndpoint) string { return b.Listen }},
+	{Name: "ca_file", Cell: func(b farEndpoint) string { return b.CAFile }},
+	{Name: "expires_at", Cell: func(b farEndpoint) string { return out.Time(b.ExpiresAt) }},
 }
 
 func newEgress(c *cli) *cobra.Command {
@@ -118,11 +118,11 @@ func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID
 		return err
 	}
 	defer place.close()
-	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: f.tool, Identity: wire.BoxByRunner}}
+	e := &endpoint{o: o, spec: wire.EgressEndpointSpec{Tool: f.tool, Identity: wire.EndpointByRunner}}
 	if err := e.open(ctx, taskID); err != nil {
 		return err
 	}
-	b := e.box
+	b := e.state
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
@@ -130,7 +130,7 @@ func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID
 			err = errors.Join(err, cerr)
 		}
 	}()
-	l, shown, err := c.farDoor(b, f, place)
+	l, shown, err := c.farListener(b, f, place)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (c egressCommand) egressFar(ctx context.Context, o *client.Operator, taskID
 // certificateOf returns the certificate of the endpoint's CA. It refuses any
 // other content in b.CA, because the result becomes a file that the sandbox
 // trusts.
-func certificateOf(b wire.Box) ([]byte, error) {
+func certificateOf(b wire.EgressEndpoint) ([]byte, error) {
 	block, rest := pem.Decode([]byte(b.CA))
 	if block != nil && block.Type == "CERTIFICATE" && len(block.Headers) == 0 && len(bytes.TrimSpace(rest)) == 0 {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.IsCA {
@@ -321,19 +321,19 @@ func ownPlace(dir string) error {
 	return nil
 }
 
-// farDoor returns the listener for the connections of the sandbox. Closing it
+// farListener returns the listener for the connections of the sandbox. Closing it
 // also closes the listener of the place.
-func (c egressCommand) farDoor(b wire.Box, f farFlags, p *farPlace) (net.Listener, farBox, error) {
-	shown := farBox{Box: b, CAFile: f.ca}
+func (c egressCommand) farListener(b wire.EgressEndpoint, f farFlags, p *farPlace) (net.Listener, farEndpoint, error) {
+	shown := farEndpoint{EgressEndpoint: b, CAFile: f.ca}
 	if p.listener != nil {
 		shown.Listen = p.listener.Addr().String()
 		return p.listener, shown, nil
 	}
-	by := broker.BoxBySocket
+	by := broker.EndpointBySocket
 	if p.pinned != nil {
-		by = broker.BoxByKernel
+		by = broker.EndpointByKernel
 	}
-	door, err := egress.NewListener(p.dir, coreBox(b), by, runReport(c).strangers())
+	door, err := egress.NewListener(p.dir, coreEndpoint(b), by, runReport(c).strangers())
 	if err != nil {
 		return nil, shown, fail("create the socket: "+err.Error(), doorAdvice(err, "check that --dir is writable and has free space"))
 	}

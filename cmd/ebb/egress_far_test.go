@@ -64,19 +64,19 @@ func (b *farBed) as(t *testing.T, id string) *client.Operator {
 	return o
 }
 
-// TestServeCarriesFarBoxes: a sandbox on another machine uses the connections
+// TestServeForwardsFarEndpoints: a sandbox on another machine uses the connections
 // of its runner, and no other runner can open them, until its task ends.
 //
 //ebb:invariant I6 Only the runner of a task can forward connections of a sandbox on another machine, and only if the sandbox is registered for forwarding
-func TestServeCarriesFarBoxes(t *testing.T) {
+func TestServeForwardsFarEndpoints(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
-	if err != nil || box.Socket != "" || box.State != wire.BoxOpen {
-		t.Fatal(box, err)
+	opened, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.EgressEndpointSpec{Identity: wire.EndpointByRunner})
+	if err != nil || opened.Socket != "" || opened.State != wire.EndpointOpen {
+		t.Fatal(opened, err)
 	}
-	if _, err := b.as(t, "other").Endpoints.Connect(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := b.as(t, "other").Endpoints.Connect(t.Context(), opened); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
 	dir, err := os.MkdirTemp("", "ebb-far-")
@@ -84,14 +84,14 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	door, err := egress.NewListener(dir, coreBox(box), broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, coreEndpoint(opened), broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.Endpoints.Connect(ctx, box) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.Endpoints.Connect(ctx, opened) }}.Serve(ctx, door)
 	}()
 	defer func() {
 		cancel()
@@ -106,7 +106,7 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 		}
 		defer func() { _ = c.Close() }()
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 		all, err := io.ReadAll(c)
 		return string(all), err == nil
 	}
@@ -115,7 +115,7 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 			t.Errorf("%q, ended: %v", out, ended)
 		}
 	}
-	idle, err := runner.Endpoints.Connect(t.Context(), box)
+	idle, err := runner.Endpoints.Connect(t.Context(), opened)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +125,11 @@ func TestServeCarriesFarBoxes(t *testing.T) {
 	if _, err := idle.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection outlives its task")
 	}
-	if _, err := runner.Endpoints.Connect(t.Context(), box); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := runner.Endpoints.Connect(t.Context(), opened); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("after the end: %v", err)
 	}
 	if out, _ := said(); !strings.Contains(out, " 503 ") {
-		t.Errorf("the box hears %q", out)
+		t.Errorf("the sandbox hears %q", out)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestConnectHostile(t *testing.T) {
 	t.Parallel()
 	b := newFarBed(t)
 	runner := b.as(t, "runner")
-	box, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.BoxSpec{Identity: wire.BoxByRunner})
+	opened, err := runner.Endpoints.Open(t.Context(), b.task.ID, wire.EgressEndpointSpec{Identity: wire.EndpointByRunner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestConnectHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := "/v1/tasks/" + b.task.ID + "/boxes/" + box.ID + "/connect"
+	path := "/v1/tasks/" + b.task.ID + "/egress-endpoints/" + opened.ID + "/connect"
 	token := b.accessToken(t, "runner")
 	proof := func() string {
 		p, err := dpop.NewProof(b.keys["runner"], http.MethodPost, b.url+path, token.Reveal(), "", time.Now())
@@ -177,7 +177,7 @@ func TestConnectHostile(t *testing.T) {
 		if res.StatusCode != http.StatusSwitchingProtocols {
 			return res, ""
 		}
-		_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 		all, _ := io.ReadAll(in)
 		return res, string(all)
 	}
@@ -205,18 +205,18 @@ func TestConnectHostile(t *testing.T) {
 		t.Errorf("a proof that is used up: %v %q", res, out)
 	}
 	for range 10 { // more than the endpoint's maximum
-		if res, out := send(proof(), upgrade, "GET /box HTTP/1.1\r\nHost: box\r\n\r\n"); res != nil && strings.Contains(out, b.task.ID) {
+		if res, out := send(proof(), upgrade, "GET /sandbox HTTP/1.1\r\nHost: box\r\n\r\n"); res != nil && strings.Contains(out, b.task.ID) {
 			t.Errorf("who speaks before it may was heard: %v %q", res, out)
 		}
 	}
 	if res, out := send(proof(), upgrade, ""); res == nil || res.StatusCode != http.StatusSwitchingProtocols || !strings.Contains(out, b.task.ID) {
 		t.Errorf("after those: %v %q", res, out)
 	}
-	if _, err := runner.Endpoints.Close(t.Context(), box); err != nil {
+	if _, err := runner.Endpoints.Close(t.Context(), opened); err != nil {
 		t.Fatal(err)
 	}
 	if res, out := send(proof(), upgrade, ""); res == nil || res.StatusCode != http.StatusNotFound {
-		t.Errorf("a box that is closed: %v %q", res, out)
+		t.Errorf("a sandbox that is closed: %v %q", res, out)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // egress runs `ebb egress` for a task, and stops it after its output.
-func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBox)) error {
+func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farEndpoint)) error {
 	t.Helper()
 	f.ca = cmp.Or(f.ca, filepath.Join(t.TempDir(), "ca.pem"))
 	if err := f.check(); err != nil {
@@ -33,7 +33,7 @@ func (b *farBed) egress(t *testing.T, taskID string, f farFlags, said func(farBo
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := &cli{stderr: t.Output(), format: out.JSON, stdout: writer(func(p []byte) {
-		var x farBox
+		var x farEndpoint
 		if err := json.Unmarshal(p, &x); err != nil {
 			t.Errorf("%s: %v", p, err)
 		}
@@ -50,7 +50,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// boxes returns how many egress endpoints the audit log of an ebb has.
+// sandboxes returns how many egress endpoints the audit log of an ebb has.
 func (b *farBed) boxes(t *testing.T) (n int) {
 	t.Helper()
 	for e, err := range b.node.store.Entries(t.Context(), broker.EntryFilter{Kind: "box."}) {
@@ -99,12 +99,12 @@ type badPlace struct {
 func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
 	t.Helper()
 	for _, x := range places {
-		err := b.egress(t, b.task.ID, x.flags, func(said farBox) { t.Errorf("%s: it is open: %+v", x.name, said) })
+		err := b.egress(t, b.task.ID, x.flags, func(said farEndpoint) { t.Errorf("%s: it is open: %+v", x.name, said) })
 		if f, is := errors.AsType[*failure](err); !is || f.Next == "" || !strings.Contains(f.Text, x.words) {
 			t.Errorf("%s: %v", x.name, err)
 		}
 		if n := b.boxes(t); n != 0 {
-			t.Fatalf("%s: on the record are %d of boxes", x.name, n)
+			t.Fatalf("%s: on the record are %d of sandboxes", x.name, n)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) != 0 {
@@ -193,20 +193,20 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 	b, dir := newFarBed(t), farDir(t)
 	long := below(t, dir, strings.Repeat("a", config.MaxSocketPath-len(dir)-22), 0o700)
 	for _, path := range []string{dir, long, long + "/"} {
-		var said farBox
-		if err := b.egress(t, b.task.ID, farFlags{dir: path, anybody: true}, func(x farBox) { said = x }); err != nil || filepath.Dir(filepath.Dir(said.Socket)) != filepath.Clean(path) {
+		var said farEndpoint
+		if err := b.egress(t, b.task.ID, farFlags{dir: path, anybody: true}, func(x farEndpoint) { said = x }); err != nil || filepath.Dir(filepath.Dir(said.Socket)) != filepath.Clean(path) {
 			t.Errorf("%s: %+v, %v", path, said, err)
 		}
 	}
 	if b.boxes(t) == 0 {
-		t.Error("no box is on the record")
+		t.Error("no sandbox is on the record")
 	}
 	var at string // address from which no other client connects
-	if err := b.egress(t, b.task.ID, farFlags{listen: "127.0.0.87:0", anybody: true}, func(x farBox) { at = x.Listen }); err != nil || at == "" {
+	if err := b.egress(t, b.task.ID, farFlags{listen: "127.0.0.87:0", anybody: true}, func(x farEndpoint) { at = x.Listen }); err != nil || at == "" {
 		t.Fatal(at, err)
 	}
-	if err := b.egress(t, "tsk_00", farFlags{listen: at, anybody: true}, func(x farBox) { t.Errorf("it is open: %+v", x) }); err == nil {
-		t.Error("a box of no task")
+	if err := b.egress(t, "tsk_00", farFlags{listen: at, anybody: true}, func(x farEndpoint) { t.Errorf("it is open: %+v", x) }); err == nil {
+		t.Error("a sandbox of no task")
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -220,14 +220,14 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 func TestEgressNamespace(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
-	if door, err := egress.NewListener(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxByKernel, nil); err != nil {
+	if door, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointByKernel, nil); err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	} else if err := door.Close(); err != nil {
 		t.Fatal(err)
 	}
 	path, link := otherNamespace(t)
-	var said farBox
-	if err := b.egress(t, b.task.ID, farFlags{dir: dir, namespace: path}, func(x farBox) {
+	var said farEndpoint
+	if err := b.egress(t, b.task.ID, farFlags{dir: dir, namespace: path}, func(x farEndpoint) {
 		said = x
 		if descriptors(t, link) == 0 {
 			t.Error("nothing holds the namespace")

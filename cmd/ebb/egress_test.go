@@ -16,7 +16,7 @@ import (
 
 // An ebb opens egress endpoints over its API, only for the runner of the task,
 // and closes them with the task.
-func TestServeOpensBoxes(t *testing.T) {
+func TestServeOpensEndpoints(t *testing.T) {
 	t.Parallel()
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}, {ID: "other", Roles: []broker.Role{broker.RoleRunner}}})
 	if err != nil {
@@ -43,40 +43,40 @@ func TestServeOpensBoxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := as("other").Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindNotFound) {
+	if _, err := as("other").Endpoints.Open(t.Context(), task.ID, wire.EgressEndpointSpec{}); !client.IsKind(err, wire.KindNotFound) {
 		t.Errorf("another runner: %v", err)
 	}
-	box, err := runner.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{Tool: "git"})
-	if err != nil || box.State != wire.BoxOpen || box.Tool != "git" {
-		t.Fatal(box, err)
+	opened, err := runner.Endpoints.Open(t.Context(), task.ID, wire.EgressEndpointSpec{Tool: "git"})
+	if err != nil || opened.State != wire.EndpointOpen || opened.Tool != "git" {
+		t.Fatal(opened, err)
 	}
-	if got, err := runner.Endpoints.Register(t.Context(), box, 7); err != nil || got.ID != box.ID {
+	if got, err := runner.Endpoints.Register(t.Context(), opened, 7); err != nil || got.ID != opened.ID {
 		t.Error(got, err)
 	}
-	c, err := net.Dial("unix", box.Socket)
+	c, err := net.Dial("unix", opened.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_, _ = io.WriteString(c, "GET /box HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
+	_, _ = io.WriteString(c, "GET /sandbox HTTP/1.1\r\nHost: box\r\nConnection: close\r\n\r\n")
 	if out, err := io.ReadAll(c); err != nil || !strings.Contains(string(out), task.ID) {
 		t.Errorf("%q, %v", out, err)
 	}
-	second, err := runner.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{})
+	second, err := runner.Endpoints.Open(t.Context(), task.ID, wire.EgressEndpointSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := runner.Endpoints.Close(t.Context(), second); err != nil || got.State != wire.BoxClosed {
+	if got, err := runner.Endpoints.Close(t.Context(), second); err != nil || got.State != wire.EndpointClosed {
 		t.Error(got, err)
 	}
 	if _, err := runner.Tasks.Complete(t.Context(), task.ID); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := net.Dial("unix", box.Socket); err == nil {
+	if c, err := net.Dial("unix", opened.Socket); err == nil {
 		_ = c.Close()
-		t.Error("the box of a task that is complete has a socket")
+		t.Error("the sandbox of a task that is complete has a socket")
 	}
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(box.Socket))); err != nil {
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(opened.Socket))); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,7 +106,7 @@ func TestServeWithoutEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Endpoints.Open(t.Context(), task.ID, wire.BoxSpec{}); !client.IsKind(err, wire.KindConflict) || !strings.Contains(err.Error(), "egress.enabled") {
-		t.Errorf("a box of an ebb without egress: %v", err)
+	if _, err := o.Endpoints.Open(t.Context(), task.ID, wire.EgressEndpointSpec{}); !client.IsKind(err, wire.KindConflict) || !strings.Contains(err.Error(), "egress.enabled") {
+		t.Errorf("a sandbox of an ebb without egress: %v", err)
 	}
 }

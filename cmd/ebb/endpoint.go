@@ -21,22 +21,22 @@ import (
 // again with the same ID, and so with the CA that the sandbox trusts.
 type endpoint struct {
 	o    *client.Operator
-	spec wire.BoxSpec
+	spec wire.EgressEndpointSpec
 	// find checks the socket that ebb returned and opens its directory; nil = ebb
 	// is on another machine.
 	find func(socket string) (*os.File, error)
 
 	mu        sync.Mutex
-	box       wire.Box
+	state     wire.EgressEndpoint
 	opened    int           // how many times the endpoint was opened
 	namespace uint64        // of the sandbox, if it was registered at ebb; 0 = not yet
-	to        *net.UnixConn // to box.Socket; nil = not connected
+	to        *net.UnixConn // to state.Socket; nil = not connected
 }
 
 // open opens the endpoint at ebb, also again after a restart of ebb.
 func (e *endpoint) open(ctx context.Context, taskID string) error {
 	spec := e.spec
-	spec.ID = e.box.ID
+	spec.ID = e.state.ID
 	b, err := e.o.Endpoints.Open(ctx, taskID, spec)
 	if err == nil && e.namespace != 0 {
 		_, err = e.o.Endpoints.Register(ctx, b, e.namespace)
@@ -44,7 +44,7 @@ func (e *endpoint) open(ctx context.Context, taskID string) error {
 	if err != nil {
 		return err
 	}
-	e.box = b
+	e.state = b
 	e.opened++
 	return nil
 }
@@ -53,7 +53,7 @@ func (e *endpoint) open(ctx context.Context, taskID string) error {
 func (e *endpoint) register(ctx context.Context, namespace uint64) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, err := e.o.Endpoints.Register(ctx, e.box, namespace); err != nil {
+	if _, err := e.o.Endpoints.Register(ctx, e.state, namespace); err != nil {
 		return err
 	}
 	e.namespace = namespace
@@ -62,12 +62,12 @@ func (e *endpoint) register(ctx context.Context, namespace uint64) error {
 
 // connect connects to the socket of an ebb on this machine.
 func (e *endpoint) connect(ctx context.Context) error {
-	dir, err := e.find(e.box.Socket)
+	dir, err := e.find(e.state.Socket)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	c, err := new(net.Dialer).DialContext(ctx, "unix", e.box.Socket)
+	c, err := new(net.Dialer).DialContext(ctx, "unix", e.state.Socket)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (e *endpoint) pass(ctx context.Context, c *net.UnixConn) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.to == nil && e.connect(ctx) != nil {
-		if err := e.open(ctx, e.box.TaskID); err != nil {
+		if err := e.open(ctx, e.state.TaskID); err != nil {
 			return restarting(err)
 		}
 		if err := e.connect(ctx); err != nil {
@@ -102,33 +102,33 @@ func (e *endpoint) pass(ctx context.Context, c *net.UnixConn) error {
 // dial connects to the endpoint at an ebb on another machine. It implements
 // egress.Forwarder's Dial.
 func (e *endpoint) dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	box, opened := e.now()
-	conn, err := e.o.Endpoints.Connect(ctx, box)
+	x, opened := e.now()
+	conn, err := e.o.Endpoints.Connect(ctx, x)
 	if client.IsKind(err, wire.KindNotFound) { // ebb was restarted, or the task has ended
-		if box, err = e.anew(ctx, opened); err == nil {
-			conn, err = e.o.Endpoints.Connect(ctx, box)
+		if x, err = e.anew(ctx, opened); err == nil {
+			conn, err = e.o.Endpoints.Connect(ctx, x)
 		}
 	}
 	return conn, restarting(err)
 }
 
-func (e *endpoint) now() (wire.Box, int) {
+func (e *endpoint) now() (wire.EgressEndpoint, int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.box, e.opened
+	return e.state, e.opened
 }
 
 // anew opens the endpoint again, unless another connection has done so since
 // the n-th time it was opened.
-func (e *endpoint) anew(ctx context.Context, n int) (wire.Box, error) {
+func (e *endpoint) anew(ctx context.Context, n int) (wire.EgressEndpoint, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.opened == n {
-		if err := e.open(ctx, e.box.TaskID); err != nil {
-			return wire.Box{}, err
+		if err := e.open(ctx, e.state.TaskID); err != nil {
+			return wire.EgressEndpoint{}, err
 		}
 	}
-	return e.box, nil
+	return e.state, nil
 }
 
 // restarting wraps an error in egress.ErrBusy if ebb is busy, stopping or
@@ -148,10 +148,10 @@ func restarting(err error) error {
 	return err
 }
 
-// coreBox converts a box for the parts of egress that run in this process.
-func coreBox(b wire.Box) broker.Box {
-	return broker.Box{
+// coreEndpoint converts an endpoint for the parts of egress that run in this process.
+func coreEndpoint(b wire.EgressEndpoint) broker.EgressEndpoint {
+	return broker.EgressEndpoint{
 		ID: b.ID, TaskID: b.TaskID, Tool: b.Tool, Socket: b.Socket, CA: b.CA,
-		Identity: broker.BoxIdentity(b.Identity), State: broker.BoxState(b.State), ExpiresAt: b.ExpiresAt,
+		Identity: broker.EndpointIdentity(b.Identity), State: broker.EndpointState(b.State), ExpiresAt: b.ExpiresAt,
 	}
 }

@@ -32,10 +32,10 @@ var exits = map[string][]string{
 		"cmd/ebb/demo.go",                                  // that link, printed for the person who asked for it
 		"cmd/ebb/console.go",                               // that link, printed for the person who asked for it, or into a file of this user alone, for the person's browser
 		"cmd/ebb/token.go",                                 // a token, printed for the tool that asked for it
-		"cmd/ebb/run_out.go", "cmd/ebb/run_credentials.go", // a placeholder, into the environment of a box
+		"cmd/ebb/run_out.go", "cmd/ebb/run_credentials.go", // a placeholder, into the environment of a sandbox
 		"cmd/ebb/credential.go",                        // a token, printed for the tool that asked for it; a certificate, which hosts see, to the agent that has its key
 		"cmd/ebb/internal/awskeys/",                    // a key, for the client of AWS that asked for it
-		"cmd/ebb/internal/ask/",                        // a token, from the runner into the box that asked for it
+		"cmd/ebb/internal/ask/",                        // a token, from the runner into the sandbox that asked for it
 		"cmd/ebb/internal/mcp/outcome.go",              // a placeholder, which is a name, to the agent that asked for it
 		"cmd/ebb/internal/demo/acts.go",                // the tour hands its ticket to its sandbox
 		"cmd/ebb/internal/demo/sandbox.go",             // the tour's careless tool

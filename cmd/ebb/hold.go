@@ -28,5 +28,5 @@ and every credential of it is revoked. A restart of ebb does not count as a brea
 		}
 		return s.Hold(cmd.Context(), grace)
 	})
-	return c.boxed(cmd)
+	return c.sandboxed(cmd)
 }

@@ -45,10 +45,10 @@ var layers = [][]string{
 	{"github.com/ebb-broker/ebb/web/console/internal/list", "github.com/ebb-broker/ebb/web/console/proof"},
 	{"github.com/ebb-broker/ebb/web/console/*"}, // the areas of the console: siblings
 	{"github.com/ebb-broker/ebb/web/console", "github.com/ebb-broker/ebb/web/api/walktest"},
-	{"github.com/ebb-broker/ebb/cmd/internal/out", "github.com/ebb-broker/ebb/cmd/internal/keyfile", "github.com/ebb-broker/ebb/cmd/internal/config", "github.com/ebb-broker/ebb/cmd/ebb-bench/internal/load", "github.com/ebb-broker/ebb/cmd/ebb/internal/box", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"},
+	{"github.com/ebb-broker/ebb/cmd/internal/out", "github.com/ebb-broker/ebb/cmd/internal/keyfile", "github.com/ebb-broker/ebb/cmd/internal/config", "github.com/ebb-broker/ebb/cmd/ebb-bench/internal/load", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/cgroup"},
 	{"github.com/ebb-broker/ebb/cmd/internal/command"}, // shared by ebb and ebb-bench, as are out, keyfile and config
-	{"github.com/ebb-broker/ebb/cmd/ebb/internal/box/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog"}, // shared by the kinds of sandboxes
-	{"github.com/ebb-broker/ebb/cmd/ebb/internal/box/*"},
+	{"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/watchdog"}, // shared by the kinds of sandboxes
+	{"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/*"},
 	{"github.com/ebb-broker/ebb/cmd/ebb/internal/*", "github.com/ebb-broker/ebb/cmd/ebb-bench/internal/*"},
 	{"github.com/ebb-broker/ebb/cmd/ebb", "github.com/ebb-broker/ebb/cmd/ebb-bench"},
 }
@@ -87,8 +87,8 @@ var fences = map[string][]string{
 	"github.com/hashicorp/vault/api": {
 		"github.com/ebb-broker/ebb/broker/vaultapi", "github.com/ebb-broker/ebb/broker/vaultapi/vaulttest", "github.com/ebb-broker/ebb/broker/provider/static", "github.com/ebb-broker/ebb/broker/provider/vault", "github.com/ebb-broker/ebb/broker/seal/transit",
 	},
-	"golang.org/x/net":                              {"github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp"},
-	"golang.org/x/sys":                              {"github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/attest/unixpeer", "github.com/ebb-broker/ebb/broker/egress", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/boxtest", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/bwrap", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/docker", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog", "github.com/ebb-broker/ebb/cmd/ebb/internal/shim", "github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"},
+	"golang.org/x/net":                              {"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp"},
+	"golang.org/x/sys":                              {"github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/attest/unixpeer", "github.com/ebb-broker/ebb/broker/egress", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/sandboxtest", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/bwrap", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/docker", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/watchdog", "github.com/ebb-broker/ebb/cmd/ebb/internal/shim", "github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"},
 	"net/http/pprof":                                nil,
 	"github.com/ebb-broker/ebb/attest/all":          {"github.com/ebb-broker/ebb/cmd/ebb"},
 	"github.com/ebb-broker/ebb/broker/notify/all":   {"github.com/ebb-broker/ebb/cmd/ebb"},

@@ -79,7 +79,7 @@ reaches, --unauthenticated accepts clients without a token.`,
 		}
 		return mcpCommand{c}.mcpHTTP(cmd, &m)
 	})
-	return c.boxed(cmd)
+	return c.sandboxed(cmd)
 }
 
 // mcpService returns a service that acts as the sandbox of this process, and
@@ -100,11 +100,11 @@ func (c mcpCommand) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service,
 	if c.env("EBB_TICKET") == "-" {
 		return nil, "", usage("the ticket cannot be read from standard input, which is the MCP client's", "set EBB_TICKET to the ticket itself, or enrol before with `ebb token`")
 	}
-	box, id, err := tokenCommands(c).sandbox(cmd, &tokenFlags{})
+	sandbox, id, err := tokenCommands(c).sandbox(cmd, &tokenFlags{})
 	if err != nil {
 		return nil, "", err
 	}
-	cfg.Sandbox, cfg.Delivery = box, cmp.Or(cfg.Delivery, policy.DeliveryToken) // a placeholder works only in a sandbox of ebb run
+	cfg.Sandbox, cfg.Delivery = sandbox, cmp.Or(cfg.Delivery, policy.DeliveryToken) // a placeholder works only in a sandbox of ebb run
 	return mcp.New(cmd.Context(), cfg), id.TaskID, nil
 }
 
@@ -230,7 +230,7 @@ func serveMCP(ctx context.Context, l net.Listener, tc *tls.Config, h http.Handle
 
 // check refuses flags that would accept unauthenticated clients, before
 // anything else happens.
-func (m *mcpFlags) check(inBox bool) (*tls.Config, error) {
+func (m *mcpFlags) check(inSandbox bool) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(m.listen)
 	ip := net.ParseIP(host)
 	if err != nil || ip == nil {
@@ -250,7 +250,7 @@ func (m *mcpFlags) check(inBox bool) (*tls.Config, error) {
 		return nil, usage("with an address for every interface the URL of clients is unknown", "name it with --resource")
 	case m.open && !ip.IsLoopback():
 		return nil, usage("--unauthenticated is allowed on loopback only", "remove it; clients then need a token")
-	case m.open && !inBox:
+	case m.open && !inSandbox:
 		return nil, usage("--unauthenticated is allowed in a sandbox of `ebb run` only, whose loopback no other process reaches", "remove it; clients then need a token")
 	case m.open && (len(m.scope) > 0 || m.serverID != "" || m.serverKey != ""):
 		return nil, usage("--unauthenticated excludes --require-scope, --server-id and --server-key", "remove --unauthenticated or the others")

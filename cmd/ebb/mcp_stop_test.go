@@ -82,17 +82,17 @@ func TestLastAnswer(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedIsForABox: outside of a sandbox every program of the
+// TestUnauthenticatedIsForASandbox: outside of a sandbox every program of the
 // machine reaches loopback.
 //
 //ebb:invariant I2 The MCP server over HTTP accepts clients without a token only on loopback inside a sandbox of `ebb run`
-func TestUnauthenticatedIsForABox(t *testing.T) {
+func TestUnauthenticatedIsForASandbox(t *testing.T) {
 	t.Parallel()
 	for listen, ok := range map[string]map[bool]bool{"127.0.0.1:0": {true: true, false: false}, "192.0.2.1:1": {true: false, false: false}} {
-		for inBox, want := range ok {
+		for inSandbox, want := range ok {
 			m := mcpFlags{listen: listen, open: true}
-			if _, err := m.check(inBox); (err == nil) != want {
-				t.Errorf("%s, in a box: %v: %v", listen, inBox, err)
+			if _, err := m.check(inSandbox); (err == nil) != want {
+				t.Errorf("%s, in a sandbox: %v: %v", listen, inSandbox, err)
 			}
 		}
 	}

@@ -134,7 +134,7 @@ func TestMCPBinary(t *testing.T) {
 
 // In a sandbox of ebb run it works over the runner's socket, and the runner
 // completes the task on request.
-func TestMCPInABox(t *testing.T) {
+func TestMCPInASandbox(t *testing.T) {
 	t.Parallel()
 	counterpart.Need(t, "EBB_TEST_BWRAP")
 	s := newShell(t)

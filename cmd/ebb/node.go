@@ -70,8 +70,8 @@ func (n *node) shutdown(ctx context.Context) error {
 	timer := time.AfterFunc(longPollGrace, n.stop)
 	defer timer.Stop()
 	n.broker.EndGraces()
-	if n.boxes != nil {
-		_ = n.boxes.Close() // always nil: a directory that is left is removed at the next start
+	if n.endpoints != nil {
+		_ = n.endpoints.Close() // always nil: a directory that is left is removed at the next start
 	}
 	if err := n.server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were still running after %s: %w", shutdownGrace, err), n.server.Close())

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/cgroup"
 )
 
 // runCommand implements ebb run: it opens a task, runs one command as its
@@ -61,14 +61,14 @@ If no ebb is named and none of this user is running on this machine, the run sta
 ebb of its own, with the configuration and the data directory of 'ebb serve', until the
 run ends.
 
-The sandbox is created by bubblewrap, or with --box docker by a Docker daemon from
+The sandbox is created by bubblewrap, or with --sandbox docker by a Docker daemon from
 --image, which then has the programs. It has the machine's programs read-only, the work
 directory as /work (files that make programs run are write-protected: --work-mode), an
 empty home, and no network. 'ebb token --scope ...' in the sandbox requests a credential
 through a socket of this process, which keeps the sandbox's key, and --credential sets
 a variable to a placeholder for one. The only way to the network is ebb's egress proxy,
 which replaces placeholders with credentials. If no sandbox can be created CMD does not
-run; --box none runs it as a plain child process with EBB_URL, EBB_TASK_ID,
+run; --sandbox none runs it as a plain child process with EBB_URL, EBB_TASK_ID,
 EBB_CLIENT_ID and EBB_KEY_FILE in its environment.
 
 Signals are forwarded to CMD, and ebb run exits with CMD's exit code, or 128 plus the
@@ -78,7 +78,9 @@ too, and the task ends when its heartbeat is missed.`,
 	flags.task.add(cmd, runHeartbeat)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&flags.kind, "box", "auto", "kind of sandbox: auto, bwrap (bubblewrap), docker or none; auto is docker if bubblewrap is not installed and --image is set, else bwrap")
+	f.StringVar(&flags.kind, "sandbox", "auto", "kind of sandbox: auto, bwrap (bubblewrap), docker or none; auto is docker if bubblewrap is not installed and --image is set, else bwrap")
+	f.StringVar(&flags.kind, "box", "auto", "kind of sandbox")
+	_ = f.MarkDeprecated("box", "use --sandbox") // fails only for a flag that does not exist
 	f.StringVar(&flags.image, "image", "", "`image` of a Docker sandbox, preferably by its digest; it is not pulled")
 	f.StringVar(&flags.tool, "tool", "", "tool for which every credential of the sandbox is requested")
 	f.StringVar(&flags.work, "work", ".", "`directory` that is mounted writable as /work")
@@ -107,7 +109,7 @@ too, and the task ends when its heartbeat is missed.`,
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats the task would stay open if ebb run is killed")
 		}
 		if flags.kind == "none" && cmd.Flags().Changed("work-mode") && flags.workMode == workProtect {
-			return usage("--work-mode protect needs a sandbox", "remove it: with --box none CMD can write wherever this user can")
+			return usage("--work-mode protect needs a sandbox", "remove it: with --sandbox none CMD can write wherever this user can")
 		}
 		if !cmd.Flags().Changed("name") {
 			flags.task.name = filepath.Base(args[0])
@@ -120,7 +122,7 @@ too, and the task ends when its heartbeat is missed.`,
 // runIn opens the task, runs the command and completes the task, also after an
 // error.
 func (c runCommand) runIn(ctx context.Context, flags *runFlags, args []string) (err error) {
-	in, err := c.boxOf(flags, args)
+	in, err := c.sandboxOf(flags, args)
 	if err != nil {
 		return err
 	}
@@ -181,18 +183,18 @@ func (c runCommand) runIn(ctx context.Context, flags *runFlags, args []string) (
 
 // failure adds the next step if the sandbox or its command could not be
 // started.
-func (b *boxed) failure(err error) error {
+func (b *sandboxed) failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, box.ErrCommand):
+	case errors.Is(err, sandbox.ErrCommand):
 		return usage(err.Error(), "name a program that exists in the sandbox; --read mounts more paths of this machine")
-	case errors.Is(err, box.ErrNone) && b.image != "":
-		return fail(err.Error(), "check that this user may use a Docker daemon on this machine that is not rootless and has the image, or choose another --box")
-	case errors.Is(err, box.ErrPlace):
+	case errors.Is(err, sandbox.ErrNone) && b.image != "":
+		return fail(err.Error(), "check that this user may use a Docker daemon on this machine that is not rootless and has the image, or choose another --sandbox")
+	case errors.Is(err, sandbox.ErrPlace):
 		return usage(err.Error(), "choose another --work or --read: a directory with one project only; if there are too many files to protect, use --work-mode open")
-	case errors.Is(err, box.ErrNone):
-		return fail(err.Error(), "install bubblewrap and allow this user to create user namespaces, use Docker (--box docker --image NAME), or run CMD without a sandbox: --box none")
+	case errors.Is(err, sandbox.ErrNone):
+		return fail(err.Error(), "install bubblewrap and allow this user to create user namespaces, use Docker (--sandbox docker --image NAME), or run CMD without a sandbox: --sandbox none")
 	}
 	return err
 }
@@ -305,7 +307,7 @@ func mostMemory() uint64 {
 // confine creates a cgroup for the sandbox. If that fails, or a limit has no
 // controller, it prints a notice, or returns an error if the user requested the
 // limit.
-func (c runCommand) confine(in *boxed) error {
+func (c runCommand) confine(in *sandboxed) error {
 	if in.plain {
 		return nil
 	}

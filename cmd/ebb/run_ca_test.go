@@ -126,7 +126,7 @@ func TestRunKeepsItsCA(t *testing.T) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil {
-		t.Fatalf("the box shows no certificate: %q", text)
+		t.Fatalf("the sandbox shows no certificate: %q", text)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

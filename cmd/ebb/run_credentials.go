@@ -15,7 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
@@ -37,7 +37,7 @@ func parseAWS(text string) (scopes.Set, error) {
 // giveAWS serves credentials to AWS clients on the sandbox's loopback, where
 // SDKs look if these variables are set (container credentials). A credential is
 // requested only when a client asks.
-func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) error {
+func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *sandboxed) error {
 	if in.aws.Empty() {
 		return nil
 	}
@@ -46,10 +46,10 @@ func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) e
 		return err
 	}
 	in.mount("aws", dir)
-	in.carry(box.AWSPort, box.Dir+"/aws/socket")
+	in.carry(sandbox.AWSPort, sandbox.Dir+"/aws/socket")
 	authorization := rand.Text()
 	in.spec.Env = append(in.spec.Env,
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:"+strconv.Itoa(box.AWSPort)+awskeys.Path, "AWS_CONTAINER_AUTHORIZATION_TOKEN="+authorization)
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:"+strconv.Itoa(sandbox.AWSPort)+awskeys.Path, "AWS_CONTAINER_AUTHORIZATION_TOKEN="+authorization)
 	var told sync.Map // requests already reported: an SDK repeats its request after a timeout
 	go func() {
 		_ = awskeys.Serve(serving, l, awskeys.Config{Authorization: authorization, Get: func(ctx context.Context) (client.Credential, error) {
@@ -68,7 +68,7 @@ func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *boxed) e
 // Variables") contain its address, and a placeholder as the password. The
 // connection to the proxy is not encrypted, because it stays on the sandbox's
 // loopback.
-func (c runCommand) givePG(ctx context.Context, s ask.Sandbox, in *boxed) error {
+func (c runCommand) givePG(ctx context.Context, s ask.Sandbox, in *sandboxed) error {
 	if in.pg.Empty() {
 		return nil
 	}
@@ -85,12 +85,12 @@ func (c runCommand) givePG(ctx context.Context, s ask.Sandbox, in *boxed) error 
 		return usage("--pg: the credential for "+in.pg.String()+" is not for PostgreSQL", "name a scope of a provider of kind postgres whose address is a host name")
 	}
 	if _, way := in.spec.Sockets["out"]; way {
-		if in.spec.Direct, err = box.Directs(append(in.hosts, host.String())); err != nil {
+		if in.spec.Direct, err = sandbox.Directs(append(in.hosts, host.String())); err != nil {
 			return usage("--pg: "+err.Error(), "name fewer hosts with --host and --ssh")
 		}
 	}
 	in.spec.Env = append(in.spec.Env,
-		"PGHOST="+host.Name, "PGPORT="+strconv.Itoa(int(host.Port)), "PGDATABASE="+at.Database, "PGUSER="+box.User, "PGPASSWORD="+cred.Token.Reveal(),
+		"PGHOST="+host.Name, "PGPORT="+strconv.Itoa(int(host.Port)), "PGDATABASE="+at.Database, "PGUSER="+sandbox.User, "PGPASSWORD="+cred.Token.Reveal(),
 		"PGSSLMODE=disable", "PGGSSENCMODE=disable")
 	return nil
 }
@@ -136,7 +136,7 @@ func names(all []sshGiven) (out []string) {
 // giveSSH runs an SSH agent for the sandbox in this process, which keeps the
 // private keys, and gives ssh the host keys that ebb knows. Certificates are
 // requested before CMD starts.
-func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper, in *boxed) error {
+func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k keeper, in *sandboxed) error {
 	if _, way := in.spec.Sockets["out"]; !way || len(in.ssh) == 0 { // the missing endpoint was already reported
 		return nil
 	}
@@ -179,7 +179,7 @@ func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k 
 		return err
 	}
 	in.mount("ssh", dir)
-	in.spec.Env = append(in.spec.Env, "SSH_AUTH_SOCK="+box.Dir+"/ssh/socket")
+	in.spec.Env = append(in.spec.Env, "SSH_AUTH_SOCK="+sandbox.Dir+"/ssh/socket")
 	in.spec.Files["/etc/ssh/ssh_known_hosts"] = known
 	in.spec.Files["/etc/ssh/ssh_config"] = sshConfig(in.ssh, func(g sshGiven) []string { return users[at[g.scope.String()]] })
 	go func() { _ = a.Serve(serving, l) }()

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/cgroup"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
@@ -62,7 +62,7 @@ func (c runCommand) runPlaces() []string {
 // ownDir creates the directory of a run, for its sockets and keys, in the first
 // data directory that only this user can access. Without one the command does
 // not run.
-func ownDir(in *boxed, places []string) (remove func(), err error) {
+func ownDir(in *sandboxed, places []string) (remove func(), err error) {
 	for _, data := range places {
 		dir, held, one := makeRunDir(data)
 		if one == nil {

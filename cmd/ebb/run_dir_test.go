@@ -18,7 +18,7 @@ import (
 // own creates the directory of a run until the test ends.
 func own(t *testing.T, c *cli) string {
 	t.Helper()
-	in := &boxed{}
+	in := &sandboxed{}
 	remove, err := ownDir(in, (runCommand{c}).runPlaces())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func refuses(t *testing.T, hostile map[string]string) {
 			t.Errorf("%s: left behind is %v", what, left)
 		}
 		// The next place is used.
-		in := &boxed{}
+		in := &sandboxed{}
 		remove, err := ownDir(in, []string{data, good})
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestRunPlaces(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	long := filepath.Join(shortHome(t), strings.Repeat("a", config.MaxSocketPath))
-	if remove, err := ownDir(&boxed{}, []string{long}); err == nil {
+	if remove, err := ownDir(&sandboxed{}, []string{long}); err == nil {
 		remove()
 		t.Error("a run has a directory that has no room for its sockets")
 	}
@@ -206,7 +206,7 @@ func TestRunDirHasRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	door, err := egress.NewListener(dir, broker.Box{ID: strings.Repeat("0", 16)}, broker.BoxBySocket, nil)
+	door, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestBury(t *testing.T) {
 	if err := held.Close(); err != nil { // as the kernel does
 		t.Fatal(err)
 	}
-	remove, err := ownDir(&boxed{}, []string{data})
+	remove, err := ownDir(&sandboxed{}, []string{data})
 	if err != nil {
 		t.Fatal(err)
 	}

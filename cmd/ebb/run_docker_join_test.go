@@ -14,7 +14,7 @@ func TestRunDockerJoin(t *testing.T) {
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	first, _, said := b.boxed(`printf %s $EBB_TASK_ID >id.new; mv id.new id; while [ ! -e end ]; do sleep 0.05; done; exit 3`, "--tool", "first")
+	first, _, said := b.sandboxed(`printf %s $EBB_TASK_ID >id.new; mv id.new id; while [ ! -e end ]; do sleep 0.05; done; exit 3`, "--tool", "first")
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}

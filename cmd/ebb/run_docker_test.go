@@ -58,14 +58,14 @@ func (o *outBed) docker(t *testing.T) *dockerBed {
 	return b
 }
 
-// boxed is a command that runs a script in a sandbox.
-func (b *dockerBed) boxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
+// sandboxed is a command that runs a script in a sandbox.
+func (b *dockerBed) sandboxed(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	return b.run(script, append([]string{"--scope", "shop:**:*", "--env", "HOST=" + b.outBed.host}, flags...)...)
 }
 
-// run is boxed with the flags of the test.
+// run is sandboxed with the flags of the test.
 func (b *dockerBed) run(script string, flags ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
-	cmd = b.ebb(append(append([]string{"run", "--box", "docker", "--image", "ebb-bed"}, flags...), "--", "sh", "-c", script)...)
+	cmd = b.ebb(append(append([]string{"run", "--sandbox", "docker", "--image", "ebb-bed"}, flags...), "--", "sh", "-c", script)...)
 	cmd.Env = append(cmd.Env, "DOCKER_HOST="+b.host)
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -99,7 +99,7 @@ func TestRunDocker(t *testing.T) {
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	cmd, out, errs := b.boxed(`nc -w 30 ${HOST%:*} ${HOST#*:} </dev/null && echo reached; echo "$KEY"; ebb token --scope shop:orders:read >/dev/null && echo asked; cat >&2; env; exit 7`,
+	cmd, out, errs := b.sandboxed(`nc -w 30 ${HOST%:*} ${HOST#*:} </dev/null && echo reached; echo "$KEY"; ebb token --scope shop:orders:read >/dev/null && echo asked; cat >&2; env; exit 7`,
 		"--credential", "KEY=shop:orders:read", "--host", b.outBed.host, "--memory", "64M", "--cpus", "0.5")
 	cmd.Stdin = strings.NewReader("from outside")
 	_ = cmd.Run()
@@ -109,8 +109,8 @@ func TestRunDocker(t *testing.T) {
 	if strings.Contains(out.String()+errs.String(), "canary") {
 		t.Errorf("the secret is in\n%s%s", out, errs)
 	}
-	for _, flags := range [][]string{{"--image", "--privileged"}, {"--image", "-v/:/x"}, {"--image", ""}, {"--image", "a\nb"}, {"--box", "bwrap"}, {"--box", "none"}} {
-		cmd, out, errs := b.boxed("echo ran", flags...)
+	for _, flags := range [][]string{{"--image", "--privileged"}, {"--image", "-v/:/x"}, {"--image", ""}, {"--image", "a\nb"}, {"--sandbox", "bwrap"}, {"--sandbox", "none"}} {
+		cmd, out, errs := b.sandboxed("echo ran", flags...)
 		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != int(exitUsage) || out.Len() > 0 {
 			t.Errorf("%q: exit code %d\n%s%s", flags, cmd.ProcessState.ExitCode(), out, errs)
 		}
@@ -128,14 +128,14 @@ func TestRunDockerIdentity(t *testing.T) {
 	b := newDockerBed(t)
 	b.serve()
 	b.put()
-	cmd, out, errs := b.boxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 30 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan", "--heartbeat", "15s")
+	cmd, out, errs := b.sandboxed(`printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' $HOST $HOST | nc -w 30 127.0.0.1 3128 | head -n 1 >mine; echo >up; sleep 600`, "--name", "orphan", "--heartbeat", "15s")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	b.inWork("up")
 	if mine, err := os.ReadFile(filepath.Join(b.work, "mine")); err != nil || !strings.HasPrefix(string(mine), "HTTP/1.1 200") {
-		t.Errorf("the box hears %q, %v", mine, err)
+		t.Errorf("the sandbox hears %q, %v", mine, err)
 	}
 	// The runner's socket, which is mounted into the sandbox; ebb's own socket is
 	// in no sandbox.
@@ -158,7 +158,7 @@ func TestRunDockerIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		boxes, _ := b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.box.keep", "--filter", "volume="+b.work)
+		boxes, _ := b.docker("ps", "--all", "--quiet", "--filter", "label=ebb.sandbox.keep", "--filter", "volume="+b.work)
 		tasks := b.must(b.ebb("task", "list", "-o", "csv"))
 		if strings.TrimSpace(boxes) == "" && strings.Contains(tasks, ",closed,orphan") {
 			return

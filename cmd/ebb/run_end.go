@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -95,7 +95,7 @@ func (c runReport) sayCompletion(ctx context.Context, o *client.Operator, done w
 // watch runs the command to its end and forwards signals to it. When the task
 // has ended it sends SIGTERM, because the command's credentials no longer work,
 // and kills the command after grace.
-func (c runCommand) watch(in *boxed, over <-chan struct{}, grace time.Duration) error {
+func (c runCommand) watch(in *sandboxed, over <-chan struct{}, grace time.Duration) error {
 	signals := make(chan os.Signal, 16)
 	// SIGPIPE is not forwarded: when a reader is gone the command's own stream is
 	// closed.
@@ -145,7 +145,7 @@ func (c runCommand) watch(in *boxed, over <-chan struct{}, grace time.Duration) 
 
 // pass forwards a signal. Keys of the user's terminal are interpreted by the
 // terminal of the sandbox.
-func (b *boxed) pass(running box.Running, s os.Signal) {
+func (b *sandboxed) pass(running sandbox.Running, s os.Signal) {
 	switch {
 	case s == syscall.SIGPIPE:
 		return
@@ -161,7 +161,7 @@ func (b *boxed) pass(running box.Running, s os.Signal) {
 }
 
 // openStreams creates streams for a sandbox.
-func (b *boxed) openStreams() (closing func(), err error) {
+func (b *sandboxed) openStreams() (closing func(), err error) {
 	if b.plain {
 		return func() {}, nil
 	}

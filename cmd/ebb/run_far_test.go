@@ -71,7 +71,7 @@ func TestRunFarIsAsked(t *testing.T) {
 func TestRunFarSaysWhy(t *testing.T) {
 	t.Parallel()
 	b := newFarOut(t, "true")
-	cmd := b.ebb("run", "--scope", "shop:**:*", "--", "sh", "-c", `trap '' TERM; printf %s $EBB_TASK_ID >id.new; mv id.new id; until curl -sS -m 5 --noproxy '*' "$HTTPS_PROXY/box" | grep -q unavailable; do sleep 0.1; done`)
+	cmd := b.ebb("run", "--scope", "shop:**:*", "--", "sh", "-c", `trap '' TERM; printf %s $EBB_TASK_ID >id.new; mv id.new id; until curl -sS -m 5 --noproxy '*' "$HTTPS_PROXY/sandbox" | grep -q unavailable; do sleep 0.1; done`)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
@@ -129,7 +129,7 @@ func TestEgressCommand(t *testing.T) {
 	if err := json.NewDecoder(in).Decode(&said); err != nil || said.Identity != "runner" {
 		t.Fatalf("%+v, %v\n%s", said, err, stderr.String())
 	}
-	res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/box")
+	res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/sandbox")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestEgressCommand(t *testing.T) {
 		t.Errorf("%s, %v, %v", body, err, rerr)
 	}
 	b.must(b.ebb("task", "complete", opened.Task.ID))
-	if res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/box"); err == nil { // the request makes it notice the end before it polls
+	if res, err := (&http.Client{Timeout: patience}).Get("http://" + said.Listen + "/sandbox"); err == nil { // the request makes it notice the end before it polls
 		_ = res.Body.Close()
 	}
 	ended := make(chan error, 1)
@@ -180,7 +180,7 @@ func TestEgressSaysWhy(t *testing.T) {
 		done <- (egressCommand{c}).egressFar(ctx, o, b.task.ID, farFlags{listen: "127.0.0.1:0", anybody: true, ca: filepath.Join(t.TempDir(), "ca.pem")})
 		_ = stdout.Close()
 	}()
-	var door farBox
+	var door farEndpoint
 	if err := json.NewDecoder(shown).Decode(&door); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestEgressSaysWhy(t *testing.T) {
 		}
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		if heard, _ := io.ReadAll(conn); !strings.HasPrefix(string(heard), "HTTP/1.1 503 ") { // the response comes before a request, which http.Client does not accept
-			t.Errorf("the box hears %q", heard)
+			t.Errorf("the sandbox hears %q", heard)
 		}
 		_ = conn.Close()
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/autorun"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/place"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/autorun"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
@@ -40,7 +40,7 @@ func (flags *runFlags) protects() (bool, error) {
 // guard scans the work directory before the command runs. end compares it with
 // that state, after all processes of the sandbox have ended, and reports the
 // differences.
-func (c runCommand) guard(in *boxed) (end func(), err error) {
+func (c runCommand) guard(in *sandboxed) (end func(), err error) {
 	c.resumeGuards()
 	private, err := c.private(keyCommands(c).keyPath(operatorKey))
 	if err != nil {
@@ -65,7 +65,7 @@ func (c runCommand) guard(in *boxed) (end func(), err error) {
 
 // homesOf returns the home directories whose settings may refer to the work
 // directory.
-func (c runCommand) homesOf(in *boxed) []string {
+func (c runCommand) homesOf(in *sandboxed) []string {
 	var all []string
 	for _, line := range c.environ {
 		if home, is := strings.CutPrefix(line, "HOME="); is && filepath.IsAbs(home) {
@@ -82,7 +82,7 @@ func (c runCommand) homesOf(in *boxed) []string {
 
 // saveGuard stores the state of the guard, for the next run if this one is
 // killed.
-func (b *boxed) saveGuard() error {
+func (b *sandboxed) saveGuard() error {
 	if b.guarding == nil {
 		return nil
 	}

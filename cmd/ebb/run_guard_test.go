@@ -71,7 +71,7 @@ func TestRunGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, flags := range [][]string{{"--work-mode", "closed"}, {"--work-mode", "protect", "--box", "none"}} {
+	for _, flags := range [][]string{{"--work-mode", "closed"}, {"--work-mode", "protect", "--sandbox", "none"}} {
 		if code, errs := run("true", flags...); code != int(exitUsage) {
 			t.Errorf("%q: exit code %d, %s", flags, code, errs)
 		}

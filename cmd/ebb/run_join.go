@@ -15,7 +15,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -31,7 +31,7 @@ var taskForm = regexp.MustCompile(`^tsk_[0-9a-f]{1,64}$`)
 // lend lets other runs of this user make requests in the name of the task's
 // sandbox, until serving is done. The key stays in this process, and other runs
 // reach only the socket.
-func (c runCommand) lend(serving context.Context, k keeper, in *boxed) error {
+func (c runCommand) lend(serving context.Context, k keeper, in *sandboxed) error {
 	if !taskForm.MatchString(k.taskID) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (c runCommand) borrow(taskID string) (keeper, error) {
 	if err != nil {
 		return keeper{}, gone(err)
 	}
-	dir, err := box.OpenSocketDir(socket, uint32(os.Geteuid()))
+	dir, err := sandbox.OpenSocketDir(socket, uint32(os.Geteuid()))
 	if err != nil {
 		return keeper{}, gone(err)
 	}
@@ -87,7 +87,7 @@ func (flags *runFlags) joinable() error {
 		return usage("--join needs a task ID", "list task IDs with `ebb task list --open`")
 	}
 	if flags.kind == "none" {
-		return usage("--join needs a sandbox", "remove --box none: the key of the task's sandbox stays with the run that opened it")
+		return usage("--join needs a sandbox", "remove --sandbox none: the key of the task's sandbox stays with the run that opened it")
 	}
 	var untouched taskFlags
 	untouched.add(&cobra.Command{}, runHeartbeat)
@@ -99,7 +99,7 @@ func (flags *runFlags) joinable() error {
 
 // runJoined runs the command in another sandbox of an open task. When the
 // command ends, the sandbox ends and the task stays open.
-func (c runCommand) runJoined(ctx context.Context, flags *runFlags, in *boxed) (err error) {
+func (c runCommand) runJoined(ctx context.Context, flags *runFlags, in *sandboxed) (err error) {
 	o, err := c.operator(operatorKey)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c runCommand) runJoined(ctx context.Context, flags *runFlags, in *boxed) (
 
 // leave closes the egress endpoint at ebb, so that the placeholders of this
 // sandbox no longer work.
-func (c runCommand) leave(ctx context.Context, o *client.Operator, in *boxed) error {
+func (c runCommand) leave(ctx context.Context, o *client.Operator, in *sandboxed) error {
 	if in.out == nil {
 		return nil
 	}

@@ -18,9 +18,9 @@ type opener struct {
 	task string
 }
 
-// openBoxed opens a task with a sandbox that waits for the file end in its work
+// openSandboxed opens a task with a sandbox that waits for the file end in its work
 // directory.
-func (b *outBed) openBoxed(t *testing.T) *opener {
+func (b *outBed) openSandboxed(t *testing.T) *opener {
 	t.Helper()
 	o := &opener{}
 	o.cmd = b.ebb("run", "--scope", "shop:**:*", "--tool", "first", "--credential", "KEY=shop:orders:read", "--", "sh", "-c", `printf %s $EBB_TASK_ID >id.new; printf %s "$KEY" >key; mv id.new id; while [ ! -e end ]; do sleep 0.05; done`)
@@ -81,7 +81,7 @@ func TestRunJoin(t *testing.T) {
 	b := newOutBed(t)
 	b.serve()
 	b.put()
-	o := b.openBoxed(t)
+	o := b.openSandboxed(t)
 	const code = `code() { curl -sS -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer $1" https://$HOST/v1/joined; }; `
 	got, out, errs := b.join(o.task, code+`code "$(cat key)"; code "$MINE"; code "$(ebb token --scope shop:orders:read)"; env | grep -c EBB_TASK_ID=`+o.task,
 		"--tool", "second", "--credential", "MINE=shop:orders:read")
@@ -89,7 +89,7 @@ func TestRunJoin(t *testing.T) {
 		t.Errorf("exit code %d, %q\n%s", got, out, errs)
 	}
 	if text := b.must(b.ebb("task", "show", o.task, "-o", "json")); !strings.Contains(text, `"open"`) {
-		t.Errorf("after the second box the task is %s", text)
+		t.Errorf("after the second sandbox the task is %s", text)
 	}
 	// The first sandbox continues, and so does a third one.
 	if got, out, errs := b.join(o.task, `echo in; exit 7`, "--tool", "third"); got != 7 || out != "in\n" {
@@ -104,7 +104,7 @@ func TestRunJoin(t *testing.T) {
 	b.await("up")
 	b.end(t, o)
 	if got := <-joined; got != 42 {
-		t.Errorf("when the task is over a second box ends with code %d", got)
+		t.Errorf("when the task is over a second sandbox ends with code %d", got)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestRunJoinRefused(t *testing.T) {
 	b := newOutBed(t)
 	b.serve()
 	b.put()
-	o := b.openBoxed(t)
+	o := b.openSandboxed(t)
 	refused := func(what, task, want string, flags ...string) {
 		t.Helper()
 		code, out, errs := b.join(task, `echo ran`, flags...)
@@ -130,7 +130,7 @@ func TestRunJoinRefused(t *testing.T) {
 	refused("no id", "../../etc/passwd", "needs a task ID")
 	refused("a task that is none", "tsk_00000000000000000000000000000000", "no such task")
 	refused("with a scope", o.task, "describe a task", "--scope", "shop:**:*")
-	refused("without a box", o.task, "needs a sandbox", "--box", "none")
+	refused("without a sandbox", o.task, "needs a sandbox", "--sandbox", "none")
 	opened := strings.Fields(b.must(b.ebb("task", "open", "--scope", "shop:**:*", "-o", "csv")))
 	other := strings.Split(opened[len(opened)-1], ",")[0]
 	refused("one that no run has opened", other, "does not belong to an active `ebb run`")
@@ -149,7 +149,7 @@ func TestRunJoinRefused(t *testing.T) {
 	refused("the first run's socket", o.task, "no sandbox may have this path", "--read", filepath.Dir(socket))
 	// Nor can it have the directory of a run without a sandbox, wherever its
 	// TMPDIR is.
-	plain := b.ebb("run", "--box", "none", "--scope", "shop:**:*", "--", "sh", "-c", `printf %s "$EBB_KEY_FILE" >where.new; mv where.new where; while [ ! -e end ]; do sleep 0.05; done`)
+	plain := b.ebb("run", "--sandbox", "none", "--scope", "shop:**:*", "--", "sh", "-c", `printf %s "$EBB_KEY_FILE" >where.new; mv where.new where; while [ ! -e end ]; do sleep 0.05; done`)
 	plain.Env = append(plain.Env, "TMPDIR="+b.work)
 	if err := plain.Start(); err != nil {
 		t.Fatal(err)
@@ -157,9 +157,9 @@ func TestRunJoinRefused(t *testing.T) {
 	t.Cleanup(func() { _ = plain.Process.Kill() })
 	key := b.await("where")
 	if strings.HasPrefix(key, b.work) {
-		t.Errorf("the key of a run without a box is where the box of another may write: %s", key)
+		t.Errorf("the key of a run without a sandbox is where the sandbox of another may write: %s", key)
 	}
-	refused("the key of a run without a box", o.task, "no sandbox may have this path", "--read", filepath.Dir(key))
+	refused("the key of a run without a sandbox", o.task, "no sandbox may have this path", "--read", filepath.Dir(key))
 	b.end(t, o)
 	if err := plain.Wait(); err != nil {
 		t.Error(err)
@@ -168,7 +168,7 @@ func TestRunJoinRefused(t *testing.T) {
 		t.Errorf("of runs that ended is left %q, %v", left, err)
 	}
 	refused("one that is over", o.task, "has ended")
-	o = b.openBoxed(t)
+	o = b.openSandboxed(t)
 	if err := o.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

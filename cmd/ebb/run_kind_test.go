@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/bwrap"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/docker"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/none"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/bwrap"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/docker"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/none"
 )
 
 // TestKindOf: bubblewrap creates the sandbox unless it is not installed and an
@@ -22,7 +22,7 @@ func TestKindOf(t *testing.T) {
 	daemon := docker.Kind{Image: "tools:1"}
 	for _, tt := range []struct {
 		name, path, kind, image string
-		want                    box.Kind // nil = refused
+		want                    sandbox.Kind // nil = refused
 		says                    string
 	}{
 		{"auto, an image, no bubblewrap", empty, "auto", "tools:1", daemon, ""},
@@ -42,7 +42,7 @@ func TestKindOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("PATH", tt.path)
 			var said strings.Builder
-			in := &boxed{}
+			in := &sandboxed{}
 			err := runCommand{&cli{stderr: &said}}.kindOf(&runFlags{kind: tt.kind, image: tt.image, pids: defaultPIDs}, in)
 			if in.kind != tt.want || (err == nil) != (tt.want != nil) {
 				t.Errorf("%#v, %v", in.kind, err)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/cgroup"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/cgroup"
 )
 
 func TestParseSize(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRunLimits(t *testing.T) {
 		_ = cmd.Run()
 		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 	}
-	for _, flags := range [][]string{{"--memory", "lots"}, {"--memory", "0"}, {"--cpus", "-1"}, {"--cpus", "NaN"}, {"--pids", "0"}, {"--memory", "1G", "--box", "none"}, {"--pids", "9", "--box", "none"}} {
+	for _, flags := range [][]string{{"--memory", "lots"}, {"--memory", "0"}, {"--cpus", "-1"}, {"--cpus", "NaN"}, {"--pids", "0"}, {"--memory", "1G", "--sandbox", "none"}, {"--pids", "9", "--sandbox", "none"}} {
 		if code, out, errs := limited("echo ran", flags...); code != int(exitUsage) || out != "" {
 			t.Errorf("%q: exit code %d, %q\n%s", flags, code, out, errs)
 		}
@@ -75,7 +75,7 @@ func TestRunLimits(t *testing.T) {
 	for end := time.Now().Add(patience); group == ""; time.Sleep(20 * time.Millisecond) {
 		group = groupOfSleep(t, word)
 		if time.Now().After(end) {
-			t.Fatal("no process of a box is in a cgroup of its own")
+			t.Fatal("no process of a sandbox is in a cgroup of its own")
 		}
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -84,7 +84,7 @@ func TestRunLimits(t *testing.T) {
 	_ = cmd.Wait()
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		if _, err := os.Stat(root + group); err == nil {
-			t.Errorf("of the box is left %s%s", root, group)
+			t.Errorf("of the sandbox is left %s%s", root, group)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestRunLeavesNoGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &cli{stderr: t.Output()}
-	in := &boxed{dir: dead, limits: cgroup.Limits{Processes: 9}}
+	in := &sandboxed{dir: dead, limits: cgroup.Limits{Processes: 9}}
 	if err := (runCommand{c}).confine(in); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestRunLeavesNoGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remove, err := ownDir(&boxed{}, []string{data})
+	remove, err := ownDir(&sandboxed{}, []string{data})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,8 +52,8 @@ def test_of_a_server_beside_it(host):
     assert served(host + ":8099")
 X
 echo pytest-3 $(/usr/bin/pytest-3 -q -p no:cacheprovider test_shop.py 2>&1 | tail -1)
-echo box $(curl -sS --fail http://127.0.0.1:3128/box | head -c 10)
-echo proxied $(curl -sS --fail --noproxy '' -x http://127.0.0.1:3128 http://127.0.0.1:3128/box | head -c 10)
+echo sandbox $(curl -sS --fail http://127.0.0.1:3128/sandbox | head -c 10)
+echo proxied $(curl -sS --fail --noproxy '' -x http://127.0.0.1:3128 http://127.0.0.1:3128/sandbox | head -c 10)
 echo base $(curl -sS --fail -H "Authorization: Bearer $KEY" http://127.0.0.1:3128/to/$HOST/v1/base)
 echo direct $(curl -sS --fail -H "Authorization: Bearer $KEY" https://$HOST/v1/direct)
 echo none $(curl -sS --fail --noproxy '*' -H "Authorization: Bearer $KEY" https://$HOST/v1/none)
@@ -71,7 +71,7 @@ true`, "--host", b.host)
 			}
 		})
 	}
-	for _, want := range []string{`box {"task_id"`, `proxied {"task_id"`, "base /v1/base by Bearer [redacted]", "direct /v1/direct by Bearer [redacted]", "none /v1/none by Bearer [redacted]"} {
+	for _, want := range []string{`sandbox {"task_id"`, `proxied {"task_id"`, "base /v1/base by Bearer [redacted]", "direct /v1/direct by Bearer [redacted]", "none /v1/none by Bearer [redacted]"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)
 		}

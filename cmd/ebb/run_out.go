@@ -18,7 +18,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
@@ -53,8 +53,8 @@ func parseGiven(flag string, lines []string) ([]given, error) {
 // wayOut opens the egress endpoint of the sandbox at ebb. The socket in the
 // sandbox belongs to this process, so that it stays open while ebb restarts. If
 // ebb provides no egress, the command runs without a network.
-func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed) error {
-	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: in.tool, Forward: true}, find: c.openOut}
+func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, taskID string, in *sandboxed) error {
+	e := &endpoint{o: o, spec: wire.EgressEndpointSpec{Tool: in.tool, Forward: true}, find: c.openOut}
 	err := e.open(ctx, taskID)
 	switch {
 	case !in.joined && client.IsKind(err, wire.KindNotFound):
@@ -65,7 +65,7 @@ func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, task
 	case err != nil:
 		return err
 	}
-	b := e.box
+	b := e.state
 	in.out = &b
 	err = e.connect(ctx)
 	switch {
@@ -80,18 +80,18 @@ func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, task
 	}
 	// ebb checks with the kernel which process connected, so this listener does
 	// not.
-	door, err := egress.NewListener(in.dir, coreBox(b), broker.BoxBySocket, nil)
+	door, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointBySocket, nil)
 	if err != nil {
 		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Forwarder{Pass: e.pass}, func(id box.Identity) error { return e.register(ctx, id.NetNS) })
+	return c.leadOut(serving, in, b, door, egress.Forwarder{Pass: e.pass}, func(id sandbox.Identity) error { return e.register(ctx, id.NetNS) })
 }
 
 // wayOutFar opens the egress endpoint of a sandbox whose ebb is on another
 // machine: this process checks with the kernel which process connected. why is
 // the reason that the endpoint of an ebb on this machine cannot be used.
-func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *boxed, why string) error {
-	e := &endpoint{o: o, spec: wire.BoxSpec{Tool: in.tool, Identity: wire.BoxByRunner}}
+func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, taskID string, in *sandboxed, why string) error {
+	e := &endpoint{o: o, spec: wire.EgressEndpointSpec{Tool: in.tool, Identity: wire.EndpointByRunner}}
 	err := e.open(ctx, taskID)
 	if client.IsKind(err, wire.KindConflict) {
 		if said := explain(err); said != why {
@@ -103,9 +103,9 @@ func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, t
 	if err != nil {
 		return err
 	}
-	b := e.box
+	b := e.state
 	in.out = &b
-	door, err := egress.NewListener(in.dir, coreBox(b), broker.BoxByKernel, c.strangers())
+	door, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointByKernel, c.strangers())
 	if errors.Is(err, egress.ErrKernel) {
 		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", err)
 		_, err = o.Endpoints.Close(ctx, b)
@@ -115,13 +115,13 @@ func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, t
 	if err != nil {
 		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Forwarder{Dial: e.dial}, func(id box.Identity) error { return door.Register(id.NetNS) })
+	return c.leadOut(serving, in, b, door, egress.Forwarder{Dial: e.dial}, func(id sandbox.Identity) error { return door.Register(id.NetNS) })
 }
 
 // leadOut gives the sandbox the socket of a listener. carrier forwards its
 // connections until serving is done.
-func (c runReport) leadOut(serving context.Context, in *boxed, b wire.Box, door *egress.Listener, carrier egress.Forwarder, register func(box.Identity) error) error {
-	dir, err := box.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
+func (c runReport) leadOut(serving context.Context, in *sandboxed, b wire.EgressEndpoint, door *egress.Listener, carrier egress.Forwarder, register func(sandbox.Identity) error) error {
+	dir, err := sandbox.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
 	if err != nil {
 		_ = door.Close()
 		return fail(err.Error(), dirAdvice(in.dir))
@@ -154,19 +154,19 @@ func (c runReport) strangers() func(uint64, error) {
 
 // leads connects the sandbox to its egress endpoint. The command starts only
 // after register has told the endpoint which connections are the sandbox's.
-func (b *boxed) leads(dir *os.File, x wire.Box, register func(box.Identity) error) (err error) {
+func (b *sandboxed) leads(dir *os.File, x wire.EgressEndpoint, register func(sandbox.Identity) error) (err error) {
 	ca, err := certificateOf(x)
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}
 	b.mount("out", dir)
-	b.carry(box.ProxyPort, box.Tunnel)
-	if b.spec.Direct, err = box.Directs(b.hosts); err != nil {
+	b.carry(sandbox.ProxyPort, sandbox.Tunnel)
+	if b.spec.Direct, err = sandbox.Directs(b.hosts); err != nil {
 		return err
 	}
-	b.spec.Files = map[string][]byte{box.Bundle: ca}
-	b.spec.Env = append(b.spec.Env, box.Bootstrap()...)
-	b.spec.Ready = func(id box.Identity) error {
+	b.spec.Files = map[string][]byte{sandbox.Bundle: ca}
+	b.spec.Env = append(b.spec.Env, sandbox.Bootstrap()...)
+	b.spec.Ready = func(id sandbox.Identity) error {
 		if err := register(id); err != nil {
 			return fmt.Errorf("register the sandbox at its egress endpoint: %w", err)
 		}
@@ -185,7 +185,7 @@ func parseHosts(lines []string) ([]string, error) {
 		}
 		hosts = append(hosts, host.String())
 	}
-	if _, err := box.Directs(hosts); err != nil {
+	if _, err := sandbox.Directs(hosts); err != nil {
 		return nil, usage("--host and --ssh: "+err.Error(), "name fewer hosts, or configure the programs to use HTTPS_PROXY")
 	}
 	return hosts, nil
@@ -206,14 +206,14 @@ func (c runReport) openOut(socket string) (*os.File, error) {
 		}
 	}
 	if !filepath.IsAbs(socket) || filepath.Base(socket) != outSocket {
-		return nil, fmt.Errorf("%s: %w: its name is not %s", socket, box.ErrPlace, outSocket)
+		return nil, fmt.Errorf("%s: %w: its name is not %s", socket, sandbox.ErrPlace, outSocket)
 	}
-	return box.OpenSocketDir(socket, owners...)
+	return sandbox.OpenSocketDir(socket, owners...)
 }
 
 // give requests the credentials for the environment of the sandbox. They must
 // be placeholders: a usable credential is never put into an environment.
-func (c runReport) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
+func (c runReport) give(ctx context.Context, s ask.Sandbox, in *sandboxed) error {
 	for _, g := range in.credentials {
 		cred, err := c.placeholder(ctx, s, in, g.scope, "ebb run --credential "+g.name)
 		if err != nil {
@@ -225,7 +225,7 @@ func (c runReport) give(ctx context.Context, s ask.Sandbox, in *boxed) error {
 }
 
 // placeholder requests a credential that is delivered by egress.
-func (c runReport) placeholder(ctx context.Context, s ask.Sandbox, in *boxed, scope scopes.Set, reason string) (client.Credential, error) {
+func (c runReport) placeholder(ctx context.Context, s ask.Sandbox, in *sandboxed, scope scopes.Set, reason string) (client.Credential, error) {
 	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope.String(), Tool: in.tool, Reason: reason, Wait: true, Pending: func(client.Pending) { c.sayAsked(scope.String()) }})
 	if err == nil && cred.Format != provider.PlaceholderFormat {
 		err = usage("the credential for "+scope.String()+" is not a placeholder", "add @deliver(\"egress\") to its policy, or have CMD request it with `ebb token`")
@@ -246,7 +246,7 @@ func gitConfig(hosts []given, protect bool) []string {
 	}
 	for _, h := range hosts {
 		keys = append(keys,
-			"credential.https://"+h.name+".helper", "!"+box.Self+" credential git --scope '"+h.scope.String()+"'",
+			"credential.https://"+h.name+".helper", "!"+sandbox.Self+" credential git --scope '"+h.scope.String()+"'",
 			"url.https://"+h.name+"/.insteadOf", "git@"+h.name+":",
 			"url.https://"+h.name+"/.insteadOf", "ssh://git@"+h.name+"/")
 	}
@@ -265,10 +265,10 @@ func gitConfig(hosts []given, protect bool) []string {
 // neither the user nor the machine.
 var passedOn = []string{"TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TZ"}
 
-// boxEnv returns the environment of a sandbox. It contains no variable of this
+// sandboxEnv returns the environment of a sandbox. It contains no variable of this
 // process that is not named.
-func (c runCommand) boxEnv(asked []string) ([]string, error) {
-	env := []string{"PATH=" + box.Search, "HOME=" + box.Home, "USER=" + box.User, "LOGNAME=" + box.User, "SHELL=/bin/sh", "TMPDIR=/tmp"}
+func (c runCommand) sandboxEnv(asked []string) ([]string, error) {
+	env := []string{"PATH=" + sandbox.Search, "HOME=" + sandbox.Home, "USER=" + sandbox.User, "LOGNAME=" + sandbox.User, "SHELL=/bin/sh", "TMPDIR=/tmp"}
 	for _, name := range passedOn {
 		if value := c.env(name); value != "" {
 			env = append(env, name+"="+value)

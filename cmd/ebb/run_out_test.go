@@ -263,7 +263,7 @@ func TestRunToolsGoOut(t *testing.T) {
 	} {
 		t.Run(tool.program, func(t *testing.T) {
 			if info, err := os.Stat("/usr/bin/" + tool.program); err != nil || info.IsDir() {
-				counterpart.Missing(t, "tools", "install "+tool.program+" in /usr/bin, which is what a box has")
+				counterpart.Missing(t, "tools", "install "+tool.program+" in /usr/bin, which is what a sandbox has")
 			}
 			out, _ := b.run(tool.script)
 			if !strings.Contains(out, "/v1/"+tool.program+" by Bearer ") {
@@ -314,9 +314,9 @@ func TestRunHelpers(t *testing.T) {
 	}
 }
 
-// TestRunOutIsTheBoxs: (E76, E77) a placeholder works only in its own sandbox
+// TestRunOutIsTheSandboxs: (E76, E77) a placeholder works only in its own sandbox
 // while that runs, only for its scope, and nowhere else.
-func TestRunOutIsTheBoxs(t *testing.T) {
+func TestRunOutIsTheSandboxs(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
 	b.env = []string{"HTTPS_PROXY=http://127.0.0.1:1"} // no sandbox uses it (E30)

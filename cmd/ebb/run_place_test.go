@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 )
 
 // socketIn creates a directory of a mode with sockets and other files in it.
@@ -65,7 +65,7 @@ func TestOpenOut(t *testing.T) {
 		"open to others": filepath.Join(socketIn(t, 0o755, "out"), "out"), "a link to a socket": filepath.Join(to, "out"), "a home": filepath.Join(filepath.Dir(good), "out"),
 	}
 	for name, path := range hostile {
-		if dir, err := (runReport{c}).openOut(path); !errors.Is(err, box.ErrPlace) && !(name == "a home" && errors.Is(err, os.ErrNotExist)) {
+		if dir, err := (runReport{c}).openOut(path); !errors.Is(err, sandbox.ErrPlace) && !(name == "a home" && errors.Is(err, os.ErrNotExist)) {
 			t.Errorf("%s: %v, %v", name, dir, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestOpenOutOfSomebodyElse(t *testing.T) {
 	if err := os.Chown(other, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err := (runReport{c}).openOut(filepath.Join(other, "out")); !errors.Is(err, box.ErrPlace) {
+	if dir, err := (runReport{c}).openOut(filepath.Join(other, "out")); !errors.Is(err, sandbox.ErrPlace) {
 		t.Errorf("%v, %v", dir, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestPrivate(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "policies"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text := "data_dir: " + dir + "/data\npolicy_dir: " + dir + "/policies\negress: {dir: " + dir + "/boxes}\nlisten_unix: " + dir + "/api/socket\nsigning: {keys_dir: " + dir + "/signing}\n"
+	text := "data_dir: " + dir + "/data\npolicy_dir: " + dir + "/policies\negress: {dir: " + dir + "/egress}\nlisten_unix: " + dir + "/api/socket\nsigning: {keys_dir: " + dir + "/signing}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestPrivate(t *testing.T) {
 	for _, path := range all {
 		got[path] = true
 	}
-	for _, want := range []string{"run", "data", "data/operator.key", "ebb.yaml", "my.key", "ca.pem", "policies", "boxes", "api/socket", "signing"} {
+	for _, want := range []string{"run", "data", "data/operator.key", "ebb.yaml", "my.key", "ca.pem", "policies", "egress", "api/socket", "signing"} {
 		if !got[filepath.Join(dir, want)] {
 			t.Errorf("%s is not private: %v", want, got)
 		}

@@ -158,7 +158,7 @@ asyncio.run(main())'`,
 func installed(t *testing.T, program string) {
 	t.Helper()
 	if info, err := os.Stat("/usr/bin/" + program); err != nil || info.IsDir() {
-		counterpart.Missing(t, "tools", "install "+program+" in /usr/bin, which is what a box has")
+		counterpart.Missing(t, "tools", "install "+program+" in /usr/bin, which is what a sandbox has")
 	}
 }
 

@@ -85,7 +85,7 @@ func scripts(t *testing.T, godebug string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": ready, "marked": marked, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
-			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": boxDir,
+			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": sandboxDir,
 		},
 	}
 }
@@ -247,10 +247,10 @@ func codes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// boxDir creates a directory that a sandbox may write to, and changes to it:
+// sandboxDir creates a directory that a sandbox may write to, and changes to it:
 // boxdir NAME. No sandbox runs as root, so as root the directory belongs to
 // another user.
-func boxDir(ts *testscript.TestScript, neg bool, args []string) {
+func sandboxDir(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
 	if os.Geteuid() == 0 {

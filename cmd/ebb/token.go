@@ -87,7 +87,7 @@ provider to certify (not in a sandbox of ebb run, where --ssh of ebb run does th
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error { return tokenCommands{c}.token(cmd, &t) })
-	return c.output(c.boxed(cmd))
+	return c.output(c.sandboxed(cmd))
 }
 
 func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
@@ -100,7 +100,7 @@ func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
 		return err
 	}
 	if c.keyFile == "" && c.env("EBB_ASK") != "" {
-		return c.tokenInBox(cmd, t)
+		return c.tokenInSandbox(cmd, t)
 	}
 	s, id, err := c.sandbox(cmd, t)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
 	})
 }
 
-// tokenInBox requests the credential through the runner, which has the key.
-func (c tokenCommands) tokenInBox(cmd *cobra.Command, t *tokenFlags) error {
+// tokenInSandbox requests the credential through the runner, which has the key.
+func (c tokenCommands) tokenInSandbox(cmd *cobra.Command, t *tokenFlags) error {
 	if t.request.Scope == "" {
 		return usage("this sandbox is already enrolled", "request a credential with --scope provider:resource:action")
 	}

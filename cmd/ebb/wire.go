@@ -86,7 +86,7 @@ type node struct {
 	notifier    *notifier.Notifier // nil = no notifications
 	tellsPeople bool               // to their own addresses
 
-	boxes       *egress.Endpoints // nil = no egress
+	endpoints   *egress.Endpoints // nil = no egress
 	transcripts *transcript.Store // nil = no transcripts
 }
 
@@ -227,7 +227,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, KeyMaxAge: n.dir.Ring().MaxAge(), Links: n.apiLinks(), Boxes: n.apiBoxes(), Now: s.Now})
+	surface, err := api.New(api.Config{Broker: n.broker, Mux: mux, MutualTLS: s.TLS.Mutual(), SSH: n.ssh, KeyMaxAge: n.dir.Ring().MaxAge(), Links: n.apiLinks(), EgressEndpoints: n.apiEndpoints(), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

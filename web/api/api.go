@@ -17,15 +17,15 @@ import (
 
 // Config holds the dependencies and settings of New.
 type Config struct {
-	Broker     *core.Broker     // required; its issuer must be the Mux's public URL
-	Mux        *web.Mux         // required: where the routes are registered
-	MutualTLS  bool             // the listener, or a configured proxy, requests client certificates
-	KeyMaxAge  time.Duration    // max-age of the JWKS: the key ring's MaxAge; 0 = 5 min
-	FeedMaxAge time.Duration    // max_age_seconds of the revocation feed; 0 = 60 s
-	SSH        SSHHosts         // public data for SSH hosts; nil = no SSH provider
-	Links      Links            // sign-in links to the console; nil = none are made
-	Boxes      Boxes            // egress endpoints of sandboxes; nil = no egress proxy
-	Now        func() time.Time // nil = time.Now
+	Broker          *core.Broker     // required; its issuer must be the Mux's public URL
+	Mux             *web.Mux         // required: where the routes are registered
+	MutualTLS       bool             // the listener, or a configured proxy, requests client certificates
+	KeyMaxAge       time.Duration    // max-age of the JWKS: the key ring's MaxAge; 0 = 5 min
+	FeedMaxAge      time.Duration    // max_age_seconds of the revocation feed; 0 = 60 s
+	SSH             SSHHosts         // public data for SSH hosts; nil = no SSH provider
+	Links           Links            // sign-in links to the console; nil = none are made
+	EgressEndpoints EgressEndpoints  // egress endpoints of sandboxes; nil = no egress proxy
+	Now             func() time.Time // nil = time.Now
 }
 
 // API serves one broker. Its own methods are the token endpoints and the tasks. The embedded parts
@@ -68,7 +68,7 @@ func (a *API) connect(c Config) error {
 		b: b, dpopAlgs: b.DPoPAlgs(), issuer: a.issuer, methods: a.methods, mux: mux, origin: origin,
 	}
 	a.clients = &clientAuth{clock: c.Now, b: b, methods: a.methods, mux: mux, proxies: mux.Proxies(), origin: origin, proofs: proofs, discovery: a.discovery}
-	a.sandboxAPI = &sandboxAPI{boxes: c.Boxes, b: b, clients: a.clients}
+	a.sandboxAPI = &sandboxAPI{endpoints: c.EgressEndpoints, b: b, clients: a.clients}
 	a.requestAPI = &requestAPI{b: b}
 	a.leaseAPI = &leaseAPI{b: b, feedMaxAge: c.FeedMaxAge}
 	a.usageAPI = &usageAPI{b: b}
@@ -96,8 +96,8 @@ func New(c Config) (*API, error) {
 	if c.KeyMaxAge <= 0 {
 		c.KeyMaxAge = 5 * time.Minute
 	}
-	if c.Boxes == nil {
-		c.Boxes = noBoxes{c.Broker}
+	if c.EgressEndpoints == nil {
+		c.EgressEndpoints = noEndpoints{c.Broker}
 	}
 	if issuer := c.Broker.Issuer(); issuer != c.Mux.PublicURL() {
 		return nil, fmt.Errorf("api: the broker's issuer is %q and the public URL %q; they must be the same text", issuer, c.Mux.PublicURL())
@@ -174,10 +174,10 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/resume", below, call(a.clients, http.StatusOK, a.resumeTask)},
 		{post, "/v1/tasks/:id/complete", below, call(a.clients, http.StatusOK, a.completeTask)},
 		{post, "/v1/tasks/:id/stop", below, call(a.clients, http.StatusOK, a.stopTask)},
-		{post, "/v1/tasks/:id/boxes", below, call(a.clients, http.StatusCreated, a.openBox)},
-		{post, "/v1/tasks/:id/boxes/:box/register", below, call(a.clients, http.StatusOK, a.registerBox)},
-		{post, "/v1/tasks/:id/boxes/:box/close", below, call(a.clients, http.StatusOK, a.closeBox)},
-		{post, "/v1/tasks/:id/boxes/:box/connect", below, a.connectBox},
+		{post, "/v1/tasks/:id/egress-endpoints", below, call(a.clients, http.StatusCreated, a.openEndpoint)},
+		{post, "/v1/tasks/:id/egress-endpoints/:endpoint/register", below, call(a.clients, http.StatusOK, a.registerEndpoint)},
+		{post, "/v1/tasks/:id/egress-endpoints/:endpoint/close", below, call(a.clients, http.StatusOK, a.closeEndpoint)},
+		{post, "/v1/tasks/:id/egress-endpoints/:endpoint/connect", below, a.connectEndpoint},
 		{get, "/v1/tasks/:id/receipt", below, call(a.clients, http.StatusOK, a.receipt)},
 		{post, "/v1/signin-link", below, call(a.clients, http.StatusOK, a.signInLink)},
 		{post, "/v1/enroll", below, web.Handle(a.mux, http.StatusOK, a.enrolling, a.enroll)},

@@ -68,7 +68,7 @@ func answers(t *testing.T) []answer {
 		of("Task", filled[broker.Task](t), wireTask),
 		of("Completion", filled[broker.Completion](t), wireCompletion, "Credentials.Upstream.Unjudged", inner, "Credentials.Upstream.Handle", inner),
 		of("Receipt", filled[receipt.Receipt](t), wireReceipt),
-		of("Box", filled[broker.Box](t), wireBox, "Above", inner),
+		of("Box", filled[broker.EgressEndpoint](t), wireEgressEndpoint, "Above", inner),
 		of("Lease", filled[broker.Lease](t), wireLease, "Upstream.Unjudged", inner, "Upstream.Handle", "the sealed handle of a credential"),
 		of("Provider", filled[provideradmin.ProviderState](t), wireProvider),
 		of("SelfTest", filled[provideradmin.SelfTest](t), wireSelfTest),
@@ -158,7 +158,7 @@ func sure[From, To any](convert func(From) To) func(From) (To, error) {
 
 // bodies are all conversions of bodies, under their names in the golden file.
 func bodies(t *testing.T) []body {
-	spec, box, selfTest := sure(brokerBoxSpec), sure(brokerEvidenceQuery), brokerSelfTestSpec
+	spec, box, selfTest := sure(brokerEndpointSpec), sure(brokerEvidenceQuery), brokerSelfTestSpec
 	approved, denied := filledAs[broker.Verdict](t, "approval"), filledAs[broker.Verdict](t, "denial")
 	approved = broker.Verdict{Approve: true, Digest: approved.Digest, Scopes: approved.Scopes, TTL: approved.TTL, Note: approved.Note, Target: approved.Target}
 	denied = broker.Verdict{Digest: denied.Digest, Code: denied.Code, Note: denied.Note}
@@ -166,8 +166,8 @@ func bodies(t *testing.T) []body {
 	return []body{
 		bodyOf(t, "TaskSpec body", filled[broker.TaskSpec](t), brokerTaskSpec),
 		bodyOf(t, "TaskSpec body empty", broker.TaskSpec{}, brokerTaskSpec),
-		bodyOf(t, "BoxSpec body", filled[broker.BoxSpec](t), spec),
-		bodyOf(t, "BoxSpec body empty", broker.BoxSpec{}, spec),
+		bodyOf(t, "EgressEndpointSpec body", filled[broker.EgressEndpointSpec](t), spec),
+		bodyOf(t, "EgressEndpointSpec body empty", broker.EgressEndpointSpec{}, spec),
 		bodyOf(t, "EvidenceQuery body", filled[identity.EvidenceQuery](t), box),
 		bodyOf(t, "EvidenceQuery body empty", identity.EvidenceQuery{}, box),
 		bodyOf(t, "SelfTestSpec body", filled[provideradmin.SelfTestSpec](t), selfTest),

@@ -277,7 +277,7 @@ func twin(t testing.TB, token string) string {
 func TestRFC_A45_A46_A47_H36_Nonces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{broker: brokertest.Config{Nonces: true}})
-	b := nonceBox(t, r)
+	b := nonceSandbox(t, r)
 	a := b.askWith(t, b.proofWith(t, nil, nil))
 	a.want(t, "A45 no nonce", 400, "use_dpop_nonce")
 	nonce := oneNonce(t, a)
@@ -312,8 +312,8 @@ func oneNonce(t testing.TB, a *answer) string {
 	return v[0]
 }
 
-// nonceBox enrols with nonces on: at /v1 the challenge is 401.
-func nonceBox(t testing.TB, r *rig) *box {
+// nonceSandbox enrols with nonces on: at /v1 the challenge is 401.
+func nonceSandbox(t testing.TB, r *rig) *box {
 	t.Helper()
 	task, ticket, err := r.env.Broker.OpenTask(t.Context(), r.env.Principals[brokertest.Runner], withTicket())
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 // sandboxAPI serves sandboxes themselves: enrolment, delegation, the control connection and the
 // list of their credentials; and egress endpoints, which a runner opens for them.
 type sandboxAPI struct {
-	boxes   Boxes
-	b       sandboxBroker
-	clients *clientAuth
+	endpoints EgressEndpoints
+	b         sandboxBroker
+	clients   *clientAuth
 }
 
 // sandboxBroker is the part of the broker that sandboxAPI calls.

@@ -14,20 +14,20 @@ import (
 type EndpointsService struct{ *session }
 
 // Open opens an egress endpoint for a tool of a task: on the broker's
-// machine, or, with wire.BoxByRunner, on this machine. In the latter case
+// machine, or, with wire.EndpointByRunner, on this machine. In the latter case
 // Connect forwards its connections.
-func (s *EndpointsService) Open(ctx context.Context, taskID string, spec wire.BoxSpec) (wire.Box, error) {
-	var out wire.Box
-	return out, s.do(ctx, http.MethodPost, taskPath(taskID, "/boxes"), nil, spec, &out)
+func (s *EndpointsService) Open(ctx context.Context, taskID string, spec wire.EgressEndpointSpec) (wire.EgressEndpoint, error) {
+	var out wire.EgressEndpoint
+	return out, s.do(ctx, http.MethodPost, taskPath(taskID, "/egress-endpoints"), nil, spec, &out)
 }
 
 // Connect forwards one connection of a sandbox. The returned stream carries
 // the bytes between the sandbox and its egress socket. The caller must close
 // it; ctx limits only the setup.
-func (s *EndpointsService) Connect(ctx context.Context, x wire.Box) (io.ReadWriteCloser, error) {
+func (s *EndpointsService) Connect(ctx context.Context, x wire.EgressEndpoint) (io.ReadWriteCloser, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	resp, err := s.authorized(ctx, call{method: http.MethodPost, path: boxPath(x, "/connect"), upgrade: wire.UpgradeEgress})
+	resp, err := s.authorized(ctx, call{method: http.MethodPost, path: endpointPath(x, "/connect"), upgrade: wire.UpgradeEgress})
 	if err != nil {
 		return nil, err
 	}
@@ -41,17 +41,17 @@ func (s *EndpointsService) Connect(ctx context.Context, x wire.Box) (io.ReadWrit
 
 // Register registers the network namespace of the sandbox by its inode,
 // before anything runs in it.
-func (s *EndpointsService) Register(ctx context.Context, x wire.Box, namespace uint64) (wire.Box, error) {
-	var out wire.Box
-	return out, s.do(ctx, http.MethodPost, boxPath(x, "/register"), nil, wire.NamespaceBody{NetworkNamespace: namespace}, &out)
+func (s *EndpointsService) Register(ctx context.Context, x wire.EgressEndpoint, namespace uint64) (wire.EgressEndpoint, error) {
+	var out wire.EgressEndpoint
+	return out, s.do(ctx, http.MethodPost, endpointPath(x, "/register"), nil, wire.NamespaceBody{NetworkNamespace: namespace}, &out)
 }
 
 // Close closes the egress endpoint and all its connections.
-func (s *EndpointsService) Close(ctx context.Context, x wire.Box) (wire.Box, error) {
-	var out wire.Box
-	return out, s.do(ctx, http.MethodPost, boxPath(x, "/close"), nil, nil, &out)
+func (s *EndpointsService) Close(ctx context.Context, x wire.EgressEndpoint) (wire.EgressEndpoint, error) {
+	var out wire.EgressEndpoint
+	return out, s.do(ctx, http.MethodPost, endpointPath(x, "/close"), nil, nil, &out)
 }
 
-func boxPath(x wire.Box, verb string) string {
-	return taskPath(x.TaskID, "/boxes/"+url.PathEscape(x.ID)+verb)
+func endpointPath(x wire.EgressEndpoint, verb string) string {
+	return taskPath(x.TaskID, "/egress-endpoints/"+url.PathEscape(x.ID)+verb)
 }

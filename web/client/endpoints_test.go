@@ -53,7 +53,7 @@ func upgrading(t *testing.T, answer string) (*httptest.Server, *client.Operator)
 func TestConnectEndpoint(t *testing.T) {
 	t.Parallel()
 	_, o := upgrading(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ebb-egress\r\n\r\n")
-	box := wire.Box{ID: "box_1", TaskID: "tsk_1"}
+	box := wire.EgressEndpoint{ID: "egr_1", TaskID: "tsk_1"}
 	if x, err := o.Endpoints.Close(t.Context(), box); err != nil || x.ID != "HTTP/2.0" {
 		t.Fatalf("the call before went by %s: %v", x.ID, err)
 	}
@@ -81,7 +81,7 @@ func TestConnectEndpointToSomethingElse(t *testing.T) {
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n",
 	} {
 		_, o := upgrading(t, answer)
-		if c, err := o.Endpoints.Connect(t.Context(), wire.Box{ID: "box_1", TaskID: "tsk_1"}); err == nil {
+		if c, err := o.Endpoints.Connect(t.Context(), wire.EgressEndpoint{ID: "egr_1", TaskID: "tsk_1"}); err == nil {
 			_ = c.Close()
 			t.Errorf("%q is a connection", answer)
 		}

@@ -178,17 +178,17 @@ func TestRoutes(t *testing.T) {
 		{"hostile id", func(ctx context.Context, o op) error { _, err := o.Tasks.Get(ctx, "../x?y#z/"); return err }, `GET /v1/tasks/..%2Fx%3Fy%23z%2F`},
 		{"Tasks.Heartbeat", func(ctx context.Context, o op) error { _, err := o.Tasks.Heartbeat(ctx, "t"); return err }, `POST /v1/tasks/t/heartbeat`},
 		{"Endpoints.Open", func(ctx context.Context, o op) error {
-			_, err := o.Endpoints.Open(ctx, "t", wire.BoxSpec{Tool: "git"})
+			_, err := o.Endpoints.Open(ctx, "t", wire.EgressEndpointSpec{Tool: "git"})
 			return err
-		}, `POST /v1/tasks/t/boxes {"tool":"git"}`},
+		}, `POST /v1/tasks/t/egress-endpoints {"tool":"git"}`},
 		{"Endpoints.Register", func(ctx context.Context, o op) error {
-			_, err := o.Endpoints.Register(ctx, wire.Box{ID: "../b", TaskID: "t"}, 7)
+			_, err := o.Endpoints.Register(ctx, wire.EgressEndpoint{ID: "../b", TaskID: "t"}, 7)
 			return err
-		}, `POST /v1/tasks/t/boxes/..%2Fb/register {"network_namespace":7}`},
+		}, `POST /v1/tasks/t/egress-endpoints/..%2Fb/register {"network_namespace":7}`},
 		{"Endpoints.Close", func(ctx context.Context, o op) error {
-			_, err := o.Endpoints.Close(ctx, wire.Box{ID: "box_1", TaskID: "t"})
+			_, err := o.Endpoints.Close(ctx, wire.EgressEndpoint{ID: "egr_1", TaskID: "t"})
 			return err
-		}, `POST /v1/tasks/t/boxes/box_1/close`},
+		}, `POST /v1/tasks/t/egress-endpoints/egr_1/close`},
 		{"Taint", func(ctx context.Context, o op) error { _, err := o.Tasks.Taint(ctx, "t", "web"); return err }, `POST /v1/tasks/t/taint {"sources":["web"]}`},
 		{"Pause", func(ctx context.Context, o op) error { _, err := o.Tasks.Pause(ctx, "t", "why"); return err }, `POST /v1/tasks/t/pause {"reason":"why"}`},
 		{"Resume", func(ctx context.Context, o op) error { _, err := o.Tasks.Resume(ctx, "t"); return err }, `POST /v1/tasks/t/resume`},

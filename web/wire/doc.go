@@ -31,7 +31,7 @@
 //	breakglass.go  BreakGlass
 //	provider.go    Provider, SelfTest
 //	attestor.go    Attestor, EvidenceQuery, EvidenceExplanation
-//	egress.go      Box, BoxSpec, Transcript
+//	egress.go      EgressEndpoint, EgressEndpointSpec, Transcript
 //	audit.go       AuditEntry, Checkpoint
 //	usage.go       Usage
 //	policy.go      Policy, PolicyQuery, Decision, Explanation

@@ -2,46 +2,46 @@ package wire
 
 import "time"
 
-// BoxIdentity is the way in which the egress proxy identifies the sandbox of a
+// EndpointIdentity is the way in which the egress proxy identifies the sandbox of a
 // connection.
-type BoxIdentity string
+type EndpointIdentity string
 
-// Box identities, the stronger first.
+// Endpoint identities, the stronger first.
 const (
-	BoxByKernel BoxIdentity = "kernel" // the connecting process is in the sandbox's network namespace
-	BoxBySocket BoxIdentity = "socket" // the connection came through the socket of the egress endpoint
-	BoxByRunner BoxIdentity = "runner" // its runner, on another machine, forwarded it with the runner's own key
+	EndpointByKernel EndpointIdentity = "kernel" // the connecting process is in the sandbox's network namespace
+	EndpointBySocket EndpointIdentity = "socket" // the connection came through the socket of the egress endpoint
+	EndpointByRunner EndpointIdentity = "runner" // its runner, on another machine, forwarded it with the runner's own key
 )
 
-// BoxState is the state of an egress endpoint.
-type BoxState string
+// EndpointState is the state of an egress endpoint.
+type EndpointState string
 
 // States of egress endpoints.
 const (
-	BoxWaiting BoxState = "waiting" // its network namespace is not known yet; every connection is refused
-	BoxOpen    BoxState = "open"
-	BoxClosed  BoxState = "closed" // every connection is closed
+	EndpointWaiting EndpointState = "waiting" // its network namespace is not known yet; every connection is refused
+	EndpointOpen    EndpointState = "open"
+	EndpointClosed  EndpointState = "closed" // every connection is closed
 )
 
-// BoxSpec is the body of POST /v1/tasks/{id}/boxes.
-type BoxSpec struct {
+// EgressEndpointSpec is the body of POST /v1/tasks/{id}/egress-endpoints.
+type EgressEndpointSpec struct {
 	// Tool is the tool whose credentials the endpoint may use; "" = any of the
 	// task's.
 	Tool string `json:"tool,omitempty"`
-	// Identity is BoxByRunner for a sandbox on another machine than ebb's; "" =
+	// Identity is EndpointByRunner for a sandbox on another machine than ebb's; "" =
 	// it is on ebb's machine.
-	Identity BoxIdentity `json:"identity,omitempty"`
-	// Forward says that the sandbox connects to a socket of the runner, which forwards each connection through Box.Socket.
-	// BoxByRunner implies it.
+	Identity EndpointIdentity `json:"identity,omitempty"`
+	// Forward says that the sandbox connects to a socket of the runner, which forwards each connection through EgressEndpoint.Socket.
+	// EndpointByRunner implies it.
 	Forward bool `json:"forward,omitempty"`
 	// ID is an endpoint of this task that was open before ebb restarted, and is
 	// opened again with the same CA; "" = a new endpoint.
 	ID string `json:"id,omitempty"`
 }
 
-// Box is the egress endpoint of one tool of one task. It is open in one process on one machine, and ends with its task.
-type Box struct {
-	// ID is "box_" and 32 hex digits.
+// EgressEndpoint is the egress endpoint of one tool of one task. It is open in one process on one machine, and ends with its task.
+type EgressEndpoint struct {
+	// ID is "egr_" and 32 hex digits.
 	ID string `json:"id"`
 	// TaskID is the task.
 	TaskID string `json:"task_id"`
@@ -54,20 +54,20 @@ type Box struct {
 	// hosts, for this endpoint only.
 	CA string `json:"ca"`
 	// Identity is the way in which the proxy identifies the sandbox.
-	Identity BoxIdentity `json:"identity"`
+	Identity EndpointIdentity `json:"identity"`
 	// State is the state of the endpoint.
-	State BoxState `json:"state"`
+	State EndpointState `json:"state"`
 	// ExpiresAt is the deadline of the task.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// NamespaceBody is the body of POST /v1/tasks/{id}/boxes/{box}/register.
+// NamespaceBody is the body of POST /v1/tasks/{id}/egress-endpoints/{endpoint}/register.
 type NamespaceBody struct {
 	// NetworkNamespace is the inode of the sandbox's network namespace.
 	NetworkNamespace uint64 `json:"network_namespace"`
 }
 
-// UpgradeEgress is the value of the header Upgrade at POST /v1/tasks/{id}/boxes/{box}/connect (RFC 9110 section 7.8).
+// UpgradeEgress is the value of the header Upgrade at POST /v1/tasks/{id}/egress-endpoints/{endpoint}/connect (RFC 9110 section 7.8).
 const UpgradeEgress = "ebb-egress"
 
 // TranscriptHead names the request that a transcript is of.

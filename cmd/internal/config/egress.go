@@ -17,7 +17,7 @@ import (
 // Egress configures the egress proxy of sandboxes.
 type Egress struct {
 	Enabled      bool
-	Dir          string // "" = data_dir/boxes
+	Dir          string // "" = data_dir/egress
 	Identity     string // kernel or socket
 	Remote       bool
 	PrivateHosts []string
@@ -31,13 +31,13 @@ type Egress struct {
 	RequestMiB, TaskMiB int
 }
 
-// boxSocket is the length in bytes of a socket's path below the directory of
+// endpointSocket is the length in bytes of a socket's path below the directory of
 // sockets.
-const boxSocket = len("/0123456789abcdef/out")
+const endpointSocket = len("/0123456789abcdef/out")
 
 // FitsSocket reports whether the paths of egress sockets in dir are short
 // enough.
-func FitsSocket(dir string) bool { return len(dir)+boxSocket <= MaxSocketPath }
+func FitsSocket(dir string) bool { return len(dir)+endpointSocket <= MaxSocketPath }
 
 // Private returns PrivateHosts by host. Load has checked them.
 func (e Egress) Private() map[string][]netip.Prefix {
@@ -75,7 +75,7 @@ func (c *Config) checkEgress(src map[string]string, ps *Problems) {
 		}
 	}
 	if c.Egress.Dir != "" && !FitsSocket(c.Egress.Dir) {
-		ps.add("egress.dir", src["egress.dir"], "socket paths in it would be too long", fmt.Sprintf("choose a directory of at most %d bytes", MaxSocketPath-boxSocket))
+		ps.add("egress.dir", src["egress.dir"], "socket paths in it would be too long", fmt.Sprintf("choose a directory of at most %d bytes", MaxSocketPath-endpointSocket))
 	}
 	if c.Egress.CAFile != "" {
 		if _, err := readBounded(c.Egress.CAFile, 1<<20); err != nil {

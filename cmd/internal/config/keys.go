@@ -246,7 +246,7 @@ var keys = slices.Concat([]Key{
 var egressKeys = []Key{
 	{Path: "egress.enabled", Default: "true", Doc: "true = runners can open egress endpoints for sandboxes; credentials that egress can add to requests then stay in ebb unless a token is requested.",
 		to: func(c *Config, _ *reader) any { return &c.Egress.Enabled }},
-	{Path: "egress.dir", Doc: "Directory (0700) for the sockets of egress endpoints, used by this ebb alone; default data_dir/boxes, or a temporary one if that path is too long.",
+	{Path: "egress.dir", Doc: "Directory (0700) for the sockets of egress endpoints, used by this ebb alone; default data_dir/egress, or a temporary one if that path is too long.",
 		to: func(c *Config, _ *reader) any { return &c.Egress.Dir }},
 	{Path: "egress.identity", Default: "kernel", Doc: "How a sandbox is identified: kernel (by the network namespace of the connecting process; Linux 6.11), or socket (by the socket that it connects to).",
 		to: func(c *Config, _ *reader) any { return choice{&c.Egress.Identity, []string{"kernel", "socket"}} }},

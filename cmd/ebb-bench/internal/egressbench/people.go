@@ -27,11 +27,11 @@ type task struct {
 	p           *people
 	id, lease   string
 	placeholder string
-	boxes       []tunnelBox
+	endpoints   []tunnelEndpoint
 }
 
-// tunnelBox is an egress endpoint, as its clients see it.
-type tunnelBox struct {
+// tunnelEndpoint is an egress endpoint, as its clients see it.
+type tunnelEndpoint struct {
 	socket string
 	roots  *x509.CertPool
 }
@@ -50,7 +50,7 @@ func enter(ctx context.Context, c Config) (*people, error) {
 }
 
 // open opens a task with a number of egress endpoints.
-func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
+func (p *people) open(ctx context.Context, endpoints int) (_ *task, err error) {
 	spec := wire.TaskSpec{
 		Name: "ebb-bench egress", Kind: "bench", TTL: int64(time.Hour / time.Second), Heartbeat: int64(15 * time.Minute / time.Second), Ceiling: p.scope.String(),
 		Expect: wire.Expect{Attestor: "enroll"}, Ticket: true,
@@ -84,14 +84,14 @@ func (p *people) open(ctx context.Context, boxes int) (_ *task, err error) {
 		return nil, err
 	}
 	t.placeholder, t.lease = cred.Token.Reveal(), cred.LeaseID
-	for range boxes {
-		x, err := p.runner.Endpoints.Open(ctx, t.id, wire.BoxSpec{})
+	for range endpoints {
+		x, err := p.runner.Endpoints.Open(ctx, t.id, wire.EgressEndpointSpec{})
 		if err != nil {
 			return nil, err
 		}
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM([]byte(x.CA))
-		t.boxes = append(t.boxes, tunnelBox{x.Socket, roots})
+		t.endpoints = append(t.endpoints, tunnelEndpoint{x.Socket, roots})
 	}
 	return t, nil
 }
@@ -101,12 +101,12 @@ func (t *task) end(ctx context.Context) {
 	_, _ = t.p.runner.Tasks.Complete(context.WithoutCancel(ctx), t.id)
 }
 
-// perBox is the maximum number of connections of an egress endpoint. perTask is
+// perEndpoint is the maximum number of connections of an egress endpoint. perTask is
 // the number that a task gets here, so that it stays within its share of all
 // connections.
 const (
-	perBox  = 64
-	perTask = 4 * perBox
+	perEndpoint = 64
+	perTask     = 4 * perEndpoint
 )
 
 // spread is a set of tasks with enough egress endpoints for many connections.
@@ -116,7 +116,7 @@ type spread []*task
 func (b *run) spread(ctx context.Context, n int) (spread, error) {
 	var s spread
 	for left := n; left > 0; left -= perTask {
-		t, err := b.people.open(ctx, (min(left, perTask)+perBox-1)/perBox)
+		t, err := b.people.open(ctx, (min(left, perTask)+perEndpoint-1)/perEndpoint)
 		if err != nil {
 			s.end(ctx)
 			return nil, err
@@ -127,9 +127,9 @@ func (b *run) spread(ctx context.Context, n int) (spread, error) {
 }
 
 // at returns the task and endpoint of a connection.
-func (s spread) at(i int) (*task, tunnelBox) {
+func (s spread) at(i int) (*task, tunnelEndpoint) {
 	t := s[i/perTask]
-	return t, t.boxes[i%perTask/perBox]
+	return t, t.endpoints[i%perTask/perEndpoint]
 }
 
 func (s spread) end(ctx context.Context) {

@@ -28,8 +28,8 @@ func (b *run) tunnels(ctx context.Context) error {
 	}
 	_, port, _ := net.SplitHostPort(b.Address)
 	for i := range b.Tunnels {
-		t, box := tasks.at(i)
-		w := way{url: b.straight("https"), bearer: t.placeholder, connect: box.tunnel(port)}
+		t, endpoint := tasks.at(i)
+		w := way{url: b.straight("https"), bearer: t.placeholder, connect: endpoint.tunnel(port)}
 		tr := w.transport()
 		defer tr.CloseIdleConnections()
 		if err := getSmall(ctx, tr, w, nil); err != nil {
@@ -89,8 +89,8 @@ func (b *run) revokeOnce(ctx context.Context) (Row, error) {
 	}()
 	var events atomic.Int64
 	for i := range b.Streams {
-		t, box := tasks.at(i)
-		w := way{url: b.straight("https"), bearer: t.placeholder, connect: box.tunnel(port)}
+		t, endpoint := tasks.at(i)
+		w := way{url: b.straight("https"), bearer: t.placeholder, connect: endpoint.tunnel(port)}
 		c, r, err := w.stream(ctx)
 		if err != nil {
 			return Row{}, fmt.Errorf("stream %d: %w", i+1, err)

@@ -48,7 +48,7 @@ type way struct {
 func (b *run) all(t *task, n *nginx) []way {
 	_, port, _ := net.SplitHostPort(b.Address)
 	authority := net.JoinHostPort(Host, port)
-	box, ebb, bare := t.boxes[0], []int{b.Server}, []int{b.Bare}
+	endpoint, ebb, bare := t.endpoints[0], []int{b.Server}, []int{b.Bare}
 	at := func(scheme, path string) *url.URL { return &url.URL{Scheme: scheme, Host: authority, Path: path} }
 	ways := []way{{name: wayStraight, url: at("https", ""), bearer: b.Secret, connect: secure("tcp", b.Address, b.Roots), note: "TLS, no proxy"}}
 	if n != nil {
@@ -63,9 +63,9 @@ func (b *run) all(t *task, n *nginx) []way {
 	return append(ways,
 		way{name: wayBare, url: at("http", ""), bearer: t.placeholder, connect: plain("unix", filepath.Join(b.Dir, bareSocket)), pids: bare, note: "Go's proxy, on which ebb is built; only adds the header"},
 		way{name: wayBareTLS, url: at("https", ""), bearer: t.placeholder, connect: secure("unix", filepath.Join(b.Dir, bareTLSSocket), b.Roots), pids: bare, note: "the same, TLS on both sides"},
-		way{name: wayBase, url: &url.URL{Scheme: "http", Host: "localhost", Path: "/to/" + authority}, bearer: t.placeholder, connect: plain("unix", box.socket), pids: ebb, note: "every request is in the audit log before it is sent; the response is searched for the secret"},
-		way{name: wayMITM, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), pids: ebb, note: "the same, TLS on both sides"},
-		way{name: wayMITM2, url: at("https", ""), bearer: t.placeholder, connect: box.tunnel(port), h2: true, pids: ebb, note: "the same, one connection"})
+		way{name: wayBase, url: &url.URL{Scheme: "http", Host: "localhost", Path: "/to/" + authority}, bearer: t.placeholder, connect: plain("unix", endpoint.socket), pids: ebb, note: "every request is in the audit log before it is sent; the response is searched for the secret"},
+		way{name: wayMITM, url: at("https", ""), bearer: t.placeholder, connect: endpoint.tunnel(port), pids: ebb, note: "the same, TLS on both sides"},
+		way{name: wayMITM2, url: at("https", ""), bearer: t.placeholder, connect: endpoint.tunnel(port), h2: true, pids: ebb, note: "the same, one connection"})
 }
 
 // target returns the way for package load.
@@ -122,7 +122,7 @@ func secure(network, address string, roots *x509.CertPool) connect {
 
 // tunnel is a TLS connection for Host in a tunnel to the upstream's port,
 // through the endpoint of a sandbox.
-func (x tunnelBox) tunnel(port string) connect {
+func (x tunnelEndpoint) tunnel(port string) connect {
 	return func(ctx context.Context, protocol string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, "unix", x.socket)
 		if err != nil {

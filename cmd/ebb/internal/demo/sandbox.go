@@ -48,8 +48,8 @@ type reply struct {
 	Out    string        `json:"out,omitempty"` // of a command on the SSH host
 }
 
-// sandbox is the state of the child process.
-type sandbox struct {
+// tourSandbox is the state of the child process.
+type tourSandbox struct {
 	key    jose.Signer
 	client *client.Sandbox
 	tokens map[string]client.Credential
@@ -68,7 +68,7 @@ func Sandbox(ctx context.Context, issuer string, in io.Reader, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	b := &sandbox{key: key, client: c, tokens: map[string]client.Credential{}}
+	b := &tourSandbox{key: key, client: c, tokens: map[string]client.Credential{}}
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var o order
@@ -91,7 +91,7 @@ func Sandbox(ctx context.Context, issuer string, in io.Reader, out io.Writer) er
 	}
 }
 
-func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
+func (b *tourSandbox) obey(ctx context.Context, o order) (reply, error) {
 	switch o.Do {
 	case "enrol":
 		_, err := b.client.Enrol(ctx, secret.New(o.Ticket))
@@ -111,7 +111,7 @@ func (b *sandbox) obey(ctx context.Context, o order) (reply, error) {
 	return reply{}, fmt.Errorf("unknown order %q", o.Do)
 }
 
-func (b *sandbox) ask(ctx context.Context, o order) (reply, error) {
+func (b *tourSandbox) ask(ctx context.Context, o order) (reply, error) {
 	cred, err := b.client.Token(ctx, client.TokenRequest{Scope: o.Scope, Reason: o.Reason, Tool: "orders-cli", Wait: o.Wait})
 	if err != nil {
 		return reply{}, err
@@ -122,7 +122,7 @@ func (b *sandbox) ask(ctx context.Context, o order) (reply, error) {
 
 // certify requests an SSH certificate over a new key, and waits for the
 // approval.
-func (b *sandbox) certify(ctx context.Context, o order) (reply, error) {
+func (b *tourSandbox) certify(ctx context.Context, o order) (reply, error) {
 	key, line, err := sshKey()
 	if err != nil {
 		return reply{}, err
@@ -136,7 +136,7 @@ func (b *sandbox) certify(ctx context.Context, o order) (reply, error) {
 	return reply{Scope: cred.Scope, TTL: time.Until(cred.ExpiresAt).Round(time.Second), Lease: cred.LeaseID}, err
 }
 
-func (b *sandbox) use(ctx context.Context, o order) (reply, error) {
+func (b *tourSandbox) use(ctx context.Context, o order) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, o.Method, o.URL, strings.NewReader(""))
 	if err != nil {
 		return reply{}, err
@@ -152,7 +152,7 @@ func (b *sandbox) use(ctx context.Context, o order) (reply, error) {
 
 // show reveals a token and one proof, as a careless tool would by logging its
 // request. The proof has the nonce that the server requires.
-func (b *sandbox) show(ctx context.Context, o order) (reply, error) {
+func (b *tourSandbox) show(ctx context.Context, o order) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, o.Method, o.URL, nil)
 	if err != nil {
 		return reply{}, err

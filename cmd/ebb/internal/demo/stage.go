@@ -134,7 +134,7 @@ func Run(ctx context.Context, c Config, started time.Time) (err error) {
 			err = errors.Join(err, s.sandbox.close())
 		}
 	}()
-	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.boxed, s.prove)
+	err = steps(s.open, s.read, s.askAndApprove, s.logIn, s.attacks, s.complete, s.sandboxed, s.prove)
 	fmt.Fprintf(c.Out, "\n%d expectations, %d failed, %.1f s\n", s.checks, s.failed, time.Since(started).Seconds())
 	if s.left != "" {
 		fmt.Fprintln(c.Out, "the act with the sandbox was skipped: see above")

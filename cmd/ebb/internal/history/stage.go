@@ -96,14 +96,14 @@ func (s *stage) enrol(task string, ticket *client.Ticket) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := client.NewSandbox(client.SandboxConfig{Config: s.client(), Key: key})
+	sandbox, err := client.NewSandbox(client.SandboxConfig{Config: s.client(), Key: key})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := box.Enrol(s.ctx, ticket.Ticket); err != nil {
+	if _, err := sandbox.Enrol(s.ctx, ticket.Ticket); err != nil {
 		return nil, err
 	}
-	return &agent{Sandbox: box, s: s, task: task}, nil
+	return &agent{Sandbox: sandbox, s: s, task: task}, nil
 }
 
 // get requests a credential that needs no approval.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/handover"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover"
 )
 
 // ordered receives the order of the runner over its socket. This process then

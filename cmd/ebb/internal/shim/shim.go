@@ -19,15 +19,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/seccomp"
-	"github.com/ebb-broker/ebb/cmd/ebb/internal/box/watchdog"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/watchdog"
 )
 
 // Config configures Run.
 type Config struct {
 	Argv    []string
-	Status  *os.File // box.Status is written to it
+	Status  *os.File // sandbox.Status is written to it
 	Release *os.File // the byte that lets the command start is read from it
 	TTY     bool     // standard input is a terminal that becomes the command's
 	// Ports maps ports of loopback to sockets.
@@ -66,7 +66,7 @@ func Run(c Config) (int, error) {
 		}()
 	}
 	code, err := c.run(say)
-	if err != nil && say.Encode(box.Status{Error: err.Error()}) == nil {
+	if err != nil && say.Encode(sandbox.Status{Error: err.Error()}) == nil {
 		return code, nil // the runner reports it: standard error belongs to the command
 	}
 	return code, err
@@ -91,7 +91,7 @@ func (c Config) run(say *json.Encoder) (int, error) {
 		}
 	}
 	for address, host := range c.Direct {
-		if err := carry(address, box.Tunnel, host); err != nil {
+		if err := carry(address, sandbox.Tunnel, host); err != nil {
 			return 1, err
 		}
 	}
@@ -106,7 +106,7 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	if err != nil {
 		return 1, fmt.Errorf("%s: %w", c.Argv[0], err)
 	}
-	if err := say.Encode(box.Status{Running: true}); err != nil {
+	if err := say.Encode(sandbox.Status{Running: true}); err != nil {
 		return 1, err
 	}
 	for {
@@ -121,8 +121,8 @@ func (c Config) run(say *json.Encoder) (int, error) {
 			if !ended {
 				continue
 			}
-			code := box.Code(ws)
-			return code, say.Encode(box.Status{Ended: true, Code: code})
+			code := sandbox.Code(ws)
+			return code, say.Encode(sandbox.Status{Ended: true, Code: code})
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (c Config) run(say *json.Encoder) (int, error) {
 // wait reports that the sandbox is ready and waits for its release. Only a byte
 // lets the command start: a closed pipe means that the runner has ended.
 func (c Config) wait(say *json.Encoder) error {
-	if err := say.Encode(box.Status{Waiting: true}); err != nil {
+	if err := say.Encode(sandbox.Status{Waiting: true}); err != nil {
 		return err
 	}
 	defer c.Release.Close()

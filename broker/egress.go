@@ -82,11 +82,11 @@ func (c Caller) Root() string {
 // SSH connection under it (Reach: neither Injector nor Connector). It must not be kept for the
 // next one, because the credential may be revoked at any moment.
 type Usable struct {
-	Provider  string // as the configuration names it
-	Target    provider.Target
-	Injector  provider.Injector  // nil = not usable for requests
-	Connector provider.Connector // nil = not usable for sessions
-	Bare      bool               // it adds no secret, so that responses need no redaction
+	Provider       string // as the configuration names it
+	Target         provider.Target
+	Injector       provider.Injector  // nil = not usable for requests
+	Connector      provider.Connector // nil = not usable for sessions
+	Credentialless bool               // it adds no secret, so that responses need no redaction
 
 	Task  Task
 	Lease Lease

@@ -81,9 +81,9 @@ func HashOf(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// SeenHash returns the hex SHA-256 of an evidence snapshot, as the audit entry of the vote
+// TextHash returns the hex SHA-256 of an evidence snapshot, as the audit entry of the vote
 // holds it.
-func SeenHash(seen string) string {
+func TextHash(seen string) string {
 	sum := sha256.Sum256([]byte(seen))
 	return hex.EncodeToString(sum[:])
 }

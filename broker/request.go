@@ -108,8 +108,8 @@ type Vote struct {
 	Code       DenyCode   `json:"code,omitempty"`
 	Note       string     `json:"note,omitempty"` // to the agent, at most 500 code points
 	At         time.Time  `json:"at"`
-	Proof      string     `json:"-"` // JSON of a passkey assertion, at most MaxSeen bytes; read only with RequestFilter.Seen
-	Seen       string     `json:"-"` // evidence snapshot: JSON of what the approver was shown, at most MaxSeen bytes; read only with RequestFilter.Seen
+	Proof      string     `json:"-"` // JSON of a passkey assertion, at most MaxSnapshot bytes; read only with RequestFilter.Snapshots
+	Snapshot   string     `json:"-"` // evidence snapshot: JSON of what the approver was shown, at most MaxSnapshot bytes; read only with RequestFilter.Snapshots
 }
 
 // SamePerson reports whether v and o are votes of one person, judged by their names: a person
@@ -147,7 +147,7 @@ type Request struct {
 
 	State      RequestState `json:"state"`
 	Votes      []Vote       `json:"votes,omitempty"`
-	Replaced   []Vote       `json:"-"` // votes replaced by a later vote of the same person; read only with RequestFilter.Seen
+	Replaced   []Vote       `json:"-"` // votes replaced by a later vote of the same person; read only with RequestFilter.Snapshots
 	DecidedAt  time.Time    `json:"decided_at,omitzero"`
 	Granted    scopes.Set   `json:"granted_scope,omitzero"`
 	GrantedTTL Seconds      `json:"granted_ttl_seconds,omitempty"`
@@ -323,17 +323,17 @@ type Earlier struct {
 
 // Verdict is the decision that an approver submits.
 type Verdict struct {
-	Approve bool
-	Digest  string     // of the facts the approver saw; required to approve
-	Scopes  scopes.Set // narrower, or empty
-	TTL     Seconds    // shorter, or 0
-	Code    DenyCode
-	Note    string
-	Seen    string // evidence snapshot: JSON of what the approver was shown; "" = decided by the API or the command line
-	Proof   string // JSON of the approver's proof of intent; "" = the session alone
-	Choice  string // with Proof: the decision that was signed, in the console's word
-	Passkey string // with Proof: id of the passkey, in hex
-	Target  string // the name of the request's target, as the person typed it
+	Approve  bool
+	Digest   string     // of the facts the approver saw; required to approve
+	Scopes   scopes.Set // narrower, or empty
+	TTL      Seconds    // shorter, or 0
+	Code     DenyCode
+	Note     string
+	Snapshot string // evidence snapshot: JSON of what the approver was shown; "" = decided by the API or the command line
+	Proof    string // JSON of the approver's proof of intent; "" = the session alone
+	Choice   string // with Proof: the decision that was signed, in the console's word
+	Passkey  string // with Proof: id of the passkey, in hex
+	Target   string // the name of the request's target, as the person typed it
 	// Present means that the person has just proved their presence, as strongly as the risk
 	// demands. Only the console sets it.
 	Present  bool

@@ -25,7 +25,7 @@ type TaskFilter struct {
 	Kind       string
 	Below      string // delegated by this task, at any depth
 	Orphaned   bool   // not closed, although the parent is
-	Held       bool   // paused by ebb because of the task's requests
+	Throttled  bool   // paused by ebb because of the task's requests
 	ClosedFrom time.Time
 	Page       Page
 }
@@ -91,7 +91,7 @@ type RequestFilter struct {
 	Dedupe    string
 	ExpiredAt time.Time // pending with ExpiresAt not after it
 	Voted     bool      // at least one person has voted
-	Seen      bool      // votes include the evidence snapshot (Vote.Seen)
+	Snapshots bool      // votes include the evidence snapshot (Vote.Snapshot)
 	// BreakGlass selects requests that were approved under this period; "" = no selection.
 	BreakGlass string
 	Page       Page

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { person } from './passkeys.mjs';
 import { every } from './every.mjs';
-import { views } from './house.mjs';
+import { views } from './site.mjs';
 
 async function look(page, name) {
   const out = process.argv[3];
@@ -19,18 +19,18 @@ async function look(page, name) {
   await page.setViewportSize({ width: 1280, height: 800 });
 }
 
-async function walk(house) {
+async function walk(site) {
   if (process.argv[3]) fs.mkdirSync(process.argv[3], { recursive: true });
-  const { c, p, signIn } = await person(house, 'tom');
+  const { c, p, signIn } = await person(site, 'tom');
   await signIn(); // a passkey counts that was made before the session
-  const others = await house.context('mia');
+  const others = await site.context('mia');
   const mia = await others.newPage();
   const told = async () => {
-    await mia.goto(house.url + '/settings');
+    await mia.goto(site.url + '/settings');
     return mia.getByRole('complementary', { name: 'Break-glass' }).count();
   };
   assert.equal(await told(), 0, 'before');
-  await p.goto(house.url + '/break-glass');
+  await p.goto(site.url + '/break-glass');
   await p.getByLabel('Incident or ticket').fill('INC-2077');
   await p.getByLabel('Why you cannot wait for another approver').fill('Sam does not answer, and the credits are promised for noon.');
   await p.getByRole('button', { name: 'Continue' }).click();
@@ -43,9 +43,9 @@ async function walk(house) {
   assert.equal(await told(), 1, 'everybody is told');
   await look(p, 'breakglass-open');
   await look(mia, 'breakglass-told');
-  await p.goto(house.url + '/queue?provider=billing');
+  await p.goto(site.url + '/queue?provider=billing');
   const found = await p.locator('main a[href^="/requests/req_"]').first().getAttribute('href');
-  await p.goto(house.url + found);
+  await p.goto(site.url + found);
   await look(p, 'breakglass-request');
   const target = await p.locator('label[for=alone-target] .name').textContent();
   await p.locator('#alone-target').fill(target);
@@ -56,7 +56,7 @@ async function walk(house) {
   await p.getByText('1 of at most').waitFor();
   await p.getByRole('button', { name: 'End break-glass now' }).click();
   await p.getByText('by tom').waitFor();
-  const auditors = await house.context('eve');
+  const auditors = await site.context('eve');
   const eve = await auditors.newPage();
   await eve.goto(at);
   await look(eve, 'breakglass-review');

@@ -4,13 +4,13 @@ import { ownName } from './origin.mjs';
 import { passkeys } from './passkeys.mjs';
 
 // cookies 40: the browser keeps only safe cookies, and another site cannot make it send them.
-async function headers(house) {
-  const c = await house.context('mia');
+async function headers(site) {
+  const c = await site.context('mia');
   for (const k of (await c.cookies()).filter((k) => k.name.startsWith('__Host-'))) {
     assert(k.secure && k.httpOnly && k.path === '/', `${k.name}: ${JSON.stringify(k)}`);
   }
   const p = await c.newPage();
-  const answer = await p.goto(house.url + '/queue');
+  const answer = await p.goto(site.url + '/queue');
   const h = answer.headers();
   assert.equal(h['content-security-policy'], "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'");
   assert.equal(h['x-content-type-options'], 'nosniff');
@@ -19,23 +19,23 @@ async function headers(house) {
 }
 
 // 23: a script of this very page cannot do what a form does.
-async function scripted(house) {
-  const c = await house.context('mia');
+async function scripted(site) {
+  const c = await site.context('mia');
   const p = await c.newPage();
-  await p.goto(house.url + '/queue');
+  await p.goto(site.url + '/queue');
   const status = await p.evaluate(async () => {
     const form = document.querySelector('form[action$="/signout"]');
     const r = await fetch(form.action, { method: 'POST', body: new URLSearchParams(new FormData(form)) });
     return r.status;
   });
   assert.equal(status, 403);
-  assert.equal((await p.goto(house.url + '/queue')).status(), 200);
+  assert.equal((await p.goto(site.url + '/queue')).status(), 200);
   await c.close();
 }
 
 // 37: little is moved at the first visit, and nothing on the page moves.
-async function weight(house) {
-  const c = await house.context('mia');
+async function weight(site) {
+  const c = await site.context('mia');
   const p = await c.newPage();
   const session = await c.newCDPSession(p);
   await session.send('Network.enable');
@@ -49,14 +49,14 @@ async function weight(house) {
     new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; })).observe({ type: 'layout-shift', buffered: true });
     new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.largest = e.startTime; })).observe({ type: 'largest-contentful-paint', buffered: true });
   });
-  await p.goto(house.url + '/queue');
+  await p.goto(site.url + '/queue');
   await p.waitForLoadState('networkidle');
   const shift = await p.evaluate(() => window.shift);
   const first = { bytes, requests };
   // The median of nine visits, said and not demanded: how fast it is depends on what else the machine does.
   const painted = [];
   for (let i = 0; i < 9; i++) {
-    await p.goto(house.url + '/queue');
+    await p.goto(site.url + '/queue');
     await p.waitForFunction(() => window.largest > 0);
     painted.push(await p.evaluate(() => window.largest));
   }
@@ -71,16 +71,16 @@ async function weight(house) {
 }
 
 // 36: a person who moves through a page by keyboard can see which element has the focus.
-async function focus(house) {
-  const c = await house.context('eve', { reducedMotion: 'reduce' }); // what slides away is not in the way for long
+async function focus(site) {
+  const c = await site.context('eve', { reducedMotion: 'reduce' }); // what slides away is not in the way for long
   const p = await c.newPage();
-  const hrefs = async (at, part) => (await p.goto(house.url + at), p.locator(`main a[href*="${part}"]`).first().getAttribute('href'));
+  const hrefs = async (at, part) => (await p.goto(site.url + at), p.locator(`main a[href*="${part}"]`).first().getAttribute('href'));
   const at = ['/queue', '/tasks', '/credentials', '/audit', '/insights', '/settings', await hrefs('/queue', '/requests/req_'), await hrefs('/tasks', '/tasks/tsk_'), await hrefs('/credentials', '/credentials/lse_')];
   let stops = 0;
   for (const [width, height] of [[1280, 800], [320, 640]]) {
     await p.setViewportSize({ width, height });
     for (const path of at) {
-      await p.goto(house.url + path);
+      await p.goto(site.url + path);
       for (let i = 0; i < 400; i++) {
         await p.keyboard.press('Tab');
         const wrong = await p.evaluate(() => {
@@ -106,11 +106,11 @@ async function focus(house) {
 }
 
 // 22: a new row is announced in the reserved space, and moves no other element.
-async function arrives(house) {
-  const c = await house.context('mia');
-  await (await c.newPage()).goto(house.url + '/queue'); // this tab listens, and tells the other
+async function arrives(site) {
+  const c = await site.context('mia');
+  await (await c.newPage()).goto(site.url + '/queue'); // this tab listens, and tells the other
   const p = await c.newPage();
-  await p.goto(house.url + '/queue');
+  await p.goto(site.url + '/queue');
   await p.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '');
   // A request that this page does not show, as if it had come just now.
   const before = await p.evaluate(() => {
@@ -132,13 +132,13 @@ async function arrives(house) {
 }
 
 // 39: ten tabs over HTTP/1.1, of which one listens; when it is gone, another does.
-async function tabs(house) {
-  const c = await house.context('mia');
+async function tabs(site) {
+  const c = await site.context('mia');
   const all = [];
   const began = Date.now();
   for (let i = 0; i < 10; i++) {
     const p = await c.newPage();
-    await p.goto(house.url + '/queue', { timeout: 8000 });
+    await p.goto(site.url + '/queue', { timeout: 8000 });
     all.push(p);
   }
   for (const p of all) await p.waitForFunction(() => document.querySelector('[data-live="count"]').textContent !== '', null, { timeout: 8000 });

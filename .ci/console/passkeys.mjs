@@ -12,8 +12,8 @@ const unb64 = (s) => Buffer.from(s, 'base64url');
 let keys = 0;
 
 // person returns the browser of a person, with a virtual authenticator that has a registered passkey.
-export async function person(house, who) {
-  const c = await house.context();
+export async function person(site, who) {
+  const c = await site.context();
   const p = await c.newPage();
   const cdp = await c.newCDPSession(p);
   await cdp.send('WebAuthn.enable');
@@ -21,19 +21,19 @@ export async function person(house, who) {
     options: { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true },
   });
   const signIn = async () => {
-    await p.goto(await house.link(who));
+    await p.goto(await site.link(who));
     await p.getByRole('button', { name: 'Sign in' }).click();
     await p.waitForURL('**/queue');
   };
   await signIn();
-  await p.goto(house.url + '/settings');
+  await p.goto(site.url + '/settings');
   const name = `Key ${++keys} of ${who}`; // who may have one already
   await p.getByLabel('Name of a new passkey').fill(name);
   await p.getByRole('button', { name: 'Add a passkey' }).click();
   await p.getByText(name, { exact: true }).waitFor();
   const made = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
   const [key] = await made();
-  assert(key.isResidentCredential && key.rpId === new URL(house.url).hostname, JSON.stringify({ ...key, privateKey: '' }));
+  assert(key.isResidentCredential && key.rpId === new URL(site.url).hostname, JSON.stringify({ ...key, privateKey: '' }));
   assert.deepEqual(Buffer.from(key.userHandle, 'base64'), sha(who), 'the user handle names nobody');
   return { c, p, cdp, name, authenticatorId, made, signIn, id: Buffer.from(key.credentialId, 'base64').toString('hex') };
 }
@@ -76,7 +76,7 @@ function pointOf(cose) {
 }
 
 // proved verifies a vote as an outsider would, with nothing but the export of the audit log.
-function proved(house, lines, request, who, passkey) {
+function proved(site, lines, request, who, passkey) {
   const voted = lines.find((l) => l.kind === 'request.voted' && l.request_id === request && l.actor === who).data;
   assert.equal(voted.choice, 'narrow');
   assert.equal(voted.passkey, passkey);
@@ -91,10 +91,10 @@ function proved(house, lines, request, who, passkey) {
   const r = proof.assertion.response;
   const client = JSON.parse(unb64(r.clientDataJSON));
   assert.equal(client.type, 'webauthn.get');
-  assert.equal(client.origin, house.url);
+  assert.equal(client.origin, site.url);
   assert.equal(client.challenge, sha(Buffer.concat([Buffer.from(`ebb-decision-v2|${request}|narrow|${voted.digest}|${voted.ttl}|${voted.scope}|`), Buffer.from(proof.salt, 'base64')])).toString('base64url'));
   const data = unb64(r.authenticatorData);
-  assert(data.subarray(0, 32).equals(sha(new URL(house.url).hostname)));
+  assert(data.subarray(0, 32).equals(sha(new URL(site.url).hostname)));
   assert.equal(data[32] & 5, 5, 'the person was there, and verified');
   assert.equal(unb64(r.userHandle).toString('hex'), sha(who).toString('hex'));
   const signed = Buffer.concat([data, sha(unb64(r.clientDataJSON))]);
@@ -102,8 +102,8 @@ function proved(house, lines, request, who, passkey) {
   assert(crypto.verify('sha256', signed, { key: crypto.createPublicKey({ key: jwk, format: 'jwk' }) }, unb64(r.signature)));
 }
 
-export async function passkeys(house) {
-  const mia = await person(house, 'mia');
+export async function passkeys(site) {
+  const mia = await person(site, 'mia');
   const { p } = mia;
   await p.getByRole('button', { name: 'Sign out', exact: true }).click();
   await p.waitForURL('**/signin');
@@ -111,7 +111,7 @@ export async function passkeys(house) {
   const requests = await p.locator('[data-request]').evaluateAll((all) => all.map((e) => e.dataset.request));
   assert(requests.length >= 2, `${requests.length} requests wait`);
   const [first, second] = requests;
-  const at = (r) => p.goto(`${house.url}/requests/${r}`);
+  const at = (r) => p.goto(`${site.url}/requests/${r}`);
 
   // 13: a smaller yes, by the button alone.
   await at(first);
@@ -123,20 +123,20 @@ export async function passkeys(house) {
   const sent = Object.fromEntries(new URLSearchParams((await form13).postData()));
   assert.equal((await answered).status(), 303);
   assert(JSON.parse(sent.assertion).response.userHandle, 'Chromium sends the user handle of a resident key');
-  const eve = await house.context('eve');
+  const eve = await site.context('eve');
   const seen = await eve.newPage();
-  await seen.goto(house.url + '/audit');
+  await seen.goto(site.url + '/audit');
   const jsonl = await seen.evaluate(async () => (await fetch([...document.querySelectorAll('a')].find((a) => a.textContent.includes('pages and signatures')).href)).text());
-  proved(house, jsonl.trim().split('\n').map((l) => JSON.parse(l)), first, 'mia', mia.id);
-  await seen.goto(`${house.url}/requests/${first}/seen/mia`);
+  proved(site, jsonl.trim().split('\n').map((l) => JSON.parse(l)), first, 'mia', mia.id);
+  await seen.goto(`${site.url}/requests/${first}/snapshot/mia`);
   assert((await seen.textContent('main')).includes(`The signature is valid, checked now: by passkey ${mia.id.slice(0, 16)}`));
   await eve.close();
   // And by ebb's own verifier, offline.
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'ebb-kept-'));
   try {
     fs.writeFileSync(path.join(dir, 'record.jsonl'), jsonl);
-    fs.writeFileSync(path.join(dir, 'jwks.json'), await (await fetch(`http://127.0.0.1:${new URL(house.url).port}/.well-known/jwks.json`)).text());
-    const verify = () => JSON.parse(execFileSync(house.ebb, ['audit', 'verify', path.join(dir, 'record.jsonl'), '--keys', path.join(dir, 'jwks.json'), '-o', 'json'], { stdio: 'pipe' }));
+    fs.writeFileSync(path.join(dir, 'jwks.json'), await (await fetch(`http://127.0.0.1:${new URL(site.url).port}/.well-known/jwks.json`)).text());
+    const verify = () => JSON.parse(execFileSync(site.ebb, ['audit', 'verify', path.join(dir, 'record.jsonl'), '--keys', path.join(dir, 'jwks.json'), '-o', 'json'], { stdio: 'pipe' }));
     const report = verify();
     assert(report.signed === 1 && report.unregistered === 0, JSON.stringify(report));
     fs.writeFileSync(path.join(dir, 'record.jsonl'), jsonl.replace(/(\\"signature\\":\\")..../, '$1AAAA'));
@@ -158,7 +158,7 @@ export async function passkeys(house) {
     }
     document.body.append(f);
     f.id = 'again';
-  }, { action: `${house.url}/requests/${first}/decide`, sent }), undefined);
+  }, { action: `${site.url}/requests/${first}/decide`, sent }), undefined);
   const again = p.waitForResponse((r) => r.request().method() === 'POST');
   const drawn = p.waitForEvent('load');
   await p.evaluate(() => document.getElementById('again').submit());
@@ -174,8 +174,8 @@ export async function passkeys(house) {
   await at(second);
   assert.equal(await form(p, 'narrow', { assertion: sent.assertion, state: sent.state }), 403, 'signed for another request');
   // Another person with a passkey of their own.
-  const tom = await person(house, 'tom');
-  await tom.p.goto(`${house.url}/requests/${second}`);
+  const tom = await person(site, 'tom');
+  await tom.p.goto(`${site.url}/requests/${second}`);
   assert.equal(await form(tom.p, 'narrow', narrow), 403, "another's assertion");
   await tom.c.close();
   // A copy of the passkey that counts from the beginning.
@@ -189,7 +189,7 @@ export async function passkeys(house) {
   // A passkey that was removed meanwhile.
   await at(second);
   const late = await sign(p, 'narrow');
-  await p.goto(house.url + '/settings');
+  await p.goto(site.url + '/settings');
   await p.getByRole('button', { name: 'Remove' }).click();
   await p.getByText(mia.name, { exact: true }).waitFor({ state: 'detached' });
   await at(second);

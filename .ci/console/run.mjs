@@ -1,7 +1,7 @@
 // The console in Chromium: README.md. usage: node run.mjs EBB [OUT]
 import fs from 'node:fs';
 import path from 'node:path';
-import { House, views } from './house.mjs';
+import { Site, views } from './site.mjs';
 import { pages } from './pages.mjs';
 import { every } from './every.mjs';
 import { checks } from './checks.mjs';
@@ -13,16 +13,16 @@ import * as auditing from './auditing.mjs';
 import * as following from './following.mjs';
 
 const [ebb, out] = process.argv.slice(2);
-const house = await House.start(ebb);
+const site = await Site.start(ebb);
 const wrong = [];
 const ran = new Set();
 let looked = 0;
 // run does checks one after the other; each says what it measured.
-async function run(house, all) {
+async function run(site, all) {
   for (const [name, check] of all) {
     ran.add(name);
     try {
-      const said = await check(house);
+      const said = await check(site);
       console.log(`ok    ${name}${said ? `: ${said}` : ''}`);
     } catch (e) {
       wrong.push(`${name}: ${e.message}`);
@@ -31,15 +31,15 @@ async function run(house, all) {
 }
 try {
   const people = new Map();
-  for (const p of pages) if (!people.has(p.who)) people.set(p.who, await house.context(p.who));
+  for (const p of pages) if (!people.has(p.who)) people.set(p.who, await site.context(p.who));
   for (const { name, who, path: where, status = name === 'error' ? 404 : 200 } of pages) {
     const context = people.get(who);
     const page = await context.newPage();
-    const at = typeof where === 'function' ? await where(page, house.url) : where;
+    const at = typeof where === 'function' ? await where(page, site.url) : where;
     for (const v of views) {
       await page.setViewportSize(v);
       await page.emulateMedia({ colorScheme: v.scheme });
-      const answer = await page.goto(house.url + at);
+      const answer = await page.goto(site.url + at);
       if (answer.status() !== status) wrong.push(`${name}: ${answer.status()}`);
       for (const w of await every(page)) wrong.push(`${name} ${v.name}: ${w}`);
       looked++;
@@ -57,9 +57,9 @@ try {
   }
   ran.add('every page');
   console.log(`ok    2, 7, 8, 10, 35, 36: ${looked} views of ${pages.length} pages`);
-  await run(house, checks);
-  await run(house, glass); // last: it changes what every page says
-  const served = await Served.start(ebb, house.browser);
+  await run(site, checks);
+  await run(site, glass); // last: it changes what every page says
+  const served = await Served.start(ebb, site.browser);
   try {
     await served.asks(facts.reasons);
     await auditing.issue(served);
@@ -68,7 +68,7 @@ try {
     await served.end();
   }
 } finally {
-  await house.end();
+  await site.end();
 }
 // Each number of the acceptance list is shown here or by a Go test; that those are there is TestEveryCheckIsShown's to see.
 const shown = JSON.parse(fs.readFileSync(path.join(import.meta.dirname, 'shown.json'), 'utf8'));

@@ -6,7 +6,7 @@ import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
-import { House } from './house.mjs';
+import { Site } from './site.mjs';
 
 // partner is an authorization server: it mints at once and takes back, unless it hangs.
 class Partner {
@@ -52,7 +52,7 @@ const printed = (process, what) => new Promise((go, no) => {
   process.on('exit', (code) => no(new Error(`it ended with ${code} before it said ${what}`)));
 });
 
-export class Served extends House {
+export class Served extends Site {
   static async start(ebb, browser) {
     const h = new Served();
     Object.assign(h, { ebb, browser, dir: fs.mkdtempSync(path.join(os.tmpdir(), 'ebb-served-')), asking: [], secrets: [], requested: {} });

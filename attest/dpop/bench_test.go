@@ -40,8 +40,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkBare is the signature check alone, for comparison.
-func BenchmarkBare(b *testing.B) {
+// BenchmarkCredentialless is the signature check alone, for comparison.
+func BenchmarkCredentialless(b *testing.B) {
 	msg := make([]byte, 400)
 	ec, ed := ecKey(b), edKey(b)
 	b.Run("ES256", func(b *testing.B) {

@@ -52,8 +52,8 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkBare is the cryptography alone, to compare with.
-func BenchmarkBare(b *testing.B) {
+// BenchmarkCredentialless is the cryptography alone, to compare with.
+func BenchmarkCredentialless(b *testing.B) {
 	msg := make([]byte, 300)
 	sum := sha256.Sum256(msg)
 	ec, edKey := p256(b), ed(b)

@@ -11,22 +11,22 @@ import (
 	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// MaxTogether is the largest number of requests in one batch decision.
-const MaxTogether = 5
+// MaxBatch is the largest number of requests in one batch decision.
+const MaxBatch = 5
 
 // Shown is one request of a batch approval, with the evidence snapshot of what the approver
 // saw.
 type Shown struct {
-	ID     string
-	Digest string // of the facts the approver saw
-	Seen   string // JSON of what the approver was shown
+	ID       string
+	Digest   string // of the facts the approver saw
+	Snapshot string // JSON of what the approver was shown
 }
 
-// Together reports whether requests may be approved in one batch decision: two to five
+// CheckBatch reports whether requests may be approved in one batch decision: two to five
 // different requests of one task at one provider, none of high risk, all of them understood.
-func Together(rs []broker.Request) error {
+func CheckBatch(rs []broker.Request) error {
 	switch {
-	case len(rs) < 2 || len(rs) > MaxTogether:
+	case len(rs) < 2 || len(rs) > MaxBatch:
 		return broker.E(broker.Invalid, "Two to five requests are approved together.", nil)
 	case !alike(rs):
 		return broker.E(broker.Invalid, "Only requests of one task at one provider are approved together, each once.", nil)
@@ -52,15 +52,15 @@ func alike(rs []broker.Request) bool {
 	return true
 }
 
-// ApproveTogether approves several requests as they were asked: all of them or none. Each vote
+// ApproveBatch approves several requests as they were asked: all of them or none. Each vote
 // keeps its own evidence snapshot and the one proof, which covers the whole list in its order.
 // Of the verdict only the proof is used. If the facts of one request have changed, that request
 // is withdrawn and none is approved.
-func (ve *Verdicts) ApproveTogether(ctx context.Context, who broker.Principal, items []Shown, proof broker.Verdict) ([]broker.Request, error) {
+func (ve *Verdicts) ApproveBatch(ctx context.Context, who broker.Principal, items []Shown, proof broker.Verdict) ([]broker.Request, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleApprover); err != nil {
 		return nil, err
 	}
-	if len(items) > MaxTogether {
+	if len(items) > MaxBatch {
 		return nil, broker.E(broker.Invalid, "Two to five requests are approved together.", nil)
 	}
 	var rs []broker.Request
@@ -75,12 +75,12 @@ func (ve *Verdicts) ApproveTogether(ctx context.Context, who broker.Principal, i
 		}
 		rs, ids = append(rs, r), append(ids, r.ID)
 	}
-	if err := Together(rs); err != nil {
+	if err := CheckBatch(rs); err != nil {
 		return nil, err
 	}
 	var ballots []broker.Ballot
 	for i, r := range rs {
-		vote, err := ve.checkVerdict(r, who, broker.Verdict{Approve: true, Digest: items[i].Digest, Seen: items[i].Seen, Proof: proof.Proof})
+		vote, err := ve.checkVerdict(r, who, broker.Verdict{Approve: true, Digest: items[i].Digest, Snapshot: items[i].Snapshot, Proof: proof.Proof})
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ type marks struct {
 // rights, so that one call serves all viewers: show a person only summaries for which For
 // holds.
 func (ap *Approvals) Marks(ctx context.Context) ([]broker.Mark, error) {
-	held, err := ap.fatigue.HeldRoots(ctx)
+	held, err := ap.fatigue.ThrottledRoots(ctx)
 	if err != nil {
 		return nil, err
 	}

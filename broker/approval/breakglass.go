@@ -119,7 +119,7 @@ func (em *Emergencies) BeginBreakGlass(ctx context.Context, who broker.Principal
 		"break_glass": g.ID, "incident": g.Incident, "reason": g.Reason, "asked_at": g.AskedAt, "until": g.EndsAt, "most": g.Most, "digest": plan.Digest(), "groups": who.Groups,
 	}
 	if proof.Signed != "" {
-		data["proof_sha256"], data["choice"], data["passkey"] = broker.SeenHash(proof.Signed), ChoiceBreakGlass, proof.Passkey
+		data["proof_sha256"], data["choice"], data["passkey"] = broker.TextHash(proof.Signed), ChoiceBreakGlass, proof.Passkey
 	} else {
 		data["proved_at"], data["acr"] = proof.AuthAt, proof.ACR
 	}

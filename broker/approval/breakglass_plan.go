@@ -128,7 +128,7 @@ func (em *Emergencies) proves(ctx context.Context, who broker.Principal, plan br
 		return broker.E(broker.Forbidden, "Break-glass needs a passkey here, like approvals of high risk. A new sign-in is not enough.", nil)
 	case p.Signed == "":
 		return em.provedAnew(plan, p)
-	case len(p.Signed) > MaxSeen:
+	case len(p.Signed) > MaxSnapshot:
 		return broker.E(broker.Invalid, "The proof is longer than 64 KiB.", nil)
 	case em.breakGlassRules.Check == nil:
 		return broker.E(broker.Forbidden, "This ebb has no passkeys configured. Sign in at your identity provider instead.", nil)

@@ -110,11 +110,11 @@ func (ve *Verdicts) Decide(ctx context.Context, who broker.Principal, id string,
 // their order.
 func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.Vote, v broker.Verdict, with []string) broker.Ballot {
 	data := map[string]any{"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note}
-	if vote.Seen != "" {
-		data["seen_sha256"] = broker.SeenHash(vote.Seen)
+	if vote.Snapshot != "" {
+		data["seen_sha256"] = broker.TextHash(vote.Snapshot)
 	}
 	if vote.Proof != "" {
-		data["proof_sha256"], data["choice"], data["passkey"] = broker.SeenHash(vote.Proof), v.Choice, v.Passkey
+		data["proof_sha256"], data["choice"], data["passkey"] = broker.TextHash(vote.Proof), v.Choice, v.Passkey
 	}
 	if vote.Approve {
 		data["proofs"] = v.Proofs(r)
@@ -148,9 +148,9 @@ func voteError(err error) error {
 }
 
 func (ve *Verdicts) checkVerdict(r broker.Request, who broker.Principal, v broker.Verdict) (broker.Vote, error) {
-	vote := broker.Vote{RequestID: r.ID, By: who.ID, Groups: who.Say(r.Scopes), Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: ve.clock.Now(), Seen: v.Seen, Proof: v.Proof}
+	vote := broker.Vote{RequestID: r.ID, By: who.ID, Groups: who.Say(r.Scopes), Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: ve.clock.Now(), Snapshot: v.Snapshot, Proof: v.Proof}
 	vote.Also = who.Also
-	if len(v.Seen) > MaxSeen || len(v.Proof) > MaxSeen {
+	if len(v.Snapshot) > MaxSnapshot || len(v.Proof) > MaxSnapshot {
 		return vote, broker.E(broker.Invalid, "The evidence snapshot or the proof is longer than 64 KiB.", nil)
 	}
 	if utf8.RuneCountInString(v.Note) > 500 || !jose.Plain(v.Note) {

@@ -11,12 +11,12 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 )
 
-// MaxSeen bounds an evidence snapshot, in bytes.
-const MaxSeen = 64 << 10
+// MaxSnapshot bounds an evidence snapshot, in bytes.
+const MaxSnapshot = 64 << 10
 
-// Seen returns a request and the vote of one voter with its evidence snapshot, to auditors,
+// EvidenceSnapshot returns a request and the vote of one voter with its evidence snapshot, to auditors,
 // operators and the voter.
-func (ve *Verdicts) Seen(ctx context.Context, who broker.Principal, id, voter string) (broker.Request, broker.Vote, error) {
+func (ve *Verdicts) EvidenceSnapshot(ctx context.Context, who broker.Principal, id, voter string) (broker.Request, broker.Vote, error) {
 	if _, err := ve.listings.Request(ctx, who, id); err != nil {
 		return broker.Request{}, broker.Vote{}, err
 	}
@@ -24,7 +24,7 @@ func (ve *Verdicts) Seen(ctx context.Context, who broker.Principal, id, voter st
 	if who.ID != voter && !who.Has(broker.RoleAuditor, broker.RoleOperator) {
 		return broker.Request{}, broker.Vote{}, none
 	}
-	rs, err := ve.approvalStore.Requests(ctx, broker.RequestFilter{IDs: []string{id}, Seen: true})
+	rs, err := ve.approvalStore.Requests(ctx, broker.RequestFilter{IDs: []string{id}, Snapshots: true})
 	if err != nil {
 		return broker.Request{}, broker.Vote{}, broker.StoreError(err)
 	}
@@ -56,14 +56,14 @@ func (ve *Verdicts) Kept(ctx context.Context, who broker.Principal, entries []au
 		switch e.Kind {
 		case audit.RequestVoted:
 			var data struct {
-				Seen  string `json:"seen_sha256"`
-				Proof string `json:"proof_sha256"`
+				Snapshot string `json:"seen_sha256"`
+				Proof    string `json:"proof_sha256"`
 			}
 			if err := json.Unmarshal(e.Data, &data); err != nil {
 				return nil, broker.E(broker.Internal, "An entry of the audit log cannot be read. Export the audit log and check it with 'ebb audit verify'.", err)
 			}
-			if data.Seen != "" || data.Proof != "" {
-				answers[audit.Kept{RequestID: e.RequestID, By: e.Actor, Seen: data.Seen, Proof: data.Proof}] = true
+			if data.Snapshot != "" || data.Proof != "" {
+				answers[audit.Kept{RequestID: e.RequestID, By: e.Actor, Snapshot: data.Snapshot, Proof: data.Proof}] = true
 				ids = append(ids, e.RequestID)
 			}
 		case audit.BreakGlassBegun:
@@ -78,7 +78,7 @@ func (ve *Verdicts) Kept(ctx context.Context, who broker.Principal, entries []au
 	}
 	slices.Sort(ids)
 	for some := range slices.Chunk(slices.Compact(ids), keptAtOnce) {
-		rs, err := ve.approvalStore.Requests(ctx, broker.RequestFilter{IDs: some, Seen: true, Page: broker.Page{Limit: len(some)}})
+		rs, err := ve.approvalStore.Requests(ctx, broker.RequestFilter{IDs: some, Snapshots: true, Page: broker.Page{Limit: len(some)}})
 		if err != nil {
 			return nil, broker.StoreError(err)
 		}
@@ -98,13 +98,13 @@ func (ve *Verdicts) Kept(ctx context.Context, who broker.Principal, entries []au
 func keptOf(who broker.Principal, r broker.Request, answers map[audit.Kept]bool) (out []audit.Kept, err error) {
 	shown := len(kernel.ShownVotes(who, r)) == len(r.Votes)
 	for _, v := range slices.Concat(r.Replaced, r.Votes) {
-		k := audit.Kept{RequestID: r.ID, By: v.By, Seen: hashIf(v.Seen), Proof: hashIf(v.Proof)}
+		k := audit.Kept{RequestID: r.ID, By: v.By, Snapshot: hashIf(v.Snapshot), Proof: hashIf(v.Proof)}
 		switch {
 		case !answers[k]:
 		case !shown:
 			return nil, kernel.ErrGap
 		default:
-			k.Seen, k.Proof = v.Seen, v.Proof
+			k.Snapshot, k.Proof = v.Snapshot, v.Proof
 			out = append(out, k)
 		}
 	}
@@ -115,7 +115,7 @@ func hashIf(s string) string {
 	if s == "" {
 		return ""
 	}
-	return broker.SeenHash(s)
+	return broker.TextHash(s)
 }
 
 // begun returns the period whose beginning an entry records.
@@ -130,13 +130,13 @@ func (ve *Verdicts) begun(ctx context.Context, e audit.Entry) (broker.BreakGlass
 }
 
 // keptAtOnce is the number of requests read at one time. Each of their votes has up to
-// 2*MaxSeen bytes.
+// 2*MaxSnapshot bytes.
 const keptAtOnce = 50
 
 // Signature returns the signature of a vote as the audit log describes it, compared with the
-// kept proof; nil for a vote without a signature. Callers must have got the vote from Seen.
+// kept proof; nil for a vote without a signature. Callers must have got the vote from EvidenceSnapshot.
 func (ve *Verdicts) Signature(ctx context.Context, v broker.Vote) (*audit.Signature, error) {
-	return ve.signature(ctx, audit.Kept{RequestID: v.RequestID, By: v.By, Seen: v.Seen, Proof: v.Proof}, v.At, broker.EntryFilter{Kind: audit.RequestVoted, Actor: v.By, RequestID: v.RequestID})
+	return ve.signature(ctx, audit.Kept{RequestID: v.RequestID, By: v.By, Snapshot: v.Snapshot, Proof: v.Proof}, v.At, broker.EntryFilter{Kind: audit.RequestVoted, Actor: v.By, RequestID: v.RequestID})
 }
 
 // BreakGlassSignature is Signature for the beginning of a period.

@@ -177,8 +177,8 @@ func (g *FatigueGuard) tryTrip(ctx context.Context, taskID string, cause broker.
 	return err
 }
 
-// rootOfHeld decodes an audit.RequestHeld entry.
-func rootOfHeld(e audit.Entry) (heldBack, bool) {
+// decodeThrottled decodes an audit.RequestHeld entry.
+func decodeThrottled(e audit.Entry) (heldBack, bool) {
 	var h heldBack
 	err := json.Unmarshal(e.Data, &h)
 	return h, err == nil && h.Root != ""
@@ -186,13 +186,13 @@ func rootOfHeld(e audit.Entry) (heldBack, bool) {
 
 // Bounds of the data read for the cards of one queue.
 const (
-	maxHeld         = 25 // tasks; requests of further paused tasks are listed as rows
+	maxThrottled    = 25 // tasks; requests of further paused tasks are listed as rows
 	maxHeldRequests = 50 // of each task, the newest
 	maxHeldEntries  = 500
 )
 
-// Held is a throttled task, shown as one card.
-type Held struct {
+// Throttled is a throttled task, shown as one card.
+type Throttled struct {
 	broker.Task
 	Asked   int  // questions in the last ten minutes, including delegated tasks: created and refused ones
 	Waiting int  // requests that wait for a decision
@@ -200,12 +200,12 @@ type Held struct {
 }
 
 // Paused reports whether ebb has paused the task because of its requests.
-func (h Held) Paused() bool { return h.State == broker.TaskPaused && h.Cause != "" }
+func (h Throttled) Paused() bool { return h.State == broker.TaskPaused && h.Cause != "" }
 
-// Held lists the tasks that ebb has paused because of their requests, and those with requests
+// Throttled lists the tasks that ebb has paused because of their requests, and those with requests
 // refused within asksPer, as far as the viewer may see their requests. mine: only tasks with a
 // request that the viewer may decide.
-func (g *FatigueGuard) Held(ctx context.Context, who broker.Principal, mine bool) ([]Held, error) {
+func (g *FatigueGuard) Throttled(ctx context.Context, who broker.Principal, mine bool) ([]Throttled, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner, broker.RoleViewer); err != nil {
 		return nil, err
 	}
@@ -219,20 +219,20 @@ func (g *FatigueGuard) Held(ctx context.Context, who broker.Principal, mine bool
 	}
 	var more []string
 	for id := range back {
-		if len(more) < maxHeld && !slices.ContainsFunc(ts, func(t broker.Task) bool { return t.ID == id }) {
+		if len(more) < maxThrottled && !slices.ContainsFunc(ts, func(t broker.Task) bool { return t.ID == id }) {
 			more = append(more, id)
 		}
 	}
 	if len(more) > 0 {
-		others, err := g.store.Tasks(ctx, broker.TaskFilter{IDs: more, Open: true, Page: broker.Page{Desc: true, Limit: maxHeld}})
+		others, err := g.store.Tasks(ctx, broker.TaskFilter{IDs: more, Open: true, Page: broker.Page{Desc: true, Limit: maxThrottled}})
 		if err != nil {
 			return nil, broker.StoreError(err)
 		}
 		ts = append(ts, others...)
 	}
-	var out []Held
+	var out []Throttled
 	for _, t := range ts {
-		h, sees, err := g.heldFor(ctx, who, t, back[t.ID])
+		h, sees, err := g.throttledFor(ctx, who, t, back[t.ID])
 		if err != nil {
 			return nil, err
 		}
@@ -245,16 +245,16 @@ func (g *FatigueGuard) Held(ctx context.Context, who broker.Principal, mine bool
 
 // heldTasks returns the tasks that ebb has paused because of their requests, newest first.
 func (g *FatigueGuard) heldTasks(ctx context.Context) ([]broker.Task, error) {
-	ts, err := g.store.Tasks(ctx, broker.TaskFilter{Held: true, Page: broker.Page{Desc: true, Limit: maxHeld}})
+	ts, err := g.store.Tasks(ctx, broker.TaskFilter{Throttled: true, Page: broker.Page{Desc: true, Limit: maxThrottled}})
 	if err != nil {
 		return nil, broker.StoreError(err)
 	}
 	return ts, nil
 }
 
-// HeldRoots returns the ids of those tasks: their requests are not listed among the other
+// ThrottledRoots returns the ids of those tasks: their requests are not listed among the other
 // waiting ones.
-func (g *FatigueGuard) HeldRoots(ctx context.Context) ([]string, error) {
+func (g *FatigueGuard) ThrottledRoots(ctx context.Context) ([]string, error) {
 	ts, err := g.heldTasks(ctx)
 	var out []string
 	for _, t := range ts {
@@ -270,20 +270,20 @@ func (g *FatigueGuard) heldBack(ctx context.Context) (map[string]int, error) {
 		if err != nil {
 			return nil, broker.StoreError(err)
 		}
-		if h, ok := rootOfHeld(e); ok {
+		if h, ok := decodeThrottled(e); ok {
 			out[h.Root]++
 		}
 	}
 	return out, nil
 }
 
-func (g *FatigueGuard) heldFor(ctx context.Context, who broker.Principal, t broker.Task, back int) (h Held, sees bool, err error) {
+func (g *FatigueGuard) throttledFor(ctx context.Context, who broker.Principal, t broker.Task, back int) (h Throttled, sees bool, err error) {
 	now := g.clock.Now()
 	ms, err := g.approvalStore.Marks(ctx, broker.RequestFilter{Tree: t.ID, Sight: kernel.SightOf(who), Page: broker.Page{Desc: true, Limit: maxHeldRequests}})
 	if err != nil {
 		return h, false, broker.StoreError(err)
 	}
-	h = Held{Task: t, Asked: back}
+	h = Throttled{Task: t, Asked: back}
 	for _, m := range ms {
 		if m.CreatedAt.After(now.Add(-asksPer)) {
 			h.Asked++

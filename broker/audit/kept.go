@@ -14,7 +14,7 @@ import (
 type Kept struct {
 	RequestID string `json:"request_id"`
 	By        string `json:"by"`
-	Seen      string `json:"seen,omitempty"`  // what the page showed, as JSON, with the agent's text
+	Snapshot  string `json:"seen,omitempty"`  // what the page showed, as JSON, with the agent's text
 	Proof     string `json:"proof,omitempty"` // the passkey's signature, as JSON
 }
 
@@ -30,8 +30,8 @@ func (k Kept) MarshalJSON() ([]byte, error) {
 func Brief(e Entry) Entry {
 	out := Entry{Kind: e.Kind, RequestID: e.RequestID, Actor: e.Actor, Data: e.Data}
 	var v struct {
-		Seen  string `json:"seen_sha256,omitempty"`
-		Proof string `json:"proof_sha256,omitempty"`
+		Snapshot string `json:"seen_sha256,omitempty"`
+		Proof    string `json:"proof_sha256,omitempty"`
 	}
 	if e.Kind == RequestVoted && json.Unmarshal(e.Data, &v) == nil {
 		out.Data, _ = json.Marshal(v) // two texts: it cannot fail
@@ -83,13 +83,13 @@ type Answers struct {
 }
 
 type answer struct {
-	Choice  string `json:"choice"`
-	Digest  string `json:"digest"`
-	Scope   string `json:"scope"`
-	TTL     int64  `json:"ttl"`
-	Passkey string `json:"passkey"`
-	Seen    string `json:"seen_sha256"`
-	Proof   string `json:"proof_sha256"`
+	Choice   string `json:"choice"`
+	Digest   string `json:"digest"`
+	Scope    string `json:"scope"`
+	TTL      int64  `json:"ttl"`
+	Passkey  string `json:"passkey"`
+	Snapshot string `json:"seen_sha256"`
+	Proof    string `json:"proof_sha256"`
 	// BreakGlass is the id of a break-glass whose start was signed; empty for answers.
 	BreakGlass string `json:"break_glass"`
 	at         time.Time
@@ -114,7 +114,7 @@ func (a *Answers) Read(e Entry) error {
 		if e.Kind == BreakGlassBegun {
 			e.RequestID = v.BreakGlass
 		}
-		if v.Seen == "" && v.Proof == "" {
+		if v.Snapshot == "" && v.Proof == "" {
 			return nil
 		}
 		if a.votes == nil {
@@ -178,7 +178,7 @@ func (a *Answers) answerOf(k Kept) (*answer, error) {
 	why := errors.New("the text shown to the person was changed: its SHA-256 is not the one in the entry of the answer")
 	for _, v := range list {
 		switch {
-		case v.Seen != hashOf(k.Seen):
+		case v.Snapshot != hashOf(k.Snapshot):
 		case v.Proof != hashOf(k.Proof):
 			why = errors.New("the stored proof was changed: its SHA-256 is not the one in the entry of the answer")
 		case v.kept:

@@ -47,7 +47,7 @@ func TestVerifyKept(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
 	seen, proof := `{"agent":"\u202e<b>✅"}`, `{"key":"AA"}`
-	all := audit.Kept{RequestID: "req_1", By: "ann", Seen: seen, Proof: proof}
+	all := audit.Kept{RequestID: "req_1", By: "ann", Snapshot: seen, Proof: proof}
 	added := key(audit.PasskeyAdded, "ann", 0)
 	holds := func(audit.Signature) error { return nil }
 	for name, c := range map[string]struct {
@@ -61,18 +61,18 @@ func TestVerifyKept(t *testing.T) {
 		"by hashes alone":       {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all}, nil, "", audit.Report{Kept: 1}},
 		"registered elsewhere":  {[]audit.Entry{vote(seen, proof)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Unregistered: 1}},
 		"not exported":          {[]audit.Entry{added, vote(seen, proof)}, nil, holds, "", audit.Report{Unkept: 1}},
-		"nothing signed":        {[]audit.Entry{vote(seen, "")}, []audit.Kept{{RequestID: "req_1", By: "ann", Seen: seen}}, holds, "", audit.Report{Kept: 1}},
+		"nothing signed":        {[]audit.Entry{vote(seen, "")}, []audit.Kept{{RequestID: "req_1", By: "ann", Snapshot: seen}}, holds, "", audit.Report{Kept: 1}},
 		"nothing kept":          {[]audit.Entry{vote("", "")}, nil, holds, "", audit.Report{}},
 		"removed later":         {[]audit.Entry{added, vote(seen, proof), key(audit.PasskeyRemoved, "ann", 2*time.Hour)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Signed: 1}},
 		"removed and added":     {[]audit.Entry{added, key(audit.PasskeyRemoved, "ann", time.Minute), key(audit.PasskeyAdded, "ann", 2*time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "", audit.Report{Kept: 1, Signed: 1}},
 		"bad signature":         {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all}, func(audit.Signature) error { return errors.New("broken") }, "do not prove it: broken", audit.Report{}},
 		"another proof":         {[]audit.Entry{added, vote(seen, proof+" ")}, []audit.Kept{all}, holds, "the stored proof was changed", audit.Report{}},
 		"another page":          {[]audit.Entry{added, vote(seen+" ", proof)}, []audit.Kept{all}, holds, "the text shown to the person was changed", audit.Report{}},
-		"the proof was dropped": {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "ann", Seen: seen}}, holds, "the stored proof was changed", audit.Report{}},
+		"the proof was dropped": {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "ann", Snapshot: seen}}, holds, "the stored proof was changed", audit.Report{}},
 		"a proof was added":     {[]audit.Entry{added, vote(seen, "")}, []audit.Kept{all}, holds, "the stored proof was changed", audit.Report{}},
 		"of nobody":             {[]audit.Entry{added}, []audit.Kept{all}, holds, "no earlier answer of this person", audit.Report{}},
-		"another's":             {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "bob", Seen: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
-		"of another request":    {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_2", By: "ann", Seen: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
+		"another's":             {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_1", By: "bob", Snapshot: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
+		"of another request":    {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{{RequestID: "req_2", By: "ann", Snapshot: seen, Proof: proof}}, holds, "no earlier answer of this person", audit.Report{}},
 		"twice":                 {[]audit.Entry{added, vote(seen, proof)}, []audit.Kept{all, all}, holds, "come a second time", audit.Report{}},
 		"somebody else's key":   {[]audit.Entry{key(audit.PasskeyAdded, "bob", 0), vote(seen, proof)}, []audit.Kept{all}, holds, "registered by another person", audit.Report{}},
 		"removed before":        {[]audit.Entry{added, key(audit.PasskeyRemoved, "ann", time.Minute), vote(seen, proof)}, []audit.Kept{all}, holds, "was removed before the answer", audit.Report{}},
@@ -122,7 +122,7 @@ func TestVerifyKept(t *testing.T) {
 // TestKeptLines: these lines are ASCII and restore the text; an invalid line is refused.
 func TestKeptLines(t *testing.T) {
 	t.Parallel()
-	in := audit.Kept{RequestID: "req_1", By: "ann", Seen: "a\u202e\u0085✅\U000e0041\x7f\"\\\n</script>", Proof: "{}"}
+	in := audit.Kept{RequestID: "req_1", By: "ann", Snapshot: "a\u202e\u0085✅\U000e0041\x7f\"\\\n</script>", Proof: "{}"}
 	text := kept(t, in)
 	for _, c := range []byte(text) {
 		if c < ' ' || c > '~' {
@@ -153,7 +153,7 @@ func FuzzKept(f *testing.F) {
 		f.Fatal(err)
 	}
 	head := export(f, []audit.Entry{e})
-	f.Add(kept(f, audit.Kept{RequestID: "req_1", By: "ann", Seen: "seen", Proof: "proof"}))
+	f.Add(kept(f, audit.Kept{RequestID: "req_1", By: "ann", Snapshot: "seen", Proof: "proof"}))
 	f.Add(`{"kept":{"by":"ann","request_id":"req_1","seen":"seen","proof":"x"}}`)
 	f.Add(`{"kept":null}`)
 	f.Fuzz(func(t *testing.T, text string) {

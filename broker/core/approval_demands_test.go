@@ -132,11 +132,11 @@ func demanded(t *testing.T, level, from risk.Level, path string) (demandedEnv, b
 	return demandedEnv{b, s}, r, v
 }
 
-// TestApprovalDemandsTogether: a batch decision brings the proofs that each of its requests
+// TestBatchApprovalDemands: a batch decision brings the proofs that each of its requests
 // demands.
 //
 //ebb:invariant I7 A batch decision also requires the proofs that the risk of each of its requests demands
-func TestApprovalDemandsTogether(t *testing.T) {
+func TestBatchApprovalDemands(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[risk.Level]broker.Kind{"": "", risk.Medium: broker.StepUpRequired} {
 		b, first, _ := demanded(t, risk.Medium, from, "as asked")
@@ -148,13 +148,13 @@ func TestApprovalDemandsTogether(t *testing.T) {
 			t.Fatal(len(rs), err)
 		}
 		items := []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}
-		if _, err := b.Broker.ApproveTogether(t.Context(), b.Principals["gil"], items, broker.Verdict{}); kind(err) != want {
+		if _, err := b.Broker.ApproveBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{}); kind(err) != want {
 			t.Errorf("from %q: %v", from, err)
 		}
 		if want == "" {
 			continue
 		}
-		if _, err := b.Broker.ApproveTogether(t.Context(), b.Principals["gil"], items, broker.Verdict{Present: true}); err != nil {
+		if _, err := b.Broker.ApproveBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{Present: true}); err != nil {
 			t.Errorf("from %q, at the console: %v", from, err)
 		}
 	}

@@ -57,7 +57,7 @@ func TestBreakGlassProof(t *testing.T) {
 		"no session":               {gil, token, with(func(p *approval.BreakGlassProof) { p.SessionEnds = time.Time{} }), broker.Forbidden},
 		"a session that is over":   {gil, token, with(func(p *approval.BreakGlassProof) { p.SessionEnds = x.Clock.Now() }), broker.Forbidden},
 		"a passkey nobody judges":  {gil, token, with(signed), broker.Forbidden},
-		"a proof that is too long": {gil, token, with(func(p *approval.BreakGlassProof) { signed(p); p.Signed = strings.Repeat(" ", approval.MaxSeen+1) }), broker.Invalid},
+		"a proof that is too long": {gil, token, with(func(p *approval.BreakGlassProof) { signed(p); p.Signed = strings.Repeat(" ", approval.MaxSnapshot+1) }), broker.Invalid},
 		"somebody else's plan":     {ann, token, good, broker.Conflict},
 		"nobody":                   {broker.Principal{}, token, good, broker.Unauthenticated},
 		"no token":                 {gil, "", good, broker.Conflict},

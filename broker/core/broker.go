@@ -171,7 +171,7 @@ func (c *Config) check() error {
 		need(p.Driver != nil && p.Resource != "", "provider "+name+" needs a driver and a resource")
 		need(p.Driver == nil || !p.Driver.Traits().ThirdParty && !p.Driver.Traits().Seals || c.Sealer != nil, "provider "+name+" mints at a third party: a Sealer is required")
 		_, injects := p.Driver.(provider.Injector)
-		need(p.Driver == nil || !p.Driver.Traits().Bare || p.Driver.Traits().InjectOnly, "provider "+name+" declares that it adds nothing to requests, and issues credentials")
+		need(p.Driver == nil || !p.Driver.Traits().Credentialless || p.Driver.Traits().InjectOnly, "provider "+name+" declares that it adds nothing to requests, and issues credentials")
 		need(p.Driver == nil || !p.Driver.Traits().InjectOnly || injects, "provider "+name+" declares that its credentials are only injected, and cannot inject them")
 		need(p.Parallel >= 0 && p.MaxLive >= 0, "provider "+name+": Parallel and MaxLive must not be negative")
 		need(p.Resource != c.Issuer+kernel.ApiPath, "provider "+name+" must not use the broker's own resource")

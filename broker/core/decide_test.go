@@ -93,8 +93,8 @@ func TestApprovalsNarrowAndNeverWiden(t *testing.T) {
 		"with a code":  {Code: broker.TooBroad},
 		"control note": {Note: "a\x1b[2Kb"},
 		"long note":    {Note: strings.Repeat("ü", 501)},
-		"much seen":    {Seen: strings.Repeat("x", approval.MaxSeen+1)},
-		"much proof":   {Proof: strings.Repeat("x", approval.MaxSeen+1)},
+		"much seen":    {Snapshot: strings.Repeat("x", approval.MaxSnapshot+1)},
+		"much proof":   {Proof: strings.Repeat("x", approval.MaxSnapshot+1)},
 	} {
 		v.Approve, v.Digest = true, r.Digest
 		if _, err := e.Broker.Decide(t.Context(), ann, p.RequestID, v); err == nil || broker.AsError(err).Kind != broker.Invalid {

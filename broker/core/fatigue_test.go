@@ -198,12 +198,12 @@ func TestAskingTooOftenIsOneCard(t *testing.T) {
 		t.Errorf("%d are on the record as held back, want 8: the paused task's are refused before", n)
 	}
 	for who, want := range map[string]int{brokertest.Approver: 1, brokertest.Auditor: 1, brokertest.Runner: 1, brokertest.Runner2: 0} {
-		cards, err := e.Broker.Held(t.Context(), e.Principals[who], false)
+		cards, err := e.Broker.Throttled(t.Context(), e.Principals[who], false)
 		if err != nil || len(cards) != want {
 			t.Fatalf("%s sees %d cards (%v), want %d", who, len(cards), err, want)
 		}
 	}
-	cards, _ := e.Broker.Held(t.Context(), ann, true)
+	cards, _ := e.Broker.Throttled(t.Context(), ann, true)
 	if c := cards[0]; !c.Paused() || !c.May || c.Waiting != 3 || c.Asked != 11 || c.Cause != broker.CauseAsks {
 		t.Errorf("%+v", c)
 	}
@@ -242,7 +242,7 @@ func TestAskingTooOftenIsOneCard(t *testing.T) {
 	if e.Active(t, tok.Token.Reveal()) {
 		t.Error("a token outlived the stop")
 	}
-	if cards, _ := e.Broker.Held(t.Context(), ann, true); len(cards) != 0 {
+	if cards, _ := e.Broker.Throttled(t.Context(), ann, true); len(cards) != 0 {
 		t.Errorf("the card stays: %+v", cards)
 	}
 }
@@ -262,7 +262,7 @@ func TestOwnerIsAskedForSoOften(t *testing.T) {
 	if got.Advice == nil || got.Advice.Code != broker.AskedEnough || got.Advice.RetryAfter != 58*60 || got.Advice.WouldAllow.String() != "" {
 		t.Errorf("%v, advice %+v", got, got.Advice)
 	}
-	if cards, err := e.Broker.Held(t.Context(), e.Principals[brokertest.Auditor], false); err != nil || len(cards) != 1 || cards[0].Paused() || cards[0].Asked != 1 {
+	if cards, err := e.Broker.Throttled(t.Context(), e.Principals[brokertest.Auditor], false); err != nil || len(cards) != 1 || cards[0].Paused() || cards[0].Asked != 1 {
 		t.Errorf("%+v %v", cards, err)
 	}
 	other := brokertest.Spec()
@@ -272,7 +272,7 @@ func TestOwnerIsAskedForSoOften(t *testing.T) {
 		t.Error(err)
 	}
 	e.Clock.Add(58 * time.Minute)
-	if cards, _ := e.Broker.Held(t.Context(), e.Principals[brokertest.Auditor], false); len(cards) != 0 {
+	if cards, _ := e.Broker.Throttled(t.Context(), e.Principals[brokertest.Auditor], false); len(cards) != 0 {
 		t.Errorf("the card stays: %+v", cards)
 	}
 	fresh := e.Open(t, brokertest.Spec())

@@ -26,7 +26,7 @@ func TestDoor(t *testing.T) {
 	t.Parallel()
 	x := broker.EgressEndpoint{ID: "egr_0123456789abcdef0123456789abcdef"}
 	var strangers, dials atomic.Int32
-	door, err := egress.NewListener(t.TempDir(), x, broker.EndpointByKernel, func(uint64, error) { strangers.Add(1) })
+	listener, err := egress.NewListener(t.TempDir(), x, broker.EndpointByKernel, func(uint64, error) { strangers.Add(1) })
 	if err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
 	}
@@ -36,20 +36,20 @@ func TestDoor(t *testing.T) {
 		done <- egress.Forwarder{Dial: func(context.Context) (io.ReadWriteCloser, error) {
 			dials.Add(1)
 			return nil, errors.New("ebb is not there")
-		}}.Serve(ctx, door)
+		}}.Serve(ctx, listener)
 	}()
-	in, other := isolated(t, door.Socket()), isolated(t, door.Socket())
+	in, other := isolated(t, listener.Socket()), isolated(t, listener.Socket())
 	in.ask() // too early: it waits
 	var own syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/net", &own); err != nil {
 		t.Fatal(err)
 	}
 	for _, ns := range []uint64{0, own.Ino} {
-		if err := door.Register(ns); err == nil {
+		if err := listener.Register(ns); err == nil {
 			t.Errorf("registered %d", ns)
 		}
 	}
-	if err := door.Register(in.namespace); err != nil {
+	if err := listener.Register(in.namespace); err != nil {
 		t.Fatal(err)
 	}
 	if got := in.answer(t); got != "HTTP/1.1 503 Service Unavailable" {
@@ -59,7 +59,7 @@ func TestDoor(t *testing.T) {
 	if got := other.answer(t); got != "" {
 		t.Errorf("another sandbox: %q", got)
 	}
-	if got := asked(door.Socket()); got != "" {
+	if got := asked(listener.Socket()); got != "" {
 		t.Errorf("a process outside: %q", got)
 	}
 	until(t, "its runner is notified of both", func() bool { return strangers.Load() == 2 })
@@ -70,7 +70,7 @@ func TestDoor(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := os.Lstat(door.Socket()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(listener.Socket()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its socket is left: %v", err)
 	}
 }

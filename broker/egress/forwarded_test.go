@@ -29,11 +29,11 @@ import (
 // on.
 func passer(t *testing.T, sandbox broker.EgressEndpoint) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ebb-door-")
+	dir, err := os.MkdirTemp("", "ebb-listener-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewListener(dir, sandbox, broker.EndpointBySocket, nil)
+	listener, err := egress.NewListener(dir, sandbox, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func passer(t *testing.T, sandbox broker.EgressEndpoint) (socket string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Forwarder{Pass: func(_ context.Context, c *net.UnixConn) error { return egress.Pass(to.(*net.UnixConn), c) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Pass: func(_ context.Context, c *net.UnixConn) error { return egress.Pass(to.(*net.UnixConn), c) }}.Serve(ctx, listener)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -52,7 +52,7 @@ func passer(t *testing.T, sandbox broker.EgressEndpoint) (socket string) {
 		<-done
 		_ = os.RemoveAll(dir)
 	})
-	return door.Socket()
+	return listener.Socket()
 }
 
 // TestForwardedIdentity: the kernel identifies the process that made a passed connection. The

@@ -38,11 +38,11 @@ func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, brok
 	if err != nil || got.Socket != "" || got.Identity != broker.EndpointByRunner || got.State != broker.EndpointOpen {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	dir, err := os.MkdirTemp("", "ebb-door-")
+	dir, err := os.MkdirTemp("", "ebb-listener-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := egress.NewListener(dir, got, broker.EndpointBySocket, nil)
+	listener, err := egress.NewListener(dir, got, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, brok
 			here, there := socketPair(t)
 			enter(there)
 			return here, nil
-		}}.Serve(ctx, door)
+		}}.Serve(ctx, listener)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -72,7 +72,7 @@ func (b *bed) carried(t *testing.T, sandboxes *egress.Endpoints) (*sandbox, brok
 		}
 		_ = os.RemoveAll(dir)
 	})
-	return &sandbox{b: b, s: s, pem: got.CA, socket: door.Socket()}, got
+	return &sandbox{b: b, s: s, pem: got.CA, socket: listener.Socket()}, got
 }
 
 // socketPair returns both ends of one TCP connection.

@@ -24,7 +24,7 @@ import (
 type Leases interface {
 	Use(ctx context.Context, c broker.Caller, leaseID string) (broker.Usable, error)
 	Injectable(ctx context.Context, c broker.Caller) ([]broker.Lease, error)
-	Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
+	Credentialless(ctx context.Context, c broker.Caller) ([]broker.Usable, error)
 	Endpoint(l broker.Lease) (at provider.Endpoint, is bool)
 	NeededFor(ctx context.Context, c broker.Caller, r *http.Request, upgrade bool) ([]scopes.Scope, error)
 	NeededAt(ctx context.Context, c broker.Caller, at provider.Endpoint) ([]scopes.Scope, error)

@@ -359,7 +359,7 @@ func (l *credentialLessLeases) list(ctx context.Context, b *endpoint, again bool
 		return nil, false, deny(TooOften, nil)
 	}
 	l.at, l.know = now, false
-	if all, err = b.p.cfg.Leases.Bare(ctx, b.who); err != nil {
+	if all, err = b.p.cfg.Leases.Credentialless(ctx, b.who); err != nil {
 		return nil, true, err
 	}
 	l.all, l.know = all, true

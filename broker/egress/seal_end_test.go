@@ -173,7 +173,7 @@ func TestSealedIsNamedOrNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := strings.TrimPrefix(k.token(t, k.x), egress.Prefix)
-	all, err := k.Broker.Bare(t.Context(), broker.Caller{TaskID: k.x.s.Task.ID})
+	all, err := k.Broker.Credentialless(t.Context(), broker.Caller{TaskID: k.x.s.Task.ID})
 	if err != nil || len(all) != 1 || all[0].Target.LeaseID == made {
 		t.Errorf("%d leases are for requests without a placeholder: %v", len(all), err)
 	}

@@ -286,7 +286,7 @@ func (s *outbound) meter(r *http.Request) error {
 // lookFor makes the redactor that finds the injected secrets, and the key of the client
 // certificate, in the response.
 func (s *outbound) lookFor(use broker.Usable, before, after *http.Request, shown *clientcert.Certificate) error {
-	if use.Bare {
+	if use.Credentialless {
 		return nil
 	}
 	secrets, err := secretsOf(before, after)

@@ -164,13 +164,13 @@ const (
 	maxPages = 25
 )
 
-// Bare returns the caller's credential-less leases, newest first: requests use them without a
+// Credentialless returns the caller's credential-less leases, newest first: requests use them without a
 // placeholder. Use checks whether one may be used now.
-func (eu *EgressUse) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
+func (eu *EgressUse) Credentialless(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
 	// A lease with an Upstream has a credential, which only requests with its placeholder use.
 	ls, err := eu.liveOf(ctx, c, func(l broker.Lease) bool {
 		p, known := eu.providers[l.Provider]
-		return known && p.Driver.Traits().Bare && l.Upstream == nil && eu.issuer.byEgress(l)
+		return known && p.Driver.Traits().Credentialless && l.Upstream == nil && eu.issuer.byEgress(l)
 	})
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (eu *EgressUse) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable
 	var out []broker.Usable
 	for _, l := range ls {
 		if injector, is := eu.providers[l.Provider].Driver.(provider.Injector); is {
-			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Bare: true, Target: eu.upstream.TargetOf(l, secret.Secret{})})
+			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Credentialless: true, Target: eu.upstream.TargetOf(l, secret.Secret{})})
 		}
 	}
 	return out, nil

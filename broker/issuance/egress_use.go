@@ -50,7 +50,7 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	}
 	target := eu.upstream.TargetOf(l, handle)
 	target.DiesAt, target.Now = broker.Earliest(l.ExpiresAt, target.DiesAt), eu.clock.Now()
-	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Bare: p.Driver.Traits().Bare && handle.Empty(), Task: t, Lease: l, Target: target}, nil
+	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l, Target: target}, nil
 }
 
 // liveUse counts one use of a lease if it and its task are live, and returns the task.

@@ -19,7 +19,7 @@ func TestManyAndToMany(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"mail", "ops"}})
 	for i := range 210 {
-		r.knows(fmt.Sprintf("person-%d", i), people.DefaultWishes(), nil)
+		r.knows(fmt.Sprintf("person-%d", i), people.DefaultPreferences(), nil)
 	}
 	for range 3 {
 		r.asks(highScope, "")

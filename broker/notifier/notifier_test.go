@@ -184,33 +184,33 @@ func TestRoutes(t *testing.T) {
 // them.
 func TestPeople(t *testing.T) {
 	t.Parallel()
-	usual := people.DefaultWishes()
-	with := func(f func(*people.Wishes)) people.Wishes { w := usual; f(&w); return w }
+	usual := people.DefaultPreferences()
+	with := func(f func(*people.Preferences)) people.Preferences { w := usual; f(&w); return w }
 	for name, tt := range map[string]struct {
-		wishes people.Wishes
-		change func(*people.Reach)
-		now    int // at once
-		later  int // in the next digest
+		preferences people.Preferences
+		change      func(*people.Reach)
+		now         int // at once
+		later       int // in the next digest
 	}{
-		"as usual":           {wishes: usual, now: 1},
-		"high in the digest": {wishes: with(func(w *people.Wishes) { w.High = people.InDigest }), later: 1},
-		"nothing":            {wishes: with(func(w *people.Wishes) { w.High = people.Never })},
-		"quiet":              {wishes: with(func(w *people.Wishes) { w.QuietFrom, w.QuietTo, w.Zone = 15*60, 15*60+10, "Europe/Berlin" }), later: 1},
-		"quiet, but not so": {wishes: with(func(w *people.Wishes) {
+		"as usual":           {preferences: usual, now: 1},
+		"high in the digest": {preferences: with(func(w *people.Preferences) { w.High = people.InDigest }), later: 1},
+		"nothing":            {preferences: with(func(w *people.Preferences) { w.High = people.Never })},
+		"quiet":              {preferences: with(func(w *people.Preferences) { w.QuietFrom, w.QuietTo, w.Zone = 15*60, 15*60+10, "Europe/Berlin" }), later: 1},
+		"quiet, but not so": {preferences: with(func(w *people.Preferences) {
 			w.QuietFrom, w.QuietTo, w.Zone, w.HighBreaks = 15*60, 15*60+10, "Europe/Berlin", true
 		}), now: 1},
-		"quiet until it is over": {wishes: with(func(w *people.Wishes) { w.QuietFrom, w.QuietTo = 13*60, 20*60 })},
-		"quiet at another time":  {wishes: with(func(w *people.Wishes) { w.QuietFrom, w.QuietTo = 22*60, 6*60 }), now: 1},
-		"another group":          {wishes: usual, change: func(p *people.Reach) { p.Groups = []string{"x"} }},
-		"no approver":            {wishes: usual, change: func(p *people.Reach) { p.Roles = []string{"auditor"} }},
-		"no address":             {wishes: usual, change: func(p *people.Reach) { p.Mail = "" }},
-		"long away":              {wishes: usual, change: func(p *people.Reach) { p.SeenAt = p.SeenAt.Add(-31 * 24 * time.Hour) }},
-		"the owner":              {wishes: usual, change: func(p *people.Reach) { p.Also = []string{strings.ToUpper(brokertest.Spec().Owner)} }},
+		"quiet until it is over": {preferences: with(func(w *people.Preferences) { w.QuietFrom, w.QuietTo = 13*60, 20*60 })},
+		"quiet at another time":  {preferences: with(func(w *people.Preferences) { w.QuietFrom, w.QuietTo = 22*60, 6*60 }), now: 1},
+		"another group":          {preferences: usual, change: func(p *people.Reach) { p.Groups = []string{"x"} }},
+		"no approver":            {preferences: usual, change: func(p *people.Reach) { p.Roles = []string{"auditor"} }},
+		"no address":             {preferences: usual, change: func(p *people.Reach) { p.Mail = "" }},
+		"long away":              {preferences: usual, change: func(p *people.Reach) { p.SeenAt = p.SeenAt.Add(-31 * 24 * time.Hour) }},
+		"the owner":              {preferences: usual, change: func(p *people.Reach) { p.Also = []string{strings.ToUpper(brokertest.Spec().Owner)} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, notifier.Route{Channels: []string{"mail"}})
-			r.knows("ann", tt.wishes, tt.change)
+			r.knows("ann", tt.preferences, tt.change)
 			r.asks(highScope, "")
 			r.look()
 			count(t, r.mails.take(), tt.now)
@@ -227,12 +227,12 @@ func TestPeople(t *testing.T) {
 func TestBreakGlassIsTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"ops", "mail"}})
-	never := people.Wishes{High: people.Never, Medium: people.Never, Low: people.Never}
-	quiet := people.DefaultWishes()
+	never := people.Preferences{High: people.Never, Medium: people.Never, Low: people.Never}
+	quiet := people.DefaultPreferences()
 	quiet.QuietFrom, quiet.QuietTo = 13*60, 20*60
-	digest := people.DefaultWishes()
+	digest := people.DefaultPreferences()
 	digest.High = people.InDigest
-	for person, w := range map[string]people.Wishes{"ann": never, "bob": quiet, "eve": digest} {
+	for person, w := range map[string]people.Preferences{"ann": never, "bob": quiet, "eve": digest} {
 		r.knows(person, w, nil)
 	}
 	n := r.config.Most + 2
@@ -248,9 +248,9 @@ func TestBreakGlassIsTold(t *testing.T) {
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, notifier.Route{Channels: []string{"mail"}})
-	r.knows("ann", people.DefaultWishes(), nil)
+	r.knows("ann", people.DefaultPreferences(), nil)
 	s := r.Open(t, brokertest.Spec())
-	r.knows("bo", people.DefaultWishes(), func(p *people.Reach) { p.Also, p.Roles = []string{s.Task.Owner}, []string{"auditor"} })
+	r.knows("bo", people.DefaultPreferences(), func(p *people.Reach) { p.Also, p.Roles = []string{s.Task.Owner}, []string{"auditor"} })
 	if _, err := r.Broker.PauseTask(t.Context(), r.Principals[brokertest.Operator], s.Task.ID, "by a person"); err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func count(t *testing.T, got []sent, want int) []sent {
 	return got
 }
 
-func (r *rig) knows(person string, w people.Wishes, change func(*people.Reach)) {
+func (r *rig) knows(person string, w people.Preferences, change func(*people.Reach)) {
 	r.t.Helper()
 	p := people.Reach{Person: person, Mail: person + "@example.com", Roles: []string{"approver"}, Groups: []string{"approvers"}, SeenAt: r.Clock.Now()}
 	if change != nil {
@@ -216,7 +216,7 @@ func (r *rig) knows(person string, w people.Wishes, change func(*people.Reach)) 
 	if err := r.Store.Know(r.t.Context(), p); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.Store.Wish(r.t.Context(), person, w); err != nil {
+	if err := r.Store.SetPreferences(r.t.Context(), person, w); err != nil {
 		r.t.Fatal(err)
 	}
 }

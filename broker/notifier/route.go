@@ -70,7 +70,7 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 		told := 0
 		for _, p := range known { // most recent sign-in first
 			if told < maxPeople && whom.includes(p) {
-				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Wishes})
+				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Preferences})
 				told++
 			}
 		}
@@ -81,7 +81,7 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 // recipient is a shared destination, or a person with their preferences.
 type recipient struct {
 	notify.Recipient
-	wishes *people.Wishes
+	preferences *people.Preferences
 }
 
 // asked plans the notices that a request waits: one now and one at half of its waiting time.
@@ -127,7 +127,7 @@ func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (i
 	for _, t := range told {
 		to := recipient{Recipient: t}
 		if i := slices.IndexFunc(known, func(p people.Reach) bool { return p.Person == t.Person }); t.Person != "" && i >= 0 {
-			to.wishes = &known[i].Wishes
+			to.preferences = &known[i].Preferences
 		}
 		if n.channels[t.Channel] != nil { // it may have been removed from the configuration
 			items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)

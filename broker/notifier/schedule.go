@@ -27,8 +27,8 @@ func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, 
 	if high {
 		wish = people.AtOnce
 	}
-	if to.wishes != nil {
-		wish = to.wishes.Of(notice.Risk)
+	if to.preferences != nil {
+		wish = to.preferences.Of(notice.Risk)
 	}
 	if wish == people.Never {
 		return items
@@ -39,7 +39,7 @@ func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, 
 	if wish == people.InDigest && !must && next.Add(n.cfg.Digest/3).Before(until) {
 		i.SendAt, i.Digest = next, true
 	}
-	if w := to.wishes; w != nil && (!high || !w.HighBreaks) {
+	if w := to.preferences; w != nil && (!high || !w.HighBreaks) {
 		if end := w.QuietUntil(i.SendAt); end.After(i.SendAt) {
 			i.SendAt, i.Digest = end, true
 		}

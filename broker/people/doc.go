@@ -5,5 +5,5 @@
 //	session.go  Session; Store and Reader, the database interface
 //	passkey.go  Passkey, PasskeyStore, PasskeyNames
 //	name.go     CheckName, Same: valid names, and equality of persons
-//	reach.go    Wishes, Reach, ReachStore: notification preferences and addresses
+//	reach.go    Preferences, Reach, ReachStore: notification preferences and addresses
 package people

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Wish is when a person wants to be notified.
-type Wish string
+// Preference is when a person wants to be notified.
+type Preference string
 
-// Wishes.
+// The preferences.
 const (
-	AtOnce   Wish = "now"
-	InDigest Wish = "digest"
-	Never    Wish = "off"
+	AtOnce   Preference = "now"
+	InDigest Preference = "digest"
+	Never    Preference = "off"
 )
 
-// Wishes are a person's notification preferences, by risk, and their quiet hours.
-type Wishes struct {
-	High   Wish `json:"high"`
-	Medium Wish `json:"medium"`
-	Low    Wish `json:"low"`
+// Preferences are a person's notification preferences, by risk, and their quiet hours.
+type Preferences struct {
+	High   Preference `json:"high"`
+	Medium Preference `json:"medium"`
+	Low    Preference `json:"low"`
 	// Quiet hours of each day in Zone, in minutes from midnight: from QuietFrom up to
 	// QuietTo, which may be on the next day. The same twice: none.
 	QuietFrom int    `json:"quiet_from"`
@@ -31,12 +31,14 @@ type Wishes struct {
 	HighBreaks bool `json:"high_breaks"`
 }
 
-// DefaultWishes returns the initial preferences.
-func DefaultWishes() Wishes { return Wishes{High: AtOnce, Medium: InDigest, Low: InDigest} }
+// DefaultPreferences returns the initial preferences.
+func DefaultPreferences() Preferences {
+	return Preferences{High: AtOnce, Medium: InDigest, Low: InDigest}
+}
 
 // Check returns an error for invalid preferences.
-func (w Wishes) Check() error {
-	for _, x := range []Wish{w.High, w.Medium, w.Low} {
+func (w Preferences) Check() error {
+	for _, x := range []Preference{w.High, w.Medium, w.Low} {
 		if x != AtOnce && x != InDigest && x != Never {
 			return fmt.Errorf("%q is not a preference: use now, digest or off", x)
 		}
@@ -51,7 +53,7 @@ func (w Wishes) Check() error {
 }
 
 // Of returns the preference for a risk; an unknown risk counts as high.
-func (w Wishes) Of(risk string) Wish {
+func (w Preferences) Of(risk string) Preference {
 	switch risk {
 	case "low":
 		return w.Low
@@ -64,7 +66,7 @@ func (w Wishes) Of(risk string) Wish {
 // QuietUntil returns the end of the quiet hours that contain at, or at itself outside of quiet
 // hours. Quiet hours are in local time: on a day with a clock change they are shorter or longer by
 // the change.
-func (w Wishes) QuietUntil(at time.Time) time.Time {
+func (w Preferences) QuietUntil(at time.Time) time.Time {
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil || w.QuietFrom == w.QuietTo {
 		return at
@@ -88,13 +90,13 @@ func (w Wishes) QuietUntil(at time.Time) time.Time {
 
 // Reach holds the address and the notification preferences of a person.
 type Reach struct {
-	Person string // id of the principal
-	Mail   string // address that the identity provider has verified; "" = none
-	Roles  []string
-	Groups []string
-	Also   []string  // other names of the person
-	SeenAt time.Time // last sign-in; Roles and Groups are from then
-	Wishes Wishes
+	Person      string // id of the principal
+	Mail        string // address that the identity provider has verified; "" = none
+	Roles       []string
+	Groups      []string
+	Also        []string  // other names of the person
+	SeenAt      time.Time // last sign-in; Roles and Groups are from then
+	Preferences Preferences
 }
 
 // Is reports whether name is one of this person's names.
@@ -110,8 +112,8 @@ type ReachStore interface {
 	// Know stores the address of a person who signs in. It keeps existing preferences and
 	// otherwise sets the defaults.
 	Know(ctx context.Context, r Reach) error
-	// Wish replaces a person's preferences; ErrNone for an unknown person.
-	Wish(ctx context.Context, person string, w Wishes) error
+	// SetPreferences replaces a person's preferences; ErrNone for an unknown person.
+	SetPreferences(ctx context.Context, person string, w Preferences) error
 	// Reach returns the address and preferences of a person, or ErrNone.
 	Reach(ctx context.Context, person string) (Reach, error)
 	// Reachable returns up to MaxReach people with a mail address and a sign-in since the given

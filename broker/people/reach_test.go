@@ -35,7 +35,7 @@ func TestQuietUntil(t *testing.T) {
 		{"the night that is shorter", 22 * 60, 6 * 60, "Europe/Berlin", "2026-03-28T21:30:00Z", "2026-03-29T04:00:00Z"},
 		{"no zone", 22 * 60, 6 * 60, "Mars/Phobos", "2026-11-20T23:00:00Z", "2026-11-20T23:00:00Z"},
 	} {
-		w := people.DefaultWishes()
+		w := people.DefaultPreferences()
 		w.QuietFrom, w.QuietTo, w.Zone = tt.from, tt.to, tt.zone
 		if got := w.QuietUntil(at(tt.at)); !got.Equal(at(tt.want)) {
 			t.Errorf("%s: got %s, want %s", tt.name, got.UTC().Format(time.RFC3339), tt.want)

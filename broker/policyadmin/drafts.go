@@ -260,7 +260,7 @@ func (pa *Drafts) PublishPolicies(ctx context.Context, who broker.Principal, id,
 	}
 	data := map[string]any{"release": r.Number, "draft": d.ID, "digest": digest, "author": d.Author, "before": r.Before, "policy": r.Version, "note": d.Note}
 	if yes.Proof != "" {
-		data["proof_sha256"], data["choice"], data["passkey"] = broker.SeenHash(yes.Proof), yes.Choice, yes.Passkey
+		data["proof_sha256"], data["choice"], data["passkey"] = broker.TextHash(yes.Proof), yes.Choice, yes.Passkey
 	}
 	if yes.Present {
 		data["proofs"] = map[string]any{broker.MissingPresence: yes.Presence}

@@ -118,9 +118,9 @@ type Traits struct {
 	// InjectOnly means that Mint returns a placeholder. The secret leaves ebb only in requests
 	// that egress sends (Injector). Any other delivery is refused.
 	InjectOnly bool
-	// Bare means that requests of its leases get no credential and need no placeholder,
+	// Credentialless means that requests of its leases get no credential and need no placeholder,
 	// except for leases that a response has made (Seals). It requires InjectOnly.
-	Bare bool
+	Credentialless bool
 	// Seals means that responses to requests of a lease can create credentials (AnswerSealer).
 	// Each has a lease and a pending revocation of its own, as credentials of third parties have.
 	// The promised revocability is that of the weakest.

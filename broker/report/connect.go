@@ -78,7 +78,7 @@ type emergencies interface {
 
 // fatigue is the part of package approval that this package calls; *approval.FatigueGuard implements it.
 type fatigue interface {
-	HeldRoots(ctx context.Context) ([]string, error)
+	ThrottledRoots(ctx context.Context) ([]string, error)
 }
 
 // policies is the part of package policyadmin that this package calls; *policyadmin.Drafts implements it.

@@ -94,7 +94,7 @@ func (l *Listings) Waiting(ctx context.Context, who broker.Principal, mine bool,
 		}
 	}
 	if f.TaskID == "" {
-		if f.Without, err = l.fatigue.HeldRoots(ctx); err != nil {
+		if f.Without, err = l.fatigue.ThrottledRoots(ctx); err != nil {
 			return out, err
 		}
 	}

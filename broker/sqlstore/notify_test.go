@@ -28,18 +28,18 @@ func TestReach(t *testing.T) {
 		ctx := t.Context()
 		s := open(t, empty(t))
 		at := time.Now().Truncate(time.Millisecond).UTC()
-		ana := people.Reach{Person: "sso:ana", Mail: "ana@example.com", Roles: []string{"approver"}, Groups: []string{"web"}, Also: []string{"ana"}, SeenAt: at, Wishes: people.DefaultWishes()}
-		if err := s.Wish(ctx, ana.Person, ana.Wishes); !errors.Is(err, people.ErrNone) {
+		ana := people.Reach{Person: "sso:ana", Mail: "ana@example.com", Roles: []string{"approver"}, Groups: []string{"web"}, Also: []string{"ana"}, SeenAt: at, Preferences: people.DefaultPreferences()}
+		if err := s.SetPreferences(ctx, ana.Person, ana.Preferences); !errors.Is(err, people.ErrNone) {
 			t.Errorf("a stranger's: %v", err)
 		}
 		if err := s.Know(ctx, ana); err != nil {
 			t.Fatal(err)
 		}
-		ana.Wishes.Low, ana.Wishes.QuietFrom, ana.Wishes.Zone = people.Never, 22*60, "Europe/Berlin"
-		if err := s.Wish(ctx, ana.Person, ana.Wishes); err != nil {
+		ana.Preferences.Low, ana.Preferences.QuietFrom, ana.Preferences.Zone = people.Never, 22*60, "Europe/Berlin"
+		if err := s.SetPreferences(ctx, ana.Person, ana.Preferences); err != nil {
 			t.Fatal(err)
 		}
-		// A new sign-in updates the groups and keeps the wishes.
+		// A new sign-in updates the groups and keeps the preferences.
 		ana.Groups, ana.SeenAt = []string{"ops"}, at.Add(time.Minute)
 		if err := s.Know(ctx, ana); err != nil {
 			t.Fatal(err)
@@ -55,8 +55,8 @@ func TestReach(t *testing.T) {
 		if got, err := s.Reachable(ctx, at); err != nil || !reflect.DeepEqual(got, []people.Reach{ana}) {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		for _, bad := range []people.Wishes{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {
-			if err := s.Wish(ctx, ana.Person, bad); err == nil {
+		for _, bad := range []people.Preferences{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {
+			if err := s.SetPreferences(ctx, ana.Person, bad); err == nil {
 				t.Errorf("taken: %+v", bad)
 			}
 		}

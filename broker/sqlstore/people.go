@@ -234,14 +234,14 @@ func (s *peopleStore) Know(ctx context.Context, r people.Reach) error {
 		}
 		lists[i] = string(b)
 	}
-	wishes, err := json.Marshal(people.DefaultWishes())
+	preferences, err := json.Marshal(people.DefaultPreferences())
 	if err != nil {
 		return err
 	}
 	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		_, err = sess.exec(ctx, "INSERT INTO reach ("+reachColumns+") VALUES ("+marks(7)+") ON CONFLICT (person) DO UPDATE SET "+
 			"mail = excluded.mail, roles = excluded.roles, in_groups = excluded.in_groups, also = excluded.also, seen_at = excluded.seen_at",
-			r.Person, r.Mail, lists[0], lists[1], lists[2], millis(r.SeenAt), string(wishes))
+			r.Person, r.Mail, lists[0], lists[1], lists[2], millis(r.SeenAt), string(preferences))
 		return nil, err
 	})
 	if err != nil {
@@ -250,10 +250,10 @@ func (s *peopleStore) Know(ctx context.Context, r people.Reach) error {
 	return nil
 }
 
-// Wish implements people.ReachStore.
-func (s *peopleStore) Wish(ctx context.Context, person string, w people.Wishes) error {
+// SetPreferences implements people.ReachStore.
+func (s *peopleStore) SetPreferences(ctx context.Context, person string, w people.Preferences) error {
 	if err := w.Check(); err != nil {
-		return fmt.Errorf("wishes: %w", err)
+		return fmt.Errorf("notification preferences: %w", err)
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *peopleStore) Wish(ctx context.Context, person string, w people.Wishes) 
 		return refused, err
 	})
 	if err != nil {
-		return fmt.Errorf("wishes: %w", err)
+		return fmt.Errorf("notification preferences: %w", err)
 	}
 	return nil
 }
@@ -296,5 +296,5 @@ func scanReach(row scan) (people.Reach, error) {
 		return r, err
 	}
 	r.SeenAt = fromMillis(seen)
-	return r, errors.Join(json.Unmarshal([]byte(roles), &r.Roles), json.Unmarshal([]byte(groups), &r.Groups), json.Unmarshal([]byte(also), &r.Also), json.Unmarshal([]byte(wishes), &r.Wishes))
+	return r, errors.Join(json.Unmarshal([]byte(roles), &r.Roles), json.Unmarshal([]byte(groups), &r.Groups), json.Unmarshal([]byte(also), &r.Also), json.Unmarshal([]byte(wishes), &r.Preferences))
 }

@@ -31,7 +31,7 @@ func (rs *requestStore) Requests(ctx context.Context, f broker.RequestFilter) ([
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
-	out, err := readRequests(ctx, rs.engine.read(), f.Seen, tail, args)
+	out, err := readRequests(ctx, rs.engine.read(), f.Snapshots, tail, args)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", rs.engine.explain(err))
 	}
@@ -177,7 +177,7 @@ func scanVote(row scan) (broker.Vote, error) {
 	var scope string
 	var groups, also string
 	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.BreakGlass, &v.Seen, &v.Proof); err != nil {
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.BreakGlass, &v.Snapshot, &v.Proof); err != nil {
 		return v, err
 	}
 	v.Approve, v.At = approve != 0, fromMillis(at)

@@ -56,7 +56,7 @@ func tasksText(f broker.TaskFilter) (string, []any, error) {
 	if f.Orphaned {
 		w.add("parent_id <> '' AND state <> 'closed' AND (SELECT p.state FROM tasks p WHERE p.id = tasks.parent_id) = 'closed'")
 	}
-	if f.Held {
+	if f.Throttled {
 		w.add("state = 'paused' AND cause <> ''")
 	}
 	if !f.ClosedFrom.IsZero() {

@@ -68,7 +68,7 @@ func prepare(b broker.Ballot) (ballot, error) {
 	if v.By == "" || v.At.IsZero() || v.Approve && b.Until.IsZero() {
 		return ballot{}, errors.New("a voter and a time are required, and for an approval the end of the grant")
 	}
-	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Seen, v.Proof}, v.Also...)...); err != nil {
+	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Snapshot, v.Proof}, v.Also...)...); err != nil {
 		return ballot{}, err
 	}
 	v.At = v.At.UTC().Truncate(time.Millisecond)
@@ -176,7 +176,7 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 		return err
 	}
 	_, err = s.exec(ctx, "INSERT INTO votes ("+voteColumns+") VALUES ("+marks(15)+")",
-		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Seen, v.Proof, string(also), v.BreakGlass)
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Snapshot, v.Proof, string(also), v.BreakGlass)
 	return err
 }
 

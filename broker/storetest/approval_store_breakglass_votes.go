@@ -91,7 +91,7 @@ func voteAlone(t *approvalTest) {
 	_, err := t.vote(yes(r, "ann"))
 	t.want("one of three", err, nil)
 	early := yes(r, "gil")
-	early.Seen, early.Proof = `{"seen":"early"}`, `{"key":"early"}`
+	early.Snapshot, early.Proof = `{"seen":"early"}`, `{"key":"early"}`
 	_, err = t.vote(early)
 	t.want("two of three", err, nil)
 	_, err = t.vote(yesUnder(r, g, "ann"))
@@ -123,11 +123,11 @@ func voteAlone(t *approvalTest) {
 	if err != nil || len(found) != 1 || found[0].ID != r.ID || t.glass(g.ID).Used != 1 {
 		t.Errorf("%d found, %v, %d used", len(found), err, t.glass(g.ID).Used)
 	}
-	kept, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
+	kept, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Snapshots: true})
 	if err != nil || len(kept) != 1 || len(kept[0].Replaced) != 1 || len(kept[0].Votes) != 2 {
 		t.Fatalf("%+v, %v", kept, err)
 	}
-	if was := kept[0].Replaced[0]; was.By != "gil" || was.Seen != early.Seen || was.Proof != early.Proof || was.BreakGlass != "" {
+	if was := kept[0].Replaced[0]; was.By != "gil" || was.Snapshot != early.Snapshot || was.Proof != early.Proof || was.BreakGlass != "" {
 		t.Errorf("of the earlier answer is left %+v", was)
 	}
 	usedUp(t, g)

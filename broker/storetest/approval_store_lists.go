@@ -189,15 +189,15 @@ func seen(t *approvalTest) {
 	r := t.asked(nil)
 	v := yes(r, "bob")
 	v.Proof = `{"key":"x"}`
-	v.Seen = `{"text":"` + strings.Repeat("é\u202e", 1000) + `"}`
+	v.Snapshot = `{"text":"` + strings.Repeat("é\u202e", 1000) + `"}`
 	if _, err := t.vote(v); err != nil {
 		t.Fatal(err)
 	}
-	if got := t.request(r.ID); got.Votes[0].Seen != "" || got.Votes[0].Proof != "" {
-		t.Errorf("read without being asked for: %d bytes", len(got.Votes[0].Seen))
+	if got := t.request(r.ID); got.Votes[0].Snapshot != "" || got.Votes[0].Proof != "" {
+		t.Errorf("read without being asked for: %d bytes", len(got.Votes[0].Snapshot))
 	}
-	got, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
-	if err != nil || len(got) != 1 || got[0].Votes[0].Seen != v.Seen || got[0].Votes[0].Proof != v.Proof {
+	got, err := t.ApprovalStore.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Snapshots: true})
+	if err != nil || len(got) != 1 || got[0].Votes[0].Snapshot != v.Snapshot || got[0].Votes[0].Proof != v.Proof {
 		t.Errorf("not as it was: %+v, %v", got, err)
 	}
 }

@@ -32,7 +32,7 @@ func taskFilters(t *storeTest) {
 		"ids":         {broker.TaskFilter{IDs: append(pick(4, 0), "tsk_none", "' OR 1=1 --")}, pick(0, 4)},
 		"open":        {broker.TaskFilter{State: broker.TaskOpen}, pick(0, 5)},
 		"paused":      {broker.TaskFilter{State: broker.TaskPaused}, pick(1, 4)},
-		"held":        {broker.TaskFilter{Held: true}, pick(4)},
+		"held":        {broker.TaskFilter{Throttled: true}, pick(4)},
 		"not closed":  {broker.TaskFilter{Open: true}, pick(0, 1, 4, 5)},
 		"owner":       {broker.TaskFilter{Owner: "owner1"}, pick(1, 3, 5)},
 		"runner":      {broker.TaskFilter{Runner: "runner2"}, pick(2, 5)},

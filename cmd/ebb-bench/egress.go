@@ -81,7 +81,7 @@ these connections are reused. Each idle tunnel has served one request.`,
 		b.Body = int64(mib) << 20
 		return c.benchEgress(cmd.Context(), b)
 	})
-	cmd.AddCommand(newUpstream(c), newBare(c))
+	cmd.AddCommand(newUpstream(c), newHeaderProxy(c))
 	return c.output(cmd)
 }
 

@@ -31,12 +31,12 @@ func newUpstream(c *cli) *cobra.Command {
 	}
 }
 
-// newBare runs the proxy that only sets a header.
-func newBare(c *cli) *cobra.Command {
+// newHeaderProxy runs the proxy that only sets a header.
+func newHeaderProxy(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "bare DIR UPSTREAM", Short: "A proxy that only sets a header", Args: cobra.ExactArgs(2), Hidden: true,
 		RunE: c.part(func(ctx context.Context, args []string, secret string) error {
-			return egressbench.ServeBare(ctx, args[0], args[1], secret, func() { c.printf("ready\n") })
+			return egressbench.ServeHeaderProxy(ctx, args[0], args[1], secret, func() { c.printf("ready\n") })
 		}),
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 // A condition that was disabled to see its test fail, and was not restored,
 // compiles and passes vet: `if false`, `x && false`, `case true`.
-func TestHouseConditions(t *testing.T) {
+func TestDocumentedConditions(t *testing.T) {
 	t.Parallel()
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		for _, name := range p.GoFiles {
 			set := token.NewFileSet()
 			parsed, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)

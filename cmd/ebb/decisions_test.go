@@ -17,10 +17,10 @@ var (
 	decided      = regexp.MustCompile(`\n## Status\n\n(Accepted|Superseded by [^,]*), 20[0-9]{2}-[0-9]{2}-[0-9]{2}\.`)
 )
 
-// TestHouseDecisions compares the index of decisions with the records. Each record has one row
+// TestDecisionIndex compares the index of decisions with the records. Each record has one row
 // below one topic, with its title and a sentence, and the rows of a topic are in the order of the
 // numbers. Each record has a dated status and the same four parts.
-func TestHouseDecisions(t *testing.T) {
+func TestDecisionIndex(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "docs", "decisions")
 	files, err := os.ReadDir(dir) // sorted

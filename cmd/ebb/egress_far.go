@@ -333,15 +333,15 @@ func (c egressCommand) farListener(b wire.EgressEndpoint, f farFlags, p *farPlac
 	if p.pinned != nil {
 		by = broker.EndpointByKernel
 	}
-	door, err := egress.NewListener(p.dir, coreEndpoint(b), by, runReport(c).strangers())
+	listener, err := egress.NewListener(p.dir, coreEndpoint(b), by, runReport(c).strangers())
 	if err != nil {
 		return nil, shown, fail("create the socket: "+err.Error(), doorAdvice(err, "check that --dir is writable and has free space"))
 	}
 	if p.pinned != nil {
-		if err := door.Register(p.namespace); err != nil {
-			return nil, shown, errors.Join(fail(err.Error(), "name the sandbox's network namespace with --network-namespace"), door.Close())
+		if err := listener.Register(p.namespace); err != nil {
+			return nil, shown, errors.Join(fail(err.Error(), "name the sandbox's network namespace with --network-namespace"), listener.Close())
 		}
 	}
-	shown.Socket = door.Socket()
-	return door, shown, nil
+	shown.Socket = listener.Socket()
+	return listener, shown, nil
 }

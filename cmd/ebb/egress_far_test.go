@@ -84,14 +84,14 @@ func TestServeForwardsFarEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	door, err := egress.NewListener(dir, coreEndpoint(opened), broker.EndpointBySocket, nil)
+	listener, err := egress.NewListener(dir, coreEndpoint(opened), broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.Endpoints.Connect(ctx, opened) }}.Serve(ctx, door)
+		done <- egress.Forwarder{Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return runner.Endpoints.Connect(ctx, opened) }}.Serve(ctx, listener)
 	}()
 	defer func() {
 		cancel()
@@ -100,7 +100,7 @@ func TestServeForwardsFarEndpoints(t *testing.T) {
 		}
 	}()
 	said := func() (out string, ended bool) {
-		c, err := net.Dial("unix", door.Socket())
+		c, err := net.Dial("unix", listener.Socket())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,9 +220,9 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 func TestEgressNamespace(t *testing.T) {
 	t.Parallel()
 	b, dir := newFarBed(t), farDir(t)
-	if door, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointByKernel, nil); err != nil {
+	if listener, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointByKernel, nil); err != nil {
 		counterpart.Missing(t, "peer-pidfd", err.Error())
-	} else if err := door.Close(); err != nil {
+	} else if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	path, link := otherNamespace(t)

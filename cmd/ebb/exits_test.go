@@ -75,7 +75,7 @@ func TestClosedExits(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := map[string]bool{}
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		for _, name := range p.GoFiles {
 			file := filepath.Join(p.Dir, name)
 			rel, err := filepath.Rel(root, file)

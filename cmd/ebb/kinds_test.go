@@ -13,10 +13,10 @@ import (
 	wrappers "github.com/ebb-broker/ebb/broker/seal/all"
 )
 
-// TestHouseKinds compares every table of kinds with the folders beside it: a
+// TestKindTables compares every table of kinds with the folders beside it: a
 // kind that is missing in its table would be built and tested, but never
 // usable.
-func TestHouseKinds(t *testing.T) {
+func TestKindTables(t *testing.T) {
 	t.Parallel()
 	for contract, of := range map[string]struct {
 		kinds []string

@@ -29,9 +29,9 @@ func labelsOf(text string) (out []string) {
 	return out
 }
 
-// TestHouseLabels compares docs/conformance.md with the tests: every label must
+// TestConformanceLabels compares docs/conformance.md with the tests: every label must
 // be explained there, and every listed label must be in a test.
-func TestHouseLabels(t *testing.T) {
+func TestConformanceLabels(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	shown := map[string][]string{}

@@ -107,9 +107,9 @@ type pkg struct {
 	XTestImports []string
 }
 
-// house lists every package of this module. The programs in .ci are modules of
+// ownPackages lists every package of this module. The programs in .ci are modules of
 // their own.
-func house(t *testing.T) []pkg {
+func ownPackages(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "github.com/ebb-broker/ebb/...")
 	cmd.Stderr = os.Stderr
@@ -149,7 +149,7 @@ func layerOf(p string) int {
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		mine := layerOf(p.ImportPath)
 		if mine < 0 {
 			t.Errorf("%s is on no layer: add it to layers, in a commit that says why it is there", p.ImportPath)
@@ -168,7 +168,7 @@ func TestLayers(t *testing.T) {
 
 func TestFences(t *testing.T) {
 	t.Parallel()
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		for _, imp := range p.Imports {
 			if problem := fenced(p.ImportPath, imp); problem != "" {
 				t.Error(problem)
@@ -319,7 +319,7 @@ func TestDrawing(t *testing.T) {
 		}
 		return groups[p]
 	}
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		if notInProduct(p.ImportPath) {
 			continue
 		}
@@ -342,7 +342,7 @@ func TestDrawing(t *testing.T) {
 // of the package. A file that it names must exist.
 func TestMaps(t *testing.T) {
 	t.Parallel()
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		checkMap(t, p.Dir)
 	}
 	// The programs of CI are modules of their own.
@@ -361,9 +361,9 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-// TestMapsOfTheHouse checks that docs/architecture.md names every folder except
+// TestArchitectureNamesFolders checks that docs/architecture.md names every folder except
 // test kits, lists of kinds, and packages private to a command.
-func TestMapsOfTheHouse(t *testing.T) {
+func TestArchitectureNamesFolders(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
 	if err != nil {
@@ -372,7 +372,7 @@ func TestMapsOfTheHouse(t *testing.T) {
 	_, tree, _ := strings.Cut(string(doc), "\n```\n")
 	tree, _, _ = strings.Cut(tree, "\n```\n")
 	named := regexp.MustCompile(`[a-z0-9]+(?:-[a-z0-9]+)*`).FindAllString(tree, -1)
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		name := path.Base(p.ImportPath)
 		kit := name == "all" || strings.HasSuffix(name, "test") || name == "counterpart"
 		if !kit && !strings.Contains(p.ImportPath, "/internal/") && !slices.Contains(named, name) {

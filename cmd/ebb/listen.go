@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/web"
 )
 
-// door creates the HTTP server and its listeners.
-func (n *node) door(ctx context.Context, s settings, h http.Handler) (err error) {
+// listen creates the HTTP server and its listeners.
+func (n *node) listen(ctx context.Context, s settings, h http.Handler) (err error) {
 	n.server = web.NewServer(h, web.Limits{}, s.Log)
 	if n.server.TLSConfig, err = serverTLS(s.TLS); err != nil {
 		return err

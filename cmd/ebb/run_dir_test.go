@@ -206,14 +206,14 @@ func TestRunDirHasRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	door, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointBySocket, nil)
+	listener, err := egress.NewListener(dir, broker.EgressEndpoint{ID: strings.Repeat("0", 16)}, broker.EndpointBySocket, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(door.Socket()); n != config.MaxSocketPath {
-		t.Errorf("%s has %d bytes", door.Socket(), n)
+	if n := len(listener.Socket()); n != config.MaxSocketPath {
+		t.Errorf("%s has %d bytes", listener.Socket(), n)
 	}
-	if err := door.Close(); err != nil {
+	if err := listener.Close(); err != nil {
 		t.Error(err)
 	}
 	if made, _, err := makeRunDir(data + "a"); err == nil {

@@ -180,13 +180,13 @@ func TestEgressSaysWhy(t *testing.T) {
 		done <- (egressCommand{c}).egressFar(ctx, o, b.task.ID, farFlags{listen: "127.0.0.1:0", anybody: true, ca: filepath.Join(t.TempDir(), "ca.pem")})
 		_ = stdout.Close()
 	}()
-	var door farEndpoint
-	if err := json.NewDecoder(shown).Decode(&door); err != nil {
+	var listener farEndpoint
+	if err := json.NewDecoder(shown).Decode(&listener); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, shown) }()
 	for range 2 {
-		conn, err := net.Dial("tcp", door.Listen)
+		conn, err := net.Dial("tcp", listener.Listen)
 		if err != nil {
 			t.Fatal(err)
 		}

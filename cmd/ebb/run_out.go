@@ -80,11 +80,11 @@ func (c runReport) wayOut(ctx, serving context.Context, o *client.Operator, task
 	}
 	// ebb checks with the kernel which process connected, so this listener does
 	// not.
-	door, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointBySocket, nil)
+	listener, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointBySocket, nil)
 	if err != nil {
 		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Forwarder{Pass: e.pass}, func(id sandbox.Identity) error { return e.register(ctx, id.NetNS) })
+	return c.leadOut(serving, in, b, listener, egress.Forwarder{Pass: e.pass}, func(id sandbox.Identity) error { return e.register(ctx, id.NetNS) })
 }
 
 // wayOutFar opens the egress endpoint of a sandbox whose ebb is on another
@@ -105,7 +105,7 @@ func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, t
 	}
 	b := e.state
 	in.out = &b
-	door, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointByKernel, c.strangers())
+	listener, err := egress.NewListener(in.dir, coreEndpoint(b), broker.EndpointByKernel, c.strangers())
 	if errors.Is(err, egress.ErrKernel) {
 		c.sayf("ebb: the sandbox has no egress endpoint: %s\n", err)
 		_, err = o.Endpoints.Close(ctx, b)
@@ -115,19 +115,19 @@ func (c runReport) wayOutFar(ctx, serving context.Context, o *client.Operator, t
 	if err != nil {
 		return fail("create the egress endpoint of the sandbox: "+err.Error(), doorAdvice(err, dirAdvice(in.dir)))
 	}
-	return c.leadOut(serving, in, b, door, egress.Forwarder{Dial: e.dial}, func(id sandbox.Identity) error { return door.Register(id.NetNS) })
+	return c.leadOut(serving, in, b, listener, egress.Forwarder{Dial: e.dial}, func(id sandbox.Identity) error { return listener.Register(id.NetNS) })
 }
 
 // leadOut gives the sandbox the socket of a listener. carrier forwards its
 // connections until serving is done.
-func (c runReport) leadOut(serving context.Context, in *sandboxed, b wire.EgressEndpoint, door *egress.Listener, carrier egress.Forwarder, register func(sandbox.Identity) error) error {
-	dir, err := sandbox.OpenSocketDir(door.Socket(), uint32(os.Geteuid()))
+func (c runReport) leadOut(serving context.Context, in *sandboxed, b wire.EgressEndpoint, listener *egress.Listener, carrier egress.Forwarder, register func(sandbox.Identity) error) error {
+	dir, err := sandbox.OpenSocketDir(listener.Socket(), uint32(os.Geteuid()))
 	if err != nil {
-		_ = door.Close()
+		_ = listener.Close()
 		return fail(err.Error(), dirAdvice(in.dir))
 	}
 	carrier.Failed = c.notHandedOn()
-	go func() { _ = carrier.Serve(serving, door) }()
+	go func() { _ = carrier.Serve(serving, listener) }()
 	return in.leads(dir, b, register)
 }
 

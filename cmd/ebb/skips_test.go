@@ -20,10 +20,10 @@ var mayskip = regexp.MustCompile(`\bSkip(f|Now)?\b|\bShort\b`)
 // counterpart has a name, so that CI can require it. In Go only
 // counterpart.Missing skips; scripts skip by the conditions of TestScripts, and
 // .ci/run fails for any other skip.
-func TestHouseSkips(t *testing.T) {
+func TestReasonsOfSkips(t *testing.T) {
 	t.Parallel()
 	files := 0
-	for _, p := range house(t) {
+	for _, p := range ownPackages(t) {
 		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

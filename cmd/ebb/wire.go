@@ -128,7 +128,7 @@ func assemble(ctx context.Context, s settings) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.door(ctx, s, mux); err != nil {
+	if err := n.listen(ctx, s, mux); err != nil {
 		return nil, err
 	}
 	return n, nil

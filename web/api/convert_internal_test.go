@@ -73,7 +73,7 @@ func answers(t *testing.T) []answer {
 		of("Provider", filled[provideradmin.ProviderState](t), wireProvider),
 		of("SelfTest", filled[provideradmin.SelfTest](t), wireSelfTest),
 		ofErr("Request", filled[broker.Request](t), wireRequest, "Rank", inner, "Dedupe", inner, "Parents", inner, "Replaced", elsehow,
-			"Votes.Also", "other names of a person", "Votes.Proof", elsehow, "Votes.Seen", elsehow),
+			"Votes.Also", "other names of a person", "Votes.Proof", elsehow, "Votes.Snapshot", elsehow),
 		of("StoredSecret", filled[provideradmin.StoredSecret](t), wireSecret),
 		of("Usage", filled[broker.Usage](t), wireUsage),
 		of("TranscriptHead", filled[transcript.Head](t), wireTranscriptHead),

@@ -26,22 +26,22 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// house is a whole ebb behind its real handlers, a resource server that accepts
+// fixture is a whole ebb behind its real handlers, a resource server that accepts
 // its tokens, and clients for all roles.
-type house struct {
+type fixture struct {
 	t      *testing.T
 	env    *brokertest.Env
 	issuer string
 	shop   *verify.Verifier
 }
 
-func newHouse(t *testing.T, nonces bool) *house {
+func newFixture(t *testing.T, nonces bool) *fixture {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, issuer: "http://" + l.Addr().String()}
+	h := &fixture{t: t, issuer: "http://" + l.Addr().String()}
 	h.env = brokertest.New(t, brokertest.Config{Issuer: h.issuer, RealTime: true, Run: true, Words: provider.Words{Reversible: []string{"write"}}, Nonces: nonces, Limits: broker.Limits{PollInterval: time.Second}})
 	mux, err := web.New(web.Config{PublicURL: h.issuer})
 	if err != nil {
@@ -80,7 +80,7 @@ func newHouse(t *testing.T, nonces bool) *house {
 	return h
 }
 
-func (h *house) operator(id string) *client.Operator {
+func (h *fixture) operator(id string) *client.Operator {
 	h.t.Helper()
 	o, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: h.issuer}, ClientID: id, Key: h.env.Keys[id]})
 	if err != nil {
@@ -90,10 +90,10 @@ func (h *house) operator(id string) *client.Operator {
 }
 
 // visit uses a credential at the shop and returns the status.
-func (h *house) visit(s *client.Sandbox, c client.Credential, method string) int {
+func (h *fixture) visit(s *client.Sandbox, c client.Credential, method string) int {
 	h.t.Helper()
 	c.Resource = brokertest.Orders
-	door := roundTrip(func(r *http.Request) (*http.Response, error) {
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 		rec := httptest.NewRecorder()
 		h.shop.Middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })).ServeHTTP(rec, r)
 		return rec.Result(), nil
@@ -102,7 +102,7 @@ func (h *house) visit(s *client.Sandbox, c client.Credential, method string) int
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	resp, err := s.Transport(c, door).RoundTrip(req)
+	resp, err := s.Transport(c, transport).RoundTrip(req)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func spec() wire.TaskSpec {
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	for _, nonces := range []bool{false, true} {
-		h := newHouse(t, nonces)
+		h := newFixture(t, nonces)
 		ctx := t.Context()
 		runner, approver := h.operator(brokertest.Runner), h.operator(brokertest.Approver)
 		task, ticket, err := runner.Tasks.Open(ctx, spec())
@@ -188,7 +188,7 @@ func TestEndToEnd(t *testing.T) {
 }
 
 // escalate asks for a write, lets the approver narrow it, and waits for it.
-func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID string) client.Credential {
+func (h *fixture) escalate(box *client.Sandbox, approver *client.Operator, taskID string) client.Credential {
 	h.t.Helper()
 	ctx := h.t.Context()
 	asked := "orders:eu/42:write orders:eu/43:write"
@@ -230,7 +230,7 @@ func (h *house) escalate(box *client.Sandbox, approver *client.Operator, taskID 
 
 // refused waits for the feed, which takes less than 1 s, or more on a busy
 // machine. The credential itself lives longer than this waits.
-func (h *house) refused(box *client.Sandbox, c client.Credential, method string) {
+func (h *fixture) refused(box *client.Sandbox, c client.Credential, method string) {
 	h.t.Helper()
 	for end := time.Now().Add(30 * time.Second); h.visit(box, c, method) != 401; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -241,7 +241,7 @@ func (h *house) refused(box *client.Sandbox, c client.Credential, method string)
 }
 
 // record verifies the export of the test and reads the rest of the API once.
-func (h *house) record(taskID string) {
+func (h *fixture) record(taskID string) {
 	h.t.Helper()
 	ctx := h.t.Context()
 	ops, auditor := h.operator(brokertest.Operator), h.operator(brokertest.Auditor)
@@ -304,7 +304,7 @@ func (h *house) record(taskID string) {
 // The other calls on a task, against the real handlers.
 func TestEndToEndTaskVerbs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	ctx := t.Context()
 	runner, ops, approver := h.operator(brokertest.Runner), h.operator(brokertest.Operator), h.operator(brokertest.Approver)
 	quiet := spec()

@@ -76,7 +76,7 @@ func TestForeignModule(t *testing.T) {
 	deps(".")
 	run("go", "build", "-o", "tool", ".")
 
-	h := newHouse(t, true)
+	h := newFixture(t, true)
 	key := func(name string) string {
 		path := filepath.Join(dir, name+".pem")
 		if err := client.SaveKey(path, h.env.Keys[name]); err != nil {

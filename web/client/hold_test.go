@@ -20,7 +20,7 @@ const patience = 2 * time.Minute
 
 // held returns an enrolled sandbox whose connection breaks with the returned
 // function, and the result of its Hold.
-func held(t *testing.T, h *house, grace time.Duration) (s *client.Sandbox, task string, cut func(), done chan error) {
+func held(t *testing.T, h *fixture, grace time.Duration) (s *client.Sandbox, task string, cut func(), done chan error) {
 	t.Helper()
 	made := &connected{yes: make(chan struct{})}
 	task, s = h.enrolled(made)
@@ -52,15 +52,15 @@ func (c *connected) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // enrolled returns an open task and its sandbox, which reaches ebb through
-// door.
-func (h *house) enrolled(door http.RoundTripper) (string, *client.Sandbox) {
+// transport.
+func (h *fixture) enrolled(transport http.RoundTripper) (string, *client.Sandbox) {
 	h.t.Helper()
 	spec := brokertest.Spec()
 	task, ticket, err := h.env.Broker.OpenTask(h.t.Context(), h.env.Principals[brokertest.Runner], spec)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer, HTTP: &http.Client{Transport: door}}, Key: brokertest.NewKey(h.t)})
+	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer, HTTP: &http.Client{Transport: transport}}, Key: brokertest.NewKey(h.t)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (h *house) enrolled(door http.RoundTripper) (string, *client.Sandbox) {
 	return task.ID, s
 }
 
-func (h *house) task(id string) broker.Task {
+func (h *fixture) task(id string) broker.Task {
 	h.t.Helper()
 	ts, err := h.env.Config.Store.Tasks(h.t.Context(), broker.TaskFilter{IDs: []string{id}})
 	if err != nil || len(ts) != 1 {
@@ -79,7 +79,7 @@ func (h *house) task(id string) broker.Task {
 	return ts[0]
 }
 
-func (h *house) closes(id string, within time.Duration) bool {
+func (h *fixture) closes(id string, within time.Duration) bool {
 	h.t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if h.task(id).State == broker.TaskClosed {
@@ -92,7 +92,7 @@ func (h *house) closes(id string, within time.Duration) bool {
 // TestHoldBreaks: the task ends when the connection breaks.
 func TestHoldBreaks(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	_, task, cut, done := held(t, h, 0)
 	if h.task(task).State != broker.TaskOpen {
 		t.Fatal("closed too early")
@@ -114,7 +114,7 @@ func TestHoldBreaks(t *testing.T) {
 func TestHoldComesBack(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	s, task, cut, done := held(t, h, grace)
 	cut()
 	<-done
@@ -134,7 +134,7 @@ func TestHoldComesBack(t *testing.T) {
 // TestHoldHearsTheEnd: Hold returns when the task ends.
 func TestHoldHearsTheEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newFixture(t, true)
 	_, task, cut, done := held(t, h, 0)
 	defer cut()
 	if _, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], task, 0); err != nil {
@@ -154,7 +154,7 @@ func TestHoldHearsTheEnd(t *testing.T) {
 // many connections are refused.
 func TestHoldStrangers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	task, s := h.enrolled(nil)
 	en, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: h.issuer}, Key: brokertest.NewKey(t)})
 	if err != nil {
@@ -209,13 +209,13 @@ func (b *busy) RoundTrip(r *http.Request) (*http.Response, error) {
 // connection, and with it its task.
 func TestHoldWhileBusy(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
-	door := &busy{}
-	door.left.Store(2)
-	task, s := h.enrolled(door)
+	h := newFixture(t, true)
+	transport := &busy{}
+	transport.left.Store(2)
+	task, s := h.enrolled(transport)
 	done := make(chan error, 1)
 	go func() { done <- s.Hold(t.Context(), 0) }()
-	for end := time.Now().Add(patience); door.left.Load() >= 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); transport.left.Load() >= 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-done:
 			t.Fatalf("it gave up: %v", err)
@@ -234,7 +234,7 @@ func TestHoldWhileBusy(t *testing.T) {
 // ended learns of the end when it reconnects.
 func TestHoldAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, true)
+	h := newFixture(t, true)
 	task, s := h.enrolled(nil)
 	if _, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], task, 0); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 //ebb:invariant I2 The list of credentials that a sandbox can read contains only the credentials issued to that sandbox
 func TestOwnCredentials(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	_, mine := h.enrolled(nil)
 	_, theirs := h.enrolled(nil)
 	ctx := t.Context()

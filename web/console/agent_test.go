@@ -36,7 +36,7 @@ func hostile(t testing.TB) map[string]string {
 }
 
 // asks creates a request of a new task with this reason.
-func (h *house) asks(scope, reason string, spec broker.TaskSpec) (broker.Request, *brokertest.Sandbox) {
+func (h *fixture) asks(scope, reason string, spec broker.TaskSpec) (broker.Request, *brokertest.Sandbox) {
 	h.t.Helper()
 	s := h.Open(h.t, spec)
 	in := s.Request(h.t, scope)
@@ -65,7 +65,7 @@ var (
 //ebb:invariant I9
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b, aud := h.as(brokertest.Approver), h.as(brokertest.Auditor)
 	var first, firstRow string
 	for name, text := range hostile(t) {
@@ -94,7 +94,7 @@ func TestHostileTexts(t *testing.T) {
 		wrong.is(t, http.StatusUnprocessableEntity)
 		b.choose(wrong, r.ID, "deny", no).is(t, http.StatusSeeOther)
 		after := b.get("/requests/" + r.ID)
-		seen := aud.get("/requests/" + r.ID + "/seen/" + brokertest.Approver)
+		seen := aud.get("/requests/" + r.ID + "/snapshot/" + brokertest.Approver)
 		seen.is(t, http.StatusOK, "Agent text, not checked")
 		for where, a := range map[string]answer{"request": page, "queue": queue, "form": wrong, "decided": after, "seen": seen} {
 			checkWhole(t, name+", "+where, a.body)
@@ -155,7 +155,7 @@ func checkWhole(t *testing.T, where, body string) {
 // very end. Nothing floats above anything.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, _ := h.asks("orders:eu/1:write", strings.Repeat(canary+"\n", 150), brokertest.Spec())
 	body := h.as(brokertest.Approver).get("/requests/" + r.ID).body
 	last := 0

@@ -21,7 +21,7 @@ import (
 
 // proofsOf returns the member proofs of the newest entry of a kind about a
 // request, and that entry.
-func (h *house) proofsOf(kind, requestID string) (any, audit.Entry) {
+func (h *fixture) proofsOf(kind, requestID string) (any, audit.Entry) {
 	h.t.Helper()
 	var last audit.Entry
 	for e, err := range h.Store.Entries(h.t.Context(), broker.EntryFilter{Kind: kind, RequestID: requestID}) {
@@ -101,14 +101,14 @@ func TestApprovalProofsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestApprovalTogetherRecordsProofs: a batch decision lists its proof in the
+// TestBatchApprovalRecordsProofs: a batch decision lists its proof in the
 // entry of each request.
-func TestApprovalTogetherRecordsProofs(t *testing.T) {
+func TestBatchApprovalRecordsProofs(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
 	began := h.Clock.Now().Truncate(time.Second)
 	b := h.as(brokertest.Approver)
-	b.do(http.MethodPost, "/together", b.multi(b.get("/together?"+idsOf(rs).Encode())), nil).is(t, http.StatusSeeOther)
+	b.do(http.MethodPost, "/batch", b.multi(b.get("/batch?"+idsOf(rs).Encode())), nil).is(t, http.StatusSeeOther)
 	want := map[string]any{"presence": presence("link", began, "")}
 	for _, r := range rs {
 		if got, _ := h.proofsOf(audit.RequestVoted, r.ID); !reflect.DeepEqual(got, want) {
@@ -125,7 +125,7 @@ func TestApprovalTogetherRecordsProofs(t *testing.T) {
 func TestSignInProofIsRecorded(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	b := h.browser()
 	at := o.at.Now().Add(-time.Minute)
 	o.signIn(t, b, attesttest.Claims{"acr": "phr", "auth_time": at.Unix()}).is(t, http.StatusSeeOther)

@@ -20,7 +20,7 @@ import (
 // TestListsRefuse: an invalid query is refused with a page, and never guessed.
 func TestListsRefuse(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	h.issued(s.Task, 60, nil)
 	b := h.as(brokertest.Auditor)
@@ -46,7 +46,7 @@ func TestListsRefuse(t *testing.T) {
 // An approver sees tasks but no audit entries.
 func TestListsShowOnlyTheirs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	lease := h.issued(s.Task, 1, nil)[0]
 	e := h.lastEntry(t, audit.TaskOpened)
@@ -85,7 +85,7 @@ func TestListsShowOnlyTheirs(t *testing.T) {
 // neither hide text nor inject markup.
 func TestNamesHideNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	const evil = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e\u2066\u200b\U000e0041\ufeff\u05d0\u05d1\u2705 \"'`&amp;{{.}}"
 	long := strings.Repeat("l", 300)
@@ -124,7 +124,7 @@ func TestNamesHideNothing(t *testing.T) {
 // TestTaskPage: the timeline of a task as a chart and a list, and stopping it.
 func TestTaskPage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	tok, err := s.Ask(t, "orders:eu/1:read")
 	if err != nil {
@@ -160,7 +160,7 @@ func TestTaskPage(t *testing.T) {
 // TestTaskPages: the list of tasks is paged like that of credentials.
 func TestTaskPages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	var want []string
 	for i := range 120 {
 		task := broker.Task{ID: fmt.Sprintf("tsk_%032x", i+1), Kind: []string{"even", "odd"}[i%2], Owner: "o", Runner: brokertest.Runner, OpenedAt: h.Clock.Now(), Deadline: h.Clock.Now().Add(time.Hour), State: broker.TaskOpen}
@@ -208,7 +208,7 @@ func tasksOf(a answer) []string {
 // exported as a file that can be verified.
 func TestRecordPages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	for i := range 70 {
 		if _, err := s.Ask(t, fmt.Sprintf("orders:eu/%d:read", i%5)); err != nil {

@@ -19,7 +19,7 @@ import (
 func TestBreakGlassPasskeyAlone(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
+	h := newFixture(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	if page := b.planned(); !strings.Contains(page.body, "Break-glass needs a passkey, and you have none") || strings.Contains(page.body, "/break-glass/again") {
@@ -34,7 +34,7 @@ func TestBreakGlassPasskeyAlone(t *testing.T) {
 func TestBreakGlassAnew(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}}}, o.method(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} }))
+	h := newFixture(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}}}, o.method(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} }))
 	b := h.browser()
 	o.signIn(t, b, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
 	h.Clock.Add(time.Second)
@@ -110,7 +110,7 @@ func TestBreakGlassAnew(t *testing.T) {
 func TestBreakGlassLosesGroup(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := newHouse(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"web"}}}, o.method(t, nil))
+	h := newFixture(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"web"}}}, o.method(t, nil))
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	h.Clock.Add(time.Second)

@@ -15,7 +15,7 @@ import (
 // period.
 func TestBreakGlassForged(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	other, theirs := h.as(brokertest.Second), newAuthenticator(t)
@@ -91,7 +91,7 @@ func TestBreakGlassForged(t *testing.T) {
 // console starts a period.
 func TestBreakGlassForm(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	b = h.signedInAnew(brokertest.Approver)
@@ -120,7 +120,7 @@ func TestBreakGlassForm(t *testing.T) {
 // any form.
 func TestBreakGlassOfOthers(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	b = h.signedInAnew(brokertest.Approver)
@@ -148,7 +148,7 @@ func TestBreakGlassOfOthers(t *testing.T) {
 // its proof cannot start another.
 func TestBreakGlassFormOnce(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	b = h.signedInAnew(brokertest.Approver)

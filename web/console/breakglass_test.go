@@ -16,11 +16,11 @@ import (
 
 const glassWhy = `Orders <b>stand</b> still & nobody "else" is awake`
 
-// glassHouse is a house in which approvers and an operator have the break-glass
+// breakGlassFixture is a fixture in which approvers and an operator have the break-glass
 // right.
-func glassHouse(t *testing.T) *house {
+func breakGlassFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newHouse(t, brokertest.Config{
+	return newFixture(t, brokertest.Config{
 		Limits:     broker.Limits{HighRiskQuorum: 2},
 		BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, People: []string{"gil", "out"}, Check: passkey.Check},
 		People: []broker.Principal{
@@ -54,14 +54,14 @@ func (a *authenticator) breaks(b *browser) string {
 
 // signedInAnew returns the person's next session, in which their existing
 // passkeys count.
-func (h *house) signedInAnew(who string) *browser {
+func (h *fixture) signedInAnew(who string) *browser {
 	h.t.Helper()
 	h.Clock.Add(time.Second)
 	return h.as(who)
 }
 
 // began returns the number of periods.
-func (h *house) began() int {
+func (h *fixture) began() int {
 	h.t.Helper()
 	gs, err := h.Broker.BreakGlasses(h.t.Context(), h.Principals[brokertest.Auditor], broker.BreakGlassFilter{})
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *house) began() int {
 // approval suffices, the period ends, and another person reviews it.
 func TestBreakGlassWalk(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	r := h.asked("orders:eu/**:write")
 	b, a := h.as("out"), newAuthenticator(t)
 	b.get("/requests/"+r.ID).is(t, http.StatusNotFound)
@@ -141,13 +141,13 @@ func TestBreakGlassWalk(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	b.get("/requests/"+r.ID).is(t, http.StatusOK, "approved alone, under break-glass")
-	b.get("/requests/"+r.ID+"/seen/out").is(t, http.StatusOK, "alone, under break-glass", "The signature is valid")
+	b.get("/requests/"+r.ID+"/snapshot/out").is(t, http.StatusOK, "alone, under break-glass", "The signature is valid")
 	ended(t, h, b, at, r)
 }
 
 // ended is the second part of the test: the period ends, and another person
 // reviews it.
-func ended(t *testing.T, h *house, b *browser, at string, r broker.Request) {
+func ended(t *testing.T, h *fixture, b *browser, at string, r broker.Request) {
 	t.Helper()
 	aud := h.as(brokertest.Auditor)
 	aud.get(at).is(t, http.StatusOK, "1 of at most 5", "orders:eu/**:write for", "/requests/"+r.ID, "End break-glass now", "The signature is valid")
@@ -174,7 +174,7 @@ func ended(t *testing.T, h *house, b *browser, at string, r broker.Request) {
 // alone for it, with any form.
 func TestBreakGlassOwnTask(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	spec := brokertest.Spec()
 	spec.Owner, spec.Ceiling = "OUT", scopes.MustParseSet("orders:**:*")
 	r, _ := h.asks("orders:eu/1:write", "x", spec)

@@ -23,7 +23,7 @@ import (
 )
 
 // periods creates n ended periods of n people, none of them reviewed.
-func (h *house) periods(n int) {
+func (h *fixture) periods(n int) {
 	h.t.Helper()
 	ctx, now := context.WithoutCancel(h.t.Context()), h.Clock.Now()
 	for i := range n {
@@ -50,7 +50,7 @@ func (h *house) periods(n int) {
 //ebb:invariant I6 Every console page shows each open break-glass period, however many newer periods await review
 func TestBannerLosesNoOpenOne(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b, a := h.as("out"), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	at := a.breaks(h.signedInAnew("out"))
@@ -69,7 +69,7 @@ func TestBannerLosesNoOpenOne(t *testing.T) {
 	}
 }
 
-func (h *house) review(id string) {
+func (h *fixture) review(id string) {
 	h.t.Helper()
 	if _, err := h.Broker.ReviewBreakGlass(h.t.Context(), h.Principals[brokertest.Auditor], id, "fine"); err != nil {
 		h.t.Fatal(err)
@@ -100,7 +100,7 @@ func TestBannerUnread(t *testing.T) {
 	clock := time.Now()
 	store := brokertest.OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), func() time.Time { return clock })
 	c.Store, c.ApprovalStore = store, blindApprovalStore{store, &off}
-	h := newHouseWith(t, c, func(cc *console.Config) {
+	h := newFixtureWith(t, c, func(cc *console.Config) {
 		cc.Sessions, cc.Passkeys, cc.Names, cc.Reach = store, store, store, store
 	})
 	b := h.as(brokertest.Viewer)
@@ -125,7 +125,7 @@ func TestBannerUnread(t *testing.T) {
 // proved.
 func TestBreakGlassPlanIsKept(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	b := h.as("out")
 	for _, letter := range []string{"<", "&", `"`, "\U0001f30a"} {
 		form := b.fill(b.get("/break-glass"), "/break-glass/plan", url.Values{"incident": {strings.Repeat("I", 64)}, "reason": {strings.Repeat(letter, 500)}})
@@ -144,7 +144,7 @@ func TestBreakGlassPlanIsKept(t *testing.T) {
 // not open after the sign-out.
 func TestBreakGlassAgainstSignOut(t *testing.T) {
 	t.Parallel()
-	h := glassHouse(t)
+	h := breakGlassFixture(t)
 	a := newAuthenticator(t)
 	a.register(h.as("out")).is(t, http.StatusSeeOther)
 	for range 3 {

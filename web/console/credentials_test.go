@@ -46,7 +46,7 @@ func linkTo(re *regexp.Regexp, a answer) string {
 }
 
 // issued adds n credentials of a task to the store.
-func (h *house) issued(task broker.Task, n int, change func(i int, l *broker.Lease)) []string {
+func (h *fixture) issued(task broker.Task, n int, change func(i int, l *broker.Lease)) []string {
 	h.t.Helper()
 	now := h.Clock.Now()
 	var out []string
@@ -89,7 +89,7 @@ func (b *browser) walk(t *testing.T, path string, each func(answer)) []string {
 // person's browser shows the same rows in the same order.
 func TestListsAreTheirAddress(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	h.issued(s.Task, 180, func(i int, l *broker.Lease) { l.Provider = []string{"orders", "mail"}[i%2] })
 	b, other := h.as(brokertest.Auditor), h.as(brokertest.Operator)
@@ -117,7 +117,7 @@ func TestListsAreTheirAddress(t *testing.T) {
 // Rows added while a person pages cause no duplicate and no missing row.
 func TestRowsThatComeWhilePaging(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	before := h.issued(s.Task, 1000, nil)
 	n := 0
@@ -135,7 +135,7 @@ func TestRowsThatComeWhilePaging(t *testing.T) {
 // log. BenchmarkExport measures 100,000 rows.
 func TestExportIsTheFilteredList(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	h.issued(s.Task, 130, func(i int, l *broker.Lease) {
 		if i%2 == 0 {
@@ -206,7 +206,7 @@ func jsonlIDs(t *testing.T, body string) []string {
 	return out
 }
 
-func (h *house) lastEntry(t *testing.T, kind string) audit.Entry {
+func (h *fixture) lastEntry(t *testing.T, kind string) audit.Entry {
 	t.Helper()
 	for e, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: kind, Desc: true, Limit: 1}) {
 		if err != nil {
@@ -218,11 +218,11 @@ func (h *house) lastEntry(t *testing.T, kind string) audit.Entry {
 	return audit.Entry{}
 }
 
-// thirdParty is a house whose provider "up" is a third party.
-func thirdParty(t *testing.T, run bool) (*house, *brokertest.Upstream, *brokertest.Sandbox) {
+// thirdParty is a fixture whose provider "up" is a third party.
+func thirdParty(t *testing.T, run bool) (*fixture, *brokertest.Upstream, *brokertest.Sandbox) {
 	t.Helper()
 	up := brokertest.NewUpstream(t, nil)
-	h := newHouse(t, brokertest.Config{RealTime: true, Run: run, Providers: map[string]broker.Provider{
+	h := newFixture(t, brokertest.Config{RealTime: true, Run: run, Providers: map[string]broker.Provider{
 		"up": {Driver: brokertest.Party{URL: up.URL, Timeout: 5 * time.Second, Probes: true}.Driver(), Kind: "test", Resource: "https://up.test/"},
 	}})
 	spec := brokertest.Spec()

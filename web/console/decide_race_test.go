@@ -20,7 +20,7 @@ import (
 //ebb:invariant I7 ebb computes the facts again before an approval counts, and refuses the approval if they have changed
 func TestFactsChange(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, s := h.asks("orders:eu/1:write", "x", brokertest.Spec())
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
@@ -42,7 +42,7 @@ func TestFactsChange(t *testing.T) {
 //ebb:invariant I7 ebb computes the facts again before an approval counts, and refuses the approval if they have changed
 func TestPolicyChanges(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
@@ -63,7 +63,7 @@ func TestPolicyChanges(t *testing.T) {
 //ebb:invariant I7 A console form is valid only for the page, session and path for which it was issued
 func TestFormsAreBound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, other := h.asked("orders:eu/1:write"), h.asked("orders:eu/2:write")
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
 	page := ann.get("/requests/" + r.ID)
@@ -108,7 +108,7 @@ func TestFormsAreBound(t *testing.T) {
 // person sees by whom and when.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	for range 4 {
 		r := h.asked("orders:eu/1:write")
 		ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
@@ -143,7 +143,7 @@ func TestTwoAtOnce(t *testing.T) {
 //ebb:invariant I7 An approver cannot decide requests of a task that they own or run
 func TestOwnTask(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	spec := brokertest.Spec()
 	spec.Owner = "Ann"
 	r, _ := h.asks("orders:eu/1:write", "x", spec)
@@ -175,7 +175,7 @@ const two = `@id("two") @ask("approvers") @quorum("2") @max_ttl("15m") @why("Two
 // one's answer, nor that there is one.
 func TestSecondPerson(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Policies: map[string][]byte{"two.cedar": []byte(two)}})
+	h := newFixture(t, brokertest.Config{Policies: map[string][]byte{"two.cedar": []byte(two)}})
 	r := h.asked("orders:eu/1:write")
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
 	before := bob.get("/requests/" + r.ID)
@@ -187,7 +187,7 @@ func TestSecondPerson(t *testing.T) {
 		t.Errorf("the second person's page tells of the first: %s", after.body)
 	}
 	// The page that the first approver saw does not reveal it either.
-	bob.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
+	bob.get("/requests/"+r.ID+"/snapshot/ann").is(t, http.StatusNotFound)
 	if got := h.again(r.ID); got.State != broker.RequestPending {
 		t.Fatal(got.State)
 	}
@@ -207,7 +207,7 @@ func clean(body string) string { return hiddenInput.ReplaceAllString(body, "") }
 //ebb:invariant I7 A console form is accepted only if the browser sent it from a page of the console
 func TestDecideOnlyByForm(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	path := "/requests/" + r.ID + "/decide"
@@ -229,7 +229,7 @@ func TestDecideOnlyByForm(t *testing.T) {
 // queue.
 func TestDeniedStaysDenied(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, s := h.asks("orders:eu/1:write orders:eu/1:read", "x", brokertest.Spec())
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "deny", no).is(t, http.StatusSeeOther)
@@ -246,7 +246,7 @@ func TestDeniedStaysDenied(t *testing.T) {
 // approval has no effect.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	h.Clock.Add(25 * time.Minute)
 	b := h.as(brokertest.Approver)
@@ -264,7 +264,7 @@ func TestNoAnswer(t *testing.T) {
 // Denying a request as suspicious stops its task.
 func TestSuspicious(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "deny", url.Values{"code": {"suspicious"}, "note": {"Stop."}}).is(t, http.StatusSeeOther)

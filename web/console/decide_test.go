@@ -43,7 +43,7 @@ func (b *browser) form(page answer, choice string, fields url.Values) url.Values
 	return nil
 }
 
-func (h *house) again(id string) broker.Request {
+func (h *fixture) again(id string) broker.Request {
 	h.t.Helper()
 	r, err := h.Broker.Request(h.t.Context(), h.Principals[brokertest.Auditor], id)
 	if err != nil {
@@ -56,7 +56,7 @@ var no = url.Values{"code": {"too_broad"}, "note": {"A branch is enough."}}
 
 func TestDeny(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	b.get("/queue").is(t, http.StatusOK, r.Match, "Waiting for you (1)", "/requests/"+r.ID)
@@ -78,7 +78,7 @@ func TestDeny(t *testing.T) {
 // kept.
 func TestDenyNeedsReason(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
@@ -96,7 +96,7 @@ func TestDenyNeedsReason(t *testing.T) {
 
 func TestApprove(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "approve", typedTarget).is(t, http.StatusSeeOther)
@@ -108,7 +108,7 @@ func TestApprove(t *testing.T) {
 
 func TestApproveNarrower(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/*:write orders:eu/*:read")
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)

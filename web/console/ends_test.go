@@ -42,7 +42,7 @@ func (w *torn) Write(p []byte) (int, error) {
 // rows written.
 func TestExportCutOff(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	h.issued(h.Open(t, brokertest.Spec()).Task, 600, nil)
 	b := h.as(brokertest.Auditor)
 	for _, path := range []string{"/credentials.csv", "/credentials.jsonl"} {
@@ -102,7 +102,7 @@ func (s silent) EndLease(ctx context.Context, l broker.LiveLease, at time.Time) 
 func TestEndsWithoutLiveStore(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
-	h := newHouse(t, brokertest.Config{LiveStore: silent{memstore.New(memstore.Config{}), &off}})
+	h := newFixture(t, brokertest.Config{LiveStore: silent{memstore.New(memstore.Config{}), &off}})
 	s, other := h.Open(t, brokertest.Spec()), h.Open(t, brokertest.Spec())
 	tok, err := s.Ask(t, "orders:eu/1:read")
 	if err != nil {
@@ -149,14 +149,14 @@ func (f frozen) Session(ctx context.Context, id string) (people.Session, error) 
 //ebb:invariant I6 A person with a cached console session can stop tasks, revoke and deny, but do nothing else, while the database is unavailable or frozen
 func TestEndsWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func(*house, *atomic.Bool){
-		"gone":   func(h *house, _ *atomic.Bool) { _ = h.Store.Close() },
-		"frozen": func(_ *house, hangs *atomic.Bool) { hangs.Store(true) },
+	for name, fault := range map[string]func(*fixture, *atomic.Bool){
+		"gone":   func(h *fixture, _ *atomic.Bool) { _ = h.Store.Close() },
+		"frozen": func(_ *fixture, hangs *atomic.Bool) { hangs.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var hangs atomic.Bool
-			h := newHouseWith(t, brokertest.Config{}, func(c *console.Config) { c.Sessions = frozen{c.Sessions, &hangs} })
+			h := newFixtureWith(t, brokertest.Config{}, func(c *console.Config) { c.Sessions = frozen{c.Sessions, &hangs} })
 			s := h.Open(t, brokertest.Spec())
 			tok, err := s.Ask(t, "orders:eu/1:read")
 			if err != nil {
@@ -236,7 +236,7 @@ func (a altered) EntryList(ctx context.Context, q broker.EntryQuery) (broker.Ent
 // page shows that its content does not match its hash.
 func TestAlteredEntryIsSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	h.Open(t, brokertest.Spec())
 	e := h.lastEntry(t, audit.TaskOpened)
 	h.Config.Store, h.Config.Registerer = altered{h.Config.Store, audit.TaskOpened}, nil
@@ -269,7 +269,7 @@ func TestClocksChange(t *testing.T) {
 		"America/New_York": {time.Date(2026, 11, 1, 5, 45, 0, 0, time.UTC), "01:45:00 EDT", "01:14:00 EST"},
 		"Pacific/Apia":     {time.Date(2026, 3, 29, 0, 45, 0, 0, time.UTC), "13:45:00 &#43;13", "14:14:00 &#43;13"},
 	} {
-		h := newHouse(t, brokertest.Config{Start: c.now})
+		h := newFixture(t, brokertest.Config{Start: c.now})
 		r := h.asked("orders:eu/1:write")
 		b := h.as(brokertest.Approver)
 		b.cookies["ebb-zone"] = zone
@@ -287,7 +287,7 @@ func TestClocksChange(t *testing.T) {
 // 50. A filter without an index searches 1,000 requests, and the page says so.
 func TestMoreThanCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	now := h.Clock.Now()
 	h.wait(broker.WaitingCap+100, func(i int, r *broker.Request) {
 		r.Rank, r.ExpiresAt = 3-i%2, // the request made by the sandbox is high, too

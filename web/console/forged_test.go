@@ -57,7 +57,7 @@ func reseal(t *testing.T, field, name string, value any) string {
 // approved facts, is stored as evidence.
 func TestForgedSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, other := h.asked("orders:eu/1:write"), h.asked("orders:eu/2:write")
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
@@ -78,8 +78,8 @@ func TestForgedSeen(t *testing.T) {
 	}
 	// A denial is accepted, without storing a forged page.
 	b.choose(b.get("/requests/"+r.ID), r.ID, "deny", url.Values{"code": no["code"], "note": no["note"], "seen": {reseal(t, good, "level", "low")}}).is(t, http.StatusSeeOther)
-	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
-	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 || got[0].Votes[0].Seen != "" {
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Snapshots: true})
+	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 || got[0].Votes[0].Snapshot != "" {
 		t.Errorf("kept: %+v (%v)", got, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestForgedSeen(t *testing.T) {
 // extend it.
 func TestForgedChallenge(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
@@ -120,7 +120,7 @@ func TestForgedChallenge(t *testing.T) {
 func TestPasskeyOfOldGroups(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	r := h.asked("orders:eu/1:write")
 	b, a := h.browser(), newAuthenticator(t)
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
@@ -140,7 +140,7 @@ func TestPasskeyOfOldGroups(t *testing.T) {
 func TestOIDCCookieForged(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	b := h.browser()
 	o.out(t, b, "/signin/oidc")
 	o.token = func() string { return o.issuer.Token(o.claims(nil)) }
@@ -168,7 +168,7 @@ func TestOIDCCookieForged(t *testing.T) {
 // is refused.
 func TestLinkOfNobody(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	l, _, err := h.links.Make(t.Context(), broker.Principal{ID: "gone", Roles: []broker.Role{broker.RoleApprover}})
 	if err != nil {
 		t.Fatal(err)

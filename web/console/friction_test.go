@@ -32,10 +32,10 @@ func (plainDriver) Traits() provider.Traits {
 
 func (plainDriver) Check(scopes.Set) error { return nil }
 
-// ofEach is a house with a waiting request of low, medium and high risk.
-func ofEach(t *testing.T, f proof.Friction) (*house, map[risk.Level]broker.Request) {
+// ofEach is a fixture with a waiting request of low, medium and high risk.
+func ofEach(t *testing.T, f proof.Friction) (*fixture, map[risk.Level]broker.Request) {
 	t.Helper()
-	h := newHouseWith(t, brokertest.Config{
+	h := newFixtureWith(t, brokertest.Config{
 		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
 		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
 	}, func(c *console.Config) { c.Friction = f })
@@ -155,7 +155,7 @@ func TestFrictionIsConfiguredStricterOnly(t *testing.T) {
 // the person chooses, and none is preselected.
 func TestPartsToChooseFrom(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{
+	h := newFixture(t, brokertest.Config{
 		Policies: map[string][]byte{"p.cedar": []byte(`@id("read") permit (principal, action, resource) when { context.action == "read" };
 @id("ask") @ask("approvers") permit (principal, action, resource) unless { context.action == "read" };`)},
 		Providers: map[string]broker.Provider{"plain": {Driver: dropDriver{}, Kind: "plain", Resource: "https://plain.test/"}},

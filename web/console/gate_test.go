@@ -12,7 +12,7 @@ import (
 // console.
 func TestGate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) {
 			if r.Header.Del(name); value != "" {

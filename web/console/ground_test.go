@@ -38,7 +38,7 @@ func TestAttestorGone(t *testing.T) {
 	var off atomic.Bool
 	h.Config.Attestors["enroll"] = silentAttestor{h.Config.Attestors["enroll"], &off}
 	b := h.as(brokertest.Approver)
-	one, both := "/requests/"+rs[0].ID, "/together?"+idsOf(rs[:2]).Encode()
+	one, both := "/requests/"+rs[0].ID, "/batch?"+idsOf(rs[:2]).Encode()
 	before, beforeBoth := b.get(one), b.get(both)
 	off.Store(true)
 	knock(t, h) // a single failure may be caused by the caller
@@ -47,7 +47,7 @@ func TestAttestorGone(t *testing.T) {
 		b.get(path).off(t, "cannot check evidence at the moment", "10.0.0.6")
 	}
 	b.choose(before, rs[0].ID, "approve", nil).is(t, http.StatusServiceUnavailable)
-	b.do(http.MethodPost, "/together", b.multi(beforeBoth), nil).is(t, http.StatusServiceUnavailable)
+	b.do(http.MethodPost, "/batch", b.multi(beforeBoth), nil).is(t, http.StatusServiceUnavailable)
 	b.choose(b.get(one), rs[0].ID, "deny", no).is(t, http.StatusSeeOther)
 	if len(h.waitingOf(s.Task.ID)) != 2 {
 		t.Error("the no was not taken, or something was granted")
@@ -61,7 +61,7 @@ func TestAttestorGone(t *testing.T) {
 	knock(t, h) // a single failure may be caused by the caller
 	knock(t, h)
 	h.Clock.Add(time.Minute)
-	b.get("/together?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
+	b.get("/batch?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve all 2")
 	delete(h.Config.Attestors, "enroll")
 	b.get("/requests/"+rs[1].ID).is(t, http.StatusOK, "Approving is off", "no longer configured")
 	ops, path := h.as(brokertest.Operator), "/tasks/"+s.Task.ID
@@ -69,7 +69,7 @@ func TestAttestorGone(t *testing.T) {
 }
 
 // knock presents invalid evidence.
-func knock(t *testing.T, h *house) {
+func knock(t *testing.T, h *fixture) {
 	t.Helper()
 	task, ticket, err := h.Broker.OpenTask(t.Context(), h.Principals[brokertest.Runner], brokertest.Spec())
 	if err != nil {
@@ -109,7 +109,7 @@ func TestRecordGone(t *testing.T) {
 	var off atomic.Bool
 	clock := time.Now().UTC().Truncate(time.Second)
 	store := brokertest.OpenStore(t, t.TempDir()+"/ebb.db", func() time.Time { return clock })
-	h := newHouse(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store})
+	h := newFixture(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store})
 	r, s := h.asks("orders:eu/1:write", "x", brokertest.Spec())
 	tok, err := s.Ask(t, "orders:eu/1:read")
 	if err != nil {

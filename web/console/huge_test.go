@@ -18,7 +18,7 @@ import (
 // the largest allowed attributes, scope and reason (I12).
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	random := rand.New(rand.NewPCG(1, 2))
 	huge := func(action string) string {

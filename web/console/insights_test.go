@@ -51,7 +51,7 @@ func drawings(t *testing.T, a answer) int {
 // TestInsightsOfNothing: a page without data, in every window.
 func TestInsightsOfNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Auditor)
 	for _, q := range []string{"", "?window=24h", "?window=7d", "?window=30d"} {
 		a := b.get("/insights" + q)
@@ -82,7 +82,7 @@ func TestInsightsOfNothing(t *testing.T) {
 // TestInsightsOfOne: one request that was approved in 2 s and never fetched.
 func TestInsightsOfOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
+	h := newFixture(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
 	r := h.asked("orders:eu/1:write")
 	h.Clock.Add(2 * time.Second)
 	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
@@ -107,7 +107,7 @@ func TestInsightsOfOne(t *testing.T) {
 // window, and names are shown escaped.
 func TestInsightsOfUses(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Start: storetest.Epoch.Add(time.Hour)})
+	h := newFixture(t, brokertest.Config{Start: storetest.Epoch.Add(time.Hour)})
 	task := storetest.Task()
 	records := []broker.Record{{OpenTask: &task}}
 	for i := range 13 {

@@ -20,7 +20,7 @@ import (
 )
 
 // keySet returns the keys that verify checkpoints of this ebb.
-func (h *house) keySet() jose.KeySet {
+func (h *fixture) keySet() jose.KeySet {
 	h.t.Helper()
 	set, err := jose.ParseJWKS(h.Broker.JWKS())
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *authenticator) approves(b *browser, r broker.Request, choice string, fi
 //ebb:invariant I11 The audit log entry of a decision contains the hash of its signed proof
 func TestKeptIsProvedLater(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b, aud, a := h.as(brokertest.Approver), h.as(brokertest.Auditor), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	signed := h.asked("orders:eu/1:write")
@@ -57,9 +57,9 @@ func TestKeptIsProvedLater(t *testing.T) {
 	if err := h.Broker.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	seen := aud.get("/requests/" + signed.ID + "/seen/" + brokertest.Approver)
+	seen := aud.get("/requests/" + signed.ID + "/snapshot/" + brokertest.Approver)
 	seen.is(t, http.StatusOK, "The signature is valid, checked now: by passkey", "of "+brokertest.Approver+", registered")
-	aud.get("/requests/"+unsigned.ID+"/seen/"+brokertest.Second).is(t, http.StatusOK, "No passkey signed this answer")
+	aud.get("/requests/"+unsigned.ID+"/snapshot/"+brokertest.Second).is(t, http.StatusOK, "No passkey signed this answer")
 	// Its audit entry.
 	var e audit.Entry
 	for found, err := range h.Store.Entries(t.Context(), broker.EntryFilter{Kind: audit.RequestVoted, RequestID: signed.ID}) {
@@ -92,7 +92,7 @@ func TestKeptIsProvedLater(t *testing.T) {
 
 // proofsForged: no other proof is accepted in place of the stored one, even
 // with recomputed hashes.
-func (h *house) proofsForged(t *testing.T, export string) {
+func (h *fixture) proofsForged(t *testing.T, export string) {
 	t.Helper()
 	var good audit.Signature
 	if _, err := audit.VerifyKept(strings.NewReader(export), h.keySet(), func(s audit.Signature) error { good = s; return nil }); err != nil || good.KeyHash == "" {
@@ -107,7 +107,7 @@ func (h *house) proofsForged(t *testing.T, export string) {
 		"other facts":       func(s *audit.Signature, _ *passkey.Proof) { s.Digest += "A" },
 		"another request":   func(s *audit.Signature, _ *passkey.Proof) { s.RequestID = "req_x" },
 		"another passkey":   func(s *audit.Signature, _ *passkey.Proof) { s.Passkey = "aa" },
-		"registered by key": func(s *audit.Signature, _ *passkey.Proof) { s.KeyHash = broker.SeenHash("another") },
+		"registered by key": func(s *audit.Signature, _ *passkey.Proof) { s.KeyHash = broker.TextHash("another") },
 		"another salt":      func(_ *audit.Signature, p *passkey.Proof) { p.Salt = bytes.Repeat([]byte{1}, 32) },
 		"a short salt":      func(_ *audit.Signature, p *passkey.Proof) { p.Salt = p.Salt[:31] },
 		"another host":      func(_ *audit.Signature, p *passkey.Proof) { p.RPID = "evil.test" },
@@ -196,12 +196,12 @@ func changed(t *testing.T, assertion []byte, member string, at int) []byte {
 // the stored evidence does not match the audit log.
 func TestKeptChangedInTheDatabase(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b, aud, a := h.as(brokertest.Approver), h.as(brokertest.Auditor), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	first := h.asked("orders:eu/1:write")
 	a.approves(b, first, "approve", url.Values{"target": {"eu/1"}}).is(t, http.StatusSeeOther)
-	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{first.ID}, Seen: true})
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{first.ID}, Snapshots: true})
 	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 {
 		t.Fatal(got, err)
 	}
@@ -210,16 +210,16 @@ func TestKeptChangedInTheDatabase(t *testing.T) {
 		seen, proof string
 		says        string
 	}{
-		"another page":      {vote.Seen + " ", vote.Proof, "the text shown to the person was changed"},
-		"no proof":          {vote.Seen, "", "the stored proof was changed"},
-		"another's proof":   {vote.Seen, vote.Proof, "is not valid"},
-		"of another digest": {vote.Seen, vote.Proof, "is not valid"},
+		"another page":      {vote.Snapshot + " ", vote.Proof, "the text shown to the person was changed"},
+		"no proof":          {vote.Snapshot, "", "the stored proof was changed"},
+		"another's proof":   {vote.Snapshot, vote.Proof, "is not valid"},
+		"of another digest": {vote.Snapshot, vote.Proof, "is not valid"},
 	} {
 		r := h.asked("orders:eu/1:write")
 		v := vote
 		v.RequestID, v.Digest, v.At = r.ID, r.Digest, h.Clock.Now()
-		v.Seen, v.Proof = c.seen, c.proof
-		data := map[string]any{"approve": true, "digest": r.Digest, "choice": "approve", "passkey": hex.EncodeToString(a.id), "seen_sha256": broker.SeenHash(vote.Seen), "proof_sha256": broker.SeenHash(vote.Proof)}
+		v.Snapshot, v.Proof = c.seen, c.proof
+		data := map[string]any{"approve": true, "digest": r.Digest, "choice": "approve", "passkey": hex.EncodeToString(a.id), "seen_sha256": broker.TextHash(vote.Snapshot), "proof_sha256": broker.TextHash(vote.Proof)}
 		raw, err := json.Marshal(data)
 		if err != nil {
 			t.Fatal(err)
@@ -230,6 +230,6 @@ func TestKeptChangedInTheDatabase(t *testing.T) {
 		if _, err := h.Store.Vote(t.Context(), v, v.At.Add(time.Hour), e, yes, no); err != nil {
 			t.Fatal(name, err)
 		}
-		aud.get("/requests/"+r.ID+"/seen/"+brokertest.Approver).is(t, http.StatusOK, "Not proved.", c.says)
+		aud.get("/requests/"+r.ID+"/snapshot/"+brokertest.Approver).is(t, http.StatusOK, "Not proved.", c.says)
 	}
 }

@@ -16,7 +16,7 @@ import (
 //ebb:invariant I4 A console session started by a sign-in link ends with the access token that made the link, and the link does not prove presence
 func TestLinkOutlivesNoToken(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{PrincipalTTL: 30 * time.Minute}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{PrincipalTTL: 30 * time.Minute}})
 	key := h.Keys[brokertest.Approver]
 	token, err := h.Broker.PrincipalToken(t.Context(), h.Assertion(t, brokertest.Approver, key), h.Prove(t, key), "")
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 // benchLeases is the number of credentials in the store of a benchmark.
 const benchLeases = 100_000
 
-// full is a house with that many credentials, in 500 tasks.
-func full(b *testing.B, people ...broker.Principal) *house {
+// full is a fixture with that many credentials, in 500 tasks.
+func full(b *testing.B, people ...broker.Principal) *fixture {
 	b.Helper()
-	h := newHouse(b, brokertest.Config{People: people})
+	h := newFixture(b, brokertest.Config{People: people})
 	now := h.Clock.Now()
 	var wg sync.WaitGroup
 	for w := range 50 {

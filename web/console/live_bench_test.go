@@ -27,7 +27,7 @@ func BenchmarkListeners(b *testing.B) {
 	for i := range benchListeners/3 + 1 {
 		people = append(people, broker.Principal{ID: fmt.Sprint("p", i), Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}})
 	}
-	h := newHouse(b, brokertest.Config{People: people})
+	h := newFixture(b, brokertest.Config{People: people})
 	h.wait(500, func(i int, r *broker.Request) { r.ExpiresAt = h.Clock.Now().Add(time.Hour) })
 	srv := httptest.NewServer(h.mux)
 	defer srv.Close()

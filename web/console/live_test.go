@@ -60,7 +60,7 @@ func next(t *testing.T, lines <-chan string) string {
 
 func TestLive(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	srv := httptest.NewServer(h.mux)
 	defer srv.Close()
 	ann := h.as(brokertest.Approver)
@@ -97,7 +97,7 @@ func TestLive(t *testing.T) {
 //ebb:invariant I12 The number of event streams of one console session is limited
 func TestLiveStrangers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	srv := httptest.NewServer(h.mux)
 	defer srv.Close()
 	ann := h.as(brokertest.Approver)

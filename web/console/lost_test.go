@@ -18,7 +18,7 @@ import (
 // If a session ends while a person writes, the typed text is kept.
 func TestExpiredWhileWriting(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{RequestTTL: 2 * time.Hour, MaxTaskTTL: 8 * time.Hour}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{RequestTTL: 2 * time.Hour, MaxTaskTTL: 8 * time.Hour}})
 	spec := brokertest.Spec()
 	spec.TTL = 4 * 3600
 	r, _ := h.asks("orders:eu/1:write", "x", spec)
@@ -41,7 +41,7 @@ func TestExpiredWhileWriting(t *testing.T) {
 // An approval needs a recent sign-in; a denial does not.
 func TestFreshSignIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	h.Clock.Add(10*time.Minute + time.Second)
@@ -82,7 +82,7 @@ func (a answer) off(t *testing.T, why, broken string) {
 func TestLiveStoreGone(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
-	h := newHouse(t, brokertest.Config{LiveStore: gone{memstore.New(memstore.Config{}), &off}})
+	h := newFixture(t, brokertest.Config{LiveStore: gone{memstore.New(memstore.Config{}), &off}})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	before := b.get("/requests/" + r.ID)
@@ -104,7 +104,7 @@ func TestLiveStoreGone(t *testing.T) {
 // While the database is down no session is known; typed input is still shown.
 func TestDatabaseGone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	form := b.form(b.get("/requests/"+r.ID), "deny", url.Values{"code": {"too_broad"}, "note": {"typed with care"}})
@@ -118,28 +118,28 @@ func TestDatabaseGone(t *testing.T) {
 // The page that an approver saw is stored unchanged for auditors.
 func TestSeen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, _ := h.asks("orders:eu/1:write", canary+" \u202e because", brokertest.Spec())
 	ann, aud := h.as(brokertest.Approver), h.as(brokertest.Auditor)
-	aud.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
+	aud.get("/requests/"+r.ID+"/snapshot/ann").is(t, http.StatusNotFound)
 	page := ann.get("/requests/" + r.ID)
 	h.Clock.Add(14 * time.Second)
 	ann.choose(page, r.ID, "approve", typedTarget).is(t, http.StatusSeeOther)
 	h.Clock.Add(3 * 24 * time.Hour)
 	aud = h.as(brokertest.Auditor)
 	bob := h.as(brokertest.Second)
-	seen := aud.get("/requests/" + r.ID + "/seen/ann")
-	_, vote, err := h.Broker.Seen(t.Context(), h.Principals[brokertest.Auditor], r.ID, "ann")
-	if err != nil || vote.Seen == "" {
+	seen := aud.get("/requests/" + r.ID + "/snapshot/ann")
+	_, vote, err := h.Broker.EvidenceSnapshot(t.Context(), h.Principals[brokertest.Auditor], r.ID, "ann")
+	if err != nil || vote.Snapshot == "" {
 		t.Fatal(err)
 	}
-	seen.is(t, http.StatusOK, "What", "ann", "14 s after the page was rendered", canary, "[U&#43;202E]", broker.SeenHash(vote.Seen), r.Digest, r.Match)
+	seen.is(t, http.StatusOK, "What", "ann", "14 s after the page was rendered", canary, "[U&#43;202E]", broker.TextHash(vote.Snapshot), r.Digest, r.Match)
 	if agentBox.FindString(seen.body) != agentBox.FindString(page.body) {
 		t.Error("the agent's text is drawn differently")
 	}
-	bob.get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusNotFound)
-	h.as(brokertest.Approver).get("/requests/"+r.ID+"/seen/ann").is(t, http.StatusOK)
-	aud.get("/requests/"+r.ID+"/seen/"+url.PathEscape("../ann")).is(t, http.StatusNotFound)
+	bob.get("/requests/"+r.ID+"/snapshot/ann").is(t, http.StatusNotFound)
+	h.as(brokertest.Approver).get("/requests/"+r.ID+"/snapshot/ann").is(t, http.StatusOK)
+	aud.get("/requests/"+r.ID+"/snapshot/"+url.PathEscape("../ann")).is(t, http.StatusNotFound)
 	entries, err := h.Broker.Entries(t.Context(), h.Principals[brokertest.Auditor], broker.EntryFilter{RequestID: r.ID, Kind: "request.voted"})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n++; !strings.Contains(string(e.Data), broker.SeenHash(vote.Seen)) || strings.Contains(string(e.Data), canary) {
+		if n++; !strings.Contains(string(e.Data), broker.TextHash(vote.Snapshot)) || strings.Contains(string(e.Data), canary) {
 			t.Errorf("the record says %s", e.Data)
 		}
 	}

@@ -27,8 +27,8 @@ func startOP(t *testing.T, base string, options ...string) realOP {
 	return o
 }
 
-func (o realOP) house(t *testing.T) *house {
-	return newHouse(t, brokertest.Config{RealTime: true}, func(h *house) signin.Method {
+func (o realOP) fixture(t *testing.T) *fixture {
+	return newFixture(t, brokertest.Config{RealTime: true}, func(h *fixture) signin.Method {
 		m, err := oidc.New(oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.Issuer, ClientID: o.ID, ClientSecret: secret.New(o.Secret), Now: h.Clock.Now,
 			Scopes: []string{"openid", "profile"}, ACRValues: []string{"phr"}, Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}})
 		if err != nil {
@@ -102,7 +102,7 @@ func TestRealOIDC(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			o := startOP(t, brokertest.Issuer, kind)
-			h := o.house(t)
+			h := o.fixture(t)
 			b, p := h.browser(), newPerson(t)
 			a, forms := p.through(b, "/signin/oidc", "ann", "secret")
 			a.is(t, http.StatusSeeOther)

@@ -93,8 +93,8 @@ func (o *badOP) claims(change attesttest.Claims) attesttest.Claims {
 	return c
 }
 
-func (o *badOP) method(t *testing.T, change func(*oidc.Config)) func(*house) signin.Method {
-	return func(h *house) signin.Method {
+func (o *badOP) method(t *testing.T, change func(*oidc.Config)) func(*fixture) signin.Method {
+	return func(h *fixture) signin.Method {
 		c := oidc.Config{Base: h.Issuer, Key: h.Ring.Derive("console-oidc"), Name: "sso", Issuer: o.URL, ClientID: "ebb", ClientSecret: secret.New("hush"), Now: h.Clock.Now,
 			Roles: broker.RoleGroups{broker.RoleApprover: {{Group: "approvers"}}, broker.RoleAuditor: {{Group: "audit"}}}}
 		if change != nil {
@@ -108,8 +108,8 @@ func (o *badOP) method(t *testing.T, change func(*oidc.Config)) func(*house) sig
 	}
 }
 
-func (o *badOP) house(t *testing.T, change func(*oidc.Config)) *house {
-	return newHouse(t, brokertest.Config{Start: o.at.Now()}, o.method(t, change))
+func (o *badOP) fixture(t *testing.T, change func(*oidc.Config)) *fixture {
+	return newFixture(t, brokertest.Config{Start: o.at.Now()}, o.method(t, change))
 }
 
 // out starts a sign-in and stores the parameters sent to the provider.
@@ -151,7 +151,7 @@ func (o *badOP) signInBy(t *testing.T, b *browser, path string, change attesttes
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	b := h.browser()
 	b.get("/settings").is(t, http.StatusSeeOther)
 	b.get("/signin").is(t, http.StatusOK, "Sign in with sso", `href="/signin/oidc"`)
@@ -188,7 +188,7 @@ func TestOIDCInFIPSMode(t *testing.T) {
 	jwk := attesttest.PublicJWK(t, key)
 	jwk["kid"], jwk["x5c"] = "with a certificate", []string{base64.StdEncoding.EncodeToString(der)}
 	o.beside = []any{jwk}
-	b := o.house(t, nil).browser()
+	b := o.fixture(t, nil).browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	b.get("/settings").is(t, http.StatusOK, "sso:ann")
 }
@@ -199,7 +199,7 @@ func TestOIDCInFIPSMode(t *testing.T) {
 func TestOIDCTokens(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	now := o.at.Now().Unix()
 	for name, change := range map[string]attesttest.Claims{
 		"iss":             {"iss": "https://evil.test"},
@@ -281,7 +281,7 @@ func TestOIDCTokens(t *testing.T) {
 func TestOIDCAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	o.token = func() string { return o.issuer.Token(o.claims(nil)) }
 	for name, change := range map[string]url.Values{
 		"another state": {"state": {"x"}}, "no state": {"state": nil}, "two states": {"state": {"x", "y"}}, "no code": {"code": nil}, "two codes": {"code": {"a", "b"}},
@@ -339,7 +339,7 @@ func TestOIDCDown(t *testing.T) {
 		"metadata address": func(o *badOP) { o.discovery["token_endpoint"] = "http://169.254.169.254/token" },
 	} {
 		o := newOP(t)
-		h := o.house(t, nil)
+		h := o.fixture(t, nil)
 		change(o)
 		a := h.browser().get("/signin/oidc")
 		if a.StatusCode != http.StatusServiceUnavailable || !strings.Contains(a.body, "identity provider does not answer") || a.Header.Get("Location") != "" {
@@ -351,14 +351,14 @@ func TestOIDCDown(t *testing.T) {
 	// otherwise.
 	o := newOP(t)
 	o.discovery["token_endpoint"] = "https://127.0.0.1:9/token"
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	b := h.browser()
 	o.out(t, b, "/signin/oidc")
 	o.back(b, nil).is(t, http.StatusServiceUnavailable)
 	for status, want := range map[int]int{http.StatusInternalServerError: http.StatusServiceUnavailable, http.StatusFound: http.StatusServiceUnavailable, http.StatusBadRequest: http.StatusUnauthorized} {
 		o := newOP(t)
 		o.status, o.body = status, `{"error":"invalid_grant","error_description":"the code was xyzzy"}`
-		h := o.house(t, nil)
+		h := o.fixture(t, nil)
 		b := h.browser()
 		o.out(t, b, "/signin/oidc")
 		a := o.back(b, nil)
@@ -375,7 +375,7 @@ func TestOIDCDown(t *testing.T) {
 func TestOIDCNames(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, func(c *oidc.Config) { c.SubjectClaim = "email" })
+	h := o.fixture(t, func(c *oidc.Config) { c.SubjectClaim = "email" })
 	for name, change := range map[string]attesttest.Claims{
 		"none": {}, "not verified": {"email": "ann@example.com"}, "false": {"email": "ann@example.com", "email_verified": false}, "text": {"email": "ann@example.com", "email_verified": "true"},
 	} {
@@ -387,7 +387,7 @@ func TestOIDCNames(t *testing.T) {
 	o.signIn(t, b, attesttest.Claims{"email": "ann@example.com", "email_verified": true}).is(t, http.StatusSeeOther)
 	b.get("/settings").is(t, http.StatusOK, "sso:ann@example.com", `Mail goes to <span class="name">ann@example.com</span>`)
 	sub := newOP(t)
-	h = sub.house(t, nil)
+	h = sub.fixture(t, nil)
 	r := h.asked("orders:eu/1:write")
 	other := h.browser()
 	sub.signIn(t, other, attesttest.Claims{"email": "x@example.com"}).is(t, http.StatusSeeOther)
@@ -408,7 +408,7 @@ func TestOIDCNames(t *testing.T) {
 func TestOIDCInfo(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, nil)
+	h := o.fixture(t, nil)
 	for body, want := range map[string]int{
 		`{"sub":"ann","groups":["approvers"]}`:                               http.StatusSeeOther,
 		`{"sub":"bob","groups":["approvers"]}`:                               http.StatusUnauthorized,
@@ -429,7 +429,7 @@ func TestOIDCInfo(t *testing.T) {
 func TestOIDCAgain(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, func(c *oidc.Config) { c.ACRValues = []string{"phr", "phrh"} })
+	h := o.fixture(t, func(c *oidc.Config) { c.ACRValues = []string{"phr", "phrh"} })
 	r := h.asked("orders:eu/1:write")
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)

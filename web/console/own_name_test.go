@@ -11,9 +11,9 @@ import (
 )
 
 // loopback is an ebb on one machine.
-func loopback(t *testing.T) *house {
+func loopback(t *testing.T) *fixture {
 	t.Helper()
-	h := newHouse(t, brokertest.Config{Issuer: "http://127.0.0.1:8420"})
+	h := newFixture(t, brokertest.Config{Issuer: "http://127.0.0.1:8420"})
 	if h.at == h.Issuer || !strings.HasSuffix(h.at, ".localhost:8420") {
 		t.Fatal(h.at)
 	}

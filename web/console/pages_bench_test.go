@@ -67,7 +67,7 @@ func processor(b *testing.B) time.Duration {
 }
 
 // newest returns the page of the newest entry.
-func (h *house) newest(b *testing.B) string {
+func (h *fixture) newest(b *testing.B) string {
 	b.Helper()
 	key, err := h.Broker.Newest(b.Context())
 	if err != nil || key == "" {

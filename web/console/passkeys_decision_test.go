@@ -18,7 +18,7 @@ import (
 
 func TestPasskeyDecision(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
@@ -75,7 +75,7 @@ func TestPasskeyDecision(t *testing.T) {
 	good := a.get(c)
 	refused("another person", choose(second, good, state))
 	choose(b, good, state).is(t, http.StatusSeeOther)
-	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Seen: true})
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{IDs: []string{r.ID}, Snapshots: true})
 	if err != nil || len(got) != 1 || len(got[0].Votes) != 1 {
 		t.Fatal(got, err)
 	}
@@ -92,7 +92,7 @@ func TestPasskeyDecision(t *testing.T) {
 
 // provesJust fails unless a stored proof shows independently that the
 // approver's passkey signed this answer and no other.
-func provesJust(t *testing.T, h *house, proof string, d passkey.Decision) {
+func provesJust(t *testing.T, h *fixture, proof string, d passkey.Decision) {
 	t.Helper()
 	var p passkey.Proof
 	if err := json.Unmarshal([]byte(proof), &p); err != nil {

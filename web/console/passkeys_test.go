@@ -111,7 +111,7 @@ func (a *authenticator) register(b *browser) answer {
 
 func TestPasskeySettings(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b, other := h.as(brokertest.Approver), h.as(brokertest.Second)
 	for name, change := range map[string]func(*authenticator){
 		"another origin": func(a *authenticator) { a.origin = "https://evil.test" }, "another host": func(a *authenticator) { a.rp = "evil.test" }, "person not verified": func(a *authenticator) { a.flags = 0x01 },
@@ -182,7 +182,7 @@ func TestPasskeySettings(t *testing.T) {
 func TestPasskeyNeedsStrongProof(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
-	h := o.house(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} })
+	h := o.fixture(t, func(c *oidc.Config) { c.ACRValues = []string{"phr"} })
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
 	b.get("/settings").is(t, http.StatusOK, `href="/settings/again"`)
@@ -217,7 +217,7 @@ func TestNoPasskeyAtAddress(t *testing.T) {
 // scope and minutes. A later change in the form or in the store invalidates it.
 func TestPasskeySignsWhatIsGranted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	r := h.asked("orders:eu/1:write orders:eu/2:write")

@@ -23,7 +23,7 @@ const (
 )
 
 // drafted creates a draft.
-func (h *house) drafted(author string, text string) policyset.Draft {
+func (h *fixture) drafted(author string, text string) policyset.Draft {
 	h.t.Helper()
 	d, err := h.Broker.DraftPolicies(h.t.Context(), h.Principals[author], "for \u00dcbung", []policyset.File{{Name: "a.cedar", Text: text}})
 	if err != nil {
@@ -53,7 +53,7 @@ func plainPage(t *testing.T, path string, a answer) {
 // markup, to people who may see them.
 func TestPolicyPagesHideNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Policies: map[string][]byte{
+	h := newFixture(t, brokertest.Config{Policies: map[string][]byte{
 		"a.cedar": []byte("// " + evilName + "\n@id(\"a\") @why(\"<script>alert(1)</script><img src=x onerror=alert(1)>\") @ask(\"approvers\")\npermit (principal, action, resource);\n"),
 	}})
 	d := h.drafted(brokertest.Operator, "// <script>alert(1)</script><img src=x onerror=alert(1)>\n@id(\"b\") @why(\"<script>alert(1)</script>\") permit (principal, action, resource);")
@@ -112,7 +112,7 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 //ebb:invariant I11 Each publication of policies is recorded in the audit log
 func TestPolicyIsPublished(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Published: true})
+	h := newFixture(t, brokertest.Config{Published: true})
 	ops, ols, ann := h.as(brokertest.Operator), h.as(brokertest.Operator2), h.as(brokertest.Approver)
 	begun := ops.send(ops.get("/policy"), "/policy/drafts", url.Values{"note": {"only reading"}})
 	begun.is(t, http.StatusSeeOther)
@@ -162,7 +162,7 @@ func TestPolicyIsPublished(t *testing.T) {
 	ops.get(again.Header.Get("Location")).is(t, http.StatusOK, "As in release 1", "You cannot publish your own draft")
 }
 
-func (h *house) proposed(at string) policyset.Draft {
+func (h *fixture) proposed(at string) policyset.Draft {
 	h.t.Helper()
 	d, err := h.Broker.PolicyDraft(h.t.Context(), h.Principals[brokertest.Auditor], at[strings.LastIndex(at, "/")+1:])
 	if err != nil {
@@ -177,7 +177,7 @@ func (h *house) proposed(at string) policyset.Draft {
 //ebb:invariant I7 A policy draft can be published only while the policy set on which it is based is in force
 func TestPublishIsBound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Published: true})
+	h := newFixture(t, brokertest.Config{Published: true})
 	ops, ols := h.as(brokertest.Operator), h.as(brokertest.Operator2)
 	d := h.drafted(brokertest.Operator, onlyReads)
 	at := "/policy/drafts/" + d.ID
@@ -220,7 +220,7 @@ func TestPublishIsBound(t *testing.T) {
 // Acceptance check 17, by a publication between reading and approving.
 func TestPublishBetweenLookAndApprove(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Published: true})
+	h := newFixture(t, brokertest.Config{Published: true})
 	r := h.asked("orders:eu/1:write")
 	ann := h.as(brokertest.Approver)
 	page := ann.get("/requests/" + r.ID)
@@ -238,7 +238,7 @@ func TestPublishBetweenLookAndApprove(t *testing.T) {
 // approved, the page says why, and denying works.
 func TestNoPolicies(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	h.Env.Config.Policy.Replace(nil)
@@ -253,7 +253,7 @@ func TestNoPolicies(t *testing.T) {
 	if got := h.again(r.ID); got.State != broker.RequestDenied {
 		t.Error(got.State)
 	}
-	other := newHouse(t, brokertest.Config{})
+	other := newFixture(t, brokertest.Config{})
 	r = other.asked("orders:eu/1:write")
 	b = other.as(brokertest.Approver)
 	before := b.get("/requests/" + r.ID)
@@ -267,7 +267,7 @@ func TestNoPolicies(t *testing.T) {
 // A replay lists requests that people denied and the draft would grant.
 func TestReplayPage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Published: true})
+	h := newFixture(t, brokertest.Config{Published: true})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "deny", no).is(t, http.StatusSeeOther)
@@ -282,7 +282,7 @@ func TestReplayPage(t *testing.T) {
 //ebb:invariant I10 The console accepts each form only once
 func TestFormServesOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Published: true})
+	h := newFixture(t, brokertest.Config{Published: true})
 	ops := h.as(brokertest.Operator)
 	form := ops.fill(ops.get("/policy"), "/policy/drafts", url.Values{"note": {"once"}})
 	ops.do(http.MethodPost, "/policy/drafts", form, nil).is(t, http.StatusSeeOther)

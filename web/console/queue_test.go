@@ -16,7 +16,7 @@ import (
 )
 
 // wait adds n waiting requests, copies of one. change sets rank and expiry.
-func (h *house) wait(n int, change func(i int, r *broker.Request)) broker.Request {
+func (h *fixture) wait(n int, change func(i int, r *broker.Request)) broker.Request {
 	h.t.Helper()
 	r := h.asked("orders:eu/1:write")
 	for i := range n {
@@ -37,7 +37,7 @@ var reviews = regexp.MustCompile(`href="/requests/(req_[0-9a-f]+)"`)
 // page by page, with the total on each page.
 func TestQueueOfMany(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	now := h.Clock.Now()
 	var want []string
 	rank := func(i int) int { return 3 - i%3 }
@@ -82,7 +82,7 @@ func TestQueueOfMany(t *testing.T) {
 // No row of the queue has a decide form or agent text.
 func TestQueueDecidesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, s := h.asks("orders:eu/1:write", canary, brokertest.Spec())
 	for range 2 {
 		if _, err := s.AskDeferred(t, "orders:eu/1:write"); broker.AsError(err).Kind != broker.Pending {
@@ -100,7 +100,7 @@ func TestQueueDecidesNothing(t *testing.T) {
 
 // BenchmarkQueue draws the first page of 10,000 requests.
 func BenchmarkQueue(b *testing.B) {
-	h := newHouse(b, brokertest.Config{})
+	h := newFixture(b, brokertest.Config{})
 	now := h.Clock.Now()
 	h.wait(10_000, func(i int, r *broker.Request) {
 		r.Rank, r.ExpiresAt = 1+i%3, now.Add(time.Duration(i)*time.Second+time.Hour)
@@ -115,7 +115,7 @@ func BenchmarkQueue(b *testing.B) {
 // request says so.
 func TestCoveredByGrant(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, s := h.asks("orders:eu/*:write", "x", brokertest.Spec())
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "approve", url.Values{"target": {"eu/*"}}).is(t, http.StatusSeeOther)

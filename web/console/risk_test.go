@@ -26,7 +26,7 @@ func text(s string) string { return html.UnescapeString(anyTag.ReplaceAllString(
 // Acceptance check 3: the decisive facts can be read in 10 seconds.
 func TestTenSeconds(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
 	for i, labels := range []map[string]string{nil, {"environment": "production"}} {
 		for j, taint := range [][]string{nil, {"public-issue-comments", "web"}} {
@@ -72,7 +72,7 @@ type mute struct{ provider.Driver }
 func TestNotUnderstood(t *testing.T) {
 	t.Parallel()
 	up := brokertest.NewUpstream(t, nil)
-	h := newHouse(t, brokertest.Config{Providers: map[string]broker.Provider{
+	h := newFixture(t, brokertest.Config{Providers: map[string]broker.Provider{
 		"odd": {Driver: mute{brokertest.Party{URL: up.URL}.Driver()}, Kind: "odd", Resource: "https://odd.test/"},
 	}})
 	spec := brokertest.Spec()
@@ -99,7 +99,7 @@ func TestNotUnderstood(t *testing.T) {
 //ebb:invariant I7 Approving a high-risk request requires the name of its target, also when the approval narrows the request
 func TestHighRisk(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	r := h.asked("orders:eu/1:write")
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
 	page := ann.get("/requests/" + r.ID)
@@ -121,7 +121,7 @@ func TestHighRisk(t *testing.T) {
 // Names of 300 characters are shown whole.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	name := "eu/" + strings.Repeat("a-very-long-name-of-a-segment/", 9)
 	spec := brokertest.Spec()
 	spec.Owner = strings.Repeat("o", 150) + "@example.com"
@@ -136,7 +136,7 @@ func TestLongNames(t *testing.T) {
 // are among the reasons, unless there are three worse ones.
 func TestTenSecondsAtWorst(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
 	long := strings.Repeat("a-very-long-name/", 8) + "end"
 	var wide []string

@@ -25,9 +25,9 @@ var byRole = map[string][2]string{
 	"viewer": {brokertest.Viewer}, "approver": {brokertest.Approver, "out"}, "auditor": {brokertest.Auditor}, "operator": {"op", "op2"}, "runner": {brokertest.Runner, brokertest.Runner2},
 }
 
-// rolesHouse has people of every role.
-func rolesHouse(t *testing.T) *house {
-	return newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts")), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
+// rolesFixture has people of every role.
+func rolesFixture(t *testing.T) *fixture {
+	return newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts")), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, PerDay: 1000}, People: []broker.Principal{
 		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "op2", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 	}})
 }
@@ -38,7 +38,7 @@ func rolesHouse(t *testing.T) *house {
 //ebb:invariant I6 A principal that has none of the required roles is refused
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	h := rolesHouse(t)
+	h := rolesFixture(t)
 	browsers := map[string]*browser{}
 	for _, who := range byRole {
 		for _, id := range who {
@@ -119,8 +119,8 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 		h.t.Fatal(err)
 	}
 	entry := entries.Entries[0]
-	if strings.Contains(path, "/seen/") {
-		v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: "{}"}
+	if strings.Contains(path, "/snapshot/") {
+		v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Snapshot: "{}"}
 		if _, err := h.Broker.Decide(h.t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil {
 			h.t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 	} else if lists && path != "/tasks" {
 		at += "?task=" + task.ID
 	}
-	if strings.HasPrefix(path, "/together") {
+	if strings.HasPrefix(path, "/batch") {
 		two := url.Values{"id": {r.ID, h.asked("orders:eu/2:write").ID}, "digest": {r.Digest, r.Digest}}
 		if method == http.MethodPost {
 			form["id[]"], form["digest[]"], form["seen[]"] = two["id"], two["digest"], []string{"", ""}
@@ -221,7 +221,7 @@ func (b *browser) glass(path string) string {
 //ebb:invariant I9 A viewer does not see the agent's reason of a request
 func TestViewerSees(t *testing.T) {
 	t.Parallel()
-	h := rolesHouse(t)
+	h := rolesFixture(t)
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Viewer)
 	page := b.get("/requests/" + r.ID)
@@ -244,7 +244,7 @@ func TestViewerSees(t *testing.T) {
 // role gives no exports.
 func TestViewerTakesNothingOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{People: []broker.Principal{{ID: "both", Roles: []broker.Role{broker.RoleViewer, broker.RoleRunner}}}})
+	h := newFixture(t, brokertest.Config{People: []broker.Principal{{ID: "both", Roles: []broker.Role{broker.RoleViewer, broker.RoleRunner}}}})
 	r := h.asked("orders:eu/1:write")
 	b := h.as("both")
 	b.get("/credentials").is(t, http.StatusOK)
@@ -257,7 +257,7 @@ func TestViewerTakesNothingOut(t *testing.T) {
 // waits for a second person.
 func TestViewerSeesNoOpenAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	r := h.asked("orders:eu/**:write")
 	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}
 	if out, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, v); err != nil || out.State != broker.RequestPending {
@@ -289,7 +289,7 @@ func TestLimitedInConsole(t *testing.T) {
 	t.Parallel()
 	o := newOP(t)
 	roles := broker.RoleGroups{broker.RoleApprover: {{Group: "approvers", Scopes: scopes.MustParseSet("orders:eu/1:*")}}, broker.RoleOperator: {{Group: "web"}}}
-	h := o.house(t, func(c *oidc.Config) { c.Roles = roles })
+	h := o.fixture(t, func(c *oidc.Config) { c.Roles = roles })
 	mine, other := h.asked("orders:eu/1:write"), h.asked("orders:eu/2:write")
 	part := h.asked("orders:eu/1:write orders:eu/2:write")
 	b := h.browser()

@@ -15,7 +15,7 @@ import (
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	h.browser().get("/settings").is(t, http.StatusSeeOther)
 	for id, says := range map[string][]string{
 		brokertest.Approver: {"approver", "approvers", "by link", "this browser"},
@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 // TestLook: preferences are stored in the browser, and only valid ones.
 func TestLook(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
 	look := func(theme, zone string) answer {
 		return b.send(b.get("/settings"), "/settings/look", url.Values{"theme": {theme}, "zone": {zone}})
@@ -79,7 +79,7 @@ func ids(a answer) []string {
 
 func TestSessionsEndedByHand(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	old := h.as(brokertest.Approver)
 	h.Clock.Add(31 * time.Minute) // it has expired
 	here, there, third := h.as(brokertest.Approver), h.as(brokertest.Approver), h.as(brokertest.Approver)
@@ -148,7 +148,7 @@ func TestSessionsEndedByHand(t *testing.T) {
 // TestBrowserText: the User-Agent header is untrusted text.
 func TestBrowserText(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	for text, says := range map[string]string{
 		"": "Unknown browser", `"><script>alert(1)</script>`: "&lt;script&gt;", "\u202egnp.exe": "gnp.exe",
 		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36": "Chrome on Linux",

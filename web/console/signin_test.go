@@ -13,7 +13,7 @@ import (
 
 func TestSignIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.browser()
 	a := b.get("/nowhere?x=1")
 	a.is(t, http.StatusNotFound, "no resource at this path", "<h1>")
@@ -61,7 +61,7 @@ func TestSignIn(t *testing.T) {
 
 func TestSignInRecorded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
 	b.send(b.get("/queue"), "/signout", nil).is(t, http.StatusSeeOther)
 	var kinds []string
@@ -84,7 +84,7 @@ func TestSignInRecorded(t *testing.T) {
 // extended.
 func TestLinksForged(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	l, _, err := h.links.Make(t.Context(), h.signed(h.Principals[brokertest.Approver]))
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestLinksForged(t *testing.T) {
 // eight hours in any case.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	idle := h.as(brokertest.Approver)
 	h.Clock.Add(29 * time.Minute)
 	idle.get("/queue").is(t, http.StatusOK)
@@ -136,7 +136,7 @@ func TestSessionEnds(t *testing.T) {
 // TestWhereToGo: an address cannot redirect to another site.
 func TestWhereToGo(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	for _, to := range []string{"//evil.test/queue", "https://evil.test", "/signin", "/v1/tasks", "queue", "/queueX"} {
 		b := h.browser()
 		b.cookies["__Host-ebb-to"] = to
@@ -155,7 +155,7 @@ func TestWhereToGo(t *testing.T) {
 // when opened from a file, and no other target.
 func TestLinkLeadsToAPage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	for to, want := range map[string]string{
 		"/requests/" + r.ID: "/requests/" + r.ID, "": "/settings",

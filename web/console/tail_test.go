@@ -33,7 +33,7 @@ func (b *browser) tail(path string) (out tailed) {
 // followed list, for people who may read it.
 func TestTail(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	s := h.Open(t, brokertest.Spec())
 	var ids []string
 	for range 25 {
@@ -89,7 +89,7 @@ func TestTail(t *testing.T) {
 // only are not.
 func TestRecordGoesOn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	srv := httptest.NewServer(h.mux)
 	defer srv.Close()
 	_, told, stop := h.as(brokertest.Auditor).listen(t, srv, "same-origin", "record")

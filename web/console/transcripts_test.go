@@ -36,7 +36,7 @@ func openTranscripts(t testing.TB, dir string) *transcript.Store {
 
 // transcribed records a request of a task with a credential. answer nil means
 // that it is in progress.
-func (h *house) transcribed(task, lease string, change func(*transcript.Transcript), answer *transcript.Message) string {
+func (h *fixture) transcribed(task, lease string, change func(*transcript.Transcript), answer *transcript.Message) string {
 	h.t.Helper()
 	x := transcript.Transcript{Head: transcript.Head{ID: transcript.NewID(), At: h.Clock.Now(), TaskID: task, LeaseID: lease, Rule: "charges", Tool: "stripe-cli", Host: "api.stripe.test:443", Method: "POST", Path: "/v1/charges"}}
 	if change != nil {
@@ -64,7 +64,7 @@ func transcriptsOn(a answer) []string {
 
 // readings returns the transcripts that were read according to the audit log,
 // newest first.
-func (h *house) readings() (out []string) {
+func (h *fixture) readings() (out []string) {
 	h.t.Helper()
 	for e, err := range h.Store.Entries(h.t.Context(), broker.EntryFilter{Kind: audit.TranscriptRead, Desc: true}) {
 		if err != nil {
@@ -79,7 +79,7 @@ func (h *house) readings() (out []string) {
 // read one by one. Each reading is in the audit log before the page is shown.
 func TestTranscriptPages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	lease := h.issued(s.Task, 1, nil)[0]
 	b := h.as(brokertest.Auditor)
@@ -135,7 +135,7 @@ func TestTranscriptUnrecorded(t *testing.T) {
 	var off atomic.Bool
 	clock := time.Now().UTC().Truncate(time.Second)
 	store := brokertest.OpenStore(t, t.TempDir()+"/ebb.db", func() time.Time { return clock })
-	h := newHouse(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store, Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newFixture(t, brokertest.Config{Start: clock, Store: mutedStore{store, &off}, ApprovalStore: store, Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	id := h.transcribed(s.Task.ID, h.issued(s.Task, 1, nil)[0], nil, &transcript.Message{Status: 200, Body: transcript.Body{Bytes: 4, Text: "said"}})
 	b := h.as(brokertest.Auditor)
@@ -154,7 +154,7 @@ func TestTranscriptUnrecorded(t *testing.T) {
 //ebb:invariant I8 The console links an audit log entry to its transcript only for auditors
 func TestTranscriptsAreForAuditors(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	lease := h.issued(s.Task, 1, nil)[0]
 	id := h.transcribed(s.Task.ID, lease, nil, &transcript.Message{Status: 200})
@@ -204,7 +204,7 @@ func TestTranscriptsAreForAuditors(t *testing.T) {
 //ebb:invariant I9 The console escapes each header and body of a transcript, so that no character can hide text
 func TestTranscriptHidesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	s := h.Open(t, brokertest.Spec())
 	const evil = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\u2066\u200b\U000e0041\ufeff\u05d0\u2705\x1b[2J\r\x00 \"'`&amp;{{.}}[[UNRENDERED]]"
 	body := transcript.Body{Type: evil, Bytes: 64 << 10, Text: evil + "\r\n\t\u0301" + strings.Repeat("\u202e", 20<<10), LeftOut: 5}
@@ -246,7 +246,7 @@ func TestTranscriptHidesNothing(t *testing.T) {
 // TestTranscriptLists: pages link forward and back, and exports equal the list.
 func TestTranscriptLists(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
+	h := newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, filepath.Join(t.TempDir(), "transcripts"))})
 	one, other := h.Open(t, brokertest.Spec()).Task, h.Open(t, brokertest.Spec()).Task
 	leases := map[string]string{one.ID: h.issued(one, 1, nil)[0], other.ID: h.issued(other, 1, nil)[0]}
 	var all, ones []string
@@ -286,7 +286,7 @@ func TestTranscriptLists(t *testing.T) {
 
 // sameFiles exports a list, compares the ids, and finds the exports in the
 // audit log.
-func (h *house) sameFiles(t *testing.T, b *browser, path string, want []string) {
+func (h *fixture) sameFiles(t *testing.T, b *browser, path string, want []string) {
 	t.Helper()
 	for _, m := range fileLink.FindAllStringSubmatch(b.get(path).body, -1) {
 		a := b.get(strings.ReplaceAll(m[1], "&amp;", "&"))
@@ -316,7 +316,7 @@ func (h *house) sameFiles(t *testing.T, b *browser, path string, want []string) 
 func TestTornTranscript(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "transcripts")
-	h := newHouse(t, brokertest.Config{Transcripts: openTranscripts(t, dir)})
+	h := newFixture(t, brokertest.Config{Transcripts: openTranscripts(t, dir)})
 	task := h.Open(t, brokertest.Spec()).Task
 	torn := transcript.NewID()
 	if err := os.WriteFile(filepath.Join(dir, strings.Join([]string{torn, task.ID, task.ID, h.issued(task, 1, nil)[0]}, ".")), nil, 0o600); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkVerify verifies one request: cached = one signature (the proof's),
-// cold = two. BenchmarkBare has the signatures only.
+// cold = two. BenchmarkCredentialless has the signatures only.
 func BenchmarkVerify(b *testing.B) {
 	for _, tc := range []struct {
 		name string
@@ -47,7 +47,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-func BenchmarkBare(b *testing.B) {
+func BenchmarkCredentialless(b *testing.B) {
 	k := p256(b).(*ecdsa.PrivateKey)
 	sum := sha256.Sum256([]byte("x"))
 	sig, err := ecdsa.SignASN1(rand.Reader, k, sum[:])

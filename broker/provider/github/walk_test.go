@@ -14,16 +14,16 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// house is a whole broker whose provider "gh" is a rig.
-type house struct {
+// fixture is a whole broker whose provider "gh" is a rig.
+type fixture struct {
 	*rig
 	env *brokertest.Env
 }
 
-func newHouse(t *testing.T, change ...func(*github.Config)) *house {
+func newFixture(t *testing.T, change ...func(*github.Config)) *fixture {
 	t.Helper()
 	opaque := func(c *github.Config) { c.TokenFormat = "opaque" }
-	h := &house{rig: newRig(t, append([]func(*github.Config){opaque}, change...)...)}
+	h := &fixture{rig: newRig(t, append([]func(*github.Config){opaque}, change...)...)}
 	h.env = brokertest.New(t, brokertest.Config{
 		Start: h.clock.Now(), Run: true,
 		Providers: map[string]broker.Provider{"gh": {Driver: h.Driver, Kind: "github", Resource: "https://api.github.test/"}},
@@ -32,19 +32,19 @@ func newHouse(t *testing.T, change ...func(*github.Config)) *house {
 }
 
 // pass lets time go by for everybody.
-func (h *house) pass(d time.Duration) {
+func (h *fixture) pass(d time.Duration) {
 	h.clock.Advance(d)
 	h.env.Clock.Add(d)
 }
 
-func (h *house) open(t *testing.T) *brokertest.Sandbox {
+func (h *fixture) open(t *testing.T) *brokertest.Sandbox {
 	t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("gh:acme/**:read")
 	return h.env.Open(t, spec)
 }
 
-func (h *house) lease(t *testing.T, taskID string) broker.Lease {
+func (h *fixture) lease(t *testing.T, taskID string) broker.Lease {
 	t.Helper()
 	ls, err := h.env.Store.Leases(t.Context(), broker.LeaseFilter{TaskID: taskID, Now: h.clock.Now(), Page: broker.Page{Limit: 10}})
 	if err != nil || len(ls) != 1 {
@@ -54,7 +54,7 @@ func (h *house) lease(t *testing.T, taskID string) broker.Lease {
 }
 
 // until turns the clock step by step until it holds, not much faster than the revocation queue looks.
-func (h *house) until(t *testing.T, step time.Duration, what string, holds func() bool) {
+func (h *fixture) until(t *testing.T, step time.Duration, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !holds(); h.pass(step) {
 		if time.Now().After(end) {
@@ -64,7 +64,7 @@ func (h *house) until(t *testing.T, step time.Duration, what string, holds func(
 	}
 }
 
-func (h *house) complete(t *testing.T, taskID string) broker.Completion {
+func (h *fixture) complete(t *testing.T, taskID string) broker.Completion {
 	t.Helper()
 	done, err := h.env.Broker.CompleteTask(t.Context(), h.env.Principals[brokertest.Runner], taskID, revocation.MaxWait)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *house) complete(t *testing.T, taskID string) broker.Completion {
 // for longer is shown as such.
 func TestWalk(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.open(t)
 	tok, err := s.Ask(t, "gh:acme/docs/contents:read")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestWalk(t *testing.T) {
 		t.Errorf("pending %d, %d live, %+v", done.PendingRevocations, h.hub.Living(), l.Upstream)
 	}
 
-	h = newHouse(t, func(c *github.Config) { c.TokenFormat = "" })
+	h = newFixture(t, func(c *github.Config) { c.TokenFormat = "" })
 	h.hub.Format(githubtest.Stateless, 40*time.Second)
 	s = h.open(t)
 	if tok, err = s.Ask(t, readWeb); err != nil || tok.Class != provider.ClassEventual {
@@ -113,7 +113,7 @@ func TestWalk(t *testing.T) {
 // revokes the token when the lease ends.
 func TestWalkOutlivesItsLease(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.open(t)
 	if _, err := s.Ask(t, readWeb); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestWalkOutlivesItsLease(t *testing.T) {
 func TestWalkLostAnswer(t *testing.T) {
 	t.Parallel()
 	const lost = 8
-	h := newHouse(t)
+	h := newFixture(t)
 	other := h.open(t)
 	if _, err := other.Ask(t, readWeb); err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestWalkLostAnswer(t *testing.T) {
 // outage leaves no pending revocations.
 func TestWalkOutage(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(c *github.Config) { c.APIURL = "https://127.0.0.1:1" })
+	h := newFixture(t, func(c *github.Config) { c.APIURL = "https://127.0.0.1:1" })
 	s := h.open(t)
 	if _, err := s.Ask(t, readWeb); err == nil {
 		t.Fatal("minted without GitHub")

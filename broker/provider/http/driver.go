@@ -49,7 +49,7 @@ func New(name string, c Config) (*Driver, error) {
 // Traits: no credential is made at a third party, and nothing is added to a request, except
 // credentials that responses make.
 func (d *Driver) Traits() provider.Traits {
-	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Bare: true})
+	return d.routes.Promise(provider.Traits{Revocability: provider.Revocability{Class: provider.ClassInstant}, InjectOnly: true, Credentialless: true})
 }
 
 // Check accepts the scopes that the configuration allows.

@@ -102,7 +102,7 @@ func TestSeals(t *testing.T) {
 	if s := d.Seals(request(t, "POST", "https://api.example.com/oauth/token"), lease("stripe:token:create")); s == nil || !s.Scopes.Empty() {
 		t.Errorf("without a use: %+v", s)
 	}
-	if tr := d.Traits(); !tr.Seals || !tr.InjectOnly || tr.Bare || tr.ThirdParty || tr.Revocability.Class != provider.ClassTTLOnly {
+	if tr := d.Traits(); !tr.Seals || !tr.InjectOnly || tr.Credentialless || tr.ThirdParty || tr.Revocability.Class != provider.ClassTTLOnly {
 		t.Errorf("%+v", tr)
 	}
 	if tr := plain.Traits(); tr.Seals || tr.Revocability.Class != provider.ClassInstant {

@@ -28,9 +28,9 @@ type Decision struct {
 	TTL   int64  `json:"ttl,omitempty"`   // seconds
 }
 
-// Together combines several answers into one decision, in their order. Ids and
+// Combine combines several answers into one decision, in their order. Ids and
 // digests contain no comma, and no other choice is named "approve-together".
-func Together(ds []Decision) Decision {
+func Combine(ds []Decision) Decision {
 	if len(ds) == 1 {
 		return ds[0]
 	}
@@ -145,7 +145,7 @@ func (p Proof) Verify(d Decision) error {
 		if !slices.Contains(p.Of, d) {
 			return errors.New("the decision is not part of the signed batch")
 		}
-		d = Together(p.Of)
+		d = Combine(p.Of)
 	}
 	k, err := New(p.Origin, nil, nil)
 	if err != nil {

@@ -88,7 +88,7 @@ func (ps *Pages) release(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	return ps.shell.Draw(c, http.StatusOK, v, "release", shell.Frame{Title: "Release " + strconv.FormatInt(n, 10), Nav: "/policy"},
-		releasePage{r, textsOf(r.Files), v.Has(broker.RoleOperator), broker.SeenHash(r.Proof)})
+		releasePage{r, textsOf(r.Files), v.Has(broker.RoleOperator), broker.TextHash(r.Proof)})
 }
 
 type releasePage struct {

@@ -76,7 +76,7 @@ func (ps *Proofs) Ask(c echo.Context, v *session.Visit, ds []passkey.Decision) e
 	if err != nil {
 		return err
 	}
-	options, state, err := ps.keys.Ask(passkey.Together(ds), v.ID, v.Session.ID, have)
+	options, state, err := ps.keys.Ask(passkey.Combine(ds), v.ID, v.Session.ID, have)
 	if err != nil {
 		return broker.E(broker.NotFound, "You have no passkey.", err)
 	}
@@ -97,7 +97,7 @@ func (ps *Proofs) Proved(c echo.Context, v *session.Visit, ds []passkey.Decision
 	if err != nil {
 		return err
 	}
-	p, count, once, err := ps.keys.Proved(passkey.Together(ds), v.ID, v.Session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
+	p, count, once, err := ps.keys.Proved(passkey.Combine(ds), v.ID, v.Session.ID, form.Get("state"), have, []byte(form.Get("assertion")))
 	if err != nil {
 		return broker.E(broker.Forbidden, "The passkey assertion is not valid for this answer. Send the form again.", err)
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// togetherPath is the path of the page for batch decisions.
-const togetherPath = "/together"
+// batchPath is the path of the page for batch decisions.
+const batchPath = "/batch"
 
-// togetherPage is a few requests of one task, each with its facts, and one
+// batchPage is a few requests of one task, each with its facts, and one
 // form.
-type togetherPage struct {
-	Items   []togetherItem
+type batchPage struct {
+	Items   []batchItem
 	Task    string
 	Proof   proof.Demand
 	Ask     string // URL of the passkey challenge; "" = no passkey is needed
@@ -33,7 +33,7 @@ type togetherPage struct {
 	Problem string
 }
 
-type togetherItem struct {
+type batchItem struct {
 	Shown  shown
 	Sealed string
 	N      int
@@ -41,11 +41,11 @@ type togetherItem struct {
 	Why    string // why this request cannot be approved
 }
 
-func together(ids []string) string { return togetherPath + "?" + url.Values{"id": ids}.Encode() }
+func batchLink(ids []string) string { return batchPath + "?" + url.Values{"id": ids}.Encode() }
 
-// togetherOf loads the requests of a batch, in the given order.
-func (ps *Pages) togetherOf(c echo.Context, v *session.Visit, ids []string) ([]broker.Request, error) {
-	if len(ids) > approval.MaxTogether {
+// batchOf loads the requests of a batch, in the given order.
+func (ps *Pages) batchOf(c echo.Context, v *session.Visit, ids []string) ([]broker.Request, error) {
+	if len(ids) > approval.MaxBatch {
 		return nil, broker.E(broker.Invalid, "A batch must have 2 to 5 requests.", nil)
 	}
 	var rs []broker.Request
@@ -56,24 +56,24 @@ func (ps *Pages) togetherOf(c echo.Context, v *session.Visit, ids []string) ([]b
 		}
 		rs = append(rs, r)
 	}
-	return rs, approval.Together(rs)
+	return rs, approval.CheckBatch(rs)
 }
 
-func (ps *Pages) together(c echo.Context, v *session.Visit) error {
-	rs, err := ps.togetherOf(c, v, c.QueryParams()["id"])
+func (ps *Pages) batch(c echo.Context, v *session.Visit) error {
+	rs, err := ps.batchOf(c, v, c.QueryParams()["id"])
 	if err != nil {
 		return err
 	}
-	return ps.drawTogether(c, v, http.StatusOK, rs, "")
+	return ps.drawBatch(c, v, http.StatusOK, rs, "")
 }
 
-func (ps *Pages) drawTogether(c echo.Context, v *session.Visit, status int, rs []broker.Request, problem string) error {
+func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []broker.Request, problem string) error {
 	vw := ps.shell.View(c, v, shell.Frame{}, nil)
-	page := togetherPage{Task: rs[0].TaskID, Problem: problem}
+	page := batchPage{Task: rs[0].TaskID, Problem: problem}
 	worst, newest := stakes(rs)
 	ask := url.Values{}
 	for i, r := range rs {
-		item := togetherItem{Shown: ps.show(vw, r, nil), N: i + 1, Left: r.ExpiresAt}
+		item := batchItem{Shown: ps.show(vw, r, nil), N: i + 1, Left: r.ExpiresAt}
 		if item.Why = whyNot(vw, r); item.Why == "" {
 			item.Why, _ = ps.off(c, v, r, item.Shown)
 		}
@@ -93,9 +93,9 @@ func (ps *Pages) drawTogether(c echo.Context, v *session.Visit, status int, rs [
 		return err
 	}
 	if page.Proof.Key() {
-		page.Ask = ps.shell.Base() + togetherPath + "/challenge?" + ask.Encode()
+		page.Ask = ps.shell.Base() + batchPath + "/challenge?" + ask.Encode()
 	}
-	return ps.shell.Draw(c, status, v, "together", shell.Frame{Title: fmt.Sprintf("%d requests of one task", len(rs)), Nav: "/queue"}, page)
+	return ps.shell.Draw(c, status, v, "batch", shell.Frame{Title: fmt.Sprintf("%d requests of one task", len(rs)), Nav: "/queue"}, page)
 }
 
 // stakes returns the highest risk and the newest time of the requests. The
@@ -113,7 +113,7 @@ func stakes(rs []broker.Request) (worst risk.Level, newest time.Time) {
 	return worst, newest
 }
 
-func (ps *Pages) togetherChallenge(c echo.Context, v *session.Visit) error {
+func (ps *Pages) batchChallenge(c echo.Context, v *session.Visit) error {
 	q := c.QueryParams()
 	ds, err := decisionsOf(q["id"], q["digest"])
 	if err != nil {
@@ -129,7 +129,7 @@ func (ps *Pages) togetherChallenge(c echo.Context, v *session.Visit) error {
 
 // decisionsOf returns the decisions of a batch, in the order of the form.
 func decisionsOf(ids, digests []string) ([]passkey.Decision, error) {
-	if len(ids) != len(digests) || len(ids) < 2 || len(ids) > approval.MaxTogether {
+	if len(ids) != len(digests) || len(ids) < 2 || len(ids) > approval.MaxBatch {
 		return nil, broker.E(broker.Invalid, "A batch must have 2 to 5 requests, each with the digest of its facts.", nil)
 	}
 	var ds []passkey.Decision
@@ -139,9 +139,9 @@ func decisionsOf(ids, digests []string) ([]passkey.Decision, error) {
 	return ds, nil
 }
 
-// approveTogether approves all requests of the form, in its order, or none of
+// approveBatch approves all requests of the form, in its order, or none of
 // them.
-func (ps *Pages) approveTogether(c echo.Context, v *session.Visit) error {
+func (ps *Pages) approveBatch(c echo.Context, v *session.Visit) error {
 	form := c.Request().PostForm
 	ids, digests, seen := form["id[]"], form["digest[]"], form["seen[]"]
 	ds, err := decisionsOf(ids, digests)
@@ -160,7 +160,7 @@ func (ps *Pages) approveTogether(c echo.Context, v *session.Visit) error {
 			return err
 		}
 	}
-	rs, err := ps.togetherOf(c, v, ids)
+	rs, err := ps.batchOf(c, v, ids)
 	if err != nil {
 		return err
 	}
@@ -168,14 +168,14 @@ func (ps *Pages) approveTogether(c echo.Context, v *session.Visit) error {
 		e := broker.AsError(err)
 		ev := web.EventOf(c)
 		ev.Kind, ev.Cause = e.Kind, e.Cause
-		if now, nerr := ps.togetherOf(c, v, ids); nerr == nil {
+		if now, nerr := ps.batchOf(c, v, ids); nerr == nil {
 			rs = now
 		}
 		text := e.Public
 		if errors.Is(err, broker.ErrStale) {
 			text = "The facts of one of these requests have changed. Nothing was granted. Review each request again."
 		}
-		return ps.drawTogether(c, v, web.Lookup(e.Kind).Status, rs, text)
+		return ps.drawBatch(c, v, web.Lookup(e.Kind).Status, rs, text)
 	}
 	items := make([]approval.Shown, len(ids))
 	for i, r := range rs {
@@ -183,14 +183,14 @@ func (ps *Pages) approveTogether(c echo.Context, v *session.Visit) error {
 		if err != nil || sh.Digest != digests[i] {
 			return redraw(broker.E(broker.Conflict, "The snapshot of the page that you saw cannot be read any more. Reload the page and send your answer again.", err))
 		}
-		items[i] = approval.Shown{ID: r.ID, Digest: digests[i], Seen: raw}
+		items[i] = approval.Shown{ID: r.ID, Digest: digests[i], Snapshot: raw}
 	}
 	worst, newest := stakes(rs)
 	var proof broker.Verdict
 	if err := ps.proofs.StepUp(c, v, worst, newest, &proof, ds...); err != nil {
 		return redraw(err)
 	}
-	if _, err := ps.b.ApproveTogether(c.Request().Context(), v.Principal, items, proof); err != nil {
+	if _, err := ps.b.ApproveBatch(c.Request().Context(), v.Principal, items, proof); err != nil {
 		return redraw(err)
 	}
 	return ps.shell.Redirect(c, "/queue")

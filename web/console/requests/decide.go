@@ -109,7 +109,7 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 	out := broker.Verdict{Digest: form.Get("digest"), Note: in.Note}
 	seen, raw, err := ps.openShown(v, r.ID, form.Get("seen"))
 	if err == nil {
-		out.Seen = raw
+		out.Snapshot = raw
 	}
 	if utf8.RuneCountInString(in.Note) > 500 {
 		problems["note"] = "At most 500 characters."
@@ -124,7 +124,7 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 			problems["note"] = "A note is required: tell the agent in a few words what would be better."
 		}
 		if err != nil || out.Digest != seen.Digest {
-			out.Digest, out.Seen = "", "" // a denial applies to the current facts
+			out.Digest, out.Snapshot = "", "" // a denial applies to the current facts
 		}
 		return out, problems
 	case proof.ChoiceNarrow:

@@ -62,7 +62,7 @@ func (ps *Pages) openShown(v *session.Visit, id, field string) (out shown, raw s
 	if err != nil {
 		return out, "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), approval.MaxSeen+1))
+	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), approval.MaxSnapshot+1))
 	if err != nil {
 		return out, "", err
 	}
@@ -81,7 +81,7 @@ func (ps *Pages) shownMAC(text string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-type seenPage struct {
+type snapshotPage struct {
 	Shown shown
 	Vote  broker.Vote
 	Said  string
@@ -93,9 +93,9 @@ type seenPage struct {
 	Earlier string
 }
 
-// seen shows a request page as an approver saw it when deciding.
-func (ps *Pages) seen(c echo.Context, v *session.Visit) error {
-	r, vote, err := ps.b.Seen(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
+// snapshot shows a request page as an approver saw it when deciding.
+func (ps *Pages) snapshot(c echo.Context, v *session.Visit) error {
+	r, vote, err := ps.b.EvidenceSnapshot(c.Request().Context(), v.Principal, c.Param("id"), c.Param("voter"))
 	if err != nil {
 		return err
 	}
@@ -104,27 +104,27 @@ func (ps *Pages) seen(c echo.Context, v *session.Visit) error {
 		if c.QueryParam("answer") == "earlier" {
 			vote = r.Replaced[i]
 		} else {
-			earlier = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By) + "?answer=earlier"
+			earlier = "/requests/" + r.ID + "/snapshot/" + url.PathEscape(vote.By) + "?answer=earlier"
 		}
 	}
-	page := seenPage{Earlier: earlier, Vote: vote, Hash: broker.SeenHash(vote.Seen), Said: "denied: " + string(vote.Code)}
+	page := snapshotPage{Earlier: earlier, Vote: vote, Hash: broker.TextHash(vote.Snapshot), Said: "denied: " + string(vote.Code)}
 	if vote.Approve {
 		page.Said = "approved " + vote.Scopes.String() + " for " + shell.Span(vote.TTL.Duration())
 		if vote.BreakGlass != "" {
 			page.Said += ", alone, under break-glass"
 		}
 	}
-	if vote.Seen == "" {
+	if vote.Snapshot == "" {
 		return broker.E(broker.NotFound, "No page was stored: the decision was made with the API or the command line, and ebb stores pages of the console only.", nil)
 	}
-	if err := json.Unmarshal([]byte(vote.Seen), &page.Shown); err != nil {
+	if err := json.Unmarshal([]byte(vote.Snapshot), &page.Shown); err != nil {
 		return broker.E(broker.Internal, "The stored page cannot be parsed.", err)
 	}
 	page.Same = page.Shown.Version == ps.shell.Version()
 	if page.Proof, page.Holds, err = ps.signed(c, vote); err != nil {
 		return err
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "seen", shell.Frame{Title: "What " + vote.By + " saw", Nav: "/queue"}, page)
+	return ps.shell.Draw(c, http.StatusOK, v, "snapshot", shell.Frame{Title: "What " + vote.By + " saw", Nav: "/queue"}, page)
 }
 
 // signed verifies the stored signature of an answer.

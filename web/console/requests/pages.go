@@ -34,7 +34,7 @@ type Reader interface {
 // Queue lists the waiting requests and the throttled tasks.
 type Queue interface {
 	Waiting(ctx context.Context, who broker.Principal, mine bool, f broker.WaitFilter) (out report.WaitPage, err error)
-	Held(ctx context.Context, who broker.Principal, mine bool) ([]approval.Held, error)
+	Throttled(ctx context.Context, who broker.Principal, mine bool) ([]approval.Throttled, error)
 	DenyAll(ctx context.Context, who broker.Principal, taskID string, code broker.DenyCode, note string) (int, error)
 }
 
@@ -42,13 +42,13 @@ type Queue interface {
 type Decider interface {
 	MissingProofs(r broker.Request, v broker.Verdict) []string
 	Decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict) (broker.Request, error)
-	ApproveTogether(ctx context.Context, who broker.Principal, items []approval.Shown, proof broker.Verdict) ([]broker.Request, error)
+	ApproveBatch(ctx context.Context, who broker.Principal, items []approval.Shown, proof broker.Verdict) ([]broker.Request, error)
 }
 
 // Evidence reads the page that an approver saw, and the signature of the
 // answer.
 type Evidence interface {
-	Seen(ctx context.Context, who broker.Principal, id string, voter string) (broker.Request, broker.Vote, error)
+	EvidenceSnapshot(ctx context.Context, who broker.Principal, id string, voter string) (broker.Request, broker.Vote, error)
 	Signature(ctx context.Context, v broker.Vote) (*audit.Signature, error)
 }
 
@@ -67,7 +67,7 @@ type Pages struct {
 	proofs *proof.Proofs
 	key    []byte
 
-	gists gists
+	summaries summaries
 }
 
 // New returns the pages of this area.
@@ -80,13 +80,13 @@ func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
 		ps.shell.Page("/queue", ps.queue),
 		ps.shell.Page("/requests/:id", ps.request),
-		ps.shell.Page("/requests/:id/seen/:voter", ps.seen),
+		ps.shell.Page("/requests/:id/snapshot/:voter", ps.snapshot),
 		ps.shell.Page("/requests/:id/challenge", ps.challenge),
 		ps.shell.Page("/requests/:id/again", ps.again),
 		ps.decideRoute(),
-		ps.shell.Page(togetherPath, ps.together),
-		ps.shell.Page(togetherPath+"/challenge", ps.togetherChallenge),
-		ps.shell.Form(togetherPath, false, ps.approveTogether),
+		ps.shell.Page(batchPath, ps.batch),
+		ps.shell.Page(batchPath+"/challenge", ps.batchChallenge),
+		ps.shell.Form(batchPath, false, ps.approveBatch),
 		ps.shell.Form("/tasks/:id/deny", true, ps.denyAll),
 	}
 }

@@ -23,18 +23,18 @@ import (
 const queueRows = 50
 
 type queuePage struct {
-	Mine   bool // requests that this person may decide; otherwise all that they may see
-	Tabs   bool // the visitor can choose between the two views
-	Rows   []queueRow
-	Total  string
-	Counts []count
-	Filter queueFilter
-	First  string // query of the first page; "" = this is the first page
-	Next   string // query of the next page; "" = last page
-	Looked string // number of waiting requests that the search read; "" = no search
-	Short  bool   // the search stopped before the end of the queue
-	Held   []heldCard
-	Codes  []code
+	Mine      bool // requests that this person may decide; otherwise all that they may see
+	Tabs      bool // the visitor can choose between the two views
+	Rows      []queueRow
+	Total     string
+	Counts    []count
+	Filter    queueFilter
+	First     string // query of the first page; "" = this is the first page
+	Next      string // query of the next page; "" = last page
+	Looked    string // number of waiting requests that the search read; "" = no search
+	Short     bool   // the search stopped before the end of the queue
+	Throttled []throttledCard
+	Codes     []code
 }
 
 type count struct {
@@ -76,8 +76,8 @@ type queueRow struct {
 	TTL        time.Duration
 	Ends       time.Time
 	Notes      []string
-	gist       gist
-	Together   int    // number of requests of the task that one answer can approve; set on the first of them
+	summary    summary
+	Batch      int    // number of requests of the task that one answer can approve; set on the first of them
 	Path       string // path of the batch page
 }
 
@@ -113,10 +113,10 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		page.Looked = strconv.Itoa(found.Looked)
 	}
 	for _, r := range found.Requests {
-		page.Rows = append(page.Rows, rowOf(v, r, ps.gists.of(r)))
+		page.Rows = append(page.Rows, rowOf(v, r, ps.summaries.of(r)))
 	}
 	if approver {
-		page.offerTogether(v, found.Requests)
+		page.offerBatch(v, found.Requests)
 	}
 	if after.ID != "" {
 		page.First = "?" + f.query().Encode()
@@ -128,7 +128,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 	}
 	if after.ID == "" && f.unfiltered() {
 		page.Codes = codes
-		if page.Held, err = ps.heldCards(c, v, !f.All, in); err != nil {
+		if page.Throttled, err = ps.throttledCards(c, v, !f.All, in); err != nil {
 			return err
 		}
 	}
@@ -157,15 +157,15 @@ func countsOf(counts map[int]int, short bool) (string, []count) {
 	return strconv.Itoa(total) + more, out
 }
 
-// offerTogether adds a link to the batch page to the first of several requests
+// offerBatch adds a link to the batch page to the first of several requests
 // that one answer can approve.
-func (p *queuePage) offerTogether(v *session.Visit, list []broker.Request) {
+func (p *queuePage) offerBatch(v *session.Visit, list []broker.Request) {
 	type of struct{ task, provider string }
 	groups, first := map[of][]string{}, map[of]int{}
 	for i, r := range list {
 		key := of{r.TaskID, r.Provider}
-		g := p.Rows[i].gist
-		if !g.understood || g.level == risk.High || len(groups[key]) == approval.MaxTogether || whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
+		g := p.Rows[i].summary
+		if !g.understood || g.level == risk.High || len(groups[key]) == approval.MaxBatch || whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
 			continue
 		}
 		if len(groups[key]) == 0 {
@@ -175,13 +175,13 @@ func (p *queuePage) offerTogether(v *session.Visit, list []broker.Request) {
 	}
 	for key, ids := range groups {
 		if len(ids) > 1 {
-			p.Rows[first[key]].Together, p.Rows[first[key]].Path = len(ids), together(ids)
+			p.Rows[first[key]].Batch, p.Rows[first[key]].Path = len(ids), batchLink(ids)
 		}
 	}
 }
 
-func rowOf(v *session.Visit, r broker.Request, g gist) queueRow {
-	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt, Level: g.level, Name: g.name, gist: g}
+func rowOf(v *session.Visit, r broker.Request, g summary) queueRow {
+	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt, Level: g.level, Name: g.name, summary: g}
 	if g.taint {
 		row.Notes = append(row.Notes, "has read untrusted content")
 	}
@@ -225,26 +225,26 @@ func readPlace(text string) (broker.Place, error) {
 	return broker.Place{Rank: p.Rank, ExpiresAt: time.UnixMilli(p.At), ID: p.ID}, nil
 }
 
-// gist is the summary of a request's facts for a row of the queue. Parsing the
+// summary is the summary of a request's facts for a row of the queue. Parsing the
 // facts strictly is most of the cost of the page, and facts never change, so
 // each digest is parsed once. Approvers decide on another page, which shows the
 // facts themselves.
-type gist struct {
+type summary struct {
 	level      risk.Level
 	name       string // of the task
 	taint      bool
 	understood bool
 }
 
-// maxGists limits the cache to the rows of 20 pages.
-const maxGists = 20 * queueRows
+// maxSummaries limits the cache to the rows of 20 pages.
+const maxSummaries = 20 * queueRows
 
-type gists struct {
+type summaries struct {
 	mu    sync.Mutex
-	known map[[2]string]gist // by request and digest
+	known map[[2]string]summary // by request and digest
 }
 
-func (g *gists) of(r broker.Request) gist {
+func (g *summaries) of(r broker.Request) summary {
 	key := [2]string{r.ID, r.Digest}
 	g.mu.Lock()
 	out, is := g.known[key]
@@ -254,12 +254,12 @@ func (g *gists) of(r broker.Request) gist {
 	}
 	out.level = risk.High
 	if f, err := r.Sheet(); err == nil {
-		out = gist{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood()}
+		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood()}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.known == nil || len(g.known) >= maxGists {
-		g.known = map[[2]string]gist{}
+	if g.known == nil || len(g.known) >= maxSummaries {
+		g.known = map[[2]string]summary{}
 	}
 	g.known[key] = out
 	return out

@@ -110,7 +110,7 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 		}
 		link := seenLink{By: vote.By, Said: said, At: vote.At}
 		if v.ID == vote.By || v.Has(broker.RoleAuditor, broker.RoleOperator) {
-			link.Path = "/requests/" + r.ID + "/seen/" + url.PathEscape(vote.By)
+			link.Path = "/requests/" + r.ID + "/snapshot/" + url.PathEscape(vote.By)
 		}
 		page.Votes = append(page.Votes, link)
 	}

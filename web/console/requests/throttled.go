@@ -15,9 +15,9 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 )
 
-// heldCard is a throttled task: one card in the queue for all its requests.
-type heldCard struct {
-	approval.Held
+// throttledCard is a throttled task: one card in the queue for all its requests.
+type throttledCard struct {
+	approval.Throttled
 	Name string
 	heldTyped
 }
@@ -34,14 +34,14 @@ type heldTyped struct {
 // form.
 func (h heldTyped) Focus(field string) bool { return h.Problems[field] != "" }
 
-func (ps *Pages) heldCards(c echo.Context, v *session.Visit, mine bool, in heldTyped) ([]heldCard, error) {
-	held, err := ps.b.Held(c.Request().Context(), v.Principal, mine)
+func (ps *Pages) throttledCards(c echo.Context, v *session.Visit, mine bool, in heldTyped) ([]throttledCard, error) {
+	held, err := ps.b.Throttled(c.Request().Context(), v.Principal, mine)
 	if err != nil {
 		return nil, err
 	}
-	var out []heldCard
+	var out []throttledCard
 	for _, h := range held {
-		card := heldCard{Held: h, Name: agenttext.ShowLine(agenttext.From(h.Name), 80)}
+		card := throttledCard{Throttled: h, Name: agenttext.ShowLine(agenttext.From(h.Name), 80)}
 		if in.Task == h.ID {
 			card.heldTyped = in
 		}

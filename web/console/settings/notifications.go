@@ -16,34 +16,34 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// wishesPage is the form of a person's notification preferences.
-type wishesPage struct {
+// preferencesPage is the form of a person's notification preferences.
+type preferencesPage struct {
 	Mail     string // "" = no address verified by the identity provider
 	Sends    bool   // a notification channel sends to people
-	Levels   []levelWish
+	Levels   []levelPreference
 	From, To string // quiet hours, as HH:MM; "" = none
 	Zone     string
 	Breaks   bool
 	Problem  shell.Problem
 }
 
-// levelWish is the preference for one level of risk.
-type levelWish struct {
-	Level string
-	Wish  people.Wish
+// levelPreference is the preference for one level of risk.
+type levelPreference struct {
+	Level      string
+	Preference people.Preference
 }
 
 // wishes loads the preferences of the person of v.
-func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (wishesPage, error) {
+func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage, error) {
 	r, err := ps.reach.Reach(ctx, v.ID)
 	if errors.Is(err, people.ErrNone) { // signed in by an earlier version of ebb
-		r, err = people.Reach{Wishes: people.DefaultWishes()}, nil
+		r, err = people.Reach{Preferences: people.DefaultPreferences()}, nil
 	}
 	if err != nil {
-		return wishesPage{}, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+		return preferencesPage{}, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
-	w := r.Wishes
-	page := wishesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelWish{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
+	w := r.Preferences
+	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
 	if w.QuietFrom != w.QuietTo {
 		page.From, page.To = hourOf(w.QuietFrom), hourOf(w.QuietTo)
 	}
@@ -61,10 +61,10 @@ func minuteOfDay(text string) (minutes int, ok bool) {
 	return 60*h + m, true
 }
 
-// readWishes parses the form. A problem names its field.
-func readWishes(form url.Values) (w people.Wishes, p shell.Problem) {
-	w = people.Wishes{
-		High: people.Wish(form.Get("high")), Medium: people.Wish(form.Get("medium")), Low: people.Wish(form.Get("low")),
+// readPreferences parses the form. A problem names its field.
+func readPreferences(form url.Values) (w people.Preferences, p shell.Problem) {
+	w = people.Preferences{
+		High: people.Preference(form.Get("high")), Medium: people.Preference(form.Get("medium")), Low: people.Preference(form.Get("low")),
 		Zone: strings.TrimSpace(form.Get("quiet_zone")), HighBreaks: form.Get("breaks") == "yes",
 	}
 	if w.Zone != "" && shell.ZoneOf(w.Zone) == nil {
@@ -86,23 +86,23 @@ func readWishes(form url.Values) (w people.Wishes, p shell.Problem) {
 	return w, shell.Problem{}
 }
 
-// setWishes stores a person's notification preferences.
-func (ps *Pages) setWishes(c echo.Context, v *session.Visit) error {
+// setPreferences stores a person's notification preferences.
+func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 	form := c.Request().PostForm
-	w, p := readWishes(form)
+	w, p := readPreferences(form)
 	if p.ID != "" {
-		page := wishesPage{Levels: []levelWish{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, From: form.Get("quiet_from"), To: form.Get("quiet_to"), Zone: w.Zone, Breaks: w.HighBreaks, Problem: p}
+		page := preferencesPage{Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, From: form.Get("quiet_from"), To: form.Get("quiet_to"), Zone: w.Zone, Breaks: w.HighBreaks, Problem: p}
 		kept, err := ps.wishes(c.Request().Context(), v)
 		if err != nil {
 			return err
 		}
 		page.Mail, page.Sends = kept.Mail, kept.Sends
-		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Wishes: &page})
+		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Preferences: &page})
 	}
 	if err := w.Check(); err != nil {
 		return broker.E(broker.Invalid, "Choose 'At once', 'In a digest' or 'Not at all' for each level.", err)
 	}
-	err := ps.reach.Wish(c.Request().Context(), v.ID, w)
+	err := ps.reach.SetPreferences(c.Request().Context(), v.ID, w)
 	switch {
 	case errors.Is(err, people.ErrNone):
 		return broker.E(broker.Conflict, "Your session is older than the notification feature of this ebb. Sign out and sign in again.", err)

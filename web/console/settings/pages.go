@@ -58,7 +58,7 @@ func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
 		ps.shell.Page("/settings", ps.settings),
 		ps.shell.Form("/settings/look", true, ps.look),
-		ps.shell.Form("/settings/wishes", false, ps.setWishes),
+		ps.shell.Form("/settings/notifications", false, ps.setPreferences),
 		ps.shell.Page("/settings/again", ps.again),
 		ps.shell.Page("/settings/passkeys/options", ps.registerOptions),
 		ps.shell.Form("/settings/passkeys", false, ps.addPasskey),

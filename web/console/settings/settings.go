@@ -17,15 +17,15 @@ import (
 const lookLife = 365 * 24 * time.Hour
 
 type settingsPage struct {
-	Session  people.Session // of this browser
-	Sessions []browserOf
-	Passkeys []people.Passkey
-	Fresh    bool        // passkeys can be added and removed now
-	Address  bool        // the console is at an IP address, where passkeys do not work
-	Shown    string      // name of the time zone of shown times
-	ZoneSays string      // the typed time zone
-	Problem  string      // the problem with it
-	Wishes   *wishesPage // nil = as stored
+	Session     people.Session // of this browser
+	Sessions    []browserOf
+	Passkeys    []people.Passkey
+	Fresh       bool             // passkeys can be added and removed now
+	Address     bool             // the console is at an IP address, where passkeys do not work
+	Shown       string           // name of the time zone of shown times
+	ZoneSays    string           // the typed time zone
+	Problem     string           // the problem with it
+	Preferences *preferencesPage // nil = as stored
 }
 
 func (ps *Pages) settings(c echo.Context, v *session.Visit) error {
@@ -42,12 +42,12 @@ func (ps *Pages) drawSettings(c echo.Context, status int, v *session.Visit, page
 	if err != nil {
 		return err
 	}
-	if page.Wishes == nil {
+	if page.Preferences == nil {
 		kept, err := ps.wishes(c.Request().Context(), v)
 		if err != nil {
 			return err
 		}
-		page.Wishes = &kept
+		page.Preferences = &kept
 	}
 	page.Session, page.Sessions, page.Passkeys, page.Fresh, page.Address, page.Shown = v.Session, browsers, keys, ps.proofs.Fresh(v), ps.keys == nil, shell.Zone(c).String()
 	return ps.shell.Draw(c, status, v, "settings", shell.Frame{Title: "Settings", Nav: "/settings"}, page)

@@ -25,7 +25,7 @@ type Config struct {
 	Ebb      string // path of the ebb binary
 	Dir      string // used by this benchmark alone; its path is short enough for sockets in it
 	Server   int    // process ID of the measured ebb
-	Bare     int    // process ID of ServeBare
+	Bare     int    // process ID of ServeHeaderProxy
 
 	Address string // of the upstream, host:port on loopback
 	Roots   *x509.CertPool

@@ -26,11 +26,11 @@ const (
 	bareTLSSocket = "bare-tls.sock"
 )
 
-// ServeBare is a proxy of net/http and httputil, configured as ebb does, that
+// ServeHeaderProxy is a proxy of net/http and httputil, configured as ebb does, that
 // only sets one header: no checks, no log, no redaction. Its processor time is
 // the part of ebb's that the standard library uses. address is the upstream.
-// ServeBare calls ready when it listens, and serves until ctx is done.
-func ServeBare(ctx context.Context, dir, address, secret string, ready func()) error {
+// ServeHeaderProxy calls ready when it listens, and serves until ctx is done.
+func ServeHeaderProxy(ctx context.Context, dir, address, secret string, ready func()) error {
 	text, err1 := os.ReadFile(Certificate(dir))
 	cert, err2 := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
 	clear, err3 := net.Listen("unix", filepath.Join(dir, bareSocket))

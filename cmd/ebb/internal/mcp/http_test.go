@@ -22,8 +22,8 @@ import (
 
 const mayCall = "mcp:tools:read"
 
-// serve runs the MCP server of a new task over HTTP, at the door of the house.
-func (h *house) serve(open bool) (task string, w *watched) {
+// serve runs the MCP server of a new task over HTTP, at the listener of the fixture.
+func (h *fixture) serve(open bool) (task string, w *watched) {
 	h.t.Helper()
 	task, w = h.task()
 	c := mcp.HTTPConfig{Resource: h.resource(), TaskID: task}
@@ -48,7 +48,7 @@ func (h *house) serve(open bool) (task string, w *watched) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	srv := &httptest.Server{Listener: h.door, Config: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}}
+	srv := &httptest.Server{Listener: h.listener, Config: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}}
 	srv.Start()
 	h.t.Cleanup(srv.Close)
 	return task, w
@@ -69,7 +69,7 @@ func (w *watched) token(t *testing.T, scope, resource string) client.Credential 
 // resource, the call.
 func TestAuthorizationFlow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, w := h.serve(false)
 	ctx := t.Context()
 	resp, err := http.Post(h.resource(), "application/json", strings.NewReader("{}"))
@@ -112,7 +112,7 @@ func TestAuthorizationFlow(t *testing.T) {
 //ebb:invariant I2 The MCP server over HTTP refuses requests for another host name and requests from web pages of another origin
 func TestStrangersOverHTTP(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, w := h.serve(false)
 	_, other := h.task()
 	leases, _ := h.tally()
@@ -178,7 +178,7 @@ func TestStrangersOverHTTP(t *testing.T) {
 }
 
 // elsewhere is a token for another resource.
-func (w *watched) elsewhere(t *testing.T, h *house) client.Credential {
+func (w *watched) elsewhere(t *testing.T, h *fixture) client.Credential {
 	t.Helper()
 	cred := w.token(t, "orders:eu/42:read", "")
 	cred.Resource = h.resource()
@@ -191,7 +191,7 @@ func (w *watched) elsewhere(t *testing.T, h *house) client.Credential {
 //ebb:invariant I2 The MCP server over HTTP refuses requests for another host name and requests from web pages of another origin
 func TestUnauthenticated(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.serve(true)
 	s, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: h.resource(), DisableStandaloneSSE: true}, nil)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestUnauthenticated(t *testing.T) {
 	if got, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "list_credentials"}); err != nil || got.IsError {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, header := range []http.Header{{"Origin": {"http://localhost:3000"}}, {"Origin": {"http://" + h.door.Addr().String(), "https://evil.example"}}} {
+	for _, header := range []http.Header{{"Origin": {"http://localhost:3000"}}, {"Origin": {"http://" + h.listener.Addr().String(), "https://evil.example"}}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.resource(), strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)

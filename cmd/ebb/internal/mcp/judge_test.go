@@ -18,7 +18,7 @@ import (
 func TestTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	dir := counterpart.Need(t, "EBB_TEST_NODE_JUDGE")
-	h := newHouse(t)
+	h := newFixture(t)
 	_, w := h.serve(false)
 	der, err := x509.MarshalPKCS8PrivateKey(w.key)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // match their schemas.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	s := newHouse(t).connect()
+	s := newFixture(t).connect()
 	list, err := s.s.ListTools(t.Context(), &sdk.ListToolsParams{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func (s *session) fits(tool string, a answer) {
 //ebb:invariant I8 The MCP server shows a token to its client only if the whole token is a valid placeholder
 func TestRequestCredential(t *testing.T) {
 	t.Parallel()
-	s := newHouse(t).connect()
+	s := newFixture(t).connect()
 	got := s.call("request_credential", map[string]any{"scope": "stripe:charges:read", "reason": "look at charges", "ttl_seconds": 60})
 	s.fits("request_credential", got)
 	if got.str("state") != "issued" || got.str("placeholder") != "ebb-placeholder."+got.str("lease_id") || got.str("resource") == "" && got.str("expires_at") == "" {
@@ -110,7 +110,7 @@ func TestRequestCredential(t *testing.T) {
 // often it is repeated.
 func TestPending(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.connect()
 	ask := map[string]any{"scope": "stripe:charges:write", "reason": "refund 42"}
 	first := s.call("request_credential", ask)
@@ -143,7 +143,7 @@ func TestPending(t *testing.T) {
 // A refusal names the next step, and mints nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.connect()
 	for scope, want := range map[string]string{"mail:x:read": "invalid_scope", "nobody:x:read": "invalid_scope", "orders:us/1:read": "invalid_scope"} {
 		got := s.call("request_credential", map[string]any{"scope": scope})
@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 func TestCompleteTask(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	s := newHouse(t).connect(func(c *mcp.Config) {
+	s := newFixture(t).connect(func(c *mcp.Config) {
 		c.Complete = func(context.Context) (mcp.Completed, error) { asked++; return mcp.Completed{Revoked: 3}, nil }
 	})
 	if got := s.call("complete_task", map[string]any{"task_id": "tsk_0"}); !got.failed || asked != 0 {

@@ -51,14 +51,14 @@ func main() {
 	for shop.Ready() != nil && ctx.Err() == nil {
 		time.Sleep(5 * time.Millisecond)
 	}
-	door := roundTrip(func(r *http.Request) (*http.Response, error) {
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		shop.Handler(func(w http.ResponseWriter, _ *http.Request, t *verify.Token) { _, _ = fmt.Fprint(w, t.TaskID) }).ServeHTTP(w, r)
 		return w.Result(), nil
 	})
 	use := func() int {
 		req := must(http.NewRequestWithContext(ctx, http.MethodGet, resource+"eu/42", nil))
-		return must(sandbox.Transport(cred, door).RoundTrip(req)).StatusCode
+		return must(sandbox.Transport(cred, transport).RoundTrip(req)).StatusCode
 	}
 	before := use()
 	end := must(runner.Tasks.Complete(ctx, task.ID))

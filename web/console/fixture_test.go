@@ -19,8 +19,8 @@ import (
 	"github.com/ebb-broker/ebb/web/signin/link"
 )
 
-// house is a whole ebb with its console and a clock controlled by the test.
-type house struct {
+// fixture is a whole ebb with its console and a clock controlled by the test.
+type fixture struct {
 	*brokertest.Env
 	t       testing.TB
 	mux     *web.Mux
@@ -31,15 +31,15 @@ type house struct {
 	change  func(*console.Config) // changes to the console's configuration
 }
 
-func newHouse(t testing.TB, c brokertest.Config, methods ...func(*house) signin.Method) *house {
+func newFixture(t testing.TB, c brokertest.Config, methods ...func(*fixture) signin.Method) *fixture {
 	t.Helper()
-	return newHouseWith(t, c, nil, methods...)
+	return newFixtureWith(t, c, nil, methods...)
 }
 
-// newHouseWith is a house with a changed console configuration.
-func newHouseWith(t testing.TB, c brokertest.Config, change func(*console.Config), methods ...func(*house) signin.Method) *house {
+// newFixtureWith is a fixture with a changed console configuration.
+func newFixtureWith(t testing.TB, c brokertest.Config, change func(*console.Config), methods ...func(*fixture) signin.Method) *fixture {
 	t.Helper()
-	h := &house{t: t, Env: brokertest.New(t, c)}
+	h := &fixture{t: t, Env: brokertest.New(t, c)}
 	if h.Store == nil { // the sessions are in the database of the approval store
 		h.Store, _ = c.ApprovalStore.(*sqlstore.Store)
 	}
@@ -49,7 +49,7 @@ func newHouseWith(t testing.TB, c brokertest.Config, change func(*console.Config
 }
 
 // open starts a console for the broker.
-func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
+func (h *fixture) open(t testing.TB, methods ...func(*fixture) signin.Method) {
 	t.Helper()
 	var err error
 	if h.at, err = web.OwnName(h.Issuer, h.Ring.Derive("console-name")); err != nil {
@@ -77,7 +77,7 @@ func (h *house) open(t testing.TB, methods ...func(*house) signin.Method) {
 // browser simulates a browser: it stores cookies and sends the headers of
 // browsers.
 type browser struct {
-	h       *house
+	h       *fixture
 	cookies map[string]string
 }
 
@@ -87,16 +87,16 @@ type answer struct {
 	body string
 }
 
-func (h *house) browser() *browser { return &browser{h: h, cookies: map[string]string{}} }
+func (h *fixture) browser() *browser { return &browser{h: h, cookies: map[string]string{}} }
 
 // signed returns a principal who has authenticated just now.
-func (h *house) signed(who broker.Principal) broker.Principal {
+func (h *fixture) signed(who broker.Principal) broker.Principal {
 	who.AuthAt = h.Clock.Now()
 	return who
 }
 
 // as returns the browser of a principal who has just signed in.
-func (h *house) as(id string) *browser {
+func (h *fixture) as(id string) *browser {
 	h.t.Helper()
 	b := h.browser()
 	l, _, err := h.links.Make(h.t.Context(), h.signed(h.Principals[id]))
@@ -194,7 +194,7 @@ func (a answer) is(t testing.TB, status int, says ...string) {
 }
 
 // asked creates a request that waits for an approval.
-func (h *house) asked(scope string) broker.Request {
+func (h *fixture) asked(scope string) broker.Request {
 	h.t.Helper()
 	s := h.Open(h.t, brokertest.Spec())
 	if _, err := s.AskDeferred(h.t, scope); err == nil {

@@ -46,11 +46,11 @@ func public(t *testing.T) (*bed, *sandbox, string) {
 	return b, x, "https://" + b.host
 }
 
-// TestBareRequests (E46, E75, E76): a request without a placeholder is sent only if a
+// TestCredentiallessRequests (E46, E75, E76): a request without a placeholder is sent only if a
 // credential-less lease covers it.
 //
 //ebb:invariant I6 A request without a placeholder is sent only under a credential-less lease of the same task that covers the request
-func TestBareRequests(t *testing.T) {
+func TestCredentiallessRequests(t *testing.T) {
 	t.Parallel()
 	b, x, host := public(t)
 	c := x.client(t, false)

@@ -12,7 +12,7 @@ import (
 )
 
 // tooMuch is a task that requested approval 14 times and has a credential.
-func (h *house) tooMuch() (*brokertest.Sandbox, broker.Token) {
+func (h *fixture) tooMuch() (*brokertest.Sandbox, broker.Token) {
 	h.t.Helper()
 	s := h.Open(h.t, brokertest.Spec())
 	tok, err := s.Ask(h.t, "orders:eu/1:read")
@@ -31,7 +31,7 @@ func (h *house) tooMuch() (*brokertest.Sandbox, broker.Token) {
 // a note, once. "Stop task" revokes, and the lists show it.
 func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
 	s, tok := h.tooMuch()
 	b := h.as(brokertest.Approver)
 	deny, stop := "/tasks/"+s.Task.ID+"/deny", "/tasks/"+s.Task.ID+"/stop"
@@ -69,7 +69,7 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	h.as(brokertest.Auditor).get("/tasks/"+s.Task.ID).is(t, http.StatusOK, "asks too much", "request.held")
 }
 
-func (h *house) waitingOf(task string) []broker.Request {
+func (h *fixture) waitingOf(task string) []broker.Request {
 	h.t.Helper()
 	rs, err := h.Broker.Requests(h.t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: task, State: broker.RequestPending})
 	if err != nil || len(rs) == 0 {
@@ -82,7 +82,7 @@ func (h *house) waitingOf(task string) []broker.Request {
 // cannot send them.
 func TestCardIsForThoseWhoDecide(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
+	h := newFixture(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
 	s, _ := h.tooMuch()
 	deny := "/tasks/" + s.Task.ID + "/deny"
 	mine := h.as(brokertest.Approver)
@@ -123,7 +123,7 @@ func TestCardIsForThoseWhoDecide(t *testing.T) {
 // needed no new approval.
 func TestTimelineSaysCovered(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	r, s := h.asks("orders:eu/*:write", "x", brokertest.Spec())
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "approve", url.Values{"target": {"eu/*"}}).is(t, http.StatusSeeOther)

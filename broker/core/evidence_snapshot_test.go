@@ -19,7 +19,7 @@ func seenBy(t *testing.T) (*brokertest.Env, *brokertest.Sandbox, broker.Request)
 	x := brokertest.New(t, brokertest.Config{Limits: broker.Limits{HighRiskQuorum: 2}})
 	s := x.Open(t, brokertest.Spec())
 	r := waits(t, x, s, "orders:eu/1:write")
-	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: `{"page":"1"}`}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Snapshot: `{"page":"1"}`}
 	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Approver], r.ID, v); err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func TestSeenForWhom(t *testing.T) {
 		"nobody":                     {broker.Principal{}, false},
 		"an auditor who decides too": {both, false},
 	} {
-		_, vote, err := x.Broker.Seen(t.Context(), c.who, r.ID, brokertest.Approver)
-		if got := err == nil && vote.Seen == `{"page":"1"}`; got != c.want {
-			t.Errorf("%s: %v, %v", name, vote.Seen, err)
+		_, vote, err := x.Broker.EvidenceSnapshot(t.Context(), c.who, r.ID, brokertest.Approver)
+		if got := err == nil && vote.Snapshot == `{"page":"1"}`; got != c.want {
+			t.Errorf("%s: %v, %v", name, vote.Snapshot, err)
 		}
 		if rs, err := x.Broker.Requests(t.Context(), c.who, broker.RequestFilter{IDs: []string{r.ID}}); err == nil && len(rs) > 0 {
-			if len(rs[0].Votes) > 0 && rs[0].Votes[0].Seen != "" {
+			if len(rs[0].Votes) > 0 && rs[0].Votes[0].Snapshot != "" {
 				t.Errorf("%s reads the shown evidence in a list", name)
 			}
 			if name == "an auditor who decides too" && len(rs[0].Votes) > 0 {
@@ -71,11 +71,11 @@ func TestSeenForWhom(t *testing.T) {
 		}
 	}
 	for _, voter := range []string{"", "bob", "ANN", "ann'--"} {
-		if _, _, err := x.Broker.Seen(t.Context(), x.Principals[brokertest.Auditor], r.ID, voter); broker.AsError(err).Kind != broker.NotFound {
+		if _, _, err := x.Broker.EvidenceSnapshot(t.Context(), x.Principals[brokertest.Auditor], r.ID, voter); broker.AsError(err).Kind != broker.NotFound {
 			t.Errorf("%q: %v", voter, err)
 		}
 	}
-	if _, _, err := x.Broker.Seen(t.Context(), x.Principals[brokertest.Auditor], "req_x", "ann"); broker.AsError(err).Kind != broker.NotFound {
+	if _, _, err := x.Broker.EvidenceSnapshot(t.Context(), x.Principals[brokertest.Auditor], "req_x", "ann"); broker.AsError(err).Kind != broker.NotFound {
 		t.Error(err)
 	}
 }
@@ -92,14 +92,14 @@ func TestSeenRecorded(t *testing.T) {
 	}
 	n := 0
 	for e, err := range entries {
-		if n++; err != nil || !strings.Contains(string(e.Data), `"seen_sha256":"`+broker.SeenHash(`{"page":"1"}`)+`"`) {
+		if n++; err != nil || !strings.Contains(string(e.Data), `"seen_sha256":"`+broker.TextHash(`{"page":"1"}`)+`"`) {
 			t.Errorf("%s, %v", e.Data, err)
 		}
 	}
 	if n != 1 {
 		t.Errorf("%d entries", n)
 	}
-	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: strings.Repeat("x", approval.MaxSeen+1)}
+	v := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Snapshot: strings.Repeat("x", approval.MaxSnapshot+1)}
 	if _, err := x.Broker.Decide(t.Context(), x.Principals[brokertest.Second], r.ID, v); broker.AsError(err).Kind != broker.Invalid {
 		t.Error(err)
 	}
@@ -279,15 +279,15 @@ func votesSeen(t *testing.T, x *brokertest.Env, who broker.Principal, r broker.R
 	if n += is(one); err != nil && broker.AsError(err).Kind != broker.Forbidden {
 		t.Fatal(err)
 	}
-	if _, _, err := x.Broker.Seen(t.Context(), who, r.ID, brokertest.Approver); err == nil {
+	if _, _, err := x.Broker.EvidenceSnapshot(t.Context(), who, r.ID, brokertest.Approver); err == nil {
 		n++
 	}
 	return n
 }
 
-// TestFirstAnswerIsHiddenTogether: a batch decision stays hidden while one of its requests waits
+// TestFirstAnswerIsHiddenInABatch: a batch decision stays hidden while one of its requests waits
 // for the reader's vote, because the stored texts of each name the others.
-func TestFirstAnswerIsHiddenTogether(t *testing.T) {
+func TestFirstAnswerIsHiddenInABatch(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{Policies: map[string][]byte{"p.cedar": []byte(`@id("two") @ask("approvers") @quorum("2") permit (principal, action, resource);`)}})
 	s := x.Open(t, brokertest.Spec())
@@ -300,7 +300,7 @@ func TestFirstAnswerIsHiddenTogether(t *testing.T) {
 	if err != nil || len(rs) != 2 {
 		t.Fatal(len(rs), err)
 	}
-	if _, err := x.Broker.ApproveTogether(ctx, x.Principals[brokertest.Approver], []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}, broker.Verdict{}); err != nil {
+	if _, err := x.Broker.ApproveBatch(ctx, x.Principals[brokertest.Approver], []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}, broker.Verdict{}); err != nil {
 		t.Fatal(err)
 	}
 	both := broker.Principal{ID: "zoe", Roles: []broker.Role{broker.RoleApprover, broker.RoleAuditor}, Groups: []string{"approvers"}}

@@ -34,8 +34,8 @@ func (a *asking) Use(ctx context.Context, c broker.Caller, leaseID string) (brok
 	return a.Leases.Use(ctx, c, leaseID)
 }
 
-// Bare implements egress.Leases.
-func (a *asking) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
+// Credentialless implements egress.Leases.
+func (a *asking) Credentialless(ctx context.Context, c broker.Caller) ([]broker.Usable, error) {
 	a.bare.Add(1)
 	if a.hang.Load() {
 		a.now.Add(1)
@@ -43,7 +43,7 @@ func (a *asking) Bare(ctx context.Context, c broker.Caller) ([]broker.Usable, er
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return a.Leases.Bare(ctx, c)
+	return a.Leases.Credentialless(ctx, c)
 }
 
 // listing returns a sandbox whose queries are counted, behind a proxy whose clock only at advances.

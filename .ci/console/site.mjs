@@ -6,10 +6,10 @@ import { chromium } from 'playwright-core';
 export const views = [[1280, 800], [390, 844], [320, 640]].flatMap(([width, height]) =>
   ['light', 'dark'].map((scheme) => ({ width, height, scheme, name: `${width}-${scheme}` })));
 
-export class House {
+export class Site {
   // start runs `ebb demo --console` until end.
   static async start(ebb) {
-    const h = new House();
+    const h = new Site();
     h.ebb = ebb;
     h.process = spawn(ebb, ['demo', '--console'], { stdio: ['pipe', 'pipe', 'inherit'] });
     h.lines = readline.createInterface({ input: h.process.stdout });

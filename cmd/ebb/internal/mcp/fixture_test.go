@@ -38,19 +38,19 @@ import (
 
 const canary = "cAn4ry-stripe-secret-0123456789"
 
-// house is an ebb behind its real handlers. Provider stripe issues
+// fixture is an ebb behind its real handlers. Provider stripe issues
 // placeholders, orders tokens that are bound to a key, mcp tokens for the
-// server at door.
-type house struct {
-	t      *testing.T
-	env    *brokertest.Env
-	issuer string
-	door   net.Listener // where an MCP server over HTTP listens
+// server at listener.
+type fixture struct {
+	t        *testing.T
+	env      *brokertest.Env
+	issuer   string
+	listener net.Listener // where an MCP server over HTTP listens
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &house{t: t, door: listen(t)}
+	h := &fixture{t: t, listener: listen(t)}
 	l := listen(t)
 	h.issuer = "http://" + l.Addr().String()
 	dir := filepath.Join(t.TempDir(), "keys")
@@ -95,7 +95,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-func (h *house) resource() string { return "http://" + h.door.Addr().String() + "/mcp" }
+func (h *fixture) resource() string { return "http://" + h.listener.Addr().String() + "/mcp" }
 
 // stripe is a provider whose secret only egress adds.
 func stripe(t *testing.T) provider.Driver {
@@ -140,7 +140,7 @@ func (w *watched) Token(ctx context.Context, r client.TokenRequest) (client.Cred
 }
 
 // task opens a task and enrols its sandbox.
-func (h *house) task() (string, *watched) {
+func (h *fixture) task() (string, *watched) {
 	h.t.Helper()
 	spec := brokertest.Spec()
 	spec.Ceiling = scopes.MustParseSet("orders:eu/**:* stripe:**:* mcp:**:*")
@@ -176,7 +176,7 @@ type closer struct {
 }
 
 // connect connects a client to a Service of a new task over a pair of streams.
-func (h *house) connect(change ...func(*mcp.Config)) *session {
+func (h *fixture) connect(change ...func(*mcp.Config)) *session {
 	h.t.Helper()
 	task, w := h.task()
 	c := mcp.Config{Sandbox: w, Version: "test"}
@@ -255,7 +255,7 @@ func (s *session) try(tool string, args any) (a answer, err error) {
 }
 
 // approve approves the only open request of a task.
-func (h *house) approve(id string) {
+func (h *fixture) approve(id string) {
 	h.t.Helper()
 	who := h.env.Principals[brokertest.Approver]
 	r, err := h.env.Broker.Request(h.t.Context(), who, id)
@@ -268,7 +268,7 @@ func (h *house) approve(id string) {
 }
 
 // tally counts the credentials and requests of all tasks in the database.
-func (h *house) tally() (leases, requests int) {
+func (h *fixture) tally() (leases, requests int) {
 	h.t.Helper()
 	aud := h.env.Principals[brokertest.Auditor]
 	ls, err := h.env.Broker.Leases(h.t.Context(), aud, broker.LeaseFilter{})

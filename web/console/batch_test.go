@@ -18,9 +18,9 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// few is a house with n waiting requests of one task that one answer can
+// few is a fixture with n waiting requests of one task that one answer can
 // approve.
-func few(t *testing.T, n int) (*house, *brokertest.Sandbox, []broker.Request) {
+func few(t *testing.T, n int) (*fixture, *brokertest.Sandbox, []broker.Request) {
 	t.Helper()
 	h, _ := ofEach(t, proof.Friction{})
 	spec := brokertest.Spec()
@@ -44,7 +44,7 @@ func idsOf(rs []broker.Request) url.Values {
 }
 
 // multi returns the form of the page, with repeated fields.
-func (b *browser) multi(page answer) url.Values { return b.fill(page, "/together", nil) }
+func (b *browser) multi(page answer) url.Values { return b.fill(page, "/batch", nil) }
 
 // F7: a few low-risk requests of one task get one answer. Each stores the page
 // shown and the whole list.
@@ -54,15 +54,15 @@ func TestTogether(t *testing.T) {
 	b := h.as(brokertest.Approver)
 	q := b.get("/queue")
 	q.is(t, http.StatusOK, "Review 3 of this task")
-	page := b.get("/together?" + idsOf(rs).Encode())
+	page := b.get("/batch?" + idsOf(rs).Encode())
 	page.is(t, http.StatusOK, "3 requests of one task", rs[0].Match, rs[1].Match, rs[2].Match, "Agent text of request 3, not checked", "Low risk: one click")
-	b.do(http.MethodPost, "/together", b.multi(page), nil).is(t, http.StatusSeeOther)
-	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{TaskID: s.Task.ID, Seen: true})
+	b.do(http.MethodPost, "/batch", b.multi(page), nil).is(t, http.StatusSeeOther)
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{TaskID: s.Task.ID, Snapshots: true})
 	if err != nil || len(got) != 3 {
 		t.Fatal(len(got), err)
 	}
 	for _, r := range got {
-		if r.State != broker.RequestApproved || len(r.Votes) != 1 || !strings.Contains(r.Votes[0].Seen, r.ID) {
+		if r.State != broker.RequestApproved || len(r.Votes) != 1 || !strings.Contains(r.Votes[0].Snapshot, r.ID) {
 			t.Errorf("%+v", r)
 		}
 		together := 0
@@ -86,7 +86,7 @@ func TestTogether(t *testing.T) {
 //ebb:invariant I7 A batch decision contains only different requests of one task at one provider
 //ebb:invariant I7 A batch decision contains no request of high risk
 //ebb:invariant I7 A batch decision covers exactly the requests and facts that its page showed
-func TestTogetherRefuses(t *testing.T) {
+func TestBatchRefuses(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 6)
 	b := h.as(brokertest.Approver)
@@ -107,16 +107,16 @@ func TestTogetherRefuses(t *testing.T) {
 		"two providers": {rs[0], high[0]},
 		"high":          high,
 	} {
-		if a := b.get("/together?" + idsOf(list).Encode()); a.StatusCode != http.StatusBadRequest {
+		if a := b.get("/batch?" + idsOf(list).Encode()); a.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s is shown: %d", name, a.StatusCode)
 		}
-		form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
+		form := b.multi(b.get("/batch?" + idsOf(rs[:2]).Encode()))
 		form["id[]"], form["digest[]"], form["seen[]"] = nil, nil, nil
 		for _, r := range list {
 			one := b.form(b.get("/requests/"+r.ID), "approve", nil)
 			form["id[]"], form["digest[]"], form["seen[]"] = append(form["id[]"], r.ID), append(form["digest[]"], r.Digest), append(form["seen[]"], one.Get("seen"))
 		}
-		if a := b.do(http.MethodPost, "/together", form, nil); a.StatusCode != http.StatusBadRequest {
+		if a := b.do(http.MethodPost, "/batch", form, nil); a.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s is taken: %d", name, a.StatusCode)
 		}
 	}
@@ -131,21 +131,21 @@ func TestTogetherRefuses(t *testing.T) {
 		"an unknown one":    func(f url.Values) { f["id[]"][0] = "req_" + strings.Repeat("0", 32) },
 		"a single decision": func(f url.Values) { f.Set("id[]", rs[0].ID) },
 	} {
-		form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
+		form := b.multi(b.get("/batch?" + idsOf(rs[:2]).Encode()))
 		change(form)
-		if a := b.do(http.MethodPost, "/together", form, nil); a.StatusCode < 400 {
+		if a := b.do(http.MethodPost, "/batch", form, nil); a.StatusCode < 400 {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
 	// The task's owner, its runner and an auditor cannot decide with any form.
-	form := b.multi(b.get("/together?" + idsOf(rs[:2]).Encode()))
+	form := b.multi(b.get("/batch?" + idsOf(rs[:2]).Encode()))
 	q := idsOf(rs[:2])
 	q["digest"] = []string{rs[0].Digest, rs[1].Digest}
 	aud := h.as(brokertest.Auditor)
 	newAuthenticator(t).register(aud).is(t, http.StatusSeeOther)
-	aud.get("/together/challenge?"+q.Encode()).is(t, http.StatusForbidden)
+	aud.get("/batch/challenge?"+q.Encode()).is(t, http.StatusForbidden)
 	for _, who := range []string{brokertest.Runner, brokertest.Auditor} {
-		if a := h.as(who).do(http.MethodPost, "/together", form, nil); a.StatusCode < 400 {
+		if a := h.as(who).do(http.MethodPost, "/batch", form, nil); a.StatusCode < 400 {
 			t.Errorf("%s: %d", who, a.StatusCode)
 		}
 	}
@@ -161,19 +161,19 @@ func TestTogetherIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	h, s, rs := few(t, 3)
 	b := h.as(brokertest.Approver)
-	page := b.get("/together?" + idsOf(rs).Encode())
+	page := b.get("/batch?" + idsOf(rs).Encode())
 	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Second], rs[2].ID, broker.Verdict{Code: broker.NotNeeded, Note: "No."}); err != nil {
 		t.Fatal(err)
 	}
-	b.do(http.MethodPost, "/together", b.multi(page), nil).is(t, http.StatusConflict, "Approving is off")
+	b.do(http.MethodPost, "/batch", b.multi(page), nil).is(t, http.StatusConflict, "Approving is off")
 	if got := h.waitingOf(s.Task.ID); len(got) != 2 || len(got[0].Votes)+len(got[1].Votes) != 0 {
 		t.Errorf("%+v", got)
 	}
-	page = b.get("/together?" + idsOf(rs[:2]).Encode())
+	page = b.get("/batch?" + idsOf(rs[:2]).Encode())
 	if _, err := h.Broker.TaintTask(t.Context(), h.Principals[brokertest.Runner], s.Task.ID, []string{"issue-comments"}); err != nil {
 		t.Fatal(err)
 	}
-	b.do(http.MethodPost, "/together", b.multi(page), nil).is(t, http.StatusConflict, "Nothing was granted")
+	b.do(http.MethodPost, "/batch", b.multi(page), nil).is(t, http.StatusConflict, "Nothing was granted")
 	all, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
 	if err != nil || slices.ContainsFunc(all, func(r broker.Request) bool { return r.State == broker.RequestApproved }) {
 		t.Errorf("granted: %v", err)
@@ -189,7 +189,7 @@ func TestTogetherIsForWhoMayDecide(t *testing.T) {
 	h, _, rs := few(t, 2)
 	var items []approval.Shown
 	for _, r := range rs {
-		items = append(items, approval.Shown{ID: r.ID, Digest: r.Digest, Seen: "{}"})
+		items = append(items, approval.Shown{ID: r.ID, Digest: r.Digest, Snapshot: "{}"})
 	}
 	approver, group := []broker.Role{broker.RoleApprover}, []string{"approvers"}
 	one := scopes.MustParseSet("plain:t/a:read")
@@ -202,11 +202,11 @@ func TestTogetherIsForWhoMayDecide(t *testing.T) {
 		"limited to one":         {ID: "ann", Roles: approver, Groups: group, Bounds: []scopes.Set{one}},
 		"by a group with limits": {ID: "ann", Roles: approver, Groups: group, Within: map[string]scopes.Set{"approvers": one}},
 	} {
-		if _, err := h.Broker.ApproveTogether(t.Context(), who, items, broker.Verdict{}); broker.AsError(err) == nil || broker.AsError(err).Kind != broker.Forbidden {
+		if _, err := h.Broker.ApproveBatch(t.Context(), who, items, broker.Verdict{}); broker.AsError(err) == nil || broker.AsError(err).Kind != broker.Forbidden {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if out, err := h.Broker.ApproveTogether(t.Context(), h.Principals[brokertest.Approver], items, broker.Verdict{}); err != nil || len(out) != 2 || out[1].State != broker.RequestApproved {
+	if out, err := h.Broker.ApproveBatch(t.Context(), h.Principals[brokertest.Approver], items, broker.Verdict{}); err != nil || len(out) != 2 || out[1].State != broker.RequestApproved {
 		t.Errorf("an approver: %v, %v", out, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestTogetherRace(t *testing.T) {
 	t.Parallel()
 	h, _, rs := few(t, 2)
 	b := h.as(brokertest.Approver)
-	form := b.multi(b.get("/together?" + idsOf(rs).Encode()))
+	form := b.multi(b.get("/batch?" + idsOf(rs).Encode()))
 	var won sync.Map
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -227,7 +227,7 @@ func TestTogetherRace(t *testing.T) {
 			twin.cookies[k] = v
 		}
 		wg.Go(func() {
-			if a := twin.do(http.MethodPost, "/together", form, nil); a.StatusCode == http.StatusSeeOther {
+			if a := twin.do(http.MethodPost, "/batch", form, nil); a.StatusCode == http.StatusSeeOther {
 				won.Store(i, true)
 			}
 		})
@@ -250,14 +250,14 @@ func TestTogetherIsSigned(t *testing.T) {
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
 	a.register(b).is(t, http.StatusSeeOther)
 	h.Clock.Add(11 * time.Minute)
-	path := "/together?" + idsOf(rs).Encode()
-	b.get(path).is(t, http.StatusOK, "data-passkey=\"/together/challenge?")
+	path := "/batch?" + idsOf(rs).Encode()
+	b.get(path).is(t, http.StatusOK, "data-passkey=\"/batch/challenge?")
 	challenge := func(list []broker.Request) (string, string) {
 		q := idsOf(list)
 		for _, r := range list {
 			q.Add("digest", r.Digest)
 		}
-		return a.options(b, "/together/challenge?"+q.Encode())
+		return a.options(b, "/batch/challenge?"+q.Encode())
 	}
 	send := func(signed []broker.Request, change func(url.Values)) answer {
 		c, state := challenge(signed)
@@ -267,9 +267,9 @@ func TestTogetherIsSigned(t *testing.T) {
 		if change != nil {
 			change(form)
 		}
-		return b.do(http.MethodPost, "/together", form, nil)
+		return b.do(http.MethodPost, "/batch", form, nil)
 	}
-	b.do(http.MethodPost, "/together", b.multi(b.get(path)), nil).is(t, http.StatusForbidden)
+	b.do(http.MethodPost, "/batch", b.multi(b.get(path)), nil).is(t, http.StatusForbidden)
 	send(rs[:2], nil).is(t, http.StatusForbidden)                                // one more than was signed
 	send([]broker.Request{rs[1], rs[0], rs[2]}, nil).is(t, http.StatusForbidden) // in another order
 	send(rs, func(f url.Values) {                                                // reordered after signing
@@ -281,12 +281,12 @@ func TestTogetherIsSigned(t *testing.T) {
 	form := b.multi(b.get(path))
 	form.Set("assertion", a.get(c))
 	form.Set("state", state)
-	b.do(http.MethodPost, "/together", form, nil).is(t, http.StatusForbidden) // signed for one of them
+	b.do(http.MethodPost, "/batch", form, nil).is(t, http.StatusForbidden) // signed for one of them
 	if len(h.waitingOf(s.Task.ID)) != 3 {
 		t.Fatal("granted")
 	}
 	send(rs, nil).is(t, http.StatusSeeOther)
-	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{TaskID: s.Task.ID, Seen: true})
+	got, err := h.Store.Requests(t.Context(), broker.RequestFilter{TaskID: s.Task.ID, Snapshots: true})
 	if err != nil || len(got) != 3 {
 		t.Fatal(len(got), err)
 	}

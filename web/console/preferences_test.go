@@ -11,12 +11,12 @@ import (
 )
 
 // Notification preferences are stored for the person, and only valid ones.
-func TestWishes(t *testing.T) {
+func TestPreferences(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokertest.Config{})
+	h := newFixture(t, brokertest.Config{})
 	b := h.as(brokertest.Approver)
 	b.get("/settings").is(t, http.StatusOK, "Notifications", `name="high" value="now" checked`, `name="low" value="digest" checked`, "You get no mail")
-	send := func(f url.Values) answer { return b.send(b.get("/settings"), "/settings/wishes", f) }
+	send := func(f url.Values) answer { return b.send(b.get("/settings"), "/settings/notifications", f) }
 	form := func(change url.Values) url.Values {
 		out := url.Values{"high": {"digest"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {"22:00"}, "quiet_to": {"06:30"}, "quiet_zone": {" Europe/Berlin "}, "breaks": {"yes"}}
 		for name, v := range change {
@@ -25,9 +25,9 @@ func TestWishes(t *testing.T) {
 		return out
 	}
 	send(form(nil)).is(t, http.StatusSeeOther)
-	want := people.Wishes{High: people.InDigest, Medium: people.Never, Low: people.Never, QuietFrom: 22 * 60, QuietTo: 6*60 + 30, Zone: "Europe/Berlin", HighBreaks: true}
+	want := people.Preferences{High: people.InDigest, Medium: people.Never, Low: people.Never, QuietFrom: 22 * 60, QuietTo: 6*60 + 30, Zone: "Europe/Berlin", HighBreaks: true}
 	got, err := h.Store.Reach(t.Context(), brokertest.Approver)
-	if err != nil || got.Wishes != want || got.Mail != "" {
+	if err != nil || got.Preferences != want || got.Mail != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	h.as(brokertest.Approver).get("/settings").is(t, http.StatusOK, `name="high" value="digest" checked`, `value="22:00"`, `value="06:30"`, `value="Europe/Berlin"`, `name="breaks" value="yes" checked`)
@@ -44,12 +44,12 @@ func TestWishes(t *testing.T) {
 	for _, bad := range []string{"", "NOW", "now;off", "\x00"} {
 		send(form(url.Values{"high": {bad}})).is(t, http.StatusBadRequest)
 	}
-	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Wishes != want {
+	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Preferences != want {
 		t.Errorf("changed: %+v, %v", got, err)
 	}
 	send(form(url.Values{"quiet_from": {""}, "quiet_to": {""}, "quiet_zone": {""}, "breaks": nil})).is(t, http.StatusSeeOther)
-	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Wishes.QuietFrom != got.Wishes.QuietTo || got.Wishes.HighBreaks {
+	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Preferences.QuietFrom != got.Preferences.QuietTo || got.Preferences.HighBreaks {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	b.do(http.MethodPost, "/settings/wishes", form(nil), nil).is(t, http.StatusConflict) // without the form's nonce
+	b.do(http.MethodPost, "/settings/notifications", form(nil), nil).is(t, http.StatusConflict) // without the form's nonce
 }

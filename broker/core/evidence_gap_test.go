@@ -63,7 +63,7 @@ func TestKeptOfBothAnswers(t *testing.T) {
 	r := waits(t, x, x.Open(t, brokertest.Spec()), "orders:eu/**:write")
 	yes := func(seen, glass string) {
 		t.Helper()
-		if _, err := x.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Seen: seen, BreakGlass: glass}); err != nil {
+		if _, err := x.Broker.Decide(t.Context(), ann, r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Snapshot: seen, BreakGlass: glass}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,18 +84,18 @@ func TestKeptOfBothAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := known.Judge(kept[0]); err != nil {
-			t.Errorf("%q: %v", kept[0].Seen, err)
+			t.Errorf("%q: %v", kept[0].Snapshot, err)
 		}
 		if _, err := known.Judge(kept[0]); err == nil {
-			t.Errorf("%q counts twice", kept[0].Seen)
+			t.Errorf("%q counts twice", kept[0].Snapshot)
 		}
-		said[kept[0].Seen] = true
+		said[kept[0].Snapshot] = true
 	}
 	if !said["first"] || !said["second"] {
 		t.Errorf("kept are %v", said)
 	}
-	now, vote, err := x.Broker.Seen(t.Context(), aud, r.ID, ann.ID)
-	if err != nil || vote.Seen != "second" || len(now.Replaced) != 1 || now.Replaced[0].Seen != "first" {
-		t.Errorf("%q, %+v, %v", vote.Seen, now.Replaced, err)
+	now, vote, err := x.Broker.EvidenceSnapshot(t.Context(), aud, r.ID, ann.ID)
+	if err != nil || vote.Snapshot != "second" || len(now.Replaced) != 1 || now.Replaced[0].Snapshot != "first" {
+		t.Errorf("%q, %+v, %v", vote.Snapshot, now.Replaced, err)
 	}
 }

@@ -84,7 +84,7 @@ func TestWrappedSecretID(t *testing.T) {
 	swapped := auth
 	foreign := wrap("sys/wrapping/wrap", map[string]any{"secret_id": "attacker"})
 	swapped.SecretIDFile = vaulttest.File(t, foreign)
-	if err := self(t.Context(), client(t, vaultapi.Config{Address: s.Address, Auth: swapped})); err == nil || !strings.Contains(err.Error(), "swapped") {
+	if err := self(t.Context(), client(t, vaultapi.Config{Address: s.Address, Auth: swapped})); err == nil || !strings.Contains(err.Error(), "replaced by an attacker") {
 		t.Errorf("a swapped wrapping token = %v", err)
 	}
 	if _, err := s.Root.Logical().UnwrapWithContext(t.Context(), foreign); err != nil {

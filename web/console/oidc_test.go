@@ -329,14 +329,15 @@ func TestOIDCAnswers(t *testing.T) {
 func TestOIDCDown(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*badOP){
-		"gone":             func(o *badOP) { o.Close() },
-		"another issuer":   func(o *badOP) { o.discovery["issuer"] = "https://evil.test" },
-		"only HS256":       func(o *badOP) { o.discovery["id_token_signing_alg_values_supported"] = []string{"HS256", "none"} },
-		"keys over http":   func(o *badOP) { o.discovery["jwks_uri"] = "http://10.0.0.1/keys" },
-		"login over http":  func(o *badOP) { o.discovery["authorization_endpoint"] = "http://login.test/" },
-		"login by script":  func(o *badOP) { o.discovery["authorization_endpoint"] = "javascript:alert(1)" },
-		"no secrets":       func(o *badOP) { o.discovery["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"} },
-		"metadata address": func(o *badOP) { o.discovery["token_endpoint"] = "http://169.254.169.254/token" },
+		"gone":                func(o *badOP) { o.Close() },
+		"another issuer":      func(o *badOP) { o.discovery["issuer"] = "https://evil.test" },
+		"only HS256":          func(o *badOP) { o.discovery["id_token_signing_alg_values_supported"] = []string{"HS256", "none"} },
+		"keys over http":      func(o *badOP) { o.discovery["jwks_uri"] = "http://10.0.0.1/keys" },
+		"user info over http": func(o *badOP) { o.discovery["userinfo_endpoint"] = "http://info.test/" },
+		"login over http":     func(o *badOP) { o.discovery["authorization_endpoint"] = "http://login.test/" },
+		"login by script":     func(o *badOP) { o.discovery["authorization_endpoint"] = "javascript:alert(1)" },
+		"no secrets":          func(o *badOP) { o.discovery["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"} },
+		"metadata address":    func(o *badOP) { o.discovery["token_endpoint"] = "http://169.254.169.254/token" },
 	} {
 		o := newOP(t)
 		h := o.fixture(t, nil)

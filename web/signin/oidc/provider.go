@@ -81,9 +81,12 @@ func (o *OIDC) read(ctx context.Context) (*source, time.Duration, error) {
 	if len(says.Algs) == 0 {
 		return nil, 0, errors.New("id_token_signing_alg_values_supported contains no algorithm that ebb accepts")
 	}
-	for what, text := range map[string]string{"authorization_endpoint": says.AuthURL, "token_endpoint": says.TokenURL, "jwks_uri": says.Keys} {
+	here, _ := url.Parse(o.cfg.Issuer)
+	for what, text := range map[string]string{"authorization_endpoint": says.AuthURL, "token_endpoint": says.TokenURL, "jwks_uri": says.Keys, "userinfo_endpoint": says.UserInfo} {
+		if text == "" && what == "userinfo_endpoint" { // optional (Discovery section 3)
+			continue
+		}
 		u, err := url.Parse(text)
-		here, _ := url.Parse(o.cfg.Issuer)
 		if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != here.Scheme || u.Host != here.Host) {
 			return nil, 0, fmt.Errorf("the provider's %s is not an https URL", what)
 		}

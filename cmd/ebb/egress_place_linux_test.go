@@ -50,8 +50,8 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sandboxes returns how many egress endpoints the audit log of an ebb has.
-func (b *farBed) boxes(t *testing.T) (n int) {
+// endpoints returns how many egress endpoints the audit log of an ebb has.
+func (b *farBed) endpoints(t *testing.T) (n int) {
 	t.Helper()
 	for e, err := range b.node.store.Entries(t.Context(), broker.EntryFilter{Kind: "box."}) {
 		if err != nil {
@@ -103,8 +103,8 @@ func (b *farBed) refuses(t *testing.T, dir string, places []badPlace) {
 		if f, is := errors.AsType[*failure](err); !is || f.Next == "" || !strings.Contains(f.Text, x.words) {
 			t.Errorf("%s: %v", x.name, err)
 		}
-		if n := b.boxes(t); n != 0 {
-			t.Fatalf("%s: on the record are %d of sandboxes", x.name, n)
+		if n := b.endpoints(t); n != 0 {
+			t.Fatalf("%s: the audit log has %d egress endpoints", x.name, n)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) != 0 {
@@ -198,7 +198,7 @@ func TestEgressPlaceIsTaken(t *testing.T) {
 			t.Errorf("%s: %+v, %v", path, said, err)
 		}
 	}
-	if b.boxes(t) == 0 {
+	if b.endpoints(t) == 0 {
 		t.Error("no sandbox is on the record")
 	}
 	var at string // address from which no other client connects

@@ -231,7 +231,7 @@ var _ attest.Registrar = (*Attestor)(nil)
 // image is started and in any account, so a registration must also name the instance.
 func (a *Attestor) CheckRegistration(selectors map[string]string) error {
 	if selectors["module_id"] == "" && selectors["instance_id"] == "" {
-		return fmt.Errorf("attest/nitro %q: add module_id or instance_id, because an attacker who has the image can start it on another instance", a.cfg.Name)
+		return fmt.Errorf("attest/nitro %q: add module_id or instance_id, because an attacker with the image can start it on another instance", a.cfg.Name)
 	}
 	whole := func(n uint8) bool { return selectors[register(n)] != "" }
 	if a.cfg.RegisteredPCRs && !a.pinsWhole() && !slices.ContainsFunc(a.whole, whole) {

@@ -15,7 +15,7 @@
 // its own key as the enclave's.
 //
 // The document does not prove that the software is correct, nor which account owns the
-// instance: an attacker who has the image can start it on another instance with the same
+// instance: an attacker with the image can start it on another instance with the same
 // registers. Registrations must therefore name the instance or the enclave.
 //
 // # Sources

@@ -155,7 +155,7 @@ func TestFeedAfterAnotherResource(t *testing.T) {
 }
 
 // A replica that runs with an earlier configuration does not know the provider of a task that
-// another replica opened. It cannot tell from the ceiling who may hold tokens of that task.
+// another replica opened. The ceiling does not name the resource servers of that task's tokens.
 //
 //ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including of a provider that only other replicas have
 func TestFeedOfUnknownProvider(t *testing.T) {

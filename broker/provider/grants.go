@@ -113,7 +113,7 @@ const (
 type Effect struct {
 	Writes     Answer // whether the holder can change anything; unknown counts as yes
 	Reversible Answer // whether the changes can be undone; unknown counts as no
-	Sentence   string // what can be undone, in at most 12 words without names
+	Sentence   string // the changes that can be undone, in at most 12 words without names
 }
 
 // Describer is implemented by drivers that can describe what their scopes allow. Every kind

@@ -72,8 +72,8 @@ func accessTokenHash(alg jose.Alg, token string) string {
 func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt) (signin.Person, error) {
 	var none signin.Person
 	raw, ok := t.Extra("id_token").(string)
-	if !ok {
-		return none, errToken(errors.New("there is no id_token"))
+	if !ok || t.Type() != "Bearer" { // OpenID Connect Core section 3.1.3.3
+		return none, errToken(errors.New("there is no id_token, or token_type is not Bearer"))
 	}
 	id, err := jose.Verify(raw, s.profile, func(h jose.Header) (jose.Key, error) { return s.keys.Key(ctx, h) }, o.cfg.Now())
 	switch {
@@ -155,6 +155,10 @@ func (o *OIDC) more(ctx context.Context, s *source, token, sub string, all claim
 	}
 	if text(says, "sub") != sub {
 		return errToken(errors.New("the user info has another sub"))
+	}
+	// A verified address vouches for the address beside it, not for one of the token.
+	if all["email"] != nil && text(all, "email") != text(says, "email") {
+		delete(says, "email_verified")
 	}
 	for name, value := range says {
 		if all[name] == nil {

@@ -426,6 +426,19 @@ func TestOIDCInfo(t *testing.T) {
 	}
 }
 
+// TestOIDCVerifiedAddress: the user info verifies its own address, not the one of the token.
+func TestOIDCVerifiedAddress(t *testing.T) {
+	t.Parallel()
+	o := newOP(t)
+	h := o.fixture(t, func(c *oidc.Config) { c.SubjectClaim = "email" })
+	o.info = `{"sub":"ann","groups":["approvers"],"email":"ann@example.com","email_verified":true}`
+	for mail, want := range map[string]int{"ann@example.com": http.StatusSeeOther, "tom@example.com": http.StatusForbidden} {
+		if a := o.signIn(t, h.browser(), attesttest.Claims{"groups": nil, "email": mail}); a.StatusCode != want {
+			t.Errorf("%s: %d, want %d", mail, a.StatusCode, want)
+		}
+	}
+}
+
 // TestOIDCAgain: a decision needs a new sign-in with the configured strength.
 func TestOIDCAgain(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,5 @@
+export { type Advice, EbbError, type Pending } from './errors.js'
+export type { Connection } from './http.js'
+export { type Key, keyText, loadKey, newKey } from './key.js'
+export { type Identity, Runner, type TaskSpec } from './principal.js'
+export { type Credential, type Delegation, type Enrolment, type Evidence, Sandbox, type TokenRequest } from './sandbox.js'

@@ -154,7 +154,7 @@ vault() {
   "$(vault_bin)" -port "$p" -revoke-retry-base 200ms >"$D/vault/out" 2>"$D/vault/log" </dev/null &
   echo $! >"$D/vault/pid"
   until_ok 30 "Vault" grep -q ready "$D/vault/out"
-  echo "export EBB_TEST_VAULT=http://127.0.0.1:$p" >>"$D/env"
+  echo "export EBB_TEST_VAULT=http://127.0.0.1:$p EBB_TEST_VAULT_SERVER=$(vault_bin)" >>"$D/env"
 }
 
 # OpenSSH reads CA, revocation list and principals at each login: the tests write them into its directory. Only who runs it
@@ -337,7 +337,7 @@ stop_docker() {
   [ -f "$c/pid" ] || return 0
   for id in $(timeout 5 docker -H "unix://$c/sock" ps -aq 2>/dev/null); do timeout 20 docker -H "unix://$c/sock" rm -f "$id" >/dev/null 2>&1 || true; done
   kill "$(cat "$c/pid")" 2>/dev/null || true
-  for _ in $(seq 100); do [ -f "$c/pid" ] || break; sleep 0.1; done # it unmounts what it has
+  for _ in $(seq 100); do [ -f "$c/pid" ] || break; sleep 0.1; done # dockerd unmounts its file systems
 }
 
 stop() {

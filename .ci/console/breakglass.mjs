@@ -11,7 +11,7 @@ async function look(page, name) {
   const at = page.url();
   for (const v of views) {
     await page.setViewportSize(v);
-    await page.emulateMedia({ colorScheme: v.scheme });
+    await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
     await page.goto(at);
     assert.deepEqual(await every(page), [], `${name} ${v.name}`);
     if (out) await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });

@@ -8,7 +8,7 @@ async function fill(p, choice) {
   const target = form.locator('input[name=target]');
   if (await target.count()) await target.fill(await form.locator('label[for$=target] .name').innerText());
   if (choice === 'deny') {
-    await form.locator('input[name=code]').first().check();
+    await form.locator('select[name=code]').selectOption('too_broad');
     await form.locator('textarea[name=note]').fill('A branch is enough.');
   }
   return form;
@@ -42,12 +42,43 @@ async function twoAtOnce(h) {
     const says = await loser.locator('[role=alert]').innerText();
     // Who, and when, is on the page that the loser is left with.
     const main = await loser.locator('main').innerText();
-    assert.match(main, /(approved|denied) \d\d:\d\d:\d\d [A-Z]+ by \S+/, main.slice(0, 400));
+    assert.match(main, /\S+ (approved|denied) this \d+ s ago/, main.slice(0, 400));
     seen.push(`${statuses.join(' and ')}: ${says}`);
     for (const p of pages) await p.close();
   }
   for (const c of people) await c.close();
   return seen.join(' | ');
+}
+
+// A page that stays open learns that another person has decided, and leads on to the next request.
+async function decidedMeanwhile(h) {
+  const c = await h.context('approver');
+  const id = await h.ask('decided by another');
+  const p = await c.newPage();
+  await p.goto(`${h.url}/requests/${id}`);
+  await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
+  const notice = p.locator('[data-decided]');
+  assert.equal(await notice.isVisible(), false);
+  const ann = await h.sso('ann', 'secret');
+  const q = await ann.newPage();
+  await q.goto(`${h.url}/requests/${id}`);
+  const begun = Date.now();
+  assert.equal(await answer(q, 'deny'), 303);
+  await notice.waitFor({ state: 'visible' });
+  const took = Date.now() - begun;
+  assert.match(await notice.innerText(), /^\S+ denied this \d+ s ago: too broad\.$/);
+  assert(took < 5000, `${took} ms`);
+  const next = q.getByRole('link', { name: /^Next \(\d+\+? left\)$/ });
+  await next.click();
+  await q.waitForURL((u) => /\/requests\/req_/.test(u.pathname) && !u.pathname.endsWith(id));
+  await p.route('**/events', (route) => route.abort());
+  await p.reload();
+  await p.locator('[data-live=lost]').waitFor({ state: 'visible', timeout: 30000 });
+  await p.unroute('**/events');
+  await p.locator('[data-live=lost]').waitFor({ state: 'hidden', timeout: 30000 });
+  await ann.close();
+  await c.close();
+  return `the open page says so ${took} ms after the answer was sent; the answered page leads to the next; a lost connection is shown and goes away`;
 }
 
 async function keys(h) {
@@ -181,4 +212,4 @@ async function otherSites(h) {
   return `${sent.length} requests of a page with gadgets, none of theirs; a link from another site is followed signed in, a form from there is 403`;
 }
 
-export const checks = [['18 two at once', twoAtOnce], ['21 keys', keys], ['38 without JavaScript', noScript], ['40 other sites', otherSites]];
+export const checks = [['18 two at once', twoAtOnce], ['decided meanwhile', decidedMeanwhile], ['21 keys', keys], ['38 without JavaScript', noScript], ['40 other sites', otherSites]];

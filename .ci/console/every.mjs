@@ -48,6 +48,29 @@ async function agentText(page) {
   return wrong;
 }
 
+// In a wide window no table breaks a word across lines. Thumbprints of keys may break, because they have no spaces.
+function words(page) {
+  return page.evaluate(() => {
+    const wrong = [];
+    if (innerWidth < 1280) return wrong;
+    for (const cell of document.querySelectorAll('main td, main th')) {
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      while (texts.nextNode()) {
+        const text = texts.currentNode;
+        if (text.parentElement.closest('.unseen')) continue;
+        const content = text.textContent.replace(/[\w-]{40,}/g, (thumbprint) => ' '.repeat(thumbprint.length));
+        for (const word of content.matchAll(/\p{L}{2,20}/gu)) {
+          const range = document.createRange();
+          range.setStart(text, word.index);
+          range.setEnd(text, word.index + word[0].length);
+          if (new Set([...range.getClientRects()].filter((b) => b.width > 0).map((b) => Math.round(b.top))).size > 1) wrong.push(`a word is broken: ${word[0]} in ${text.textContent.trim().slice(0, 60)}`);
+        }
+      }
+    }
+    return wrong;
+  });
+}
+
 // One h1, landmarks, a title of ours.
 function outline(page) {
   return page.evaluate(() => {
@@ -60,5 +83,5 @@ function outline(page) {
 }
 
 export async function every(page) {
-  return [...await axe(page), ...await geometry(page), ...await agentText(page), ...await outline(page)];
+  return [...await axe(page), ...await geometry(page), ...await agentText(page), ...await outline(page), ...await words(page)];
 }

@@ -13,6 +13,7 @@ export const pages = [
   { name: 'signin', who: null, path: '/signin' },
   { name: 'queue', who: 'mia', path: '/queue' },
   { name: 'request', who: 'mia', path: first('/queue', /^\/requests\/req_/) },
+  { name: 'requests', who: 'eve', path: '/requests' },
   { name: 'batch', who: 'mia', path: first('/queue', /^\/batch\?/) },
   { name: 'insights', who: 'eve', path: '/insights' },
   { name: 'insights-30d', who: 'eve', path: '/insights?window=30d' },

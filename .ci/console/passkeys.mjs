@@ -61,7 +61,7 @@ const sign = (p, choice) => p.evaluate(async (choice) => {
   const form = document.querySelector(`input[name=choice][value=${choice}]`).form;
   const at = new URL(form.dataset.passkey, location.href);
   const typed = new FormData(form);
-  for (const name of ['part', 'scope', 'minutes']) if (typed.get(name)) at.searchParams.set(name, typed.get(name));
+  for (const [name, value] of typed) if (value && /^(part|scope|minutes|keep\[\]|within-\d+)$/.test(name)) at.searchParams.append(name, value);
   const r = await fetch(at);
   const { options, state } = await r.json();
   const made = await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options) });
@@ -113,10 +113,17 @@ export async function passkeys(site) {
   const [first, second] = requests;
   const at = (r) => p.goto(`${site.url}/requests/${r}`);
 
-  // 13: a smaller yes, by the button alone.
+  // 13: a narrower approval, by the button alone. While a person types, the form states the scopes and the time.
   await at(first);
   const form13 = p.waitForRequest((r) => r.method() === 'POST');
   const answered = p.waitForResponse((r) => r.request().method() === 'POST');
+  await p.getByText('Approve a narrower scope or a shorter time').click();
+  const remains = p.locator('[data-remains]');
+  await p.locator('#minutes').fill('0');
+  await p.getByText('Enter a whole number of minutes').waitFor();
+  assert.equal(await remains.innerText(), '');
+  await p.locator('#minutes').fill('1');
+  await remains.filter({ hasText: /^You would approve for 1 min: ./ }).waitFor();
   const name = p.locator('label[for=narrow-target] .name');
   if (await name.count()) await p.locator('#narrow-target').fill(await name.innerText());
   await p.getByRole('button', { name: 'Approve narrower' }).click();

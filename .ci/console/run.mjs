@@ -11,6 +11,7 @@ import * as facts from './facts.mjs';
 import * as deciding from './deciding.mjs';
 import * as auditing from './auditing.mjs';
 import * as following from './following.mjs';
+import * as push from './push.mjs';
 
 const [ebb, out] = process.argv.slice(2);
 const site = await Site.start(ebb);
@@ -38,7 +39,7 @@ try {
     const at = typeof where === 'function' ? await where(page, site.url) : where;
     for (const v of views) {
       await page.setViewportSize(v);
-      await page.emulateMedia({ colorScheme: v.scheme });
+      await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
       const answer = await page.goto(site.url + at);
       if (answer.status() !== status) wrong.push(`${name}: ${answer.status()}`);
       for (const w of await every(page)) wrong.push(`${name} ${v.name}: ${w}`);
@@ -63,7 +64,7 @@ try {
   try {
     await served.asks(facts.reasons);
     await auditing.issue(served);
-    for (const { checks: more } of [facts, deciding, auditing, following]) await run(served, more);
+    for (const { checks: more } of [facts, deciding, auditing, following, push]) await run(served, more);
   } finally {
     await served.end();
   }

@@ -69,6 +69,7 @@ export class Served extends Site {
     h.secrets.push(secret, 'the-partner-secret-of-this-lane');
     await h.serve({
       console: { oidc: { issuer, client_id: id, client_secret_file: h.at('sso'), scopes: ['openid', 'profile'], acr_values: ['phr'] }, roles: { approver: ['approvers'], auditor: ['audit'] } },
+      notify: { channels: [{ name: 'push', kind: 'webpush', config: { contact: 'ops@example.com' } }], routes: [{ channels: ['push'] }] },
       providers: [
         { name: 'orders', kind: 'jwt', resource: 'https://orders.example', reversible: ['write'] },
         { name: 'partner', kind: 'oauth', resource: 'https://partner.example', config: {

@@ -8,7 +8,7 @@ const site = await Site.start(ebb);
 try {
   for (const { name, who, where, scheme = 'light', height = 800 } of [
     { name: 'queue', who: 'mia', where: '/queue', height: 420 },
-    { name: 'request', who: 'mia', where: first('/queue', /^\/requests\/req_/), height: 1180 },
+    { name: 'request', who: 'mia', where: first('/queue', /^\/requests\/req_/), height: 860 },
     { name: 'credentials', who: 'eve', where: '/credentials', scheme: 'dark' },
   ]) {
     const c = await site.context(who, { viewport: { width: 1280, height }, colorScheme: scheme });

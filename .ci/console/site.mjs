@@ -3,8 +3,11 @@ import { spawn } from 'node:child_process';
 import readline from 'node:readline';
 import { chromium } from 'playwright-core';
 
-export const views = [[1280, 800], [390, 844], [320, 640]].flatMap(([width, height]) =>
+export const views = [[1280, 800], [390, 844]].flatMap(([width, height]) =>
   ['light', 'dark'].map((scheme) => ({ width, height, scheme, name: `${width}-${scheme}` })));
+views.push({ width: 320, height: 640, scheme: 'light', name: '320-light' });
+views.push({ width: 640, height: 400, scheme: 'light', name: '1280-zoom-200' }); // a window of 1280x800 at 200 %
+views.push({ width: 1280, height: 800, scheme: 'dark', forced: 'active', name: '1280-forced-colors' });
 
 export class Site {
   // start runs `ebb demo --console` until end.

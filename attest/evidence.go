@@ -235,25 +235,25 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonUnknownAttestor Reason = "unknown_attestor"
-	ReasonMalformed       Reason = "malformed"
-	ReasonOversized       Reason = "oversized"
-	ReasonType            Reason = "type"
-	ReasonAlgorithm       Reason = "algorithm"
-	ReasonKeyUnknown      Reason = "key_unknown"
-	ReasonSignature       Reason = "signature"
-	ReasonIssuer          Reason = "issuer"
-	ReasonAudience        Reason = "audience"
-	ReasonExpired         Reason = "expired"
-	ReasonNotYetValid     Reason = "not_yet_valid"
-	ReasonLifetime        Reason = "lifetime"
-	ReasonClaims          Reason = "claims"
-	ReasonKeyBinding      Reason = "key_binding"
-	ReasonNonce           Reason = "nonce"
-	ReasonMeasurement     Reason = "measurement"
-	ReasonExited          Reason = "exited"
-	ReasonUsed            Reason = "used"
-	ReasonSelectors       Reason = "selectors"
+	ReasonUnknownAttestor Reason = "unknown_attestor" // the request names an attestor that is not configured
+	ReasonMalformed       Reason = "malformed"        // it cannot be parsed strictly
+	ReasonOversized       Reason = "oversized"        // it is longer than the attestor accepts
+	ReasonType            Reason = "type"             // it is a document or token of another type
+	ReasonAlgorithm       Reason = "algorithm"        // its signature algorithm is not allowed
+	ReasonKeyUnknown      Reason = "key_unknown"      // no trusted key has its key ID
+	ReasonSignature       Reason = "signature"        // the signature is invalid
+	ReasonIssuer          Reason = "issuer"           // another issuer or trust domain made it
+	ReasonAudience        Reason = "audience"         // it was made for another audience than this ebb
+	ReasonExpired         Reason = "expired"          // its validity has ended
+	ReasonNotYetValid     Reason = "not_yet_valid"    // its validity has not begun; compare the clocks
+	ReasonLifetime        Reason = "lifetime"         // its validity is longer than the attestor accepts
+	ReasonClaims          Reason = "claims"           // a claim or an attribute is missing or not as required
+	ReasonKeyBinding      Reason = "key_binding"      // it is bound to another key than that of the request
+	ReasonNonce           Reason = "nonce"            // its challenge is not one that ebb issued for this key
+	ReasonMeasurement     Reason = "measurement"      // the measured software is not that of the configuration
+	ReasonExited          Reason = "exited"           // the sandbox has exited
+	ReasonUsed            Reason = "used"             // it was used before
+	ReasonSelectors       Reason = "selectors"        // the identity does not match the selectors that the runner registered
 )
 
 // Rejection is the error for invalid evidence. Public is one sentence that is sent as

@@ -31,7 +31,7 @@ const (
 	Pending         Kind = "authorization_pending"         // a person is deciding
 	SlowDown        Kind = "slow_down"                     // polled too fast
 	ExpiredRequest  Kind = "expired_token"                 // no decision in time
-	NotFound        Kind = "not_found"                     //
+	NotFound        Kind = "not_found"                     // it does not exist, or the caller may not see it
 	Conflict        Kind = "conflict"                      // the state or the facts have changed
 	NotUnderstood   Kind = "not_understood"                // ebb cannot read the scopes, so that no approval is possible
 	TooMany         Kind = "too_many_requests"             // a cap or rate was hit
@@ -78,6 +78,7 @@ type Error struct {
 	Pending    *PendingInfo  // set with kind Pending, or nil
 	Reached    *Reached      // how far an end is recorded that is not recorded everywhere yet, or nil
 	Missing    []string      // set with kind StepUpRequired: the proofs that the approval lacks
+	Next       []string      // steps that the caller can take next, in the words of the command line
 }
 
 // Error implements error. It is for logs: it holds the cause.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -32,12 +33,29 @@ func Earliest(a time.Time, more ...time.Time) time.Time {
 // CallTime bounds one call of the revocation queue to a provider.
 const CallTime = 15 * time.Second
 
+// MaxTicketTTL is the longest life of an enrolment ticket: a person who copies it needs longer than a program.
+const MaxTicketTTL = 15 * time.Minute
+
+// TicketLife returns the life of a ticket: the requested one, or TicketTTL for 0. No other function
+// bounds a requested life.
+func (l Limits) TicketLife(asked Seconds) (time.Duration, error) {
+	most := Seconds(MaxTicketTTL / time.Second)
+	switch {
+	case asked == 0:
+		return l.TicketTTL, nil
+	case asked < 0 || asked > most:
+		return 0, E(Invalid, fmt.Sprintf("The lifetime of a ticket must be 1 to %d seconds; got %d.", most, asked), nil).
+			Then("ask for at most 15 minutes: --ticket-ttl 15m")
+	}
+	return asked.Duration(), nil
+}
+
 // Limits bound requests (I4, I12). Zero members take the default, which ends each comment.
 type Limits struct {
 	DefaultTTL   time.Duration // of a token when the client names no lifetime; 15 min
 	MaxTTL       time.Duration // of a token; 1 h
 	MaxTaskTTL   time.Duration // of a task; 24 h
-	TicketTTL    time.Duration // of an enrolment ticket; 60 s, never more
+	TicketTTL    time.Duration // of an enrolment ticket whose runner names no lifetime; 60 s, never more
 	PrincipalTTL time.Duration // of a token for /v1; 10 min
 	RequestTTL   time.Duration // how long a request waits for a person; 30 min
 	GrantTTL     time.Duration // how long an approval is reused inside its task; 15 min

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest"
@@ -85,12 +86,24 @@ func Allow(who Principal, need Standing, roles ...Role) error {
 		return E(Unauthenticated, "Authenticate first.", nil)
 	}
 	if !who.Has(roles...) {
-		return E(Forbidden, "Your principal has none of the roles this needs. Ask the operator.", nil)
+		return E(Forbidden, "This needs the role "+oneOf(roles)+"; your principal "+Quoted(who.ID)+" has "+Named(roleNames(who.Roles))+".", nil).
+			Then("act as a principal with that role: --key FILE --client-id NAME", "or ask the operator to add the role to principals in ebb's configuration")
 	}
 	if need == Doubtful {
 		return nil
 	}
 	return who.Certain()
+}
+
+// oneOf returns the roles of which a call needs one.
+func oneOf(roles []Role) string { return strings.Join(roleNames(roles), " or ") }
+
+func roleNames(roles []Role) []string {
+	names := make([]string, len(roles))
+	for i, r := range roles {
+		names[i] = string(r)
+	}
+	return names
 }
 
 // RoleEnds is the role of a token that only ends tasks and credentials. Such a token is issued

@@ -90,6 +90,7 @@ type PendingInfo struct {
 	DeferralCode secret.Secret
 	ExpiresIn    time.Duration
 	Interval     time.Duration
+	Groups       []string // groups whose members can approve
 }
 
 // Vote is one approver's decision.
@@ -108,8 +109,9 @@ type Vote struct {
 	Code       DenyCode   `json:"code,omitempty"`
 	Note       string     `json:"note,omitempty"` // to the agent, at most 500 code points
 	At         time.Time  `json:"at"`
+	ShownAt    time.Time  `json:"-"` // when the page was shown on which the approver answered; zero = no page
 	Proof      string     `json:"-"` // JSON of a passkey assertion, at most MaxSnapshot bytes; read only with RequestFilter.Snapshots
-	Snapshot   string     `json:"-"` // evidence snapshot: JSON of what the approver was shown, at most MaxSnapshot bytes; read only with RequestFilter.Snapshots
+	Snapshot   string     `json:"-"` // evidence snapshot: JSON of the facts and texts that the approver was shown, at most MaxSnapshot bytes; read only with RequestFilter.Snapshots
 }
 
 // SamePerson reports whether v and o are votes of one person, judged by their names: a person
@@ -329,11 +331,12 @@ type Verdict struct {
 	TTL      Seconds    // shorter, or 0
 	Code     DenyCode
 	Note     string
-	Snapshot string // evidence snapshot: JSON of what the approver was shown; "" = decided by the API or the command line
-	Proof    string // JSON of the approver's proof of intent; "" = the session alone
-	Choice   string // with Proof: the decision that was signed, in the console's word
-	Passkey  string // with Proof: id of the passkey, in hex
-	Target   string // the name of the request's target, as the person typed it
+	Snapshot string    // evidence snapshot: JSON of the facts and texts that the approver was shown; "" = decided by the API or the command line
+	ShownAt  time.Time // with Snapshot: when the page was shown
+	Proof    string    // JSON of the approver's proof of intent; "" = the session alone
+	Choice   string    // with Proof: the decision that was signed, in the console's word
+	Passkey  string    // with Proof: id of the passkey, in hex
+	Target   string    // the name of the request's target, as the person typed it
 	// Present means that the person has just proved their presence, as strongly as the risk
 	// demands. Only the console sets it.
 	Present  bool

@@ -71,7 +71,8 @@ type Decision struct {
 	By      string
 	Groups  []string // groups through which the person was eligible, sorted
 	Approve bool
-	Took    time.Duration // since the request was made
+	Timed   bool          // the person answered on a page, and its time is known
+	Took    time.Duration // with Timed: since the page was shown
 	At      time.Time
 }
 

@@ -122,7 +122,6 @@ type ApprovalStore interface {
 	// the others get ErrDone.
 	Settle(ctx context.Context, id string, from, to RequestState, at time.Time, r Record) (Request, error)
 	Requests(ctx context.Context, f RequestFilter) ([]Request, error)
-	Ballots
 	Queue
 	BreakGlassStore
 }
@@ -146,20 +145,6 @@ type BreakGlassStore interface {
 
 // BreakGlassEntry returns the audit entry of a period after its change.
 type BreakGlassEntry func(BreakGlass) audit.Entry
-
-// Ballots stores votes of one person that count together.
-type Ballots interface {
-	// VoteAll is a Vote for each of 1 or more ballots in one durable unit: when one vote is
-	// refused, none counts. There is at most one ballot for each request.
-	VoteAll(ctx context.Context, bs []Ballot) ([]Request, error)
-}
-
-// Ballot holds the arguments of one Vote.
-type Ballot struct {
-	Vote
-	Until   time.Time // see Vote, grantUntil
-	Entries []audit.Entry
-}
 
 // Queue lists the requests that wait for people, in the order in which people should decide
 // them.

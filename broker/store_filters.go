@@ -88,6 +88,7 @@ type RequestFilter struct {
 	Sight     *Sight    // only requests that this principal may see; nil = all
 	GrantLive time.Time // approved or issued with GrantUntil after it
 	Since     time.Time // created or decided after it
+	From, To  time.Time // created in [From, To)
 	Dedupe    string
 	ExpiredAt time.Time // pending with ExpiresAt not after it
 	Voted     bool      // at least one person has voted
@@ -189,6 +190,7 @@ type LeaseQuery struct {
 	Provider string
 	State    LeaseState
 	Text     string    // the scope contains it, byte for byte
+	Resource string    // the scope allows an action on it or on a resource below it; a page can then have fewer than Limit leases, with More
 	From, To time.Time // issued in [From, To)
 	Now      time.Time // required
 	Order    LeaseOrder

@@ -203,8 +203,7 @@ func (t Task) Child(s DelegationSpec, id string, now, notAfter time.Time) (Task,
 	case s.Ceiling.Empty():
 		return Task{}, E(InvalidScope, "Name at least one scope to delegate.", nil)
 	case !t.Ceiling.Covers(s.Ceiling):
-		return Task{}, &Error{Kind: InvalidScope, Public: "The scope exceeds the ceiling of the task.",
-			Advice: &Advice{Decision: "denied", Code: TooBroad, WouldAllow: t.Ceiling.Narrow(s.Ceiling), DoNotRetrySame: true}}
+		return Task{}, t.OverCeiling(s.Ceiling)
 	case s.Depth < 0 || s.Depth >= d.Depth:
 		return Task{}, E(Invalid, fmt.Sprintf("depth must be less than that of the task: 0 to %d.", d.Depth-1), nil)
 	case s.Uses < 0 || t.Caps.Uses > 0 && (s.Uses < 1 || s.Uses > t.Caps.Uses):
@@ -235,6 +234,14 @@ func (t Task) Child(s DelegationSpec, id string, now, notAfter time.Time) (Task,
 		return Task{}, E(Denied, "Less than one second is left until the task or its evidence ends. Open a new task.", nil)
 	}
 	return out, nil
+}
+
+// OverCeiling returns the error for scopes that exceed the task's ceiling.
+func (t Task) OverCeiling(asked scopes.Set) *Error {
+	e := E(InvalidScope, "The scope "+Bounded(asked)+" exceeds the ceiling of the task, which is "+Bounded(t.Ceiling)+".", nil).
+		Then("request a scope within the ceiling, or ask the runner for a task with a wider one (ebb task open --scope)")
+	e.Advice = &Advice{Decision: "denied", Code: TooBroad, WouldAllow: t.Ceiling.Narrow(asked), DoNotRetrySame: true}
+	return e
 }
 
 // Root returns the id of the runner's task at the top of the delegation tree: t itself, or its
@@ -281,7 +288,8 @@ type TaskSpec struct {
 	Caps      Caps              `json:"caps,omitzero"`
 	Expect    Expect            `json:"sandbox_expected"`
 	Heartbeat Seconds           `json:"heartbeat_seconds,omitempty"`
-	Ticket    bool              `json:"ticket,omitempty"` // also return an enrolment ticket
+	Ticket    bool              `json:"ticket,omitempty"`             // also return an enrolment ticket
+	TicketTTL Seconds           `json:"ticket_ttl_seconds,omitempty"` // lifetime of that ticket; 0 = Limits.TicketTTL
 
 	Delegation *Delegation `json:"delegation,omitempty"` // nil: the sandbox may not delegate
 }
@@ -304,4 +312,22 @@ type Completion struct {
 	// Receipt lists the outcome of each credential, signed (JWS, RFC 7515); "" without
 	// credentials, or while no key can sign.
 	Receipt string
+}
+
+// OwnerStop is the outcome of stopping the open tasks of an owner.
+type OwnerStop struct {
+	Owner string
+	Tasks []StoppedTask // oldest first
+	More  bool          // open tasks may be left: repeat the call
+}
+
+// StoppedTask is the outcome for one task. If Stopped is false, Error tells why, and Stopped
+// becomes true with a later call.
+type StoppedTask struct {
+	ID, Name           string
+	Stopped            bool
+	Revoked            int // credentials that were live at that moment
+	Withdrawn          int
+	PendingRevocations int // as in Completion
+	Error              string
 }

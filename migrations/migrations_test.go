@@ -45,6 +45,8 @@ var released = []string{
 	"0020_break_glass.sql d9f8b1a2cf4799d1f8d5112bd6fc8745a865e92cdcb581d95b201cd3fcd9f026",
 	"0021_delivery.sql 177d8b65b7a4347b5a3e2e3f0476fe6d3f5a7bc3f2f36b86f6a7dfd951135de0",
 	"0022_break_glass_holds.sql 71b432f9e28abd935695484f9b04fe40a7c0686fd8a34d69f4e384c53ff2bb86",
+	"0023_shown_at.sql 85967a2e8303fd705b9c5bc0a16676b73675a8abec95888728e88821aa0675c7",
+	"0024_push.sql c14423a607442059f192db1f2873f1e945cef8a4f7790faf2f1cb6a0469d6dc1",
 }
 
 func TestReleasedFilesNeverChange(t *testing.T) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -9,11 +10,11 @@ import (
 
 // Kinds that exist in HTTP only. They share the table with the broker's kinds.
 const (
-	MethodNotAllowed broker.Kind = "method_not_allowed"
-	TooLarge         broker.Kind = "content_too_large"
-	URLTooLong       broker.Kind = "uri_too_long"
-	Misdirected      broker.Kind = "misdirected_request" // RFC 9110 section 15.5.20
-	UnsupportedType  broker.Kind = "unsupported_media_type"
+	MethodNotAllowed broker.Kind = "method_not_allowed"     // the path does not have this method
+	TooLarge         broker.Kind = "content_too_large"      // the body is longer than the path accepts
+	URLTooLong       broker.Kind = "uri_too_long"           // the URL is longer than ebb accepts
+	Misdirected      broker.Kind = "misdirected_request"    // RFC 9110 section 15.5.20
+	UnsupportedType  broker.Kind = "unsupported_media_type" // the path does not accept this Content-Type
 	InvalidToken     broker.Kind = "invalid_token"          // access token at a resource, RFC 6750 section 3.1
 	UnsupportedGrant broker.Kind = "unsupported_grant_type" // RFC 6749 section 5.2
 	Unauthorized     broker.Kind = "unauthorized_client"    // RFC 6749 section 5.2
@@ -111,13 +112,17 @@ func Kinds() []broker.Kind {
 	}
 }
 
-// retryAfter returns the whole seconds of Retry-After, or 0 for none. Every 503
-// and 429 has one (RFC 7009 section 2.2.1), because a client would otherwise
-// retry at once.
-func retryAfter(e *broker.Error, status int) int64 {
+// retry returns the whole seconds of Retry-After, or 0 for none, and the steps
+// of e. Every 503 and 429 has a time (RFC 7009 section 2.2.1), because a client
+// would otherwise retry at once. For an error that passes by itself, the retry is a step.
+func retry(e *broker.Error, status int) (after int64, next []string) {
 	d := e.RetryAfter
 	if d <= 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
 		d = 2 * time.Second
 	}
-	return int64((d + time.Second - 1) / time.Second)
+	after = int64((d + time.Second - 1) / time.Second)
+	if len(e.Next) == 0 && after > 0 && e.Pending == nil {
+		return after, []string{"try again in " + strconv.FormatInt(after, 10) + " s"}
+	}
+	return after, e.Next
 }

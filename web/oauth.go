@@ -22,14 +22,20 @@ func writeOAuthError(c echo.Context, err error) error {
 	}
 	line := Lookup(e.Kind)
 	out := wire.OAuthError{Error: line.OAuth, Description: Description(e.Public), Advice: advice(e.Advice)}
+	wait, next := retry(e, line.OAuthStatus)
+	out.Next = next
 	if p := e.Pending; p != nil {
 		out.DeferralCode = p.DeferralCode.Reveal()
 		out.ExpiresIn, out.Interval = int64(p.ExpiresIn.Seconds()), int64(p.Interval.Seconds())
 		out.RequestID, EventOf(c).RequestID = p.RequestID, p.RequestID
+		out.Groups = p.Groups
+		if p.RequestID != "" {
+			out.MatchCode = broker.MatchCode(p.RequestID)
+		}
 	}
 	h := c.Response().Header()
-	if s := retryAfter(e, line.OAuthStatus); s > 0 {
-		h.Set("Retry-After", strconv.FormatInt(s, 10))
+	if wait > 0 {
+		h.Set("Retry-After", strconv.FormatInt(wait, 10))
 	}
 	NoStore(h)
 	body, err := json.Marshal(out)

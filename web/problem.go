@@ -44,7 +44,8 @@ func (m *Mux) writeProblem(c echo.Context, err error) error {
 		kind = broker.Internal // an unknown kind has no page at /problems
 	}
 	p := wire.Problem{Type: m.publicURL + "/problems/" + string(kind), Title: line.Title, Status: line.Status,
-		Detail: e.Public, Instance: ev.ID, RetryAfter: retryAfter(e, line.Status), Advice: advice(e.Advice), Reached: reached(e.Reached), Missing: e.Missing}
+		Detail: e.Public, Instance: ev.ID, Advice: advice(e.Advice), Reached: reached(e.Reached), Missing: e.Missing}
+	p.RetryAfter, p.Next = retry(e, line.Status)
 	h := c.Response().Header()
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(p.RetryAfter, 10))

@@ -35,8 +35,9 @@ func TestNotesOfWhatIsHidden(t *testing.T) {
 		return out
 	}
 	for _, raw := range []string{"\u2800", "\ufffc", "\ufffd"} { // blanks that are symbols by their category
-		if got := kinds(raw); !slices.Equal(got, []agenttext.NoteKind{agenttext.NoteHidden}) {
-			t.Errorf("%+q: got %v", raw, got)
+		_, notes := agenttext.Show(agenttext.From(raw), 0)
+		if want := (agenttext.Note{Kind: agenttext.NoteHidden, Count: 1, Text: "Characters that are hidden or reorder text: 1. They are drawn as codes."}); !slices.Equal(notes, []agenttext.Note{want}) {
+			t.Errorf("%+q: got %v", raw, notes)
 		}
 	}
 	if got := kinds("appro\u3164ved"); !slices.Contains(got, agenttext.NoteClaims) { // a filler is a letter by its category

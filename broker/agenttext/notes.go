@@ -11,16 +11,15 @@ import (
 // NoteKind is what a Note is about.
 type NoteKind string
 
-// Kinds of notes, in the order Show returns them.
+// Kinds of notes, the most dangerous first, which is the order of Show.
 const (
-	NoteHidden  NoteKind = "hidden"  // characters a reader could not have seen, or that reorder
-	NoteSymbols NoteKind = "symbols" // pictures, emoji
-	NoteInvalid NoteKind = "invalid" // bytes that are not UTF-8
-	NoteRuns    NoteKind = "runs"    // repeated characters counted instead of drawn
-	NoteScripts NoteKind = "scripts" // a word mixes scripts or uses imitations of letters
-	NoteClaims  NoteKind = "claims"  // words of authority
-	NoteHurry   NoteKind = "hurry"   // words of hurry or instruction
-	NoteCut     NoteKind = "cut"     // the end is not shown
+	NoteImitates NoteKind = "imitates" // words of ebb's own pages
+	NoteClaims   NoteKind = "claims"   // words of authority
+	NoteHurry    NoteKind = "hurry"    // words of hurry or instruction
+	NoteHidden   NoteKind = "hidden"   // characters a reader could not have seen, or that reorder
+	NoteScripts  NoteKind = "scripts"  // a word mixes scripts or uses imitations of letters
+	NoteDrawn    NoteKind = "drawn"    // characters drawn as codes, or counted instead of drawn
+	NoteCut      NoteKind = "cut"      // the end is not shown
 )
 
 // Note is one plain line for the reader, written by us: ASCII, one sentence or
@@ -63,17 +62,30 @@ func (f *facts) notes(raw string) []Note {
 			out = append(out, Note{Kind: k, Text: fmt.Sprintf(format, args...), Count: n})
 		}
 	}
-	add(NoteHidden, f.hidden, "Characters that cannot be seen or that change how text reads: %d. They are drawn as codes.", f.hidden)
-	add(NoteSymbols, f.symbols, "Pictures or symbols: %d. They are drawn as codes.", f.symbols)
-	add(NoteInvalid, f.invalid, "Bytes that are not text: %d. They are drawn as codes.", f.invalid)
-	add(NoteRuns, f.runs, "Runs of one character: %d. They are counted, not drawn.", f.runs)
-	words, n := mixed(raw)
-	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
 	text := plainWords(raw)
+	add(NoteImitates, matches(text, ours)+labelled(raw), "The text repeats words of this page. It contains no facts and no buttons of ebb.")
 	add(NoteClaims, matches(text, claims), "The text claims approval. No approval exists.")
 	add(NoteHurry, matches(text, hurry), "The text presses or gives orders. Nothing here is known to be urgent.")
+	add(NoteHidden, f.hidden, "Characters that are hidden or reorder text: %d. They are drawn as codes.", f.hidden)
+	words, n := mixed(raw)
+	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
+	add(NoteDrawn, f.symbols+f.invalid+f.runs, "Drawn as codes or counted: %s.", f.drawn())
 	add(NoteCut, f.cut, "Not shown: %d more characters.", f.cut)
 	return out
+}
+
+// drawn lists the harmless characters that are not drawn as themselves.
+func (f *facts) drawn() string {
+	var out []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{f.symbols, "pictures or symbols"}, {f.invalid, "bytes that are not text"}, {f.runs, "runs of one character"}} {
+		if p.n > 0 {
+			out = append(out, fmt.Sprintf("%s: %d", p.what, p.n))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 const (

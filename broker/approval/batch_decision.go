@@ -2,66 +2,91 @@ package approval
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
-// MaxBatch is the largest number of requests in one batch decision.
-const MaxBatch = 5
+// MaxBatch is the largest number of requests in one batch decision. A person compares them on
+// one page, and their snapshots fit into one form (web.Limits.Body).
+const MaxBatch = 20
 
-// Shown is one request of a batch approval, with the evidence snapshot of what the approver
-// saw.
+// Shown is one request of a batch decision, with the evidence snapshot of the page that the
+// approver saw.
 type Shown struct {
 	ID       string
-	Digest   string // of the facts the approver saw
-	Snapshot string // JSON of what the approver was shown
+	Digest   string    // of the facts the approver saw
+	Snapshot string    // JSON of the facts and texts on the page
+	ShownAt  time.Time // when the page was shown
 }
 
-// CheckBatch reports whether requests may be approved in one batch decision: two to five
-// different requests of one task at one provider, none of high risk, all of them understood.
-func CheckBatch(rs []broker.Request) error {
-	switch {
-	case len(rs) < 2 || len(rs) > MaxBatch:
-		return broker.E(broker.Invalid, "Two to five requests are approved together.", nil)
-	case !alike(rs):
-		return broker.E(broker.Invalid, "Only requests of one task at one provider are approved together, each once.", nil)
+// Alike returns a key that is equal for the requests that one batch decision can contain: those
+// with the same provider, actions, resource patterns, policy rules and risk. Two resources have
+// the same pattern when they differ at most in their last segment. It returns "" for a request
+// that is decided by itself: one of high risk, or one that ebb does not understand.
+func Alike(r broker.Request) string {
+	f, err := r.Sheet()
+	if err != nil || !f.Understood() || f.Level() == risk.High {
+		return ""
 	}
-	for _, r := range rs {
-		f, err := r.Sheet()
-		if err != nil || !f.Understood() {
-			return broker.E(broker.NotUnderstood, "ebb does not understand one of these requests: it can be denied, not approved. Decide each request by itself.", err)
+	var parts []string
+	for _, s := range r.Scopes.Scopes() {
+		resource := s.Resource()
+		// A "*" or "**" that the request contains is part of the pattern. No resource ends in "/".
+		if i := strings.LastIndexByte(resource, '/'); i >= 0 && !strings.HasPrefix(resource[i+1:], scopes.Any) {
+			resource = resource[:i+1]
 		}
-		if f.Level() == risk.High {
-			return broker.E(broker.Invalid, "One of these requests is of high risk. Decide that one by itself.", nil)
+		parts = append(parts, s.Provider()+":"+resource+":"+s.Action())
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("%q %q %q %q", r.Provider, f.Level(), parts, f.Rules)
+}
+
+// CheckBatch reports whether requests may be decided in one batch decision: 1 to MaxBatch
+// different requests that are alike.
+func CheckBatch(rs []broker.Request) error {
+	if len(rs) == 0 || len(rs) > MaxBatch {
+		return broker.E(broker.Invalid, fmt.Sprintf("A group must have 1 to %d requests.", MaxBatch), nil)
+	}
+	key := Alike(rs[0])
+	for i, r := range rs {
+		switch {
+		case slices.ContainsFunc(rs[:i], func(o broker.Request) bool { return o.ID == r.ID }):
+			return broker.E(broker.Invalid, "A group must not contain the same request twice.", nil)
+		case Alike(r) == "":
+			return broker.E(broker.Invalid, "Request "+r.ID+" is of high risk, or ebb does not understand it. Decide it on its page.", nil)
+		case Alike(r) != key:
+			return broker.E(broker.Invalid, "Only requests with the same provider, actions, resource pattern, policy rules and risk are decided together.", nil)
 		}
 	}
 	return nil
 }
 
-func alike(rs []broker.Request) bool {
-	for i, r := range rs {
-		if r.TaskID != rs[0].TaskID || r.Provider != rs[0].Provider || slices.ContainsFunc(rs[:i], func(o broker.Request) bool { return o.ID == r.ID }) {
-			return false
-		}
-	}
-	return true
+// Outcome is the result of a batch decision for one request.
+type Outcome struct {
+	broker.Request
+	Err error // why the answer does not count; nil = it counts
 }
 
-// ApproveBatch approves several requests as they were asked: all of them or none. Each vote
-// keeps its own evidence snapshot and the one proof, which covers the whole list in its order.
-// Of the verdict only the proof is used. If the facts of one request have changed, that request
-// is withdrawn and none is approved.
-func (ve *Verdicts) ApproveBatch(ctx context.Context, who broker.Principal, items []Shown, proof broker.Verdict) ([]broker.Request, error) {
-	if err := broker.Allow(who, broker.Certain, broker.RoleApprover); err != nil {
-		return nil, err
-	}
+// DecideBatch gives one answer to several requests: it approves each as requested, or denies
+// each. It uses only the answer, the code, the note and the proof of v. Each vote stores its own
+// evidence snapshot and the one proof, which covers the whole list in its order. DecideBatch
+// returns an error for the whole list if CheckBatch refuses it, or if the person is not eligible
+// for one of the requests. Otherwise it decides each request separately, as Decide does, and
+// returns an outcome for each.
+func (ve *Verdicts) DecideBatch(ctx context.Context, who broker.Principal, items []Shown, v broker.Verdict) ([]Outcome, error) {
 	if len(items) > MaxBatch {
-		return nil, broker.E(broker.Invalid, "Two to five requests are approved together.", nil)
+		return nil, CheckBatch(make([]broker.Request, len(items)))
+	}
+	if err := broker.Allow(who, certainty(v), broker.RoleApprover); err != nil {
+		return nil, err
 	}
 	var rs []broker.Request
 	var ids []string
@@ -78,32 +103,22 @@ func (ve *Verdicts) ApproveBatch(ctx context.Context, who broker.Principal, item
 	if err := CheckBatch(rs); err != nil {
 		return nil, err
 	}
-	var ballots []broker.Ballot
-	for i, r := range rs {
-		vote, err := ve.checkVerdict(r, who, broker.Verdict{Approve: true, Digest: items[i].Digest, Snapshot: items[i].Snapshot, Proof: proof.Proof})
-		if err != nil {
-			return nil, err
+	if len(ids) == 1 {
+		ids = nil
+	}
+	out := make([]Outcome, len(items))
+	for i, it := range items {
+		one := broker.Verdict{
+			Approve: v.Approve, Digest: it.Digest, Code: v.Code, Note: v.Note, Snapshot: it.Snapshot, ShownAt: it.ShownAt,
+			Proof: v.Proof, Choice: v.Choice, Passkey: v.Passkey, Present: v.Present, Presence: v.Presence,
 		}
-		ballots = append(ballots, ve.ballot(who, r, vote, proof, ids))
-	}
-	for _, r := range rs {
-		if err := ve.stillTrue(ctx, r); err != nil {
-			return nil, err
+		r, err := ve.decide(ctx, who, it.ID, one, ids)
+		if r.ID == "" {
+			r = rs[i]
 		}
-		if err := ve.demand(r, proof); err != nil {
-			return nil, err
-		}
+		out[i] = Outcome{r, err}
 	}
-	out, err := ve.approvalStore.VoteAll(ctx, ballots)
-	if err != nil {
-		return nil, voteError(err)
-	}
-	var after error
-	for i := range out {
-		out[i].Match = broker.MatchCode(out[i].ID)
-		after = errors.Join(after, ve.afterVote(ctx, out[i]))
-	}
-	return out, after
+	return out, nil
 }
 
 // MaxMarks is the largest number of request summaries that Marks returns.

@@ -177,9 +177,9 @@ func (em *Emergencies) glassOf(ctx context.Context, who broker.Principal, r brok
 
 // under makes a ballot count for all approvals that the policy demands. The grant ends with the
 // period, and an audit entry names the period.
-func (em *Emergencies) under(g broker.BreakGlass, who broker.Principal, r broker.Request, out broker.Ballot) broker.Ballot {
-	out.Vote.BreakGlass, out.Until = g.ID, broker.Earliest(out.Until, g.EndsAt)
-	out.Entries = append(out.Entries, em.revoker.RequestEntry(audit.BreakGlassUsed, who.ID, r, map[string]any{
+func (em *Emergencies) under(g broker.BreakGlass, who broker.Principal, r broker.Request, out ballot) ballot {
+	out.Vote.BreakGlass, out.until = g.ID, broker.Earliest(out.until, g.EndsAt)
+	out.entries = append(out.entries, em.revoker.RequestEntry(audit.BreakGlassUsed, who.ID, r, map[string]any{
 		"break_glass": g.ID, "incident": g.Incident, "scope": out.Vote.Scopes, "ttl": out.Vote.TTL, "groups": r.Groups, "quorum": r.Quorum,
 	}))
 	return out

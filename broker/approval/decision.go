@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ebb-broker/ebb/attest"
@@ -50,15 +51,26 @@ var denyCodes = []broker.DenyCode{broker.TooBroad, broker.WrongResource, broker.
 // Decide records one approver's verdict. A task's owner and runner never decide its requests,
 // and a sandbox is no principal at all (I7).
 func (ve *Verdicts) Decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict) (broker.Request, error) {
+	return ve.decide(ctx, who, id, v, nil)
+}
+
+// certainty returns how current the person's roles must be for a verdict. A denial only ends a
+// request.
+func certainty(v broker.Verdict) broker.Standing {
+	if v.Approve {
+		return broker.Certain
+	}
+	return broker.Doubtful
+}
+
+// decide implements Decide and DecideBatch. with lists the requests of a batch decision, in their
+// order.
+func (ve *Verdicts) decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict, with []string) (broker.Request, error) {
 	roles := []broker.Role{broker.RoleApprover}
 	if v.BreakGlass != "" {
 		roles = who.Roles
 	}
-	need := broker.Doubtful // a denial only ends a request
-	if v.Approve {
-		need = broker.Certain
-	}
-	if err := broker.Allow(who, need, roles...); err != nil {
+	if err := broker.Allow(who, certainty(v), roles...); err != nil {
 		return broker.Request{}, err
 	}
 	r, err := ve.approvals.requestByID(ctx, id)
@@ -89,11 +101,11 @@ func (ve *Verdicts) Decide(ctx context.Context, who broker.Principal, id string,
 			return broker.Request{}, err
 		}
 	}
-	ballot := ve.ballot(who, r, vote, v, nil)
+	cast := ve.ballot(who, r, vote, v, with)
 	if glass.ID != "" {
-		ballot = ve.emergencies.under(glass, who, r, ballot)
+		cast = ve.emergencies.under(glass, who, r, cast)
 	}
-	out, err := ve.approvalStore.Vote(ctx, ballot.Vote, ballot.Until, ballot.Entries...)
+	out, err := ve.approvalStore.Vote(ctx, cast.Vote, cast.until, cast.entries...)
 	switch {
 	case errors.Is(err, broker.ErrNotFound) && glass.ID != "":
 		return broker.Request{}, broker.E(broker.Forbidden, "This break-glass period is over, or its limit of approvals is reached.", err)
@@ -106,10 +118,17 @@ func (ve *Verdicts) Decide(ctx context.Context, who broker.Principal, id string,
 	return out, ve.afterVote(ctx, out)
 }
 
+// ballot holds the arguments of ApprovalStore.Vote.
+type ballot struct {
+	broker.Vote
+	until   time.Time // the end of the grant
+	entries []audit.Entry
+}
+
 // ballot returns a vote with its audit entries. with lists the requests of a batch decision, in
 // their order.
-func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.Vote, v broker.Verdict, with []string) broker.Ballot {
-	data := map[string]any{"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note}
+func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.Vote, v broker.Verdict, with []string) ballot {
+	data := map[string]any{"approve": vote.Approve, "digest": vote.Digest, "scope": vote.Scopes, "ttl": vote.TTL, "code": vote.Code, "note": vote.Note, "match": broker.MatchCode(r.ID)}
 	if vote.Snapshot != "" {
 		data["seen_sha256"] = broker.TextHash(vote.Snapshot)
 	}
@@ -126,7 +145,7 @@ func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.V
 		data["break_glass"] = v.BreakGlass
 	}
 	// Of the two outcomes the approval store keeps the one that the vote leads to, if any.
-	return broker.Ballot{Vote: vote, Until: ve.clock.Now().Add(ve.limits.GrantTTL), Entries: []audit.Entry{
+	return ballot{vote, ve.clock.Now().Add(ve.limits.GrantTTL), []audit.Entry{
 		ve.revoker.RequestEntry(audit.RequestVoted, who.ID, r, data),
 		ve.revoker.RequestEntry(audit.RequestApproved, who.ID, r, nil), ve.revoker.RequestEntry(audit.RequestDenied, who.ID, r, map[string]any{"code": vote.Code}),
 	}}
@@ -148,7 +167,7 @@ func voteError(err error) error {
 }
 
 func (ve *Verdicts) checkVerdict(r broker.Request, who broker.Principal, v broker.Verdict) (broker.Vote, error) {
-	vote := broker.Vote{RequestID: r.ID, By: who.ID, Groups: who.Say(r.Scopes), Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: ve.clock.Now(), Snapshot: v.Snapshot, Proof: v.Proof}
+	vote := broker.Vote{RequestID: r.ID, By: who.ID, Groups: who.Say(r.Scopes), Approve: v.Approve, Digest: v.Digest, Code: v.Code, Note: v.Note, At: ve.clock.Now(), Snapshot: v.Snapshot, ShownAt: v.ShownAt, Proof: v.Proof}
 	vote.Also = who.Also
 	if len(v.Snapshot) > MaxSnapshot || len(v.Proof) > MaxSnapshot {
 		return vote, broker.E(broker.Invalid, "The evidence snapshot or the proof is longer than 64 KiB.", nil)

@@ -140,7 +140,7 @@ func (ve *Verdicts) again(ctx context.Context, r broker.Request) (policy.Effect,
 		return policy.Deny, r, broker.StoreError(err)
 	}
 	if live.State == broker.TaskClosed || live.Sandbox == nil {
-		return policy.Deny, r, kernel.ClosedError()
+		return policy.Deny, r, kernel.ClosedError(live.Task)
 	}
 	live, err = ve.tasks.UnderAncestors(live, func(a broker.Admission) (broker.Live, error) { return ve.liveStore.Admit(ctx, a) })
 	if err != nil {

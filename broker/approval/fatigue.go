@@ -303,7 +303,7 @@ func (g *FatigueGuard) DenyAll(ctx context.Context, who broker.Principal, taskID
 		return 0, err
 	}
 	if !broker.ValidID(broker.TaskPrefix, taskID) {
-		return 0, kernel.NotFoundTask()
+		return 0, kernel.NotFoundTask(taskID)
 	}
 	rs, err := g.approvalStore.Requests(ctx, broker.RequestFilter{Tree: taskID, State: broker.RequestPending, Sight: &broker.Sight{Groups: who.Groups}, Page: broker.Page{Limit: 1000}})
 	if err != nil {

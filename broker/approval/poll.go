@@ -196,14 +196,14 @@ func (ap *Approvals) Expire(ctx context.Context, r broker.Request) (broker.Reque
 
 func (ap *Approvals) requestByID(ctx context.Context, id string) (broker.Request, error) {
 	if !broker.ValidID(broker.RequestPrefix, id) {
-		return broker.Request{}, broker.E(broker.NotFound, "There is no such request.", nil)
+		return broker.Request{}, kernel.NotFoundRequest(id)
 	}
 	rs, err := ap.approvalStore.Requests(ctx, broker.RequestFilter{IDs: []string{id}})
 	if err != nil {
 		return broker.Request{}, broker.StoreError(err)
 	}
 	if len(rs) == 0 {
-		return broker.Request{}, broker.E(broker.NotFound, "There is no such request.", nil)
+		return broker.Request{}, kernel.NotFoundRequest(id)
 	}
 	return rs[0], nil
 }

@@ -56,7 +56,8 @@ func (ap *Approvals) Escalate(ctx context.Context, w kernel.MintRequest, d polic
 	if !r.Deferred {
 		ap.log.NoteSeldom(ctx, ap.log.TaskEntry(audit.TokenAsk, w.Sandbox.ID, w.Live.ID, map[string]any{"scope": w.Scopes, "rules": d.Rules, "policy": d.Version, "groups": d.Ask.Groups}))
 		return broker.Token{}, &broker.Error{Kind: broker.AskRequired, Public: "A person must approve this. Ask again with completion_mode=deferred and wait for the answer.",
-			Advice: &broker.Advice{Decision: "ask", Code: broker.ByPolicy, WouldAllow: d.WouldAllow}}
+			Advice: &broker.Advice{Decision: "ask", Code: broker.ByPolicy, WouldAllow: d.WouldAllow},
+			Next:   []string{"repeat the command with --wait: members of " + broker.Named(d.Ask.Groups) + " can approve"}}
 	}
 	if err := ap.patience(ctx, w, now); err != nil {
 		return broker.Token{}, err
@@ -68,13 +69,13 @@ func (ap *Approvals) Escalate(ctx context.Context, w kernel.MintRequest, d polic
 	room := broker.Room{Open: w.Live.Caps.OpenRequests, Owner: ap.limits.OwnerRequests, Since: now.Add(-ownerHour)}
 	out, made, err := ap.approvalStore.Create(ctx, req, room, ap.revoker.RequestEntry(audit.RequestCreated, w.Sandbox.ID, req, map[string]any{
 		"scope": req.Scopes, "ttl": req.TTL, "digest": req.Digest, "groups": req.Groups, "quorum": req.Quorum, "rules": d.Rules,
-		"reason_sha256": req.Reason.Hash(), "facts": req.Facts,
+		"reason_sha256": req.Reason.Hash(), "facts": req.Facts, "match": broker.MatchCode(req.ID),
 	}))
 	switch {
 	case errors.Is(err, broker.ErrCap), errors.Is(err, broker.ErrOwnerCap):
 		return broker.Token{}, ap.fatigue.full(ctx, w, req, err)
 	case errors.Is(err, broker.ErrTaskClosed):
-		return broker.Token{}, broker.E(broker.InvalidGrant, "The task was completed meanwhile. No person was asked.", err)
+		return broker.Token{}, broker.E(broker.InvalidGrant, "The task ended while this was decided. No person was asked.", err)
 	case err != nil:
 		return broker.Token{}, broker.StoreError(err)
 	}
@@ -94,7 +95,7 @@ func (ap *Approvals) Escalate(ctx context.Context, w kernel.MintRequest, d polic
 func (ap *Approvals) pending(r broker.Request, interval time.Duration) *broker.Error {
 	left := max(r.ExpiresAt.Sub(ap.clock.Now()), time.Second)
 	return &broker.Error{Kind: broker.Pending, Public: "A person is deciding. Poll with the deferral code.", RetryAfter: interval,
-		Pending: &broker.PendingInfo{RequestID: r.ID, DeferralCode: ap.codeOf(r.ID, r.Binding), ExpiresIn: left, Interval: interval}}
+		Pending: &broker.PendingInfo{RequestID: r.ID, DeferralCode: ap.codeOf(r.ID, r.Binding), ExpiresIn: left, Interval: interval, Groups: r.Approval.Groups}}
 }
 
 func (ap *Approvals) compose(ctx context.Context, w kernel.MintRequest, d policy.Decision, r broker.TokenRequest, now time.Time) (broker.Request, error) {

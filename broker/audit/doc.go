@@ -12,7 +12,7 @@
 //  5. A text can be stored beside the log for an answer; Answers checks it against the log.
 //  6. Verify reads an export as a stream and proves it line by line. It accepts the given keys, and
 //     keys in the log that a given key covers. An export that leaves entries out states so, and
-//     proves no chain. Report is the result; Fault is the first line that failed.
+//     proves no chain, unless it is an inclusion proof (proof.go, proof_verify.go). Report is the result; Fault is the first line that failed.
 //
 // # What an export proves
 //

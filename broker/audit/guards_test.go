@@ -28,11 +28,11 @@ func TestVerifyPlaces(t *testing.T) {
 	}
 	wantFault(t, "seq 0", changed(a[0], func(e *audit.Entry) { e.Seq = 0 }), k.set, 1, "no place in a chain")
 	wantFault(t, "no writer", changed(a[0], func(e *audit.Entry) { e.Writer = "" }), k.set, 1, "no place in a chain")
-	wantFault(t, "something before the first", changed(a[0], func(e *audit.Entry) { e.Prev = a[2].Hash }), k.set, 1, "what came before")
-	wantFault(t, "nothing before the third", changed(a[2], func(e *audit.Entry) { e.Prev = "" }), k.set, 1, "what came before")
+	wantFault(t, "something before the first", changed(a[0], func(e *audit.Entry) { e.Prev = a[2].Hash }), k.set, 1, "hash of the previous entry")
+	wantFault(t, "nothing before the third", changed(a[2], func(e *audit.Entry) { e.Prev = "" }), k.set, 1, "hash of the previous entry")
 	early := a[1]
 	early.At = a[0].At.Add(-time.Second)
-	wantFault(t, "earlier than the one before", export(t, []audit.Entry{a[0], resum(early)}), k.set, 2, "time runs backwards")
+	wantFault(t, "earlier than the one before", export(t, []audit.Entry{a[0], resum(early)}), k.set, 2, "time of the entry is earlier than")
 	seal := line(t, k.seal(t, a[2]))
 	wantFault(t, "a member beside the checkpoint", append(export(t, a), strings.TrimSuffix(seal, "}")+`,"x":1}`), k.set, 4, "canonical")
 }

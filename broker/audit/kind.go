@@ -8,16 +8,16 @@ import (
 // can know all of them. A stored kind is never renamed.
 const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
-	BrokerStopped = "broker.stopped" // it stopped in good order
+	BrokerStopped = "broker.stopped" // a process run ended regularly
 
 	// Egress endpoints; the stored kinds have their former name.
 	EndpointOpened     = "box.opened"     // a runner got an egress endpoint for a tool of a task
-	EndpointRegistered = "box.registered" // its network namespace
-	EndpointClosed     = "box.closed"     // all of its connections are closed
-	EndpointStranger   = "box.stranger"   // a process outside of the sandbox connected to its egress endpoint; at most once a minute for each task
+	EndpointRegistered = "box.registered" // the network namespace of the sandbox was registered for its egress endpoint
+	EndpointClosed     = "box.closed"     // an egress endpoint was closed, with all of its connections
+	EndpointStranger   = "box.stranger"   // a process outside the sandbox connected to its egress endpoint; at most once a minute for each task
 
 	EgressAllowed   = "egress.allowed"   // a credential is about to be added to a request
-	EgressCompleted = "egress.completed" // the result of that request
+	EgressCompleted = "egress.completed" // the result of an allowed request
 	EgressDenied    = "egress.denied"    // a request was refused; further ones in a flood of one task are counted in the next entry
 
 	PolicyReloaded = "policy.reloaded" // a new policy set is in force
@@ -36,7 +36,7 @@ const (
 	LossAccepted = "loss.accepted" // an operator accepted that the database lacks entries; everything issued before is refused
 
 	PrincipalAuthenticated = "principal.authenticated" // an operator, runner, approver ... got a token
-	PrincipalRefused       = "principal.refused"       // it did not
+	PrincipalRefused       = "principal.refused"       // an operator, runner, approver ... was refused a token
 
 	SessionBegan = "session.began" // a person signed in to the console
 	SessionEnded = "session.ended" // a person signed out, in one or more browsers
@@ -44,6 +44,9 @@ const (
 	PasskeyAdded   = "passkey.added"   // a person registered a passkey
 	PasskeyRemoved = "passkey.removed" // a person's passkey was removed
 	PasskeyRenamed = "passkey.renamed" // a person renamed a passkey
+
+	PushAdded   = "push.added"   // a person turned on notifications in a browser
+	PushRemoved = "push.removed" // a person turned off notifications in a browser
 
 	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why
 	BreakGlassUsed     = "breakglass.used"     // a request was approved alone under it
@@ -54,19 +57,19 @@ const (
 
 	RecordExported = "record.exported" // a person exported a list as a file: its filter, and its size
 
-	TaskOpened    = "task.opened"
+	TaskOpened    = "task.opened"    // a runner opened it
 	TaskTicket    = "task.ticket"    // an enrolment ticket was issued
 	TaskTainted   = "task.tainted"   // it has read untrusted data
-	TaskPaused    = "task.paused"    // no credential is issued for it
-	TaskResumed   = "task.resumed"   //
+	TaskPaused    = "task.paused"    // the task was paused: no credential is issued for it
+	TaskResumed   = "task.resumed"   // a person ended its pause
 	TaskDelegated = "task.delegated" // its sandbox delegated a part of it, as a new task
-	TaskClosed    = "task.closed"    // all its credentials are revoked
+	TaskClosed    = "task.closed"    // the task ended, and ebb refuses all its credentials
 
 	SandboxEnrolled = "sandbox.enrolled" // its evidence was accepted
 	SandboxRejected = "sandbox.rejected" // its evidence was refused
 	SandboxToken    = "sandbox.token"    // it got a task token
 	SandboxAttested = "sandbox.attested" // it attested again with a request, in a task whose re-attestation deadline ends it
-	SandboxHeld     = "sandbox.held"     // it opened a control connection, whose end counts as its exit
+	SandboxHeld     = "sandbox.held"     // the sandbox opened a control connection; the end of the connection counts as the exit of the sandbox
 	SandboxExited   = "sandbox.exited"   // its attestor, or the end of its control connection, reported its exit
 
 	RequestCreated   = "request.created"   // approval by a person was requested
@@ -91,7 +94,7 @@ const (
 	LeaseUndelivered = "lease.undelivered" // minted, but not returned to the caller
 
 	// For credentials at third parties only.
-	LeaseIntended    = "lease.intended"    // before the request to the provider
+	LeaseIntended    = "lease.intended"    // ebb is about to request the credential from the provider
 	LeaseAccepted    = "lease.accepted"    // the provider accepted the revocation, which takes effect there later
 	LeaseDead        = "lease.dead"        // revoked or expired at the provider, with the proof
 	LeaseUnconfirmed = "lease.unconfirmed" // the provider never confirmed; its own expiry has passed
@@ -115,6 +118,7 @@ var kinds = []string{
 	PasskeyAdded, PasskeyRemoved, PasskeyRenamed,
 	PolicyDrafted, PolicyDropped, PolicyPublished, PolicyRejected, PolicyReloaded,
 	PrincipalAuthenticated, PrincipalRefused,
+	PushAdded, PushRemoved,
 	RecordExported,
 	RequestApproved, RequestCreated, RequestDenied, RequestExpired, RequestHeld, RequestRepeated, RequestVoted, RequestWithdrawn,
 	SandboxAttested, SandboxEnrolled, SandboxExited, SandboxHeld, SandboxRejected, SandboxToken,

@@ -27,11 +27,18 @@ type Report struct {
 	Signed       int `json:"signed"`       // of these, the ones with a valid signature by a passkey that the log registered
 	Unregistered int `json:"unregistered"` // of these, the ones with a valid signature by a passkey without a registration in the export
 	Unkept       int `json:"unkept"`       // answers whose stored texts are not in the export
+
+	// Proof is set for an inclusion proof. Entries are then the selected ones, and each is linked
+	// to a checkpoint. Between are the other entries that link them.
+	Proof   *Statement `json:"proof,omitempty"`
+	Between int        `json:"between,omitempty"`
 }
 
 // Whole reports whether the export starts at the beginning of every chain and at least one
 // checkpoint signs it.
-func (r Report) Whole() bool { return r.Entries > 0 && r.Checkpoints > 0 && !r.Partial }
+func (r Report) Whole() bool {
+	return r.Entries > 0 && r.Checkpoints > 0 && !r.Partial && r.Proof == nil
+}
 
 // Span is the part of one chain that an export holds.
 type Span struct {

@@ -21,6 +21,7 @@ type verifier struct {
 	before  map[place]string // hashes by place that the caller held before
 	filter  *Filter          // the filter in the export's first line; nil = none
 	part    part             // of a filtered export
+	proof   *proof           // nil = the export is not an inclusion proof
 	signed  func(Signature) error
 	kept    Answers
 	line    int
@@ -56,7 +57,7 @@ func begins(line []byte, with string) bool {
 // IsEntry reports whether a line of an export is an entry. Other lines are checkpoints and stored
 // texts of answers.
 func IsEntry(line []byte) bool {
-	return !begins(line, checkpointLine) && !begins(line, keptLine) && !begins(line, filterLine)
+	return !begins(line, checkpointLine) && !begins(line, keptLine) && !begins(line, filterLine) && !begins(line, statementLine) && !begins(line, betweenLine)
 }
 
 func (v *verifier) fault(why string) error { return &Fault{Line: v.line, Why: why} }
@@ -71,12 +72,31 @@ func (v *verifier) read(line []byte) error {
 	if begins(line, filterLine) {
 		return v.filtered(line)
 	}
+	if begins(line, statementLine) {
+		return v.readStatement(line)
+	}
 	var e Entry
-	if err := e.UnmarshalJSON(line); err != nil {
+	between := begins(line, betweenLine)
+	if between {
+		var err error
+		if e, err = v.readBetween(line); err != nil {
+			return err
+		}
+	} else if err := e.UnmarshalJSON(line); err != nil {
 		return v.fault(err.Error())
 	}
 	if why := v.entry(e); why != "" {
 		return &Fault{Line: v.line, Writer: e.Writer, Seq: e.Seq, Why: why}
+	}
+	if between {
+		v.counts.Between++
+	} else {
+		v.counts.Entries++
+	}
+	if v.proof != nil && e.Kind == KeyAdded {
+		// In a chain with gaps, a checkpoint of a trusted key does not cover every earlier entry.
+		// So no key is trusted because an entry of a proof names it.
+		return nil
 	}
 	for _, read := range []func(Entry) error{v.kept.Read, v.keys.read} {
 		if err := read(e); err != nil {
@@ -86,12 +106,14 @@ func (v *verifier) read(line []byte) error {
 	if e.Kind == LossAccepted {
 		v.counts.Losses++
 	}
-	v.counts.Entries++
 	return nil
 }
 
 // keeps checks a line with the stored texts of an answer.
 func (v *verifier) keeps(line []byte) error {
+	if v.proof != nil {
+		return v.fault("an inclusion proof has no stored texts of answers")
+	}
 	k, err := readKept(line)
 	if err != nil {
 		return v.fault(err.Error())
@@ -133,10 +155,13 @@ func (v *verifier) entry(e Entry) string {
 		v.part.entry(e)
 		return ""
 	}
+	if v.proof != nil {
+		return v.proof.entry(e, v.line)
+	}
 	s := v.chains[e.Writer]
 	if s == nil {
-		if e.Seq == 1 && e.Prev != "" || e.Seq > 1 && !validHash(e.Prev) {
-			return "the entry does not say what came before it"
+		if why := startsChain(e); why != "" {
+			return why
 		}
 		s = &span{Span: Span{Writer: e.Writer, First: e.Seq, From: e.At}}
 		v.chains[e.Writer] = s
@@ -144,10 +169,7 @@ func (v *verifier) entry(e Entry) string {
 	} else if why := s.follows(e); why != "" {
 		return why
 	}
-	var sum [32]byte
-	_, _ = hex.Decode(sum[:], []byte(e.Hash)) // it equals a Sum
-	s.hashes = append(s.hashes, sum)
-	s.Last, s.Hash, s.To = e.Seq, e.Hash, e.At
+	s.add(e)
 	at := place{e.Writer, e.Seq}
 	if c, ok := v.awaited[at]; ok {
 		if c.hash != e.Hash {
@@ -199,6 +221,9 @@ func (v *verifier) checkpoint(line []byte) error {
 
 // head compares one head of a checkpoint with the chain, now or when the chain has reached it.
 func (v *verifier) head(writer string, h Head, kid string) string {
+	if v.proof != nil {
+		return v.proof.head(writer, h, claim{h.Hash, v.line, kid})
+	}
 	at := place{writer, h.Seq}
 	s := v.chains[writer]
 	if s == nil || h.Seq > s.Last {
@@ -241,19 +266,21 @@ func (v *verifier) settle() error {
 	if len(faults) == 0 {
 		return v.reaches()
 	}
-	slices.SortFunc(faults, func(a, b *Fault) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return strings.Compare(a.Writer, b.Writer)
-	})
-	return faults[0]
+	return firstFault(faults)
 }
 
 // reaches checks the caller's keys and the heads that the caller had before.
 func (v *verifier) reaches() error {
 	if v.filter != nil {
 		return &FilteredError{Filter: *v.filter, Entries: v.counts.Entries, Signed: v.part.signed()}
+	}
+	if v.proof != nil {
+		if len(v.before) > 0 {
+			return v.fault("an inclusion proof does not show that the log continues an earlier state: verify a whole export against it")
+		}
+		if err := v.proof.settle(); err != nil {
+			return err
+		}
 	}
 	var gone []*Fault
 	for at := range v.before {
@@ -300,7 +327,7 @@ func (s *span) follows(e Entry) string {
 	case e.Prev != s.Hash:
 		return "the entry before it was changed: it does not have the hash that this one links to"
 	case e.At.Before(s.To):
-		return "the time runs backwards"
+		return "the time of the entry is earlier than that of the entry before it"
 	}
 	return ""
 }

@@ -140,7 +140,7 @@ func TestBatchApprovalDemands(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[risk.Level]broker.Kind{"": "", risk.Medium: broker.StepUpRequired} {
 		b, first, _ := demanded(t, risk.Medium, from, "as asked")
-		if _, err := b.sandbox.AskDeferred(t, "orders:eu/3:note"); kind(err) != broker.Pending {
+		if _, err := b.sandbox.AskDeferred(t, "orders:eu/3:note orders:eu/4:note"); kind(err) != broker.Pending {
 			t.Fatal(err)
 		}
 		rs, err := b.Broker.Requests(t.Context(), b.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: first.TaskID})
@@ -148,14 +148,15 @@ func TestBatchApprovalDemands(t *testing.T) {
 			t.Fatal(len(rs), err)
 		}
 		items := []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}
-		if _, err := b.Broker.ApproveBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{}); kind(err) != want {
-			t.Errorf("from %q: %v", from, err)
+		out, err := b.Broker.DecideBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{Approve: true})
+		if err != nil || kind(out[0].Err) != want || kind(out[1].Err) != want {
+			t.Errorf("from %q: %v, %v", from, out, err)
 		}
 		if want == "" {
 			continue
 		}
-		if _, err := b.Broker.ApproveBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{Present: true}); err != nil {
-			t.Errorf("from %q, at the console: %v", from, err)
+		if out, err := b.Broker.DecideBatch(t.Context(), b.Principals["gil"], items, broker.Verdict{Approve: true, Present: true}); err != nil || out[0].Err != nil || out[1].Err != nil {
+			t.Errorf("from %q, at the console: %v, %v", from, out, err)
 		}
 	}
 }

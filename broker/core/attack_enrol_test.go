@@ -45,7 +45,7 @@ func TestAttackLostAnswerToAnEnrolment(t *testing.T) {
 
 	_, err = enrol(*ticket, brokertest.NewKey(t)) // a thief
 	kindOf(t, err, broker.InvalidEvidence)
-	another, err := x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID)
+	another, err := x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAttackLostAnswerToAnEnrolment(t *testing.T) {
 	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), task.ID, broker.DefaultWait); err != nil {
 		t.Fatal(err)
 	}
-	_, err = x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID)
+	_, err = x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID, 0)
 	kindOf(t, err, broker.Conflict)
 }
 

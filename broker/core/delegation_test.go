@@ -129,7 +129,7 @@ func TestDelegationNeverWidens(t *testing.T) {
 				break // tickets prove no selectors
 			}
 			next := &brokertest.Sandbox{Env: x.Env, Key: brokertest.NewKey(t), Task: task}
-			ticket, err := x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID)
+			ticket, err := x.Broker.NewTicket(t.Context(), x.who(brokertest.Runner), task.ID, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

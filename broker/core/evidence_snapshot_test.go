@@ -300,8 +300,8 @@ func TestFirstAnswerIsHiddenInABatch(t *testing.T) {
 	if err != nil || len(rs) != 2 {
 		t.Fatal(len(rs), err)
 	}
-	if _, err := x.Broker.ApproveBatch(ctx, x.Principals[brokertest.Approver], []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}, broker.Verdict{}); err != nil {
-		t.Fatal(err)
+	if out, err := x.Broker.DecideBatch(ctx, x.Principals[brokertest.Approver], []approval.Shown{{ID: rs[0].ID, Digest: rs[0].Digest}, {ID: rs[1].ID, Digest: rs[1].Digest}}, broker.Verdict{Approve: true}); err != nil || out[0].Err != nil || out[1].Err != nil {
+		t.Fatal(out, err)
 	}
 	both := broker.Principal{ID: "zoe", Roles: []broker.Role{broker.RoleApprover, broker.RoleAuditor}, Groups: []string{"approvers"}}
 	for i, want := range []int{0, 2} { // number of Approver's votes in the audit log after each of zoe's

@@ -154,6 +154,29 @@ func TestFeedAfterAnotherResource(t *testing.T) {
 	}
 }
 
+// A task that another replica opened with the earlier resource can be younger than this replica by
+// the other's clock, which may be ahead by ClockSkew.
+//
+//ebb:invariant I2 The revocation feed sends a resource server the end of every task that may have tokens for its audiences, including when the clock of the replica that opened the task is ahead
+func TestFeedWithAnotherClockAhead(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{People: []broker.Principal{mailServer}})
+	started := x.replica(t, func(c *core.Config) {
+		c.Providers = map[string]broker.Provider{"mail": c.Providers["orders"], "post": c.Providers["mail"]}
+	})
+	x.Clock.Add(broker.ClockSkew)
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("mail:**:read")
+	s := x.Open(t, spec)
+	minted(t, s, "mail:inbox:read")
+	if _, err := started.CompleteTask(t.Context(), x.who(brokertest.Operator), s.Task.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := followed(t, started, mailServer, 1); !slices.Equal(got, []string{s.Task.ID}) {
+		t.Errorf("mail hears of %v, want %s", got, s.Task.ID)
+	}
+}
+
 // A replica that runs with an earlier configuration does not know the provider of a task that
 // another replica opened. The ceiling does not name the resource servers of that task's tokens.
 //

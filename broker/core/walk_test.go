@@ -124,7 +124,7 @@ func TestTicketsAreSingleUse(t *testing.T) {
 	if won.Load() != 1 {
 		t.Fatalf("%d of 16 redeemed one ticket", won.Load())
 	}
-	another, err := e.Broker.NewTicket(t.Context(), e.Principals[brokertest.Runner], task.ID)
+	another, err := e.Broker.NewTicket(t.Context(), e.Principals[brokertest.Runner], task.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func (rf *Refiller) refillEvidence(ctx context.Context, now time.Time) error {
 // its sandbox, a ticket works only with that sandbox's key (see matches), and the Store binds
 // one sandbox.
 func (rf *Refiller) refillTickets(ctx context.Context, now time.Time) error {
-	for e, err := range rf.store.Entries(ctx, broker.EntryFilter{Kind: audit.TaskTicket, From: now.Add(-rf.limits.TicketTTL)}) {
+	for e, err := range rf.store.Entries(ctx, broker.EntryFilter{Kind: audit.TaskTicket, From: now.Add(-broker.MaxTicketTTL)}) {
 		if err != nil {
 			return err
 		}

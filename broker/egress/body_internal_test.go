@@ -2,6 +2,7 @@ package egress
 
 import (
 	"io"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -54,5 +55,33 @@ func TestSlowBodies(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// servedBody is a body whose server closes it after its end.
+type servedBody struct{ ended bool }
+
+func (c *servedBody) Read(p []byte) (int, error) {
+	if c.ended {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	c.ended = true
+	return copy(p, "ab"), io.EOF
+}
+
+func (c *servedBody) Close() error { return nil }
+
+// A body that has ended stays ended, also once its server has closed it.
+func TestBodyStaysEnded(t *testing.T) {
+	t.Parallel()
+	s := &outbound{ctx: t.Context(), b: &endpoint{p: &Proxy{cfg: Config{RequestBytes: 10, TaskBytes: 10}}}}
+	m := &meteredBody{ReadCloser: &servedBody{}, s: s, task: new(atomic.Int64), left: time.Minute}
+	for range 3 {
+		if _, err := io.ReadAll(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.unread.Load() {
+		t.Error("the body counts as unread")
 	}
 }

@@ -70,3 +70,25 @@ func TestUploadsThatStop(t *testing.T) {
 		t.Errorf("paused in the middle of a body: %q, %v", out, err)
 	}
 }
+
+// The response to a request with a body arrives whole, however soon the upstream begins it.
+func TestResponseRightAfterTheBody(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	x := b.sandbox(t)
+	p := x.placeholder(t, "stripe:charges:write")
+	c := x.client(t, false)
+	for i := range 100 {
+		_, body, err := try(t, c, http.MethodPost, "https://"+b.host+"/v1/charges", "amount=1", "Authorization", "Bearer "+p)
+		if err != nil || strings.Count(body, "data: ") != 3 {
+			t.Fatalf("response %d: %q, %v", i, body, err)
+		}
+	}
+}

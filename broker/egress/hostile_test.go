@@ -48,7 +48,7 @@ func (x *sandbox) tunnelBy(t *testing.T, host string, cfg *tls.Config) (*tls.Con
 // hostile is a case of hostile data in a tunnel. H and P in the text stand for the tunnel's host
 // and a placeholder of the sandbox.
 type hostile struct {
-	label  string // of docs/conformance.md
+	label  string // of docs/reference/conformance.md
 	name   string
 	text   string
 	status string // of the first response; "" = no 2xx

@@ -323,12 +323,18 @@ const bodyChunk = 4 << 10
 
 // meteredBody is the body of a request to an upstream. Reading fails beyond Config.RequestBytes or
 // Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
-// begins to respond: from then on both sides may take turns.
+// begins to respond: from then on both sides of an HTTP/2 request may take turns. In HTTP/1 the rest
+// of the body is not sent to an upstream that responds before its end.
+//
+// After the end of the body Read keeps returning io.EOF. The body of an HTTP/1 server does not: the
+// server closes it before the first byte of the response, and http.Transport, which reads once more
+// after the declared length, would take that error for a broken request and drop the response.
 type meteredBody struct {
 	io.ReadCloser
 	s    *outbound
 	task *atomic.Int64
 
+	ended bool          // the whole body was read
 	left  time.Duration // remaining time for the missing part of the chunk
 	fresh int           // bytes of the chunk that have arrived
 	slow  *time.Timer
@@ -336,6 +342,9 @@ type meteredBody struct {
 
 // Read implements io.Reader.
 func (m *meteredBody) Read(p []byte) (int, error) {
+	if m.ended {
+		return 0, io.EOF
+	}
 	n, err := m.read(p)
 	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
 		m.s.unread.Store(true)
@@ -344,6 +353,7 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
 		return 0, deny(TooMuch, nil)
 	}
+	m.ended = errors.Is(err, io.EOF)
 	return n, err
 }
 

@@ -120,7 +120,8 @@ func (au *Authenticator) verifySigned(assertion string, profile jose.Profile, ke
 	if e, is := errors.AsType[*jose.Error](err); !is || e.Reason != jose.ReasonSignature {
 		_, _ = u.Verify(profile, au.decoys, now)
 	}
-	return nil, broker.E(broker.Unauthenticated, "The client is not known here, or the client assertion is not signed with a key that is registered for it.", err)
+	return nil, broker.E(broker.Unauthenticated, "The client is not known here, or the client assertion is not signed with a key that is registered for it.", err).
+		Then("check --client-id and --key: the public key must be in principals of ebb's configuration (keys)", "without configured principals only the keys that ebb serve keeps in its data directory are known")
 }
 
 // verifyAssertion checks client assertions of principals and of sandboxes: iss = sub = client,

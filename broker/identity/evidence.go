@@ -106,7 +106,7 @@ func (ej *Evidence) identify(ctx context.Context, why kernel.Purpose, taskID str
 		case errors.Is(err, attest.ErrRejected):
 			return kernel.Caller{}, ej.refuseEvidence(ctx, taskID, ev, fault, err)
 		case errors.Is(err, broker.ErrTaskClosed):
-			return kernel.Caller{}, broker.E(fault, "The task is complete. No token is issued for it any more.", err)
+			return kernel.Caller{}, kernel.ClosedFor(fault, broker.Task{}) // ended since live was read
 		}
 		return kernel.Caller{}, err
 	}
@@ -120,7 +120,7 @@ func (ej *Evidence) identify(ctx context.Context, why kernel.Purpose, taskID str
 func (ej *Evidence) attest(ctx context.Context, ev attest.Evidence, p broker.Possession) (attest.Identity, error) {
 	a, known := ej.attestors[ev.Attestor]
 	if !known || ej.people[ev.Attestor] {
-		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor is not configured for sandboxes here", nil)
+		return attest.Identity{}, attest.Reject(attest.ReasonUnknownAttestor, "the attestor "+broker.Quoted(ev.Attestor)+" is not configured for sandboxes here", nil)
 	}
 	cacheable := ev.Attestor == broker.EnrollName && !bytes.HasPrefix(ev.Document, []byte(enroll.TicketPrefix))
 	if !cacheable {
@@ -154,7 +154,7 @@ func (ej *Evidence) foreign(ctx context.Context, taskID string, id attest.Identi
 	}
 	live, err := ej.liveStore.Admit(ctx, broker.Admission{TaskID: taskID})
 	if errors.Is(err, broker.ErrNotFound) {
-		return broker.E(fault, "There is no such task, or it is complete.", err)
+		return broker.E(fault, "There is no task "+broker.Quoted(taskID)+", or it has ended.", err).Then("ask the runner for a new task")
 	}
 	if err != nil {
 		return broker.StoreError(err)
@@ -240,7 +240,7 @@ func (ej *Evidence) bind(ctx context.Context, live *broker.Live, id attest.Ident
 				return broker.Sandbox{}, err
 			}
 			if t.State == broker.TaskClosed {
-				return broker.Sandbox{}, kernel.ClosedError()
+				return broker.Sandbox{}, kernel.ClosedError(t)
 			}
 			live.Sandbox = t.Sandbox
 		default:

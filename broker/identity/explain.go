@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest"
@@ -86,7 +85,8 @@ func (ej *Evidence) ExplainEvidence(ctx context.Context, who broker.Principal, a
 	}
 	a, known := ej.accounts.attestor(attestor)
 	if !known {
-		return none, broker.E(broker.NotFound, "There is no such attestor. The configured ones are "+strings.Join(slices.Sorted(maps.Keys(ej.attestors)), ", ")+".", nil)
+		return none, broker.E(broker.NotFound, "There is no attestor "+broker.Quoted(attestor)+". Configured: "+broker.Named(slices.Collect(maps.Keys(ej.attestors)))+".", nil).
+			Then("check the name with 'ebb attest list'")
 	}
 	key := attest.Key{X5T: q.X5T}
 	if len(q.JWK) > 0 {

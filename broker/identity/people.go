@@ -77,6 +77,11 @@ func (ac *Accounts) PasskeyRemoved(ctx context.Context, who broker.Principal, id
 	return ac.session(ctx, audit.PasskeyRemoved, who, map[string]any{"passkey": id})
 }
 
+// SettingChanged records that a person changed how they are notified.
+func (ac *Accounts) SettingChanged(ctx context.Context, who broker.Principal, kind string, data map[string]any) error {
+	return ac.session(ctx, kind, who, data)
+}
+
 func (ac *Accounts) session(ctx context.Context, kind string, who broker.Principal, data map[string]any) error {
 	if err := ac.store.Append(ctx, broker.Record{Entries: []audit.Entry{ac.log.NewEntry(kind, who.ID, data)}}); err != nil {
 		return broker.StoreError(err)

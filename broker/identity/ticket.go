@@ -78,14 +78,19 @@ func (e *Enroller) PutTicket(ctx context.Context, hash, taskID string, until tim
 	return e.liveStore.Put(ctx, "tkt:"+hash, taskID, until)
 }
 
-func (e *Enroller) IssueTicket(ctx context.Context, taskID string) (broker.Ticket, error) {
+// IssueTicket issues a ticket that lives as long as asked (0 = the default), and never longer than its task.
+func (e *Enroller) IssueTicket(ctx context.Context, t broker.Task, asked broker.Seconds) (broker.Ticket, error) {
+	life, err := e.limits.TicketLife(asked)
+	if err != nil {
+		return broker.Ticket{}, err
+	}
 	text, hash := enroll.NewTicket()
-	until := e.clock.Now().Add(e.limits.TicketTTL)
-	if err := e.PutTicket(ctx, hash, taskID, until); err != nil {
+	until := broker.Earliest(e.clock.Now().Add(life), t.Deadline)
+	if err := e.PutTicket(ctx, hash, t.ID, until); err != nil {
 		return broker.Ticket{}, broker.StoreError(err)
 	}
 	if err := e.store.Append(ctx, broker.Record{Entries: []audit.Entry{
-		e.log.TaskEntry(audit.TaskTicket, kernel.Self, taskID, map[string]any{"hash": hash, "until": until}),
+		e.log.TaskEntry(audit.TaskTicket, kernel.Self, t.ID, map[string]any{"hash": hash, "until": until, "ttl_seconds": broker.Seconds(life / time.Second)}),
 	}}); err != nil {
 		return broker.Ticket{}, broker.StoreError(err)
 	}

@@ -180,7 +180,7 @@ type callers interface {
 
 // tickets is the part of package identity that this package calls; *identity.Enroller implements it.
 type tickets interface {
-	IssueTicket(ctx context.Context, taskID string) (broker.Ticket, error)
+	IssueTicket(ctx context.Context, t broker.Task, asked broker.Seconds) (broker.Ticket, error)
 }
 
 // evidence is the part of package identity that this package calls; *identity.Evidence implements it.

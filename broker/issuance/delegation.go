@@ -46,7 +46,7 @@ func (o *TaskOpener) Delegate(ctx context.Context, s broker.Subject, p broker.Po
 	if t.Expect.Attestor != broker.EnrollName {
 		return t, nil, nil
 	}
-	ticket, err := o.tickets.IssueTicket(ctx, t.ID)
+	ticket, err := o.tickets.IssueTicket(ctx, t, 0)
 	if err != nil {
 		o.Abandon(t)
 		return broker.Task{}, nil, err

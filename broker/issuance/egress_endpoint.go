@@ -59,8 +59,10 @@ func (eu *EgressUse) NewEgressEndpoint(ctx context.Context, who broker.Principal
 	switch {
 	case err != nil:
 		return broker.EgressEndpoint{}, err
-	case t.State == broker.TaskClosed || eu.TaskOver(t.ID, t.Ancestors...):
-		return broker.EgressEndpoint{}, kernel.ClosedError()
+	case t.State == broker.TaskClosed:
+		return broker.EgressEndpoint{}, kernel.ClosedError(t)
+	case eu.TaskOver(t.ID, t.Ancestors...):
+		return broker.EgressEndpoint{}, kernel.ClosedError(broker.Task{}) // the cause is not recorded yet
 	case t.State != broker.TaskOpen:
 		return broker.EgressEndpoint{}, broker.E(broker.Conflict, "The task is paused. Resume it first.", broker.ErrTaskPaused)
 	}

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -48,7 +51,7 @@ func (o *TaskOpener) OpenTask(ctx context.Context, who broker.Principal, spec br
 	if err := broker.Allow(who, broker.Certain, broker.RoleRunner, broker.RoleOperator); err != nil {
 		return broker.Task{}, nil, err
 	}
-	if err := o.checkSpec(spec); err != nil {
+	if err := o.checkSpec(who, spec); err != nil {
 		return broker.Task{}, nil, err
 	}
 	if o.live.Incomplete.Load() {
@@ -74,7 +77,8 @@ func (o *TaskOpener) OpenTask(ctx context.Context, who broker.Principal, spec br
 		}),
 	}})
 	if errors.Is(err, broker.ErrCap) {
-		return broker.Task{}, nil, &broker.Error{Kind: broker.TooMany, Public: "This runner has reached its limit of open tasks. Complete one, then try again.", Cause: err, RetryAfter: 10 * time.Second}
+		return broker.Task{}, nil, &broker.Error{Kind: broker.TooMany, Public: fmt.Sprintf("This runner has its limit of %d open tasks.", o.limits.RunnerTasks), Cause: err, RetryAfter: 10 * time.Second,
+			Next: []string{"complete tasks that are no longer needed: ebb task list --state open, ebb task complete TASK"}}
 	}
 	if err == nil {
 		err = o.liveStore.PutTask(ctx, broker.Live{Task: t, Due: t.Due(now)}, o.Keep(t))
@@ -87,7 +91,7 @@ func (o *TaskOpener) OpenTask(ctx context.Context, who broker.Principal, spec br
 	if !spec.Ticket {
 		return t, nil, nil
 	}
-	ticket, err := o.tickets.IssueTicket(ctx, t.ID)
+	ticket, err := o.tickets.IssueTicket(ctx, t, spec.TicketTTL)
 	if err != nil {
 		o.Abandon(t)
 		return broker.Task{}, nil, err
@@ -104,7 +108,7 @@ func (o *TaskOpener) Abandon(t broker.Task) {
 // unexpired.
 func (o *TaskOpener) Keep(t broker.Task) time.Time { return t.Deadline.Add(time.Minute) }
 
-func (o *TaskOpener) checkSpec(s broker.TaskSpec) error {
+func (o *TaskOpener) checkSpec(who broker.Principal, s broker.TaskSpec) error {
 	var what string
 	l := o.limits
 	switch {
@@ -125,14 +129,19 @@ func (o *TaskOpener) checkSpec(s broker.TaskSpec) error {
 		what = "caps.uses must be 0 (no limit) or more"
 	case len(s.Labels) > 32:
 		what = "at most 32 labels"
+	case s.TicketTTL != 0 && !s.Ticket:
+		what = "ticket_ttl_seconds is the lifetime of a ticket, and needs the member ticket"
 	}
 	what = cmp.Or(what, checkOwner(s.Owner), checkLabels(s.Labels), o.checkExpect("sandbox_expected", s.Expect), o.checkRegistration(s.Expect), o.checkDelegation(s.Delegation))
 	if what == "" && s.Ticket && s.Expect.Attestor != broker.EnrollName {
 		what = "a ticket needs sandbox_expected.attestor " + broker.EnrollName
 	}
+	if _, err := l.TicketLife(s.TicketTTL); err != nil {
+		return err
+	}
 	for _, name := range s.Ceiling.Providers() {
 		if _, known := o.providers[name]; !known && what == "" {
-			return broker.E(broker.InvalidScope, "The ceiling names a provider that is not configured here.", nil)
+			return o.unknownProvider(who, name)
 		}
 	}
 	if what != "" {
@@ -141,10 +150,19 @@ func (o *TaskOpener) checkSpec(s broker.TaskSpec) error {
 	return nil
 }
 
+// unknownProvider names the wrong provider of a ceiling. Operators may list the configured ones, runners may not.
+func (o *TaskOpener) unknownProvider(who broker.Principal, name string) *broker.Error {
+	e := broker.E(broker.InvalidScope, "The task was not opened: the provider "+broker.Quoted(name)+" of its ceiling is not configured.", nil)
+	if who.Has(broker.RoleOperator) {
+		e.Public = strings.TrimSuffix(e.Public, ".") + "; configured: " + broker.Named(slices.Collect(maps.Keys(o.providers))) + "."
+	}
+	return e.Then("name a configured provider in each scope, as PROVIDER:RESOURCE:ACTION; operators list them with 'ebb providers list'")
+}
+
 // checkExpect returns why the sandbox that a runner announces is invalid, "" if it is valid.
 func (o *TaskOpener) checkExpect(name string, e broker.Expect) string {
 	if _, known := o.attestors[e.Attestor]; !known {
-		return name + ".attestor is not configured here"
+		return name + ".attestor " + broker.Quoted(e.Attestor) + " is not configured; configured: " + broker.Named(slices.Collect(maps.Keys(o.attestors)))
 	}
 	if o.people[e.Attestor] {
 		return name + ".attestor recognises principals; configure another one, with another audience, for sandboxes"
@@ -196,19 +214,19 @@ func checkLabels(labels map[string]string) string {
 }
 
 // NewTicket issues an enrolment ticket for a task. Once the task has its sandbox, a ticket
-// works only with that sandbox's key: for a sandbox that missed the first response.
-func (o *TaskOpener) NewTicket(ctx context.Context, who broker.Principal, taskID string) (broker.Ticket, error) {
+// works only with that sandbox's key: for a sandbox that missed the first response. ttl is its lifetime, 0 = the default.
+func (o *TaskOpener) NewTicket(ctx context.Context, who broker.Principal, taskID string, ttl broker.Seconds) (broker.Ticket, error) {
 	t, err := o.Mine(ctx, who, broker.Certain, taskID)
 	if err != nil {
 		return broker.Ticket{}, err
 	}
 	switch {
 	case t.State == broker.TaskClosed:
-		return broker.Ticket{}, kernel.ClosedError()
+		return broker.Ticket{}, kernel.ClosedError(t)
 	case t.Expect.Attestor != broker.EnrollName:
-		return broker.Ticket{}, broker.E(broker.Conflict, "The task expects a different attestor than "+broker.EnrollName+".", nil)
+		return broker.Ticket{}, broker.E(broker.Conflict, "The task expects the attestor "+broker.Quoted(t.Expect.Attestor)+", so it has no tickets: only tasks of the attestor "+broker.EnrollName+" have them.", nil)
 	}
-	return o.tickets.IssueTicket(ctx, t.ID)
+	return o.tickets.IssueTicket(ctx, t, ttl)
 }
 
 // Mine returns a task that the principal may act on: its own, or any for an operator.
@@ -221,21 +239,21 @@ func (o *TaskOpener) Mine(ctx context.Context, who broker.Principal, need broker
 		return broker.Task{}, err
 	}
 	if t.Runner != who.ID && !who.Has(broker.RoleOperator) {
-		return broker.Task{}, kernel.NotFoundTask() // another runner's task: its existence stays hidden
+		return broker.Task{}, kernel.NotFoundTask(taskID) // another runner's task: its existence stays hidden
 	}
 	return t, nil
 }
 
 func (o *TaskOpener) TaskByID(ctx context.Context, id string) (broker.Task, error) {
 	if !broker.ValidID(broker.TaskPrefix, id) {
-		return broker.Task{}, kernel.NotFoundTask()
+		return broker.Task{}, kernel.NotFoundTask(id)
 	}
 	ts, err := o.store.Tasks(ctx, broker.TaskFilter{IDs: []string{id}})
 	if err != nil {
 		return broker.Task{}, broker.StoreError(err)
 	}
 	if len(ts) == 0 {
-		return broker.Task{}, kernel.NotFoundTask()
+		return broker.Task{}, kernel.NotFoundTask(id)
 	}
 	return ts[0], nil
 }

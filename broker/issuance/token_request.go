@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -86,10 +87,7 @@ func (i *TokenIssuer) token(ctx context.Context, r broker.TokenRequest) (broker.
 	case policy.Ask:
 		return i.approvals.Escalate(ctx, w, d, r)
 	default:
-		return broker.Token{}, i.DenyJudged(ctx, w, d, &broker.Error{
-			Kind: broker.Denied, Public: "The policy does not allow this. Ask for less, or ask the owner of the task.",
-			Advice: &broker.Advice{Decision: "denied", Code: broker.ByPolicy, WouldAllow: d.WouldAllow, DoNotRetrySame: true},
-		})
+		return broker.Token{}, i.DenyJudged(ctx, w, d, byPolicy(w, d))
 	}
 }
 
@@ -105,21 +103,25 @@ func (i *TokenIssuer) target(a kernel.Caller, r broker.TokenRequest) (kernel.Min
 	}
 	names := r.Scopes.Providers()
 	if len(names) != 1 {
-		return w, broker.E(broker.InvalidScope, "Name scopes of exactly one provider: a token has one audience.", nil)
+		return w, broker.E(broker.InvalidScope, "Name scopes of exactly one provider, because a token has one audience; the request names "+broker.Named(names)+".", nil).
+			Then("send one request for each provider")
 	}
 	p, known := i.providers[names[0]]
 	if !known {
-		return w, broker.E(broker.InvalidScope, "A scope names a provider that is not configured. 'ebb providers list' shows the configured ones.", nil)
+		own := slices.DeleteFunc(a.Live.Ceiling.Providers(), func(n string) bool { _, known := i.providers[n]; return !known })
+		return w, broker.E(broker.InvalidScope, "The provider "+broker.Quoted(names[0])+" of the scope is not configured. Providers of this task: "+broker.Named(own)+".", nil).
+			Then("name a provider of the task's ceiling in the scope, as PROVIDER:RESOURCE:ACTION", "operators list all providers with 'ebb providers list'")
 	}
 	w.Name, w.Provider = names[0], p
 	for _, res := range r.Resources {
 		if res != p.Resource {
-			return w, broker.E(broker.InvalidTarget, "The resource is unknown or is not the one that these scopes are for.", nil)
+			return w, broker.E(broker.InvalidTarget, "The resource "+broker.Quoted(res)+" is unknown or is not the one that these scopes are for.", nil).
+				Then("leave --resource out: the scope determines the resource")
 		}
 	}
 	for _, aud := range r.Audiences {
 		if aud != w.Name && aud != p.Resource {
-			return w, broker.E(broker.InvalidTarget, "The audience is unknown or is not the one that these scopes are for.", nil)
+			return w, broker.E(broker.InvalidTarget, "The audience "+broker.Quoted(aud)+" is unknown or is not the one that these scopes are for.", nil)
 		}
 	}
 	if err := p.Driver.Check(r.Scopes); err != nil {
@@ -136,8 +138,7 @@ func (i *TokenIssuer) target(a kernel.Caller, r broker.TokenRequest) (kernel.Min
 		return w, err
 	}
 	if !a.Live.Ceiling.Covers(r.Scopes) {
-		return w, &broker.Error{Kind: broker.InvalidScope, Public: "The scope exceeds the ceiling of the task.",
-			Advice: &broker.Advice{Decision: "denied", Code: broker.TooBroad, WouldAllow: a.Live.Ceiling.Narrow(r.Scopes), DoNotRetrySame: true}}
+		return w, a.Live.OverCeiling(r.Scopes)
 	}
 	if a.Parent != nil {
 		if !a.Parent.Scopes.Covers(r.Scopes) {
@@ -155,6 +156,19 @@ func (i *TokenIssuer) target(a kernel.Caller, r broker.TokenRequest) (kernel.Min
 	}
 	w.TTL = min(w.TTL, i.MaxTTL(p))
 	return w, nil
+}
+
+// byPolicy is the refusal of a request that the policy denies. It names the policies that decided, so that
+// the owner of the task and the author of the policy can find them.
+func byPolicy(w kernel.MintRequest, d policy.Decision) *broker.Error {
+	why := "no policy permits " + broker.Bounded(d.Denied)
+	if len(d.Rules) > 0 {
+		why = "denied by policy " + broker.Named(d.Rules)
+	}
+	e := broker.E(broker.Denied, "The policy does not allow this: "+why+".", nil).
+		Then("see how each policy decides: ebb policy explain --server --kind "+w.Live.Kind+" --scope '"+broker.Bounded(d.Denied)+"'", "request less, or ask the owner of the task")
+	e.Advice = &broker.Advice{Decision: "denied", Code: broker.ByPolicy, WouldAllow: d.WouldAllow, DoNotRetrySame: true}
+	return e
 }
 
 func (i *TokenIssuer) MaxTTL(p broker.Provider) time.Duration {

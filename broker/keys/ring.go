@@ -163,8 +163,9 @@ func (r *Ring) JWKS(now time.Time) []byte {
 }
 
 // MaxAge returns the time for which the JWKS may be cached: at most half the lead, so that a
-// client that honours it never sees a token of an unknown key.
-func (r *Ring) MaxAge() time.Duration { return min(r.policy.Lead/2, 10*time.Minute) }
+// client that honours it never sees a token of an unknown key, and at most 5 minutes, so that
+// such a client soon learns that a key has been revoked.
+func (r *Ring) MaxAge() time.Duration { return min(r.policy.Lead/2, 5*time.Minute) }
 
 // KeySource finds keys for own tokens at now. Tokens must carry a kid. A key
 // whose grace has passed is unknown.

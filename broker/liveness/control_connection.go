@@ -62,7 +62,7 @@ func (c *Connections) Hold(ctx context.Context, s broker.Subject, p broker.Posse
 		return nil, err
 	}
 	if a.Live.State == broker.TaskClosed {
-		return nil, kernel.ClosedError()
+		return nil, kernel.ClosedError(a.Live.Task)
 	}
 	h := &Hold{b: c, task: a.Live.Task, id: broker.NewID("hld_"), grace: grace, later: make(chan struct{})}
 	h.task.Sandbox = &a.Sandbox

@@ -33,7 +33,7 @@ func (tc *TaskControl) Beat(ctx context.Context, who broker.Principal, taskID st
 		return broker.Task{}, err
 	}
 	if t.State == broker.TaskClosed {
-		return broker.Task{}, kernel.ClosedError()
+		return broker.Task{}, kernel.ClosedError(t)
 	}
 	live, err := tc.liveStore.Touch(ctx, taskID, broker.Touch{Due: t.Due(tc.clock.Sure())})
 	return live.Task, kernel.LiveStoreError(err)
@@ -64,7 +64,7 @@ func (tc *TaskControl) move(ctx context.Context, who broker.Principal, t broker.
 		return broker.Task{}, broker.E(broker.Invalid, "reason must be at most 500 printable characters.", nil)
 	}
 	if t.State == broker.TaskClosed {
-		return broker.Task{}, kernel.ClosedError()
+		return broker.Task{}, kernel.ClosedError(t)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -138,7 +138,7 @@ func (tc *TaskControl) TaintTask(ctx context.Context, who broker.Principal, task
 		return broker.Task{}, broker.E(broker.Invalid, "sources must be 1 to 16 names of a-z A-Z 0-9 . _ / -, such as public-issue-comments.", nil)
 	}
 	if t.State == broker.TaskClosed {
-		return broker.Task{}, kernel.ClosedError()
+		return broker.Task{}, kernel.ClosedError(t)
 	}
 	if err := tc.TaintTree(ctx, who.ID, t, sources); err != nil {
 		return broker.Task{}, err
@@ -147,8 +147,8 @@ func (tc *TaskControl) TaintTask(ctx context.Context, who broker.Principal, task
 	return live.Task, kernel.LiveStoreError(err)
 }
 
-// TaintTree taints a task and its ancestors, because a delegated task passes on what it has
-// read.
+// TaintTree taints a task and its ancestors, because a delegated task passes the
+// untrusted data that it has read on to them.
 func (tc *TaskControl) TaintTree(ctx context.Context, actor string, t broker.Task, sources []string) error {
 	// First in the live store, then in the audit log, even if the caller disconnects: a
 	// taint that the policy misses is worse than one that the audit log lacks.

@@ -28,7 +28,8 @@ type Channel struct {
 	Name   string
 	Sender notify.Sender
 	Place  bool // it has a destination of its own that gets every message
-	People bool // it reaches people by their own address
+	People bool // the channel reaches people by their mail address
+	Push   bool // the channel reaches people in their browsers
 }
 
 // Route selects events and names the channels for them. An empty member selects everything.
@@ -118,32 +119,24 @@ const forgetAfter = 7 * 24 * time.Hour
 // Run sends notifications until ctx is done. While the database does not answer, it waits.
 func (n *Notifier) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		every(ctx, n.cfg.Poll, func() bool { return n.try(ctx, "the audit log could not be read", n.cfg.Outbox.ReadFromHere) })
-		every(ctx, n.cfg.Poll, func() bool { n.try(ctx, "the audit log could not be read", n.Follow); return false })
-		return nil
-	})
-	for _, c := range n.channels {
+	work := func(interval time.Duration, failure string, do func(context.Context) error) {
 		g.Go(func() error {
-			every(ctx, n.cfg.Poll, func() bool {
-				n.try(ctx, "messages could not be claimed", func(ctx context.Context) error { return n.Deliver(ctx, c.Name) })
-				return false
-			})
+			every(ctx, interval, func() bool { n.try(ctx, failure, do); return false })
 			return nil
 		})
 	}
 	g.Go(func() error {
-		every(ctx, 15*time.Second, func() bool { n.try(ctx, "the backlog could not be read", n.count); return false })
+		const unread = "the audit log could not be read"
+		every(ctx, n.cfg.Poll, func() bool { return n.try(ctx, unread, n.cfg.Outbox.ReadFromHere) })
+		work(n.cfg.Poll, unread, n.Follow)
 		return nil
 	})
-	g.Go(func() error {
-		every(ctx, time.Minute, func() bool {
-			n.try(ctx, "old messages could not be removed", func(ctx context.Context) error {
-				return n.cfg.Outbox.ForgetMessages(ctx, n.cfg.Now().Add(-forgetAfter))
-			})
-			return false
-		})
-		return nil
+	for _, c := range n.channels {
+		work(n.cfg.Poll, "messages could not be claimed", func(ctx context.Context) error { return n.Deliver(ctx, c.Name) })
+	}
+	work(15*time.Second, "the backlog could not be read", n.count)
+	work(time.Minute, "old messages could not be removed", func(ctx context.Context) error {
+		return n.cfg.Outbox.ForgetMessages(ctx, n.cfg.Now().Add(-forgetAfter))
 	})
 	return g.Wait()
 }

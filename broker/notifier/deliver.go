@@ -100,7 +100,7 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 	now := n.cfg.Now()
 	busy, isBusy := errors.AsType[*notify.BusyError](err)
 	gone, refused := errors.Is(err, notify.ErrGone), errors.Is(err, notify.ErrRefused)
-	turn.Done(err == nil || isBusy || gone || refused, now, rand.Float64())
+	turn.Done(err == nil || isBusy || gone || refused || errors.Is(err, notify.ErrAddress), now, rand.Float64())
 	o.At = now
 	switch {
 	case err == nil:

@@ -19,7 +19,7 @@
 // an audit entry: kinds that begin with "breakglass." go to all approvers and auditors, and kinds
 // that begin with "policy.draft" go to operators.
 //
-// Approvers are notified of a request with its risk and reasons, and later of its result. A notice
-// never names the approvers or their votes: before the request is decided, that would influence
-// the second approver. Afterwards the console shows the votes to those who may see them.
+// Approvers are notified of a request with its risk and reasons. They and the owner of the task are
+// notified of its result and of the people who decided. While the request waits, a notice names no
+// approver and no vote, because that would influence the second approver.
 package notifier

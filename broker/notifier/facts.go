@@ -55,6 +55,23 @@ func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	return n
 }
 
+// outcomeOf returns the notice of a request that has ended: its result and the people who decided it.
+func outcomeOf(r broker.Request, e audit.Entry) notify.Notice {
+	n := noticeOf(r, endings[e.Kind])
+	n.Until, n.Code = time.Time{}, string(r.Code)
+	var by []string
+	for _, v := range r.Votes {
+		if (n.Event == notify.Approved && v.Approve) || (n.Event == notify.Denied && !v.Approve) {
+			by = append(by, v.By)
+		}
+	}
+	n.By = strings.Join(by, ", ")
+	if n.Event == notify.Approved && r.Granted.String() != r.Scopes.String() {
+		n.Granted = r.Granted.String()
+	}
+	return n
+}
+
 // endings maps the entries that end a request to their events.
 var endings = map[string]notify.Event{
 	audit.RequestApproved: notify.Approved, audit.RequestDenied: notify.Denied, audit.RequestExpired: notify.Expired, audit.RequestWithdrawn: notify.Withdrawn,

@@ -16,8 +16,8 @@ import (
 // people whom they concern; other entries of these families are not.
 func TestHappenings(t *testing.T) {
 	t.Parallel()
-	approver, auditor := people.Reach{Person: "ann", Roles: []string{string(broker.RoleApprover)}}, people.Reach{Person: "aud", Roles: []string{string(broker.RoleAuditor)}}
-	operator := people.Reach{Person: "ops", Roles: []string{string(broker.RoleOperator)}}
+	approver, auditor := people.Reach{Person: "ann", Mail: "ann@example.com", Roles: []string{string(broker.RoleApprover)}}, people.Reach{Person: "aud", Mail: "aud@example.com", Roles: []string{string(broker.RoleAuditor)}}
+	operator := people.Reach{Person: "ops", Mail: "ops@example.com", Roles: []string{string(broker.RoleOperator)}}
 	n := &Notifier{cfg: Config{Routes: []Route{{Channels: []string{"mail"}}}}, channels: map[string]*channel{"mail": {Channel: Channel{Name: "mail", People: true}}}}
 	n.cfg.Now, n.cfg.Digest = testNow, window
 	for kind, tt := range map[string]struct {

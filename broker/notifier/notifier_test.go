@@ -89,8 +89,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Recipients of a waiting request are notified of its result, without the names of the
-// voters.
+// Recipients of a waiting request are notified of its result and of who decided, without the
+// note. So is the owner of the task.
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for want, end := range map[string]func(*rig, broker.Request){
@@ -104,15 +104,23 @@ func TestOutcome(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newRig(t, notifier.Route{Channels: []string{"ops"}}, notifier.Route{Channels: []string{"mail"}, Groups: []string{"approvers"}})
+			r.knows("bo", people.DefaultPreferences(), func(p *people.Reach) { p.Also, p.Roles = []string{brokertest.Spec().Owner}, []string{"auditor"} })
 			q := r.asks(highScope, "")
 			r.look()
-			count(t, r.ops.take(), 1)
+			if m := count(t, r.ops.take(), 1)[0]; m.Data.By != "" {
+				t.Errorf("got %s", m.body)
+			}
+			count(t, r.mails.take(), 0)
 			end(r, q)
 			r.look()
 			m := count(t, r.ops.take(), 1)[0]
-			if m.Type != want || m.Data.Subject != q.ID || strings.Contains(m.body, `"`+brokertest.Approver+`"`) || strings.Contains(m.body, "note") || m.Data.Left != 0 {
+			by := map[string]string{"request.approved": brokertest.Approver, "request.denied": brokertest.Approver}[want]
+			if m.Type != want || m.Data.Subject != q.ID || m.Data.By != by || strings.Contains(m.body, "note") || m.Data.Left != 0 {
 				t.Errorf("got %s", m.body)
+			}
+			if owner := count(t, r.mails.take(), 1)[0]; owner.Type != want || owner.Data.By != by {
+				t.Errorf("got %s", owner.body)
 			}
 			count(t, r.leads.take(), 0)
 		})
@@ -220,6 +228,22 @@ func TestPeople(t *testing.T) {
 			count(t, r.mails.take(), 0)
 		})
 	}
+}
+
+// A channel to browsers reaches the people who have turned it on, also without a mail address.
+func TestBrowsers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, notifier.Route{Channels: []string{"mail", "push"}})
+	for _, person := range []string{"ann", "bob"} {
+		r.knows(person, people.DefaultPreferences(), func(p *people.Reach) { p.Mail = "" })
+	}
+	if err := r.Store.AddPush(t.Context(), people.Push{ID: "1", Person: "bob", Name: "Firefox", Sealed: "x", CreatedAt: r.Clock.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	r.asks(highScope, "")
+	r.look()
+	count(t, r.mails.take(), 0)
+	count(t, r.pushes.take(), 1)
 }
 
 // TestBreakGlassIsTold: break-glass is notified at once, to channels and people,

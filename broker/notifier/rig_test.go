@@ -109,18 +109,19 @@ type rig struct {
 	ops    *place // of channel ops
 	leads  *place // of channel leads
 	mails  *place // of channel mail, which reaches people
+	pushes *place // of channel push, which reaches people in browsers
 }
 
 func newRig(t *testing.T, routes ...notifier.Route) *rig {
 	t.Helper()
-	r := &rig{Env: brokertest.New(t, brokertest.Config{Start: time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC)}), t: t, ops: newPlace(t), leads: newPlace(t), mails: newPlace(t)}
+	r := &rig{Env: brokertest.New(t, brokertest.Config{Start: time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC)}), t: t, ops: newPlace(t), leads: newPlace(t), mails: newPlace(t), pushes: newPlace(t)}
 	if len(routes) == 0 {
 		routes = []notifier.Route{{Channels: []string{"ops"}}}
 	}
 	r.config = notifier.Config{
 		Outbox: r.Store, Tasks: r.Store, ApprovalStore: r.Store, People: r.Store, Base: brokertest.Issuer, Routes: routes, Now: r.Clock.Now, Most: 5,
 		Channels: []notifier.Channel{
-			{Name: "ops", Sender: r.ops.sender(t), Place: true}, {Name: "leads", Sender: r.leads.sender(t), Place: true}, {Name: "mail", Sender: r.mails.sender(t), People: true},
+			{Name: "ops", Sender: r.ops.sender(t), Place: true}, {Name: "leads", Sender: r.leads.sender(t), Place: true}, {Name: "mail", Sender: r.mails.sender(t), People: true}, {Name: "push", Sender: r.pushes.sender(t), Push: true},
 		},
 	}
 	r.n = r.another()
@@ -145,7 +146,7 @@ func (r *rig) look() {
 	if err := r.n.Follow(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	for _, c := range []string{"ops", "leads", "mail"} {
+	for _, c := range []string{"ops", "leads", "mail", "push"} {
 		if err := r.n.Deliver(r.t.Context(), c); err != nil {
 			r.t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type everybody []people.Reach
 
 func (n *Notifier) everybody(ctx context.Context) (everybody, error) {
 	for _, c := range n.channels {
-		if c.People {
+		if c.People || c.Push {
 			return n.cfg.People.Reachable(ctx, n.cfg.Now().Add(-knownFor))
 		}
 	}
@@ -64,18 +64,26 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 		if c.Place {
 			out = append(out, recipient{Recipient: notify.Recipient{Channel: name}})
 		}
-		if !c.People {
-			continue
-		}
 		told := 0
 		for _, p := range known { // most recent sign-in first
-			if told < maxPeople && whom.includes(p) {
-				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: p.Mail}, &p.Preferences})
+			if address := c.address(p); address != "" && told < maxPeople && whom.includes(p) {
+				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: address}, &p.Preferences})
 				told++
 			}
 		}
 	}
 	return out
+}
+
+// address returns the person's address in the form of the channel, "" without one.
+func (c Channel) address(p people.Reach) string {
+	switch {
+	case c.People:
+		return p.Mail
+	case c.Push && p.Browsers > 0:
+		return p.Person
+	}
+	return ""
 }
 
 // recipient is a shared destination, or a person with their preferences.
@@ -112,7 +120,8 @@ func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item
 	return items
 }
 
-// ended plans the notices of a request's result, for the recipients of the first notice.
+// ended plans the notices of a request's result, for the recipients of the first notice and for
+// the owner of the task.
 func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (items []notify.Item, err error) {
 	r, found, err := n.request(ctx, e.RequestID)
 	if err != nil || !found {
@@ -122,8 +131,17 @@ func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (i
 	if err != nil {
 		return nil, err
 	}
-	notice := noticeOf(r, endings[e.Kind])
-	notice.Until = time.Time{}
+	notice := outcomeOf(r, e)
+	for _, route := range n.cfg.Routes {
+		if !route.takes(notice.Event, risk.Level(notice.Risk), r.Provider, r.Groups) {
+			continue
+		}
+		for _, to := range n.recipients(route.Channels, concerned{owner: r.Owner}, known) {
+			if to.Person != "" {
+				items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)
+			}
+		}
+	}
 	for _, t := range told {
 		to := recipient{Recipient: t}
 		if i := slices.IndexFunc(known, func(p people.Reach) bool { return p.Person == t.Person }); t.Person != "" && i >= 0 {

@@ -48,8 +48,10 @@ type Notice struct {
 	Reasons  []string  `json:"reasons,omitempty"` // for the risk, at most three
 	TaskID   string    `json:"task_id,omitempty"`
 	TaskName string    `json:"task_name,omitempty"`
-	Owner    string    `json:"owner,omitempty"` // of the task
-	By       string    `json:"by,omitempty"`    // actor; never set for a request: see doc.go of notifier
+	Owner    string    `json:"owner,omitempty"`   // of the task
+	By       string    `json:"by,omitempty"`      // actor; of a request, the people who decided it, only when it has ended
+	Granted  string    `json:"granted,omitempty"` // the scope of an approval, if it is narrower than the request
+	Code     string    `json:"code,omitempty"`    // of a denial
 	Match    string    `json:"match_code,omitempty"`
 	Until    time.Time `json:"until,omitzero"` // without a decision by then, the request counts as denied
 	Path     string    `json:"path"`           // of the page about it, below the public URL

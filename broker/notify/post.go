@@ -59,20 +59,66 @@ func (p Post) Do(ctx context.Context, header http.Header, body []byte) (string, 
 	if err != nil {
 		return "", errors.New("the receiver's answer is too long")
 	}
-	said := fmt.Sprintf("HTTP %d %s", a.Status, http.StatusText(a.Status))
+	return Status(a.Status, a.Header)
+}
+
+// Status returns the text of a status line, and the error that it means for a message.
+func Status(status int, h http.Header) (said string, err error) {
+	said = fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))
 	switch {
-	case a.Status >= 200 && a.Status < 300:
+	case status >= 200 && status < 300:
 		return said, nil
-	case a.Status == http.StatusGone:
+	case status == http.StatusGone:
 		return said, fmt.Errorf("%w: %s", ErrGone, said)
-	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
-		after, told := provider.RetryAfter(a.Header, time.Now())
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		after, told := provider.RetryAfter(h, time.Now())
 		if !told {
 			after = busyTime
 		}
 		return said, &BusyError{After: after, Cause: errors.New(said)}
 	}
 	return said, fmt.Errorf("the receiver answered %s", said)
+}
+
+// HookOptions are the settings of a channel whose only setting is a URL.
+type HookOptions struct {
+	URL     Key  `json:"url"`                     // a secret, because it permits posting
+	Private bool `json:"allow_private_addresses"` // the host of URL may resolve to a private address
+}
+
+// Hook is the Sender of a chat: it posts messages to an incoming webhook.
+type Hook struct {
+	post Post
+	body func(Message) ([]byte, error)
+}
+
+var _ Sender = (*Hook)(nil)
+
+// NewHook reads the URL, which is a secret. body returns a message as the JSON of the chat. look is
+// os.LookupEnv; the Private of c is overwritten with that of o. It opens no connection.
+func NewHook(o HookOptions, look func(string) (string, bool), c fetch.Config, body func(Message) ([]byte, error)) (*Hook, error) {
+	secret, err := o.URL.Read(look)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	c.Private = o.Private
+	post, err := NewPost(secret.Reveal(), c)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	return &Hook{post, body}, nil
+}
+
+// Where implements Sender.
+func (h *Hook) Where() string { return h.post.Where() }
+
+// Send implements Sender.
+func (h *Hook) Send(ctx context.Context, m Message) (string, error) {
+	text, err := h.body(m)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return h.post.Do(ctx, nil, text)
 }
 
 // cause removes the URL, which comes first, from an error of a place.

@@ -20,6 +20,9 @@ type Sender interface {
 var (
 	// ErrRefused is wrapped when the receiver will never accept this message.
 	ErrRefused = errors.New("the message is refused permanently")
+	// ErrAddress is wrapped when a person's address does not work. It says nothing about the
+	// channel.
+	ErrAddress = errors.New("the address of the person does not work")
 	// ErrGone is wrapped when the receiver will accept no further message (RFC 9110,
 	// section 15.5.11).
 	ErrGone = errors.New("the receiver is gone")

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -52,17 +53,15 @@ func (n Notice) code() string {
 
 var matchCode = regexp.MustCompile(`^[A-Z]{1,16}-[0-9]{1,4}$`)
 
+// levels are the levels of risk, the highest first.
+var levels = []string{"high", "medium", "low"}
+
 // risk returns the risk level as a prefix, or "" for an unknown level.
 func risk(level string) string {
-	switch level {
-	case "high":
-		return "High risk: "
-	case "medium":
-		return "Medium risk: "
-	case "low":
-		return "Low risk: "
+	if !slices.Contains(levels, level) {
+		return ""
 	}
-	return ""
+	return strings.ToUpper(level[:1]) + level[1:] + " risk: "
 }
 
 // Lines returns the facts of the notice, most important first, made safe to show.
@@ -77,11 +76,12 @@ func (n Notice) Lines(at time.Time) []Line {
 	for _, r := range n.Reasons[:min(len(n.Reasons), 3)] {
 		add("Why", r, maxLine)
 	}
-	add("Match code", n.Match, maxName)
-	add("Task", n.TaskID, maxName)
-	add("Named", n.TaskName, maxName)
+	add("Task", n.TaskName, maxName)
+	add("Task id", n.TaskID, maxName)
 	add("Owner", n.Owner, maxName)
 	add("By", n.By, maxName)
+	add("Granted", n.Granted, maxTitle)
+	add("Reason", strings.ReplaceAll(n.Code, "_", " "), maxName)
 	if n.Event.Open() && !n.Until.IsZero() {
 		add("Time left", fmt.Sprintf("%s, until %s", left(n.Until.Sub(at)), n.Until.UTC().Format("15:04 MST")), maxLine)
 	}
@@ -105,20 +105,20 @@ func (m Message) Heading() string {
 		return m.Notices[0].Heading()
 	}
 	waits, over := m.count(Event.Open), m.count(Event.over)
-	switch total := len(m.Notices) + m.More; {
+	total := len(m.Notices) + m.More
+	wait := map[bool]string{true: "1 request waits for you", false: strconv.Itoa(waits) + " requests wait for you"}[waits == 1]
+	switch {
 	case waits == total:
-		return requests(total) + " " + verb(total) + " for you"
+		return wait
 	case over == total:
-		return requests(total) + " ended"
-	case m.More == 0 && waits+over == total:
-		return fmt.Sprintf("%s %s for you, %d ended", requests(waits), verb(waits), over)
-	default:
-		return strconv.Itoa(total) + " notifications"
+		return map[bool]string{true: "1 request ended", false: strconv.Itoa(over) + " requests ended"}[over == 1]
+	case waits+over == total:
+		return fmt.Sprintf("%s, %d ended", wait, over)
 	}
+	return strconv.Itoa(total) + " notifications"
 }
 
-func (m Message) count(is func(Event) bool) int {
-	n := 0
+func (m Message) count(is func(Event) bool) (n int) {
 	for _, x := range m.Notices {
 		if is(x.Event) {
 			n++
@@ -127,36 +127,37 @@ func (m Message) count(is func(Event) bool) int {
 	return n
 }
 
-func requests(n int) string {
-	if n == 1 {
-		return "1 request"
-	}
-	return strconv.Itoa(n) + " requests"
+// Part is a paragraph of a message: a notice and its page, or the number of further notices.
+type Part struct {
+	Heading string // "" = the heading of the message says it
+	Lines   []Line
+	Label   string // of the link
+	Link    string
 }
 
-func verb(n int) string {
-	if n == 1 {
-		return "waits"
+// Parts returns the text below the heading of m, with no more notices than most.
+func (m Message) Parts(most int) []Part {
+	shown, more := m.Shown(most)
+	var out []Part
+	for _, n := range shown {
+		p := Part{Lines: n.Lines(m.At), Label: "Open in ebb", Link: m.Link(n)}
+		if m.Digest || len(shown)+more > 1 {
+			p.Heading = n.Heading()
+		}
+		out = append(out, p)
 	}
-	return "wait"
+	if more > 0 {
+		out = append(out, Part{Heading: fmt.Sprintf("and %d more", more), Label: "Open the approval queue", Link: m.Base + "/queue"})
+	}
+	return out
 }
 
 // Shown returns the notices that a message shows in full, highest risk first, and how
 // many it leaves out.
 func (m Message) Shown(most int) ([]Notice, int) {
-	rank := map[string]int{"high": 0, "medium": 1, "low": 2}
 	list := slices.Clone(m.Notices)
-	slices.SortStableFunc(list, func(a, b Notice) int {
-		ra, known := rank[a.Risk]
-		if !known {
-			ra = -1 // a notice without a risk is not for a request, and rarer
-		}
-		rb, known := rank[b.Risk]
-		if !known {
-			rb = -1
-		}
-		return ra - rb
-	})
+	rank := func(n Notice) int { return slices.Index(levels, n.Risk) } // -1: the notice has no risk, and comes first
+	slices.SortStableFunc(list, func(a, b Notice) int { return rank(a) - rank(b) })
 	n := min(len(list), most)
 	return list[:n], len(list) - n + m.More
 }

@@ -4,6 +4,7 @@
 //
 //	session.go  Session; Store and Reader, the database interface
 //	passkey.go  Passkey, PasskeyStore, PasskeyNames
+//	push.go     Push, PushStore: browsers that get notifications
 //	name.go     CheckName, Same: valid names, and equality of persons
 //	reach.go    Preferences, Reach, ReachStore: notification preferences and addresses
 package people

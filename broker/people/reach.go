@@ -96,6 +96,7 @@ type Reach struct {
 	Groups      []string
 	Also        []string  // other names of the person
 	SeenAt      time.Time // last sign-in; Roles and Groups are from then
+	Browsers    int       // number of browsers with a subscription to web push
 	Preferences Preferences
 }
 
@@ -116,7 +117,7 @@ type ReachStore interface {
 	SetPreferences(ctx context.Context, person string, w Preferences) error
 	// Reach returns the address and preferences of a person, or ErrNone.
 	Reach(ctx context.Context, person string) (Reach, error)
-	// Reachable returns up to MaxReach people with a mail address and a sign-in since the given
-	// time, the most recent first.
+	// Reachable returns up to MaxReach people with a sign-in since the given time, the most recent
+	// first.
 	Reachable(ctx context.Context, since time.Time) ([]Reach, error)
 }

@@ -50,6 +50,9 @@ func ReadDir(fsys fs.FS) ([]policyset.File, error) {
 }
 
 func read(fsys fs.FS) ([]policyset.File, string, error) {
+	if _, err := fs.Stat(fsys, "."); err != nil { // Glob would find nothing
+		return nil, "", err
+	}
 	names, err := fs.Glob(fsys, "*.cedar")
 	if err != nil {
 		return nil, "", err

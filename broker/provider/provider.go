@@ -71,7 +71,7 @@ type Grant struct {
 
 	// Save stores a handle durably before Mint returns. A driver that makes its credential
 	// in several steps calls it before each step whose result could not be found by the
-	// lease id. After an error of Save, Mint deletes what it has made and returns an error.
+	// lease id. After an error of Save, Mint deletes the credential and returns an error.
 	// nil for ebb's own tokens.
 	Save func(ctx context.Context, handle secret.Secret) error
 }

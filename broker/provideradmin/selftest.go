@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -97,13 +99,14 @@ func (a *Providers) selfTestTarget(name string, spec SelfTestSpec) (*thirdparty.
 		return &thirdparty.Upstream{Provider: p, Name: name}, nil // only its set-up is checked
 	}
 	if own && u == nil {
-		return nil, broker.E(broker.NotFound, "This provider issues the broker's own tokens: there is no third party to test.", nil)
+		return nil, broker.E(broker.NotFound, "The provider "+broker.Quoted(name)+" issues the broker's own tokens: there is no third party to test.", nil)
 	}
 	if u == nil {
-		return nil, broker.E(broker.NotFound, "There is no provider of that name. 'ebb providers list' shows the configured ones.", nil)
+		return nil, broker.E(broker.NotFound, "There is no provider "+broker.Quoted(name)+". Configured: "+broker.Named(slices.Collect(maps.Keys(a.providers)))+".", nil).
+			Then("check the name with 'ebb providers list'")
 	}
 	if names := spec.Scopes.Providers(); len(names) > 1 || len(names) == 1 && names[0] != name {
-		return nil, broker.E(broker.InvalidScope, "The scope must belong to the tested provider.", nil)
+		return nil, broker.E(broker.InvalidScope, "The scope must belong to the tested provider "+broker.Quoted(name)+"; it names "+broker.Named(names)+".", nil)
 	}
 	if spec.TTL != 0 && (spec.TTL < 10 || spec.TTL > 3600) {
 		return nil, broker.E(broker.Invalid, "ttl_seconds must be 10 to 3600.", nil)

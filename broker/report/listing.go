@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // LeaseList returns one page of the credentials, in every state. A runner must name one of its
@@ -19,6 +20,9 @@ func (l *Listings) LeaseList(ctx context.Context, who broker.Principal, q broker
 	}
 	if q.Sandbox != "" && q.TaskID == "" && broker.ValidID(broker.SandboxPrefix, q.Sandbox) {
 		q.TaskID = broker.TaskOf(q.Sandbox) // the task has an index
+	}
+	if _, err := scopes.New("any", q.Resource, scopes.Any); q.Resource != "" && err != nil {
+		return broker.LeaseSlice{}, broker.E(broker.Invalid, "The resource is invalid. Write the resource part of a scope, without provider and action, such as acme/web or acme/**.", err)
 	}
 	q.Now = l.clock.Now()
 	s, err := l.store.LeaseList(ctx, q)
@@ -47,7 +51,7 @@ func (l *Listings) mayList(ctx context.Context, who broker.Principal, taskID str
 // Export describes an exported file.
 type Export struct {
 	List   string            `json:"list"`          // credentials, audit, transcripts
-	Format string            `json:"format"`        // csv, jsonl
+	Format string            `json:"format"`        // csv, jsonl, proof.jsonl
 	Filter map[string]string `json:"filter"`        // the filter of the request
 	Rows   int               `json:"rows"`          // rows that were written
 	Whole  bool              `json:"whole"`         // false: the export was interrupted

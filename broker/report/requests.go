@@ -207,14 +207,14 @@ func placeIDs(places []broker.Place) []string {
 // Request returns one request.
 func (l *Listings) Request(ctx context.Context, who broker.Principal, id string) (broker.Request, error) {
 	if !broker.ValidID(broker.RequestPrefix, id) {
-		return broker.Request{}, broker.E(broker.NotFound, "There is no such request.", nil)
+		return broker.Request{}, kernel.NotFoundRequest(id)
 	}
 	rs, err := l.Requests(ctx, who, broker.RequestFilter{IDs: []string{id}})
 	if err != nil {
 		return broker.Request{}, err
 	}
 	if len(rs) == 0 {
-		return broker.Request{}, broker.E(broker.NotFound, "There is no such request.", nil)
+		return broker.Request{}, kernel.NotFoundRequest(id)
 	}
 	return rs[0], nil
 }

@@ -28,10 +28,14 @@ const (
 	maxWindow   = 31 * 24 * time.Hour
 	hurried     = 3 * time.Second // a faster vote cannot have read the request
 	lastAnswers = 50
-	// FiguresEvery is how often the figures of the last month are computed in advance, so that
-	// a page waits only for the newest ones.
+	// FiguresEvery is how often the figures of the console's windows are computed in advance.
 	FiguresEvery = 5 * time.Minute
+	// keptAge is the largest age of those figures: the next ones are ready by then.
+	keptAge = FiguresEvery + time.Minute
 )
+
+// KeptSpans are the lengths of the windows of the console's page. Each window ends now.
+var KeptSpans = [...]time.Duration{23 * time.Hour, 6 * 24 * time.Hour, 29 * 24 * time.Hour}
 
 // Insights are the figures of a window with those of its approvers.
 type Insights struct {
@@ -47,7 +51,8 @@ type Insights struct {
 type Answers struct {
 	Name        string
 	Yes, No     int
-	Median, P90 time.Duration // from the request to the vote, nearest rank
+	Timed       int           // votes on a page of the console, which the next three members are about
+	Median, P90 time.Duration // from the page to the vote, nearest rank
 	Hurried     int           // votes in less than 3 s
 	LastYes     int           // approvals among the last 50 votes; 0 when there are fewer
 }
@@ -61,40 +66,80 @@ func (a Answers) Habit() bool { return a.LastYes*100 > 95*lastAnswers }
 
 // Insights sums up [from, to) for auditors and operators; an end later than now becomes now.
 // The window begins at a full hour, or at UTC midnight if it is longer than two days, and is at
-// most 31 days. The result may be up to 15 s old, for more than two days up to 5 min; At is the
-// time of computation. Callers share the result and must not change it.
+// most 31 days. The result may be up to 15 s old, for more than two days up to 5 min, and for a
+// window of KeptSpans up to 6 min; At is the time of computation. Callers share the result and
+// must not change it.
 func (fg *Figures) Insights(ctx context.Context, who broker.Principal, from, to time.Time) (Insights, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleAuditor, broker.RoleOperator); err != nil {
 		return Insights{}, err
 	}
-	now := fg.clock.Now()
+	f, key, err := figureWindow(from, to, fg.clock.Now())
+	if err != nil {
+		return Insights{}, err
+	}
+	return fg.insights.get(ctx, key, f.Now, answerAge(f.To.Sub(from)), func() (Insights, error) { return fg.sumUp(ctx, f) })
+}
+
+// figureWindow returns the filter of a window, and its key in the cache.
+func figureWindow(from, to, now time.Time) (broker.FigureFilter, string, error) {
 	f := broker.FigureFilter{From: from.UTC(), To: to.UTC(), Now: now, Cell: 24 * time.Hour}
 	if f.To.After(now) {
 		f.To = now
 	}
-	span := f.To.Sub(f.From)
-	if span <= shortSpan {
+	if f.To.Sub(f.From) <= shortSpan {
 		f.Cell = time.Hour
 	}
 	f.From = f.From.Truncate(f.Cell)
 	if !f.From.Before(f.To) || f.To.Sub(f.From) > maxWindow+f.Cell {
-		return Insights{}, broker.E(broker.Invalid, "The window must begin before it ends and before now, and be 31 days at most.", nil)
+		return f, "", broker.E(broker.Invalid, "The window must begin before it ends and before now, and be 31 days at most.", nil)
 	}
 	end := f.To.String()
 	if f.To.Equal(f.Now) { // a window until now keeps the same cache key
 		end = ""
 	}
-	key := strings.Join([]string{f.From.String(), end, f.Cell.String()}, " ")
-	return fg.insights.get(ctx, key, now, answerAge(span), func() (Insights, error) { return fg.sumUp(ctx, f) })
+	return f, strings.Join([]string{f.From.String(), end, f.Cell.String()}, " "), nil
 }
 
-// KeepFigures computes the last month, so that the store caches its final days.
+// KeepFigures computes the last month, so that the store caches its final days, and then the
+// figures and uses of the console's windows, so that no page waits for them.
 func (fg *Figures) KeepFigures(ctx context.Context) {
 	now := fg.clock.Now().UTC()
+	for _, span := range KeptSpans {
+		if err := fg.keep(ctx, span, now); err != nil && ctx.Err() == nil {
+			fg.logger.WarnContext(ctx, "the figures of a window could not be computed in advance", "window", span, "error", err)
+		}
+	}
 	f := broker.FigureFilter{From: now.Add(24*time.Hour - maxWindow).Truncate(24 * time.Hour), To: now, Now: now, Cell: 24 * time.Hour}
 	if _, err := fg.store.Figures(ctx, f); err != nil && ctx.Err() == nil {
 		fg.logger.WarnContext(ctx, "the last month could not be summed up", "error", err)
 	}
+}
+
+// keep computes the figures of a window until now. Meanwhile pages get the previous figures.
+func (fg *Figures) keep(ctx context.Context, span time.Duration, now time.Time) error {
+	f, key, err := figureWindow(now.Add(-span), now, now)
+	if err != nil {
+		return err
+	}
+	in, err := fg.sumUp(ctx, f)
+	if err != nil {
+		return err
+	}
+	uses, usesKey := usageWindow(in.From, now, UsageByScope)
+	u, err := fg.store.Usage(ctx, uses)
+	if err != nil {
+		return err
+	}
+	if err := fg.insights.put(ctx, key, keptAnswer[Insights]{in, now, keptAge}); err != nil {
+		return err
+	}
+	return fg.usage.put(ctx, usesKey, keptAnswer[broker.Usage]{u, now, keptAge})
+}
+
+// usageWindow returns the filter of a window until now, and its key in the cache.
+func usageWindow(from, now time.Time, by broker.UsageBy) (broker.UsageFilter, string) {
+	f := broker.UsageFilter{From: from.UTC().Truncate(time.Minute), Now: now, By: by}
+	return f, f.From.String() + " " + string(by)
 }
 
 func (fg *Figures) sumUp(ctx context.Context, f broker.FigureFilter) (Insights, error) {
@@ -140,6 +185,10 @@ func answersOf(name string, ds []broker.Decision) Answers {
 		} else {
 			a.No++
 		}
+		if !d.Timed {
+			continue
+		}
+		a.Timed++
 		if d.Took < hurried {
 			a.Hurried++
 		}
@@ -182,7 +231,7 @@ func (fg *Figures) Usage(ctx context.Context, who broker.Principal, from time.Ti
 	if from.IsZero() {
 		from = now.Add(-usageSpan)
 	}
-	f := broker.UsageFilter{From: from.UTC().Truncate(time.Minute), Now: now, By: by}
+	f, key := usageWindow(from, now, by)
 	if !f.From.Before(now) || now.Sub(f.From) > maxWindow+time.Minute {
 		return broker.Usage{}, broker.E(broker.Invalid, "The window must begin before now, and 31 days ago at most.", nil)
 	}
@@ -191,7 +240,6 @@ func (fg *Figures) Usage(ctx context.Context, who broker.Principal, from time.Ti
 	default:
 		return broker.Usage{}, broker.E(broker.Invalid, "by must be scope, owner or task.", nil)
 	}
-	key := strings.Join([]string{f.From.String(), string(by)}, " ")
 	return fg.usage.get(ctx, key, now, answerAge(now.Sub(f.From)), func() (broker.Usage, error) {
 		u, err := fg.store.Usage(ctx, f)
 		if err != nil {
@@ -232,21 +280,36 @@ type keptAnswer[T any] struct {
 }
 
 func (c *answerCache[T]) get(ctx context.Context, key string, now time.Time, age time.Duration, compute func() (T, error)) (T, error) {
+	return c.take(ctx, func() (T, error) {
+		maps.DeleteFunc(c.kept, func(_ string, k keptAnswer[T]) bool { return now.Sub(k.at) >= k.age || k.at.After(now) })
+		if k, ok := c.kept[key]; ok {
+			return k.answer, nil
+		}
+		v, err := compute()
+		if err == nil && len(c.kept) < 8 {
+			c.kept[key] = keptAnswer[T]{v, now, age}
+		}
+		return v, err
+	})
+}
+
+// put stores an answer.
+func (c *answerCache[T]) put(ctx context.Context, key string, answer keptAnswer[T]) error {
+	_, err := c.take(ctx, func() (none T, err error) {
+		c.kept[key] = answer
+		return none, nil
+	})
+	return err
+}
+
+// take calls f while no other call of the cache runs.
+func (c *answerCache[T]) take(ctx context.Context, f func() (T, error)) (none T, err error) {
 	c.once.Do(func() { c.turn, c.kept = make(chan struct{}, 1), map[string]keptAnswer[T]{} })
-	var none T
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
 		return none, broker.StoreError(ctx.Err())
 	}
 	defer func() { <-c.turn }()
-	maps.DeleteFunc(c.kept, func(_ string, k keptAnswer[T]) bool { return now.Sub(k.at) >= k.age || k.at.After(now) })
-	if k, ok := c.kept[key]; ok {
-		return k.answer, nil
-	}
-	v, err := compute()
-	if err == nil && len(c.kept) < 8 {
-		c.kept[key] = keptAnswer[T]{v, now, age}
-	}
-	return v, err
+	return f()
 }

@@ -40,7 +40,7 @@ func (l *Listings) Task(ctx context.Context, who broker.Principal, id string) (b
 	}
 	t, err := l.tasks.TaskByID(ctx, id)
 	if err == nil && t.Runner != who.ID && !who.Has(broker.RoleOperator, broker.RoleAuditor, broker.RoleApprover, broker.RoleViewer) {
-		return broker.Task{}, kernel.NotFoundTask()
+		return broker.Task{}, kernel.NotFoundTask(id)
 	}
 	return t, err
 }
@@ -69,6 +69,9 @@ func (l *Listings) Leases(ctx context.Context, who broker.Principal, f broker.Le
 		if _, err := l.tasks.Mine(ctx, who, broker.Certain, f.TaskID); err != nil {
 			return nil, err
 		}
+	}
+	if f.TaskID != "" && !broker.ValidID(broker.TaskPrefix, f.TaskID) {
+		return nil, kernel.NotFoundTask(f.TaskID)
 	}
 	f.Now = l.clock.Now()
 	ls, err := l.store.Leases(ctx, f)
@@ -109,7 +112,7 @@ func (l *Listings) LeaseFor(ctx context.Context, who broker.Principal, need brok
 	if err := broker.Allow(who, need, roles...); err != nil {
 		return broker.Lease{}, err
 	}
-	none := broker.E(broker.NotFound, "There is no such credential.", nil)
+	none := broker.NoSuch("credential", id, broker.LeasePrefix, "ebb leases list")
 	if !broker.ValidID(broker.LeasePrefix, id) {
 		return broker.Lease{}, none
 	}

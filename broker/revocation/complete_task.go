@@ -5,12 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -66,8 +64,8 @@ func (rv *Revocations) CompleteTask(ctx context.Context, who broker.Principal, t
 // StopTask is CompleteTask with a reason. Approvers who may decide a request of the task may
 // stop it too, as they could by denying a request as suspicious.
 func (rv *Revocations) StopTask(ctx context.Context, who broker.Principal, taskID, reason string, wait time.Duration) (broker.Completion, error) {
-	if reason == "" || utf8.RuneCountInString(reason) > 500 || !jose.Plain(reason) {
-		return broker.Completion{}, broker.E(broker.Invalid, "reason must be 1 to 500 printable characters.", nil)
+	if err := checkReason(reason); err != nil {
+		return broker.Completion{}, err
 	}
 	_, slow, err := rv.mineToEnd(ctx, who, taskID)
 	if err != nil && !rv.fatigue.SayIn(ctx, who, taskID) {

@@ -208,7 +208,7 @@ func (f *follower) look(ctx context.Context, ask func(context.Context) error) {
 // providers may have been configured differently, and for a provider that only other replicas
 // have, because their configuration is newer.
 func (f *follower) mayHold(ctx context.Context, t broker.Task) bool {
-	b, enough := f.b, t.OpenedAt.After(f.b.began)
+	b, enough := f.b, t.OpenedAt.After(f.b.began.Add(broker.ClockSkew)) // another replica may have opened it, by its own clock
 	for _, name := range t.Ceiling.Providers() {
 		p, known := b.providers[name]
 		if known && slices.Contains(f.who.Audiences, p.Resource) {

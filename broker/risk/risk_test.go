@@ -127,7 +127,7 @@ func TestWorseIsNeverLower(t *testing.T) {
 }
 
 func TestRulesAreATable(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/risk.md")
+	guide, err := os.ReadFile("../../docs/reference/risk.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestRulesAreATable(t *testing.T) {
 		}
 		known = append(known, r.id)
 		if !strings.Contains(string(guide), "| `"+r.id+"` | "+string(r.level)+" |") {
-			t.Errorf("docs/risk.md does not have %s as %s", r.id, r.level)
+			t.Errorf("docs/reference/risk.md does not have %s as %s", r.id, r.level)
 		}
 	}
 	for i, r := range rules {

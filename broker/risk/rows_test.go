@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 		"longer only": {[]Hold{hold("x:a/**:write", min)}, hold("x:a/1:write", time.Hour), map[Field]Row{
 			FieldPermission: {Now: "write", Asked: "write"}, FieldResource: {Now: "a/**", Asked: "a/1"}, FieldTime: {Now: "60 s", Asked: "60 min", Changed: true},
 		}},
-		"a pattern of what it has": {[]Hold{hold("x:a/1:write", min)}, hold("x:a/**:write", min), map[Field]Row{
+		"a pattern of a held scope": {[]Hold{hold("x:a/1:write", min)}, hold("x:a/**:write", min), map[Field]Row{
 			FieldPermission: {Asked: "write", Changed: true}, FieldResource: {Now: "a/1", Asked: "a/**", Changed: true},
 		}},
 		"at another audience": {[]Hold{other}, hold("x:a:write", min), map[Field]Row{

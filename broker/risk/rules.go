@@ -32,7 +32,17 @@ func count(s string, n func(Facts) int) func(Facts) string {
 	return func(f Facts) string { return fmt.Sprintf(s, n(f)) }
 }
 
-// rules is sorted by strength: the strongest reason first. docs/risk.md has the same table.
+// unknown returns no for an effect that is known to be final, and open for an unknown one.
+func unknown(no, open string) func(Facts) string {
+	return func(f Facts) string {
+		if f.Effect.Reversible == provider.No {
+			return no
+		}
+		return open
+	}
+}
+
+// rules is sorted by strength: the strongest reason first. docs/reference/risk.md has the same table.
 var rules = []rule{
 	{"not-described", High, func(f Facts) bool { return !f.Effect.Described }, text("The provider's kind does not say what its scopes allow."),
 		[]string{"not-understood", "final-first", "final-pattern", "final-evidence", "final"}},
@@ -40,28 +50,23 @@ var rules = []rule{
 		[]string{"final-first", "final-pattern", "final-evidence", "final"}},
 	{"tainted-write", High, func(f Facts) bool { return f.writes() && f.tainted() }, func(f Facts) string { return read(f.Taint) },
 		[]string{"tainted"}},
-	{"violations", High, func(f Facts) bool { return f.Violations > 0 }, count("Rules were broken in this task, as often as %d.", func(f Facts) int { return f.Violations }), nil},
+	{"violations", High, func(f Facts) bool { return f.Violations > 0 }, count("Violations by this task: %d.", func(f Facts) int { return f.Violations }), nil},
 	{"production-write", High, func(f Facts) bool { return f.writes() && f.Production }, text("It can change things in a task labelled production."),
 		[]string{"production"}},
-	{"final-first", High, func(f Facts) bool { return f.final() && f.First }, text("First of its kind, and perhaps it cannot be undone."),
+	{"final-first", High, func(f Facts) bool { return f.final() && f.First }, unknown("Not approved before, and it cannot be undone.", "Not approved before; whether it can be undone is unknown."),
 		[]string{"final-pattern", "final-evidence", "final", "first-write", "first"}},
-	{"final-pattern", High, func(f Facts) bool { return f.final() && f.Pattern }, text("It covers many resources, and perhaps cannot be undone."),
+	{"final-pattern", High, func(f Facts) bool { return f.final() && f.Pattern }, unknown("It covers many resources, and it cannot be undone.", "It covers many resources; whether it can be undone is unknown."),
 		[]string{"final-evidence", "final", "pattern"}},
-	{"final-evidence", High, func(f Facts) bool { return f.final() && weak(f) }, text("The evidence is weak, and perhaps it cannot be undone."),
+	{"final-evidence", High, func(f Facts) bool { return f.final() && weak(f) }, unknown("The evidence is weak, and it cannot be undone.", "The evidence is weak; whether it can be undone is unknown."),
 		[]string{"final", "evidence"}},
 
-	{"final", Medium, Facts.final, func(f Facts) string {
-		if f.Effect.Reversible == provider.No {
-			return "It cannot be undone."
-		}
-		return "Nobody knows whether it can be undone: assume not."
-	}, nil},
+	{"final", Medium, Facts.final, unknown("It cannot be undone.", "The provider does not say whether it can be undone."), nil},
 	{"tainted", Medium, Facts.tainted, func(f Facts) string { return read(f.Taint) }, nil},
-	{"evidence", Medium, weak, text("Whoever copied the sandbox's token could be asking."), nil},
+	{"evidence", Medium, weak, text("Any program with a copy of the sandbox's token could have sent this."), nil},
 	{"ttl-only", Medium, func(f Facts) bool { return f.Class != provider.ClassInstant && f.Class != provider.ClassEventual },
-		text("It cannot be taken back before it expires."), nil},
+		text("It cannot be revoked before it expires."), nil},
 	{"pattern", Medium, func(f Facts) bool { return f.Pattern }, text("It covers more than one resource or action."), nil},
-	{"first-write", Medium, func(f Facts) bool { return f.writes() && f.First }, text("Nobody approved this for this owner and task kind before."),
+	{"first-write", Medium, func(f Facts) bool { return f.writes() && f.First }, text("Not approved before for this owner and kind of task."),
 		[]string{"first"}},
 	{"denials", Medium, func(f Facts) bool { return f.Denials > 0 }, count("Denied in this task before: %d.", func(f Facts) int { return f.Denials }), nil},
 	{"production", Medium, func(f Facts) bool { return f.Production }, text("The task is labelled production."), nil},
@@ -72,8 +77,8 @@ var rules = []rule{
 
 	{"write", Low, func(f Facts) bool { return f.writes() && !f.final() }, text("It changes things, and that can be undone."), nil},
 	{"late", Low, func(f Facts) bool { return f.Class == provider.ClassEventual && f.Bound > halfMinute },
-		count("Taking it back can need %d seconds.", func(f Facts) int { return int(f.Bound / time.Second) }), nil},
-	{"first", Low, func(f Facts) bool { return f.First }, text("Nobody approved this for this owner and task kind before."), nil},
+		count("Revoking it can take %d seconds.", func(f Facts) int { return int(f.Bound / time.Second) }), nil},
+	{"first", Low, func(f Facts) bool { return f.First }, text("Not approved before for this owner and kind of task."), nil},
 	{"long", Low, func(f Facts) bool { return f.TTL > longTime }, text("It lasts more than half an hour."), nil},
 }
 
@@ -85,5 +90,5 @@ func read(taint []string) string {
 	if n := len(taint) - 1; n > 0 {
 		s += fmt.Sprintf(" and %d more", n)
 	}
-	return s + ": others may steer it."
+	return s + ", which others can write."
 }

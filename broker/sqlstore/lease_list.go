@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // LeaseTally implements broker.Listing.
@@ -103,10 +105,27 @@ func (l *leaseStore) leaseList(ctx context.Context, q broker.LeaseQuery) (broker
 		}
 		out.Short = out.More
 	}
+	if q.Resource != "" {
+		n := len(out.Leases)
+		out.Leases = slices.DeleteFunc(out.Leases, func(l broker.Lease) bool { return !touches(l.Scopes, q.Resource) })
+		out.Short = out.Short || out.More && len(out.Leases) < n
+	}
 	if q.Back {
 		slices.Reverse(out.Leases)
 	}
 	return out, nil
+}
+
+// touches reports whether a set of scopes allows an action on a resource or on one below it.
+func touches(set scopes.Set, resource string) bool {
+	return slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool {
+		for _, r := range []string{resource, resource + "/**"} {
+			if at, err := scopes.New(s.Provider(), r, s.Action()); err == nil && s.Overlaps(at) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // text returns the statement for one page of the window. States are derived before rows
@@ -146,6 +165,10 @@ func (l *leaseStore) window(ctx context.Context, q broker.LeaseQuery) (*leaseWin
 	}
 	if q.Text != "" {
 		w.rest.add("replace(l.scope, ?, '') <> l.scope", q.Text)
+	}
+	if q.Resource != "" { // a superset: the scope has the beginning of the resource, or a wildcard
+		start, _, _ := strings.Cut(q.Resource, scopes.Any)
+		w.rest.add("(? = '' OR replace(l.scope, ?, '') <> l.scope OR replace(l.scope, '*', '') <> l.scope)", start, start)
 	}
 	w.rest.equal("l.sandbox", q.Sandbox)
 	names := &w.in

@@ -52,7 +52,7 @@ func TestReach(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := s.Reachable(ctx, at); err != nil || !reflect.DeepEqual(got, []people.Reach{ana}) {
+		if got, err := s.Reachable(ctx, at); err != nil || len(got) != 2 || !reflect.DeepEqual(got[0], ana) || got[1].Person != "bo" {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		for _, bad := range []people.Preferences{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {

@@ -219,7 +219,10 @@ func (s *peopleStore) onPasskey(ctx context.Context, person string, id []byte, u
 
 var _ people.ReachStore = (*peopleStore)(nil)
 
-const reachColumns = "person, mail, roles, in_groups, also, seen_at, wishes"
+const (
+	reachColumns = "person, mail, roles, in_groups, also, seen_at, wishes"
+	readReach    = "SELECT " + reachColumns + ", (SELECT COUNT(*) FROM push_subscriptions p WHERE p.person = reach.person) FROM reach"
+)
 
 // Know implements people.ReachStore.
 func (s *peopleStore) Know(ctx context.Context, r people.Reach) error {
@@ -274,13 +277,13 @@ func (s *peopleStore) SetPreferences(ctx context.Context, person string, w peopl
 
 // Reach implements people.ReachStore.
 func (s *peopleStore) Reach(ctx context.Context, person string) (people.Reach, error) {
-	found, err := collect(ctx, s.engine.read(), "SELECT "+reachColumns+" FROM reach WHERE person = ?", []any{person}, scanReach)
+	found, err := collect(ctx, s.engine.read(), readReach+" WHERE person = ?", []any{person}, scanReach)
 	return single(found, s.engine.explain(err), "reach", people.ErrNone)
 }
 
 // Reachable implements people.ReachStore.
 func (s *peopleStore) Reachable(ctx context.Context, since time.Time) ([]people.Reach, error) {
-	found, err := collect(ctx, s.engine.read(), "SELECT "+reachColumns+" FROM reach WHERE seen_at >= ? AND mail <> '' ORDER BY seen_at DESC, person LIMIT ?",
+	found, err := collect(ctx, s.engine.read(), readReach+" WHERE seen_at >= ? ORDER BY seen_at DESC, person LIMIT ?",
 		[]any{millis(since), people.MaxReach}, scanReach)
 	if err != nil {
 		return nil, fmt.Errorf("reachable: %w", s.engine.explain(err))
@@ -292,7 +295,7 @@ func scanReach(row scan) (people.Reach, error) {
 	var r people.Reach
 	var roles, groups, also, wishes string
 	var seen int64
-	if err := row(&r.Person, &r.Mail, &roles, &groups, &also, &seen, &wishes); err != nil {
+	if err := row(&r.Person, &r.Mail, &roles, &groups, &also, &seen, &wishes, &r.Browsers); err != nil {
 		return r, err
 	}
 	r.SeenAt = fromMillis(seen)

@@ -69,6 +69,12 @@ func requestsTail(f broker.RequestFilter) (string, []any, error) {
 	if !f.Since.IsZero() {
 		w.add("(created_at > ? OR (decided_at > 0 AND decided_at > ?))", millis(f.Since), millis(f.Since))
 	}
+	if !f.From.IsZero() {
+		w.add("created_at >= ?", millis(f.From))
+	}
+	if !f.To.IsZero() {
+		w.add("created_at < ?", millis(f.To))
+	}
 	if !f.ExpiredAt.IsZero() {
 		w.add("state = 'pending' AND expires_at <= ?", millis(f.ExpiredAt))
 	}
@@ -92,7 +98,7 @@ func readRequests(ctx context.Context, q querier, seen bool, tail string, args [
 	if seen {
 		column = "seen, proof"
 	}
-	text := "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, also, break_glass, " + column + " FROM %s WHERE request_id IN (" + marks(len(ids)) + ") ORDER BY request_id, place"
+	text := "SELECT request_id, voter, voter_groups, approve, digest, scope, ttl, code, note, voted_at, shown_at, also, break_glass, " + column + " FROM %s WHERE request_id IN (" + marks(len(ids)) + ") ORDER BY request_id, place"
 	votes, err := collect(ctx, q, fmt.Sprintf(text, "votes"), ids, scanVote)
 	for _, v := range votes {
 		r := &out[at[v.RequestID]]
@@ -176,11 +182,11 @@ func scanVote(row scan) (broker.Vote, error) {
 	var v broker.Vote
 	var scope string
 	var groups, also string
-	var approve, at int64
-	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &also, &v.BreakGlass, &v.Snapshot, &v.Proof); err != nil {
+	var approve, at, shown int64
+	if err := row(&v.RequestID, &v.By, &groups, &approve, &v.Digest, &scope, &v.TTL, &v.Code, &v.Note, &at, &shown, &also, &v.BreakGlass, &v.Snapshot, &v.Proof); err != nil {
 		return v, err
 	}
-	v.Approve, v.At = approve != 0, fromMillis(at)
+	v.Approve, v.At, v.ShownAt = approve != 0, fromMillis(at), fromMillis(shown)
 	var err error
 	if v.Scopes, err = scopes.ParseSet(scope); err != nil {
 		return v, err

@@ -154,8 +154,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		return nil
 	}
 	done, err := migrations.Apply(ctx, s.engine.writer, s.engine.dialect)
-	for _, f := range done {
-		s.cfg.Logger.InfoContext(ctx, "database schema changed", "migration", f.Name)
+	if n := len(done); n > 0 {
+		s.cfg.Logger.InfoContext(ctx, "database schema changed", "migrations", n, "first", done[0].Name, "last", done[n-1].Name)
 	}
 	return err
 }

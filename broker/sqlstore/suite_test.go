@@ -89,7 +89,6 @@ func TestSortedByLanguage(t *testing.T) {
 //ebb:invariant I6 A person cannot have two open break-glass periods at once, whatever isolation level the database uses by default
 //ebb:invariant I7 The approval store accepts an approval only if its digest equals the digest of the request
 //ebb:invariant I7 One person has one vote on a request, whichever of their names they use
-//ebb:invariant I7 A batch decision approves either all of its requests or none
 //ebb:invariant I10 A person can have only one open break-glass period, whichever of their names they use
 //ebb:invariant I10 A break-glass period is ended only once
 //ebb:invariant I10 An approval under a break-glass period counts only while that period is open

@@ -104,7 +104,7 @@ func (fs *figureStore) usage(ctx context.Context, f broker.UsageFilter, edges [2
 // figureVotes selects votes on requests that no longer wait. A vote on a pending request
 // is left out: otherwise approvers and auditors could read the first of two votes from
 // the sums.
-const figureVotes = "SELECT v.voter, v.voter_groups, v.approve, v.voted_at, r.created_at, r.ask FROM votes v JOIN requests r ON r.id = v.request_id " +
+const figureVotes = "SELECT v.voter, v.voter_groups, v.approve, v.voted_at, v.shown_at, r.ask FROM votes v JOIN requests r ON r.id = v.request_id " +
 	"WHERE v.voted_at >= ? AND v.voted_at < ? AND (r.state <> 'pending' OR r.expires_at <= ?) ORDER BY v.voted_at DESC, v.request_id DESC, v.place DESC"
 
 // decisions returns the votes of a window on requests that no longer wait, newest first.
@@ -114,11 +114,14 @@ func (fs *figureStore) decisions(ctx context.Context, from, to, now int64) ([]br
 	return collect(ctx, fs.engine.read(), figureVotes, []any{from, to, now}, func(row scan) (broker.Decision, error) {
 		var d broker.Decision
 		var of, ask string
-		var approve, at, made int64
-		if err := row(&d.By, &of, &approve, &at, &made, &ask); err != nil {
+		var approve, at, shown int64
+		if err := row(&d.By, &of, &approve, &at, &shown, &ask); err != nil {
 			return d, err
 		}
-		d.Approve, d.At, d.Took = approve != 0, fromMillis(at), max(time.Duration(at-made)*time.Millisecond, 0)
+		d.Approve, d.At = approve != 0, fromMillis(at)
+		if d.Timed = shown > 0; d.Timed {
+			d.Took = max(time.Duration(at-shown)*time.Millisecond, 0)
+		}
 		has, err := groups.of(of)
 		if err != nil {
 			return d, err

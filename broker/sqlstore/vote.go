@@ -18,61 +18,29 @@ import (
 // decision; every other entry is written with the vote. An approval that leaves an empty
 // scope returns a *broker.Error and is not stored.
 func (rs *requestStore) Vote(ctx context.Context, v broker.Vote, grantUntil time.Time, entries ...audit.Entry) (broker.Request, error) {
-	out, err := rs.VoteAll(ctx, []broker.Ballot{{Vote: v, Until: grantUntil, Entries: entries}})
-	if err != nil {
-		return broker.Request{}, err
+	b, err := prepare(v, grantUntil, entries)
+	if err == nil {
+		err = rs.com.do(ctx, &unit{work: b.run})
 	}
-	return out[0], nil
+	if err != nil {
+		return broker.Request{}, fmt.Errorf("vote: %w", err)
+	}
+	return b.out, nil
 }
 
-// VoteAll implements broker.Ballots in one transaction. If one ballot is refused, no
-// ballot is stored.
-func (rs *requestStore) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
-	if len(bs) == 0 {
-		return nil, errors.New("vote: there is no ballot")
-	}
-	all := make([]ballot, len(bs))
-	for i, b := range bs {
-		var err error
-		if all[i], err = prepare(b); err != nil {
-			return nil, fmt.Errorf("vote: %w", err)
-		}
-	}
-	work := func(ctx context.Context, s *session, u *unit) error {
-		var entries []audit.Entry
-		for i := range all {
-			if err := all[i].run(ctx, s, u); err != nil {
-				return err
-			}
-			entries = append(entries, u.entries...)
-		}
-		u.entries = entries
-		return nil
-	}
-	if err := rs.com.do(ctx, &unit{work: work}); err != nil {
-		return nil, fmt.Errorf("vote: %w", err)
-	}
-	out := make([]broker.Request, len(all))
-	for i, b := range all {
-		out[i] = b.out
-	}
-	return out, nil
-}
-
-func prepare(b broker.Ballot) (ballot, error) {
-	drafts, err := draft(b.Entries)
+func prepare(v broker.Vote, until time.Time, entries []audit.Entry) (*ballot, error) {
+	drafts, err := draft(entries)
 	if err != nil {
-		return ballot{}, err
+		return nil, err
 	}
-	v := b.Vote
-	if v.By == "" || v.At.IsZero() || v.Approve && b.Until.IsZero() {
-		return ballot{}, errors.New("a voter and a time are required, and for an approval the end of the grant")
+	if v.By == "" || v.At.IsZero() || v.Approve && until.IsZero() {
+		return nil, errors.New("a voter and a time are required, and for an approval the end of the grant")
 	}
 	if err := storable(append([]string{v.RequestID, v.By, v.Digest, string(v.Code), v.Note, v.Snapshot, v.Proof}, v.Also...)...); err != nil {
-		return ballot{}, err
+		return nil, err
 	}
 	v.At = v.At.UTC().Truncate(time.Millisecond)
-	return ballot{v: v, until: b.Until, entries: drafts}, nil
+	return &ballot{v: v, until: until, entries: drafts}, nil
 }
 
 type ballot struct {
@@ -163,7 +131,7 @@ func (b *ballot) admit(r broker.Request) error {
 	return nil
 }
 
-const voteColumns = "request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also, break_glass"
+const voteColumns = "request_id, voter, voter_groups, place, approve, digest, scope, ttl, code, note, voted_at, seen, proof, also, break_glass, shown_at"
 
 func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	v := b.v
@@ -175,8 +143,8 @@ func (b *ballot) insert(ctx context.Context, s *session, place int) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(ctx, "INSERT INTO votes ("+voteColumns+") VALUES ("+marks(15)+")",
-		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Snapshot, v.Proof, string(also), v.BreakGlass)
+	_, err = s.exec(ctx, "INSERT INTO votes ("+voteColumns+") VALUES ("+marks(16)+")",
+		v.RequestID, v.By, string(groups), place, flag(v.Approve), v.Digest, v.Scopes.String(), int64(v.TTL), string(v.Code), v.Note, millis(v.At), v.Snapshot, v.Proof, string(also), v.BreakGlass, millis(v.ShownAt))
 	return err
 }
 

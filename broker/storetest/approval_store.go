@@ -17,7 +17,7 @@ func RunApprovalStore(t *testing.T, open OpenStores) {
 	run(t, open, func(t *storeTest) *approvalTest { return &approvalTest{t} }, map[string]func(*approvalTest){
 		"Create": createRequest, "Repeat": repeatRequest, "RepeatRace": repeatRace, "Overdue": overdueIsReplaced, "Cap": capRequests, "OwnerCap": capOwner, "CapRace": capRace,
 		"CreateForTask": createForTask, "CreateRefuses": createRefuses, "Settle": settle, "SettleRace": settleRace, "SettleWithLease": settleWithLease,
-		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "VoteAll": voteAll, "VoteAllRace": voteAllRace, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
+		"Approve": approve, "Deny": deny, "Vote": voteRefuses, "Quorum": quorum, "Narrower": narrower, "VoteRace": voteRace, "YesOrNo": yesOrNo,
 		"Filters": requestFilters, "RequestPages": requestPages, "Waiting": waiting, "WaitingPages": waitingPages, "Marks": marked, "Seen": seen,
 		"BreakGlass": breakGlass, "BreakGlassRefuses": breakGlassRefuses, "BreakGlassRace": breakGlassRace, "BreakGlassPages": breakGlassPages, "BreakGlassOtherName": breakGlassOtherName, "BreakGlassSession": breakGlassSession, "BreakGlassAgainstSignOut": breakGlassAgainstSignOut, "SightUnderGlass": sightUnderGlass,
 		"VoteAlone": voteAlone, "VoteAloneAgainstEnd": voteAloneAgainstEnd,

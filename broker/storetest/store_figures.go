@@ -128,6 +128,9 @@ func (t *storeTest) chanceRequest(rnd *rand.Rand, task string, after func(int) t
 			v = no(r, by)
 		}
 		v.At, v.Groups = at, [][]string{{"approvers"}, {"owners", "approvers", "owners"}, {"strangers", "approvers"}}[rnd.IntN(3)]
+		if rnd.IntN(3) > 0 {
+			v.ShownAt = at.Add(-time.Duration(rnd.IntN(9000)) * time.Millisecond)
+		}
 		_, _ = t.ApprovalStore.Vote(t.Context(), v, at.Add(time.Duration(1+rnd.IntN(30))*time.Hour)) // some were decided before
 	}
 	from := (&approvalTest{t}).request(r.ID).State
@@ -229,7 +232,10 @@ func (t *storeTest) countRequests(f broker.FigureFilter, out *broker.Figures, in
 			if in(v.At) == nil || r.State == broker.RequestPending && r.ExpiresAt.After(f.Now) {
 				continue
 			}
-			d := broker.Decision{By: v.By, Approve: v.Approve, Took: v.At.Sub(r.CreatedAt), At: v.At}
+			d := broker.Decision{By: v.By, Approve: v.Approve, At: v.At}
+			if d.Timed = !v.ShownAt.IsZero(); d.Timed {
+				d.Took = v.At.Sub(v.ShownAt)
+			}
 			for _, g := range r.Groups {
 				if slices.Contains(v.Groups, g) {
 					d.Groups = append(d.Groups, g)

@@ -210,6 +210,9 @@ func leaseLists(t *storeTest) {
 		l := Lease([]string{a.ID, b.ID}[i%2])
 		l.Owner, l.Provider = fmt.Sprint("owner", i%3), fmt.Sprint("p", i/8)
 		l.Scopes = scopes.MustParseSet(fmt.Sprintf("orders:eu/%d:read", i))
+		if i == 7 {
+			l.Scopes = scopes.MustParseSet("orders:eu/*:read")
+		}
 		l.IssuedAt, l.ExpiresAt = minute(10*i), minute(10*i+100-(i%4)*20)
 		l = t.issue(l)
 		if i%5 == 0 {
@@ -224,7 +227,7 @@ func leaseLists(t *storeTest) {
 		"all": {}, "task": {TaskID: b.ID}, "owner": {Owner: "owner2"}, "sandbox": {Sandbox: "sbx_" + a.ID[4:]}, "provider": {Provider: "p1"},
 		"live": {State: broker.LeaseLive}, "revoked": {State: broker.LeaseRevoked}, "expired": {State: broker.LeaseExpired}, "intent": {State: broker.LeaseIntent},
 		"revoking": {State: broker.LeaseRevoking}, "unconfirmed": {State: broker.LeaseUnconfirmed}, "no state": {State: "gone"},
-		"text": {Text: "eu/1"}, "no wildcard": {Text: "%"}, "from": {From: minute(55)}, "to": {To: minute(90)},
+		"text": {Text: "eu/1"}, "resource": {Resource: "eu/1"}, "resource above": {Resource: "eu"}, "other resource": {Resource: "us/1"}, "no wildcard": {Text: "%"}, "from": {From: minute(55)}, "to": {To: minute(90)},
 		"together":  {Owner: "owner1", Provider: "p0", State: broker.LeaseExpired, Text: "orders", From: minute(5), To: minute(120)},
 		"of a live": {State: broker.LeaseLive, Owner: "owner1", From: minute(100), To: minute(400)}, "nobody": {Owner: "' OR 1=1 --"},
 	} {
@@ -263,6 +266,7 @@ func listed(all []broker.Lease, q broker.LeaseQuery, order broker.LeaseOrder) []
 	for _, l := range all {
 		if (q.TaskID == "" || l.TaskID == q.TaskID) && (q.Owner == "" || l.Owner == q.Owner) && (q.Sandbox == "" || l.Sandbox == q.Sandbox) &&
 			(q.Provider == "" || l.Provider == q.Provider) && (q.State == "" || l.State == q.State) && strings.Contains(l.Scopes.String(), q.Text) &&
+			(q.Resource == "" || q.Resource == "eu" || slices.Contains([]string{q.Resource, "eu/*"}, l.Scopes.Scopes()[0].Resource()) && q.Resource != "us/1") &&
 			(q.From.IsZero() || !l.IssuedAt.Before(q.From)) && (q.To.IsZero() || l.IssuedAt.Before(q.To)) &&
 			(order != broker.LeaseEnding || l.State == broker.LeaseLive) {
 			kept = append(kept, l)

@@ -36,7 +36,7 @@ var benchColumns = []out.Column[bench.Row]{
 		}
 		return strconv.FormatInt(r.ClientCPU.Microseconds(), 10)
 	}},
-	{Name: "note", Cell: func(r bench.Row) string { return r.Note + " " + r.First }},
+	{Name: "note", Cell: func(r bench.Row) string { return r.Note + " " + r.First }, Form: out.Prose},
 }
 
 func millis(d time.Duration) string {

@@ -26,7 +26,7 @@ var egressColumns = []out.Column[egressbench.Row]{
 	{Name: "p99_ms", Cell: func(r egressbench.Row) string { return figure(float64(r.P99)/1e6, 3) }},
 	{Name: "proxy_us", Cell: func(r egressbench.Row) string { return figure(float64(r.CPU)/1e3, 0) }},
 	{Name: "mb_per_second", Cell: func(r egressbench.Row) string { return figure(r.MBps, 0) }},
-	{Name: "note", Cell: func(r egressbench.Row) string { return r.Note + " " + r.First }},
+	{Name: "note", Cell: func(r egressbench.Row) string { return r.Note + " " + r.First }, Form: out.Prose},
 }
 
 var boundColumns = []out.Column[egressbench.Bound]{
@@ -126,7 +126,7 @@ func (c *cli) benchEgress(ctx context.Context, b egressbench.Config) error {
 	if c.format == out.JSON {
 		return out.One(c.stdout, c.format, nil, report)
 	}
-	if err := out.List(c.stdout, c.format, egressColumns, report.Rows); err != nil || c.format != out.Table {
+	if err := out.List(c.stdout, c.format, egressColumns, report.Rows); err != nil || !c.format.IsTable() {
 		return err
 	}
 	fmt.Fprintln(c.stdout)

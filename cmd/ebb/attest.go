@@ -64,7 +64,7 @@ type explainedLine struct{ state, check, found string }
 var explainedColumns = []out.Column[explainedLine]{
 	{Name: "state", Cell: func(l explainedLine) string { return l.state }},
 	{Name: "check", Cell: func(l explainedLine) string { return l.check }},
-	{Name: "found", Cell: func(l explainedLine) string { return l.found }},
+	{Name: "found", Cell: func(l explainedLine) string { return l.found }, Form: out.Prose},
 }
 
 func (c attestCommands) attestExplain() *cobra.Command {
@@ -167,7 +167,7 @@ type challenged struct {
 var challengedColumns = []out.Column[challenged]{
 	{Name: "nonce", Cell: func(c challenged) string { return c.Nonce }},
 	{Name: "jkt", Cell: func(c challenged) string { return c.JKT }},
-	{Name: "expires_at", Cell: func(c challenged) string { return out.Time(c.ExpiresAt) }},
+	{Name: "expires_at", Cell: func(c challenged) string { return out.Time(c.ExpiresAt) }, Form: out.When},
 	{Name: "document", Cell: func(c challenged) string { return string(c.Document) }},
 }
 

@@ -3,21 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/user"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/durability"
-	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -27,14 +25,18 @@ import (
 type auditCommands struct{ *cli }
 
 var entryColumns = []out.Column[wire.AuditEntry]{
-	{Name: "at", Cell: func(e wire.AuditEntry) string { return e.At }},
+	{Name: "at", Cell: func(e wire.AuditEntry) string { return e.At }, Form: out.When},
 	{Name: "kind", Cell: func(e wire.AuditEntry) string { return e.Kind }},
-	{Name: "actor", Cell: func(e wire.AuditEntry) string { return e.Actor }},
-	{Name: "task", Cell: func(e wire.AuditEntry) string { return e.TaskID }},
-	{Name: "lease", Cell: func(e wire.AuditEntry) string { return e.LeaseID }},
-	{Name: "request", Cell: func(e wire.AuditEntry) string { return e.RequestID }},
+	{Name: "actor", Cell: func(e wire.AuditEntry) string { return e.Actor }, Form: out.ID},
+	{Name: "task", Cell: func(e wire.AuditEntry) string { return e.TaskID }, Form: out.ID, Show: out.Full},
+	{Name: "lease", Cell: func(e wire.AuditEntry) string { return e.LeaseID }, Form: out.ID, Show: out.Full},
+	{Name: "request", Cell: func(e wire.AuditEntry) string { return e.RequestID }, Form: out.ID, Show: out.Full},
+	{Name: "about", Cell: entrySubject, Form: out.ID, Show: out.Brief},
 	{Name: "data", Cell: func(e wire.AuditEntry) string { return string(e.Data) }},
 }
+
+// entrySubject is the most specific id of an entry.
+func entrySubject(e wire.AuditEntry) string { return cmp.Or(e.LeaseID, e.RequestID, e.TaskID) }
 
 func newAudit(c *cli) *cobra.Command {
 	return c.group("audit", "List, export and verify the audit log", auditCommands{c}.auditList(), auditCommands{c}.auditTail(), auditCommands{c}.auditExport(), auditCommands{c}.auditVerify(), auditCommands{c}.auditAcceptLoss())
@@ -42,8 +44,54 @@ func newAudit(c *cli) *cobra.Command {
 
 // entryFlags are the flags that select audit entries.
 type entryFlags struct {
-	f     client.EntryFilter
-	since time.Duration
+	f client.EntryFilter
+	period
+}
+
+// period are the flags that select a time.
+type period struct {
+	since    time.Duration
+	from, to moment
+}
+
+func (p *period) add(cmd *cobra.Command, of string) {
+	cmd.Flags().DurationVar(&p.since, "since", 0, of+"from this long ago until now")
+	cmd.Flags().Var(&p.from, "from", of+"at or after this time: 2026-01-31T14:05:00Z, or a day, which begins at midnight in the zone of this machine")
+	cmd.Flags().Var(&p.to, "to", of+"before this time or day")
+	cmd.MarkFlagsMutuallyExclusive("since", "from")
+}
+
+// start returns the beginning of the period; zero = none.
+func (p *period) start() time.Time {
+	if p.since > 0 {
+		return time.Now().Add(-p.since)
+	}
+	return p.from.Time
+}
+
+// moment is a flag for a time.
+type moment struct{ time.Time }
+
+// Set implements pflag.Value.
+func (m *moment) Set(text string) (err error) {
+	if m.Time, err = time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return nil
+	}
+	if m.Time, err = time.Parse(time.RFC3339, text); err != nil {
+		return errors.New("write a day such as 2026-01-31, or a time such as 2026-01-31T14:05:00Z")
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (m *moment) Type() string { return "time" }
+
+// String implements pflag.Value.
+func (m *moment) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Format(time.RFC3339)
 }
 
 func (e *entryFlags) add(cmd *cobra.Command) {
@@ -52,15 +100,33 @@ func (e *entryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.f.RequestID, "request", "", "about this request")
 	cmd.Flags().StringVar(&e.f.Kind, "kind", "", "of this kind, or of a prefix that ends in a dot: lease.")
 	cmd.Flags().StringVar(&e.f.Actor, "actor", "", "caused by this principal or sandbox")
-	cmd.Flags().DurationVar(&e.since, "since", 0, "from this long ago until now")
+	e.period.add(cmd, "")
+}
+
+// complete completes prefixes of ids.
+func (e *entryFlags) complete(ctx context.Context, c *cli, o *client.Operator) error {
+	return c.about(ctx, o, &e.f.TaskID, &e.f.LeaseID, &e.f.RequestID)
 }
 
 func (e *entryFlags) filter() client.EntryFilter {
 	f := e.f
-	if e.since > 0 {
-		f.From = time.Now().Add(-e.since)
-	}
+	f.From, f.To = e.start(), e.to.Time
 	return f
+}
+
+// readEntries returns the entries of a filter, oldest first.
+func readEntries(ctx context.Context, a *client.AuditService, f client.EntryFilter) ([]wire.AuditEntry, error) {
+	var all []wire.AuditEntry
+	for e, err := range a.Entries(ctx, f) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	if f.Desc {
+		slices.Reverse(all)
+	}
+	return all, nil
 }
 
 func (c auditCommands) auditList() *cobra.Command {
@@ -73,167 +139,27 @@ func (c auditCommands) auditList() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := flags.complete(cmd.Context(), c.cli, o); err != nil {
+			return err
+		}
 		f := flags.filter()
 		f.Limit, f.Desc = *limit, true
-		var items []wire.AuditEntry
-		for e, err := range o.Audit.Entries(cmd.Context(), f) {
-			if err != nil {
-				return err
-			}
-			items = append(items, e)
+		items, err := readEntries(cmd.Context(), o.Audit, f)
+		if err != nil {
+			return err
 		}
-		for i, j := 0, len(items)-1; i < j; i, j = i+1, j-1 {
-			items[i], items[j] = items[j], items[i]
-		}
-		return out.List(c.stdout, c.format, entryColumns, items)
+		return listOf(cmd.Context(), c.cli, o, f.TaskID, entryColumns, items)
 	})
 	return c.output(c.remote(cmd))
-}
-
-func (c auditCommands) auditTail() *cobra.Command {
-	var flags entryFlags
-	every := time.Second
-	cmd := &cobra.Command{Use: "tail", Short: "Print audit entries as they are written, until interrupted", Args: cobra.NoArgs}
-	flags.add(cmd)
-	cmd.Flags().DurationVar(&every, "every", every, "interval between two queries")
-	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		ctx := cmd.Context()
-		seen := map[string]int64{} // writer -> sequence number of its last printed entry
-		from := time.Now().Add(-max(flags.since, time.Second))
-		for {
-			f := flags.filter()
-			f.From = from.Add(-5 * time.Second) // entries of other replicas may arrive late
-			for e, err := range o.Audit.Entries(ctx, f) {
-				if ctx.Err() != nil {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				if e.Seq <= seen[e.Writer] {
-					continue
-				}
-				seen[e.Writer] = e.Seq
-				if at := entryTime(e); at.After(from) {
-					from = at
-				}
-				if err := c.tailLine(e); err != nil {
-					return err
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(every):
-			}
-		}
-	})
-	return c.output(c.remote(cmd))
-}
-
-// entryTime returns the time of an entry, and the zero time if e.At is not in
-// RFC 3339.
-func entryTime(e wire.AuditEntry) time.Time {
-	at, _ := time.Parse(time.RFC3339, e.At)
-	return at
-}
-
-// tailLine prints one entry. Columns are not aligned, because the later entries
-// are not known yet.
-func (c auditCommands) tailLine(e wire.AuditEntry) error {
-	if c.format == out.JSON {
-		return out.Lines(c.stdout, e)
-	}
-	subject := e.LeaseID
-	if subject == "" {
-		subject = e.RequestID
-	}
-	if subject == "" {
-		subject = e.TaskID
-	}
-	_, err := fmt.Fprintf(c.stdout, "%s  %-24s %s  %s  %s\n", out.Time(entryTime(e)), out.Line(e.Kind), out.Line(e.Actor), out.Line(subject), out.Line(string(e.Data)))
-	return err
-}
-
-func (c auditCommands) auditExport() *cobra.Command {
-	var flags entryFlags
-	var to string
-	var kept bool
-	cmd := &cobra.Command{Use: "export", Short: "Write the audit log with its checkpoints, for `ebb audit verify`", Args: cobra.NoArgs}
-	flags.add(cmd)
-	cmd.Flags().StringVarP(&to, "file", "f", "", "new `file` to write; default: standard output")
-	cmd.Flags().BoolVar(&kept, "kept", false, "include the pages that approvers saw and the data that their passkeys signed; these contain text written by agents")
-	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) (err error) {
-		if to == "" && terminal(c.stdout) {
-			return usage("an export is not written to a terminal", "name a file with -f, or read it with `ebb audit list`")
-		}
-		o, err := c.operator(operatorKey)
-		if err != nil {
-			return err
-		}
-		export := o.Audit.Export
-		if kept {
-			export = o.Audit.ExportWithEvidence
-		}
-		if to == "" {
-			return export(cmd.Context(), flags.filter(), c.stdout)
-		}
-		// The file appears only when it is complete, so that a partial export
-		// cannot be taken for the audit log.
-		tmp, err := os.CreateTemp(filepath.Dir(to), ".ebb-export-*")
-		if err != nil {
-			return fail("write the export: "+err.Error(), "choose another --file")
-		}
-		defer os.Remove(tmp.Name())
-		if err := export(cmd.Context(), flags.filter(), tmp); err != nil {
-			_ = tmp.Close()
-			return err
-		}
-		if err := tmp.Close(); err != nil {
-			return fail("write the export: "+err.Error(), "choose another --file")
-		}
-		if err := os.Link(tmp.Name(), to); err != nil {
-			return fail("create the export file: "+err.Error(), "choose a --file that does not exist")
-		}
-		return nil
-	})
-	return c.remote(cmd)
 }
 
 var missingColumns = []out.Column[durability.MissingEntry]{
 	{Name: "kept_in", Cell: func(m durability.MissingEntry) string { return m.Kept }},
-	{Name: "made_at", Cell: func(m durability.MissingEntry) string { return out.Time(m.MadeAt) }},
+	{Name: "made_at", Cell: func(m durability.MissingEntry) string { return out.Time(m.MadeAt) }, Form: out.When},
 	{Name: "chain", Cell: func(m durability.MissingEntry) string { return cmp.Or(m.Writer, m.MadeBy) }},
 	{Name: "names_seq", Cell: func(m durability.MissingEntry) string { return strconv.FormatInt(m.Seq, 10) }},
 	{Name: "database_has", Cell: func(m durability.MissingEntry) string { return strconv.FormatInt(m.Has, 10) }},
-	{Name: "why", Cell: func(m durability.MissingEntry) string { return m.Why }},
-}
-
-// lossNext is the next step that an error about missing entries names.
-const lossNext = "restore the newer database; if it cannot be recovered, stop every ebb that uses it and run `ebb audit accept-loss`"
-
-// markStores returns the stores of high-water marks by name: the key directory,
-// and Redis if it is configured.
-func markStores(dir *keys.Dir, keysDir string, liveStore broker.LiveStore) map[string]broker.MarkStore {
-	stores := map[string]broker.MarkStore{keysDir: dir}
-	if s, is := liveStore.(broker.MarkStore); is {
-		stores["Redis"] = s
-	}
-	return stores
-}
-
-// knownKeys returns every public key of the directory, to verify high-water
-// marks.
-func knownKeys(dir *keys.Dir) (jose.KeySet, error) {
-	all, err := dir.Public()
-	if err != nil {
-		return jose.KeySet{}, err
-	}
-	return jose.NewKeySet(all...)
+	{Name: "why", Cell: func(m durability.MissingEntry) string { return m.Why }, Form: out.Prose},
 }
 
 func (c auditCommands) auditAcceptLoss() *cobra.Command {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,8 +48,20 @@ checkpoint signed by one of these keys covers that entry.
 With --against, an earlier export or checkpoint must be a prefix of this export. Save
 exports where ebb cannot write, and verify each against the one before.
 
-An export with --task, --lease, --request, --kind or --actor cannot be verified: entries
-that the filter left out look the same as entries that were removed.
+An export with --task, --lease, --request, --kind or --actor needs 'ebb audit export
+--proof'. Without it, entries that the filter left out look the same as entries that were
+removed. A proof shows that its entries are in the audit log, unaltered. Only an
+unfiltered export can show that no other entry matches the filter.
+
+The report:
+  entries, checkpoints, writers  the contents; each run of ebb is a writer, with its own chain
+  unsealed         entries after the last checkpoint: linked by hashes, not signed yet
+  signed           decisions signed by a passkey whose registration is in this export
+  unregistered     decisions signed by a passkey whose registration is not in this export
+  unkept           decisions without their evidence; export with --kept to include it
+  partial          true: the export does not begin at the beginning of every chain
+  missing writers  writers that a checkpoint names and a partial export does not contain
+PROVED means that every entry up to the last checkpoint is as ebb wrote it.
 
 In an export with --kept, the page that each approver saw must have the hash in the
 entry of the decision. The passkey must have signed that decision on that request with
@@ -78,13 +93,16 @@ those facts, with the key of its registration entry.`,
 			return fail("NOT PROVED: "+fault.Error(), "the audit log was altered, the export is damaged, or --keys belong to another ebb; the keys were "+keyIDs(keys))
 		}
 		if part, ok := errors.AsType[*audit.FilteredError](err); ok {
-			return fail("NOT PROVED: "+part.Error(), "export again without --task, --lease, --request, --kind and --actor")
+			return fail("NOT PROVED: "+part.Error(), "export again with --proof, or without --task, --lease, --request, --kind and --actor")
 		}
 		if err != nil {
 			return err
 		}
 		if err := out.One(c.stdout, c.format, reportColumns, report); err != nil {
 			return err
+		}
+		if report.Proof != nil && !whole {
+			return c.sayProof(report)
 		}
 		if whole && !report.Whole() {
 			return fail("NOT PROVED: the export does not start at the beginning of every chain, or no checkpoint covers it", "export again without filters, after a checkpoint (limits.checkpoint) was made")
@@ -95,19 +113,42 @@ those facts, with the key of its registration entry.`,
 			return fail("NOT PROVED: no signed checkpoint is in the export", "export again without filters, after a checkpoint (limits.checkpoint) was made")
 		}
 		switch {
-		case c.format != out.Table:
+		case !c.format.IsTable():
 		case report.Unsealed > 0:
 			c.printf("PROVED    up to the last checkpoint; the %d entries after it are linked and not signed yet\n", report.Unsealed)
 		default:
 			c.printf("PROVED    nothing in it was changed, dropped or moved\n")
 		}
-		if c.format == out.Table {
+		if c.format.IsTable() {
 			c.printSigned(report)
 			c.printKeys(report, against)
 		}
 		return nil
 	})
 	return c.output(cmd)
+}
+
+// sayProof reports a verified proof of a filtered export.
+func (c auditCommands) sayProof(r audit.Report) error {
+	if r.Entries == 0 {
+		return fail("NOT PROVED: the proof has no entries", "export again with another filter, or after the next checkpoint (limits.checkpoint)")
+	}
+	if !c.format.IsTable() {
+		return nil
+	}
+	var filter []string
+	for _, name := range slices.Sorted(maps.Keys(r.Proof.Filter)) {
+		filter = append(filter, name+"="+r.Proof.Filter[name])
+	}
+	c.printf("PROVED    these %d entries are in the audit log, unaltered and in this order\n", r.Entries)
+	c.printf("LINKED    by %d other entries, up to %d signed checkpoints\n", r.Between, r.Checkpoints)
+	c.printf("FILTER    %s: %s (as the export states it)\n", out.Line(r.Proof.List), out.Line(cmp.Or(strings.Join(filter, " "), "none")))
+	c.printf("NOT SHOWN that no other entry matches the filter; to check that, verify an unfiltered export of the period\n")
+	if r.Proof.Unsigned > 0 {
+		c.printf("LEFT OUT  %d entries without a signature yet (as the export states it)\n", r.Proof.Unsigned)
+	}
+	c.printf("KEYS      %s\n", strings.Join(r.Keys, " "))
+	return nil
 }
 
 // printSigned prints how many decisions are signed by passkeys, and how many

@@ -12,16 +12,16 @@ import (
 )
 
 var breakGlassColumns = []out.Column[wire.BreakGlass]{
-	{Name: "id", Cell: func(g wire.BreakGlass) string { return g.ID }},
+	{Name: "id", Cell: func(g wire.BreakGlass) string { return g.ID }, Form: out.ID},
 	{Name: "person", Cell: func(g wire.BreakGlass) string { return g.Person }},
 	{Name: "incident", Cell: func(g wire.BreakGlass) string { return g.Incident }},
-	{Name: "begun_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.BegunAt) }},
-	{Name: "over_at", Cell: func(g wire.BreakGlass) string { return out.Time(overAt(g)) }},
+	{Name: "begun_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.BegunAt) }, Form: out.When},
+	{Name: "over_at", Cell: func(g wire.BreakGlass) string { return out.Time(overAt(g)) }, Form: out.When},
 	{Name: "used", Cell: func(g wire.BreakGlass) string { return strconv.Itoa(g.Used) }},
 	{Name: "reviewed_by", Cell: func(g wire.BreakGlass) string { return g.ReviewedBy }},
-	{Name: "reviewed_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.ReviewedAt) }},
+	{Name: "reviewed_at", Cell: func(g wire.BreakGlass) string { return out.Time(g.ReviewedAt) }, Form: out.When, Show: out.Full},
 	{Name: "reason", Cell: func(g wire.BreakGlass) string { return g.Reason }},
-	{Name: "note", Cell: func(g wire.BreakGlass) string { return g.Note }},
+	{Name: "note", Cell: func(g wire.BreakGlass) string { return g.Note }, Show: out.Full},
 }
 
 // overAt returns the time when a period ended, or when it ends at the latest.

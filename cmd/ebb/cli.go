@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ type cli struct {
 
 	configFile string
 	format     out.Format
+	context    string // --context; "" = EBB_CONTEXT or the current one
 	url        string
 	socket     string
 	clientID   string
@@ -70,36 +72,63 @@ func (c *cli) help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 // group makes a command that only has sub-commands. Unknown arguments are
 // refused.
 func (c *cli) group(use, short string, sub ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: c.help}
+	cmd := &cobra.Command{Use: use, Short: short, Args: onlyCommands, RunE: c.help}
 	cmd.AddCommand(sub...)
 	return cmd
 }
 
+// onlyCommands refuses arguments that name no command, and suggests one.
+func onlyCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	next := "`" + cmd.CommandPath() + " --help` lists the commands"
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		next = "did you mean `" + cmd.CommandPath() + " " + strings.Join(near, "` or `"+cmd.CommandPath()+" ") + "`? " + next
+	}
+	return usage(fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()), next)
+}
+
 // output adds -o to a command.
 func (c *cli) output(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().VarP(&c.format, "output", "o", "output format")
+	cmd.Flags().VarP(&c.format, "output", "o", "output format (EBB_OUTPUT)")
 	return cmd
 }
 
 // remote adds the flags of a command that calls a server as a principal.
 func (c *cli) remote(cmd *cobra.Command) *cobra.Command {
-	f := cmd.Flags()
-	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: the ebb of this user on this machine")
-	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "`path` of the Unix socket to connect to (EBB_SOCKET); --url is then only the expected issuer")
-	f.StringVar(&c.clientID, "client-id", c.env("EBB_CLIENT_ID"), "principal to act as (EBB_CLIENT_ID); default: the one in the key file")
-	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "private key `file` (EBB_KEY_FILE); default: the local key in the data directory")
-	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
-	return cmd
+	c.server(cmd)
+	return c.principal(cmd)
 }
 
 // sandboxed is remote for a command of a sandbox. A sandbox authenticates with its
 // key file alone, so there is no --client-id.
 func (c *cli) sandboxed(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolment creates it")
+	return c.server(cmd)
+}
+
+// server adds the flags that name the ebb to call.
+func (c *cli) server(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
-	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: the ebb of this user on this machine")
+	f.StringVar(&c.context, "context", "", "`name` of an ebb that ebb login has stored (EBB_CONTEXT); default: the current one")
+	f.StringVar(&c.url, "url", c.env("EBB_URL"), "public URL of ebb (EBB_URL); default: that of the context, or the ebb of this user on this machine")
 	f.StringVar(&c.socket, "socket", c.env("EBB_SOCKET"), "`path` of the Unix socket to connect to (EBB_SOCKET); --url is then only the expected issuer")
-	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "the sandbox's own key `file` (EBB_KEY_FILE); enrolment creates it")
-	f.StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
+	return c.trust(cmd)
+}
+
+// principal adds the flags that name the principal to act as.
+func (c *cli) principal(cmd *cobra.Command) *cobra.Command {
+	f := cmd.Flags()
+	f.StringVar(&c.clientID, "client-id", c.env("EBB_CLIENT_ID"), "principal to act as (EBB_CLIENT_ID); default: the one in the key file")
+	f.StringVar(&c.keyFile, "key", c.env("EBB_KEY_FILE"), "private key `file` (EBB_KEY_FILE); default: that of the context, or the local key in the data directory")
+	return cmd
+}
+
+// trust adds the flag that names the CA of ebb's certificate.
+func (c *cli) trust(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&c.caFile, "ca-file", c.env("EBB_CA_FILE"), "PEM `file` of the CA of ebb's certificate (EBB_CA_FILE)")
 	return cmd
 }
 
@@ -107,6 +136,7 @@ func (c *cli) sandboxed(cmd *cobra.Command) *cobra.Command {
 const (
 	operatorKey = config.OperatorKey
 	approverKey = "approver.key"
+	resourceKey = "resource-server.key"
 	urlFile     = config.URLFile
 )
 
@@ -135,20 +165,9 @@ func (c *cli) httpClient() (*http.Client, error) {
 // operator returns a client of the API that acts as a principal: the one named
 // by the flags, or the local principal whose key file is named local.
 func (c *cli) operator(local string) (*client.Operator, error) {
-	path := c.keyFile
-	if path == "" {
-		path = keyCommands{c}.keyPath(local)
-	}
-	f, err := keyfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
-		return nil, usage("there is no local key "+path, "start `ebb serve` on this machine, or name your key with --key and --client-id")
-	}
+	f, id, err := c.identity(local)
 	if err != nil {
-		return nil, usage(err.Error(), "name a key file with --key; `ebb keys new` makes one")
-	}
-	id := cmp.Or(c.clientID, f.ClientID)
-	if id == "" {
-		return nil, usage("the key file "+path+" does not name its principal", "name the principal with --client-id")
+		return nil, err
 	}
 	peer, err := c.peer()
 	if err != nil {
@@ -156,9 +175,44 @@ func (c *cli) operator(local string) (*client.Operator, error) {
 	}
 	o, err := client.NewOperator(client.OperatorConfig{Config: peer, ClientID: id, Key: f.Key})
 	if err != nil {
-		return nil, usage(err.Error(), "check --url and --key")
+		return nil, usage("the ebb at "+shownURL(peer.Issuer)+" cannot be called: "+err.Error(), "check --url and --key")
 	}
 	return o, nil
+}
+
+// identity returns the key and the id of the principal that the flags name, or the local one whose key file is named
+// local.
+func (c *cli) identity(local string) (keyfile.File, string, error) {
+	path := c.keyFile
+	if path == "" {
+		path = keyCommands{c}.keyPath(local)
+	}
+	f, err := keyfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) && c.keyFile == "" {
+		if _, running := runningURL(c.dataDir()); running {
+			return f, "", usage("there is no local key "+path+": the running ebb has configured principals or providers, which replace the local ones",
+				"name your key with --key and --client-id; `ebb config check --config FILE` prints the lines that keep the local principals")
+		}
+		return f, "", usage("there is no local key "+path, "start `ebb serve` on this machine, or name your key with --key and --client-id")
+	}
+	if err != nil {
+		return f, "", usage(err.Error(), "name a key file with --key; `ebb keys new` makes one")
+	}
+	id := cmp.Or(c.clientID, f.ClientID)
+	if id == "" {
+		return f, "", usage("the key file "+path+" does not name its principal", "name the principal with --client-id")
+	}
+	return f, id, nil
+}
+
+// shownURL returns the scheme and host of a URL for a message: a user, path or
+// query that does not belong there may contain a secret.
+func shownURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "--url"
+	}
+	return out.Line(u.Scheme + "://" + u.Host)
 }
 
 // loadConfig reads the server's configuration.

@@ -17,27 +17,27 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/broker/redisstore/redistest"
+	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// composeSecrets runs the commands of docs/operations.md that create the files
-// of docker-compose.yml, except those that need root or Docker, and returns
-// their directory.
+// composeSecrets runs the commands of docs/how-to/deploy-with-compose.md that
+// create the files of docker-compose.yml, and returns their directory.
 func composeSecrets(t *testing.T) string {
 	t.Helper()
 	counterpart.Program(t, "openssl")
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/how-to/deploy-with-compose.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "### Secrets\n\n```sh\n")
-	block, _, ok := strings.Cut(rest, "```")
+	_, rest, _ := strings.Cut(string(page), "\n```sh\n")
+	block, _, ok := strings.Cut(rest, "\n```\n")
 	if !ok {
-		t.Fatal("docs/operations.md has no commands under Secrets")
+		t.Fatal("the page has no commands")
 	}
-	cmd := exec.Command("sh", "-euc", regexp.MustCompile(`(?m)^(sudo|docker|cd \.\./\.\.) .*$`).ReplaceAllString(block, ""))
+	cmd := exec.Command("sh", "-euc", block)
 	cmd.Dir = t.TempDir()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -75,10 +75,10 @@ func TestComposeSecrets(t *testing.T) {
 	}
 }
 
-// TestComposeRoles: the role of docker-compose.yml is not a superuser of
-// PostgreSQL and owns only its database. Its Redis user may use no dangerous
-// command and only ebb's keys. Both are sufficient for ebb to migrate, start
-// and work.
+// TestComposeRoles: the role that migrates owns the database of ebb and is
+// nothing more. The role of ebb itself may create no table. The Redis user may
+// use no dangerous command and only ebb's keys. They are sufficient for ebb to
+// migrate, start and work.
 func TestComposeRoles(t *testing.T) {
 	t.Parallel()
 	server := counterpart.Need(t, "EBB_TEST_POSTGRES")
@@ -94,7 +94,20 @@ func TestComposeRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := composeRole(t, server, filepath.Join(secrets, "postgres-role.sql"))
+	name := composeRoles(t, server, secrets)
+	role := func(user, file string) *url.URL {
+		password, err := os.ReadFile(filepath.Join(secrets, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := *u
+		as.User, as.Path = url.UserPassword(user, strings.TrimSpace(string(password))), "/"+name
+		return &as
+	}
+	if _, err := sqlstore.Migrate(t.Context(), sqlstore.Config{URL: role(name+"_owner", "ebb-owner-postgres-password").String()}); err != nil {
+		t.Fatal(err)
+	}
+	composeRights(t, server, name, role(name, "ebb-postgres-password").String())
 	u.User, u.Path = url.User(name), "/"+name
 	live := redistest.Run(t, "--aclfile", filepath.Join(secrets, "redis.acl"))
 	people, keys, err := withKeys([]broker.Principal{{ID: "runner", Roles: []broker.Role{broker.RoleRunner}}})
@@ -140,36 +153,57 @@ func TestComposeRoles(t *testing.T) {
 	}
 }
 
-// composeRole runs the file that creates the PostgreSQL role and its database,
-// under another name because tests share the server, and checks the role's
-// permissions.
-func composeRole(t *testing.T, server, file string) (name string) {
+// composeRoles runs the files that create the roles and their database, under
+// other names because tests share the server. It returns the name of the
+// database, which is also that of ebb's role; the other is that name with
+// _owner.
+func composeRoles(t *testing.T, server, secrets string) (name string) {
 	t.Helper()
-	sql, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counterpart.Program(t, "psql")
 	name = "ebb_compose_" + strings.ToLower(rand.Text())
+	args := []string{server, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"}
+	for _, file := range []string{"../../docs/deploy/postgres-roles.sql", filepath.Join(secrets, "postgres-passwords.sql")} {
+		sql, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renamed := filepath.Join(t.TempDir(), "renamed.sql")
+		if err := os.WriteFile(renamed, regexp.MustCompile(`\bebb(_owner)?\b`).ReplaceAll(sql, []byte(name+"$1")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--file="+renamed)
+	}
+	t.Cleanup(func() { dropCompose(t, server, name) })
+	if out, err := exec.Command("psql", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return name
+}
+
+// composeRights checks that the two roles have no right on the server. role is a
+// URL with a password: composeRights checks that it may create and change no table.
+func composeRights(t *testing.T, server, name, role string) {
+	t.Helper()
 	admin, err := pgx.Connect(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer admin.Close(t.Context())
-	for line := range strings.Lines(regexp.MustCompile(`\bebb\b`).ReplaceAllString(string(sql), name)) {
-		if _, err := admin.Exec(t.Context(), line); err != nil {
-			t.Fatal(err)
+	var more int
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_roles WHERE rolname IN ($1, $2) AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)",
+		name, name+"_owner").Scan(&more); err != nil || more != 2 {
+		t.Errorf("%d of the two roles have no right on the server, %v", more, err)
+	}
+	conn, err := pgx.Connect(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, sql := range []string{"CREATE TABLE mine (a int)", "CREATE TEMPORARY TABLE mine (a int)", "ALTER TABLE tasks ADD COLUMN a int", "DROP TABLE audit_entries", "TRUNCATE audit_entries", "CREATE SCHEMA mine"} {
+		if _, err := conn.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "SQLSTATE 42501") {
+			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	t.Cleanup(func() { dropCompose(t, server, name) })
-	var more bool
-	var owner string
-	if err := admin.QueryRow(t.Context(), "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM pg_roles WHERE rolname = $1", name).Scan(&more); err != nil || more {
-		t.Errorf("the role is more than a role: %v, %v", more, err)
-	}
-	if err := admin.QueryRow(t.Context(), "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = $1", name).Scan(&owner); err != nil || owner != name {
-		t.Errorf("the database belongs to %q, %v", owner, err)
-	}
-	return name
 }
 
 func dropCompose(t *testing.T, server, name string) {
@@ -181,7 +215,7 @@ func dropCompose(t *testing.T, server, name string) {
 		return
 	}
 	defer admin.Close(ctx)
-	for _, sql := range []string{"DROP DATABASE " + name + " WITH (FORCE)", "DROP ROLE " + name} {
+	for _, sql := range []string{"DROP DATABASE IF EXISTS " + name + " WITH (FORCE)", "DROP ROLE IF EXISTS " + name + ", " + name + "_owner"} {
 		if _, err := admin.Exec(ctx, sql); err != nil {
 			t.Error(err)
 		}

@@ -9,10 +9,16 @@ import (
 )
 
 func newConfig(c *cli) *cobra.Command {
-	return c.group("config", "Check a configuration, or list its keys",
+	return c.group("config", "Check a configuration",
 		&cobra.Command{
-			Use: "check", Short: "Report every problem of the configuration (--config and EBB_ variables)", Args: cobra.NoArgs,
-			RunE: c.do(func(*cobra.Command, []string) error {
+			Use: "check [FILE]", Short: "Report every problem of a configuration file and the EBB_ variables", Args: cobra.MaximumNArgs(1),
+			Long: `Report every problem of a configuration file, and of the EBB_ variables, which take
+precedence over it, as 'ebb serve' would. Without FILE it is the file of --config, and
+without that the variables alone.`,
+			RunE: c.do(func(_ *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					c.configFile = args[0]
+				}
 				cfg, err := c.checkConfig()
 				if err != nil {
 					return err
@@ -20,12 +26,15 @@ func newConfig(c *cli) *cobra.Command {
 				if len(cfg.ServiceLinks) > 0 {
 					c.sayf("ebb: ignored %s, which Kubernetes sets for Services; %s\n", strings.Join(cfg.ServiceLinks, ", "), withoutLinks)
 				}
+				if ids := replaced(cfg); len(ids) > 0 {
+					c.sayf("note: principals replaces %s, so commands on this machine need --key. To keep them, add to principals:\n%s", strings.Join(ids, " and "), keepLocal(cfg))
+				}
 				c.printf("ok\n")
 				return nil
 			}),
 		},
 		&cobra.Command{
-			Use: "table", Short: "Print the table of keys for README.md", Args: cobra.NoArgs,
+			Use: "table", Short: "Print the table of keys for the documentation", Args: cobra.NoArgs, Hidden: true,
 			RunE: c.do(func(*cobra.Command, []string) error {
 				config.Markdown(c.stdout)
 				return nil

@@ -11,15 +11,18 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/cmd/internal/command"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
 func newConsole(c *cli) *cobra.Command {
-	var as string
+	as := "approver"
 	cmd := &cobra.Command{
 		Use: "console", Short: "Create a link that signs you in to the web console", Args: cobra.NoArgs,
 		Long: `Create a link that signs you in to the web console of the ebb on this machine. The
@@ -31,20 +34,17 @@ On loopback the console has a host name of its own under localhost, so that no o
 program of this machine receives its cookies. Chromium and Firefox resolve the name to
 this machine; for other browsers ` + "`ebb doctor`" + ` prints the line to add to /etc/hosts.`,
 	}
-	cmd.Flags().StringVar(&as, "as", "approver", "approver or operator; ignored with --key")
+	cmd.Flags().Var(command.NewChoice(&as, "approver", "operator"), "as", "local person to sign in; ignored with --key")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
-		local := map[string]string{"approver": approverKey, "operator": operatorKey}[as]
-		if local == "" {
-			return usage("--as must be approver or operator", "choose one of them")
-		}
-		o, err := c.operator(local)
+		o, err := c.operator(map[string]string{"approver": approverKey, "operator": operatorKey}[as])
 		if err != nil {
 			return err
 		}
-		link, err := o.SignInLink(cmd.Context(), "")
+		link, until, err := o.SignInLink(cmd.Context(), "")
 		if err != nil {
 			return err
 		}
+		c.sayf("ebb: the link works once, until %s (%s)\n", out.Time(until), out.Relative(until, time.Now()))
 		_, err = fmt.Fprintln(c.stdout, link.Reveal())
 		return err
 	})
@@ -86,10 +86,10 @@ func (c requestCommands) hasBrowser() bool {
 // console on loopback, and returns the page's file URL. Every user of the
 // machine can read the arguments of the browser in /proc. They must contain
 // neither the link, which is a credential for two minutes, nor the console's
-// host name, which is a secret (docs/console.md). So the browser gets the name
+// host name, which is a secret (docs/reference/console.md). So the browser gets the name
 // of a file.
 func (c requestCommands) localPage(ctx context.Context, o *client.Operator, id string) (address string, ok bool) {
-	link, err := o.SignInLink(ctx, id)
+	link, _, err := o.SignInLink(ctx, id)
 	if err != nil {
 		return "", false // the server makes no link: the person signs in with the identity provider
 	}

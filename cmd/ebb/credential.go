@@ -19,6 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/awskeys"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sshagent"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
@@ -40,7 +41,7 @@ func (c credentialCommands) helper(use, short string, args cobra.PositionalArgs,
 	f := cmd.Flags()
 	f.StringSliceVar(&t.scope, "scope", nil, "scope of the credential, repeatable")
 	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the credential")
-	f.StringVar(&t.request.Delivery, "delivery", "", "token or egress; default: egress where the provider supports it")
+	f.Var(command.NewChoice(&t.request.Delivery, wire.DeliveryToken, wire.DeliveryEgress), "delivery", "token or egress; default: egress where the provider supports it")
 	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,7 @@ func (c credentialCommands) helper(use, short string, args cobra.PositionalArgs,
 // else from ebb.
 func (c credentialCommands) ask(ctx context.Context, cmd *cobra.Command, t *tokenFlags, set scopes.Set) (client.Credential, error) {
 	t.request.Scope = set.String()
-	t.request.Pending = func(client.Pending) { runReport(c).sayAsked(set.String()) }
+	t.request.Pending = func(p client.Pending) { c.sayAsked(set.String(), p) }
 	if c.keyFile == "" && c.env("EBB_ASK") != "" {
 		a, err := tokenCommands(c).asker()
 		if err != nil {
@@ -261,7 +262,7 @@ func (c credentialCommands) sshAgent(cmd *cobra.Command, t *tokenFlags, set scop
 		return err
 	}
 	t.request.Scope = set.String()
-	t.request.Pending = func(client.Pending) { runReport(c).sayAsked(set.String()) }
+	t.request.Pending = func(p client.Pending) { c.sayAsked(set.String(), p) }
 	a, err := sshagent.New(sshagent.Config{
 		Identities: []sshagent.Identity{{Name: set.String(), Issue: issueSSH(s, t.request)}},
 		State:      stateOf(s), Logger: c.agentLog(),

@@ -24,13 +24,13 @@ type delegated struct {
 }
 
 var delegatedColumns = []out.Column[delegated]{
-	{Name: "task", Cell: func(d delegated) string { return d.TaskID }},
-	{Name: "scope", Cell: func(d delegated) string { return d.Scope }},
-	{Name: "expires_at", Cell: func(d delegated) string { return out.Time(d.ExpiresAt) }},
+	{Name: "task", Cell: func(d delegated) string { return d.TaskID }, Form: out.ID},
+	{Name: "scope", Cell: func(d delegated) string { return d.Scope }, Form: out.Scope},
+	{Name: "expires_at", Cell: func(d delegated) string { return out.Time(d.ExpiresAt) }, Form: out.When},
 	{Name: "uses", Cell: func(d delegated) string { return strconv.Itoa(d.Uses) }},
 	{Name: "selectors", Cell: func(d delegated) string { return out.Pairs(d.Expect.Selectors) }},
 	{Name: "ticket", Cell: func(d delegated) string { return d.Ticket }},
-	{Name: "ticket_expires_at", Cell: func(d delegated) string { return out.Time(d.TicketExpiresAt) }},
+	{Name: "ticket_expires_at", Cell: func(d delegated) string { return out.Time(d.TicketExpiresAt) }, Form: out.When},
 }
 
 func newDelegate(c *cli) *cobra.Command {

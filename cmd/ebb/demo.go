@@ -109,7 +109,7 @@ func (c demoCommand) demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.printf("ebb demo: one task, from the enrolment of its sandbox until every credential is revoked; every expectation is checked\n")
+	c.printf("ebb demo: one task, from its sandbox to the last revoked credential; each line is checked\n")
 	err = demo.Run(ctx, demo.Config{
 		Issuer: e.url, Shop: shop, Host: host, Payments: pay, DataDir: e.dir, Keys: keys, Executable: self, Checkpoint: e.node.broker.Checkpoint, Public: e.publicKeys, Broker: e.node.broker,
 		Out: c.stdout, HTTP: &http.Client{Timeout: 30 * time.Second},

@@ -4,7 +4,8 @@
 // A command is in the file of its name, with its sub-commands: `ebb task` in task.go, `ebb run` in
 // run.go and the files that begin with run_. All commands share cli: the streams and environment
 // of the process, the common flags, and a client of the API. A command that fails returns a failure
-// with an exit code and a next step.
+// with an exit code and a next step. main.go has the groups of commands; help.go, examples.go and
+// complete.go add help, examples, suggestions and completion to the whole tree of commands.
 //
 // `ebb serve` loads the configuration and assembles a node: the stores, the keys, the kinds of
 // attestors and providers, the policies, egress, notifications, and the listeners, from bottom to
@@ -19,6 +20,8 @@
 //	../internal/config   the configuration: keys, sources, every problem at once
 //	../internal/out      output as table, JSON or CSV, with control characters escaped
 //	../internal/keyfile  private keys of clients
+//	internal/contexts the ebbs that a person has stored by ebb login
+//	internal/doctest  runs the documents, for tests
 //	internal/sandbox      starts a command isolated from its machine
 //	internal/shim     the first process of a sandbox
 //	internal/ask      the protocol by which a process in a sandbox requests credentials

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,8 +38,8 @@ type finding struct {
 var findingColumns = []out.Column[finding]{
 	{Name: "state", Cell: func(f finding) string { return f.State }},
 	{Name: "check", Cell: func(f finding) string { return f.Check }},
-	{Name: "said", Cell: func(f finding) string { return f.Said }},
-	{Name: "remedy", Cell: func(f finding) string { return f.Remedy }},
+	{Name: "said", Cell: func(f finding) string { return f.Said }, Form: out.Prose},
+	{Name: "remedy", Cell: func(f finding) string { return f.Remedy }, Form: out.Remedy},
 }
 
 // doctor collects findings. No check changes anything.
@@ -78,7 +79,8 @@ func newDoctor(c *cli) *cobra.Command {
 		Long: `Check the configuration (--config and EBB_ variables), the data directory, keys,
 certificates, policies, the database, Redis, and the running ebb: its address, clock
 and dependencies, and whether it accepts the local key. Nothing is changed. The exit
-code is 1 if a check failed or no ebb answers; warnings alone are no failure.
+code is 0 if no check failed (warnings are no failure), 1 if a check failed or no ebb
+answers, and 2 for a wrong flag. Every line that is not ok has a remedy, after ->.
 For the health check of a container there is ` + "`ebb health`" + `.`,
 	}
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
@@ -116,7 +118,7 @@ func (d *doctor) examine(ctx context.Context) (err error) {
 			return err
 		}
 		for _, p := range ps {
-			d.fail("config "+p.Key, strings.TrimSpace(p.Where+" "+p.Wrong), p.Remedy)
+			d.fail("config "+p.Key, strings.TrimSpace(p.Where+" "+p.Wrong), cmp.Or(p.Remedy, "correct the key"))
 		}
 		return nil
 	}
@@ -157,7 +159,7 @@ func (d *doctor) dataDir() {
 		return
 	}
 	if err := wholeData(d.cfg); d.cfg.Database == "" && err != nil {
-		d.failed("data directory", err, "")
+		d.failed("data directory", err, "restore the data directory from the backup")
 		return
 	}
 	d.ok("data directory", "%s, mode 0700", d.cfg.DataDir)
@@ -183,12 +185,12 @@ func (d *doctor) signingKeys() {
 		if k.State != "signs" {
 			continue
 		}
-		age := now.Sub(k.ActiveFrom).Round(time.Hour)
+		since := out.Time(k.ActiveFrom) + " (" + out.Relative(k.ActiveFrom, now) + ")"
 		if !k.RetireAt.IsZero() && now.After(k.RetireAt.Add(24*time.Hour)) {
-			d.warn("signing keys", fmt.Sprintf("%s has signed for %s and should have been replaced", k.KID, age), "check that an ebb is running, which rotates keys by itself, or run `ebb keys rotate`")
+			d.warn("signing keys", fmt.Sprintf("%s has signed since %s and should have been replaced", k.KID, since), "check that an ebb is running, which rotates keys by itself, or run `ebb keys rotate`")
 			return
 		}
-		d.ok("signing keys", "%s (%s) has signed for %s", k.KID, k.Alg, age)
+		d.ok("signing keys", "%s (%s) signs since %s", k.KID, k.Alg, since)
 	}
 }
 
@@ -204,7 +206,7 @@ func (d *doctor) certificate() {
 		d.fail("certificate", err.Error(), "check tls.cert and tls.key")
 		return
 	}
-	if info, err := os.Stat(d.cfg.TLS.Key); err == nil && info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(d.cfg.TLS.Key); err == nil && info.Mode().Perm()&0o007 != 0 {
 		d.warn("certificate", fmt.Sprintf("other users can read %s (mode %04o)", d.cfg.TLS.Key, info.Mode().Perm()), "chmod 600 "+d.cfg.TLS.Key)
 	}
 	cert, err := x509.ParseCertificate(pair.Certificate[0])
@@ -218,14 +220,15 @@ func (d *doctor) certificate() {
 			return
 		}
 	}
-	left := time.Until(cert.NotAfter).Round(time.Hour)
-	switch {
+	now := time.Now()
+	ends := out.Relative(cert.NotAfter, now) + " (" + out.Time(cert.NotAfter) + ")"
+	switch left := cert.NotAfter.Sub(now); {
 	case left <= 0:
-		d.fail("certificate", "it expired at "+cert.NotAfter.UTC().Format(time.RFC3339), "renew it")
+		d.fail("certificate", "it expired "+ends, "renew it and restart ebb")
 	case left < certWarning:
-		d.warn("certificate", fmt.Sprintf("it expires in %s", left), "renew it and restart ebb")
+		d.warn("certificate", "it expires "+ends, "renew it and restart ebb")
 	default:
-		d.ok("certificate", "valid for %s", left)
+		d.ok("certificate", "expires %s", ends)
 	}
 }
 
@@ -298,7 +301,7 @@ func (d *doctor) consoleName(pages, name string, addrs []netip.Addr, err error) 
 }
 
 // presence reports whether an approver can prove user presence at the console,
-// which an approval of high risk requires (docs/risk.md).
+// which an approval of high risk requires (docs/reference/risk.md).
 func (d *doctor) presence() {
 	const check, said = "approvals", "no request of high risk can be approved: "
 	switch {

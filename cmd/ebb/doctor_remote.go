@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +55,7 @@ func (d *doctor) apart(check, whose string, read func() (time.Time, error)) {
 	before := time.Now()
 	at, err := read()
 	if err != nil {
-		d.failed(check, err, "")
+		d.failed(check, err, "check that the server can be reached")
 		return
 	}
 	middle := before.Add(time.Since(before) / 2)
@@ -75,7 +77,7 @@ func (d *doctor) liveStore(ctx context.Context) {
 	}
 	rc, err := liveStoreConfig(d.cfg)
 	if err != nil {
-		d.failed("live_store", err, "")
+		d.failed("live_store", err, "correct the redis keys of the configuration")
 		return
 	}
 	l, err := redisstore.New(ctx, rc)
@@ -162,7 +164,7 @@ func (d *doctor) dependencies(resp *http.Response, body []byte) {
 	}
 	for _, x := range ready.Dependencies {
 		if x.State == "warning" {
-			d.warn("readiness", x.Name+": "+x.Warning, "")
+			d.warn("readiness", x.Name+": "+x.Warning, "see the log of the server")
 		}
 	}
 	down := ready.down()
@@ -207,7 +209,9 @@ func (d *doctor) entrance(ctx context.Context) {
 	defer func() { d.c.url = saved }()
 	o, err := d.c.operator(operatorKey)
 	if err != nil {
-		d.warn("local key", explain(err), nextStep(err, exitUsage))
+		if !d.configuredPrincipals() {
+			d.warn("local key", explain(err), cmp.Or(nextStep(err, exitUsage), "name a key with --key"))
+		}
 		return
 	}
 	_, err = o.Policy.Get(ctx)
@@ -216,8 +220,31 @@ func (d *doctor) entrance(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		d.warn("local key", explain(err), "register the key for its principal, or name another with --key")
+		if !d.configuredPrincipals() {
+			d.warn("local key", explain(err), "register the key for its principal, or name another with --key")
+		}
 		return
 	}
 	d.ok("local key", "ebb accepts it")
+}
+
+// configuredPrincipals reports that ebb accepts no local key, because the
+// configuration names principals. false: it does not, or the user named a key.
+func (d *doctor) configuredPrincipals() bool {
+	if d.c.keyFile != "" || len(d.cfg.Principals) == 0 {
+		return false
+	}
+	var operators []string
+	for _, p := range d.cfg.Principals {
+		if slices.Contains(p.Roles, broker.RoleOperator) {
+			operators = append(operators, p.ID)
+		}
+	}
+	const said = "principals is set, so there is no local-operator"
+	if len(operators) == 0 {
+		d.warn("local key", said+", and no principal has the role operator, which stopping tasks of others and retrying revocations require", "`ebb keys new ops.key --client-id ops >ops.jwk`, and add {id: ops, roles: [operator], keys: [{key_file: ops.jwk}]} to principals")
+		return true
+	}
+	d.warn("local key", said+"; operators are "+strings.Join(operators, ", "), "name the key of one with --key or EBB_KEY_FILE")
+	return true
 }

@@ -43,13 +43,13 @@ type farEndpoint struct {
 }
 
 var farColumns = []out.Column[farEndpoint]{
-	{Name: "id", Cell: func(b farEndpoint) string { return b.ID }},
+	{Name: "id", Cell: func(b farEndpoint) string { return b.ID }, Form: out.ID},
 	{Name: "task_id", Cell: func(b farEndpoint) string { return b.TaskID }},
 	{Name: "tool", Cell: func(b farEndpoint) string { return b.Tool }},
 	{Name: "socket", Cell: func(b farEndpoint) string { return b.Socket }},
 	{Name: "listen", Cell: func(b farEndpoint) string { return b.Listen }},
 	{Name: "ca_file", Cell: func(b farEndpoint) string { return b.CAFile }},
-	{Name: "expires_at", Cell: func(b farEndpoint) string { return out.Time(b.ExpiresAt) }},
+	{Name: "expires_at", Cell: func(b farEndpoint) string { return out.Time(b.ExpiresAt) }, Form: out.When},
 }
 
 func newEgress(c *cli) *cobra.Command {

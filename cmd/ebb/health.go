@@ -71,7 +71,11 @@ func (c serveCommand) health(ctx context.Context, cfg config.Config, path string
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+path, nil)
+	scheme := u.Scheme
+	if cfg.PublicURL != "" && cfg.TLS.Cert == "" {
+		scheme = "http" // a proxy on this machine adds TLS
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+u.Host+path, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,6 +103,18 @@ func TestHealthOfADeadEbb(t *testing.T) {
 			if code, text := s.run(args...); code != 1 || !strings.Contains(text, "ebb answers at") && !strings.Contains(text, "no ebb ") {
 				t.Errorf("after %v: ebb %v: exit code %d\n%s", sig, args, code, text)
 			}
+		}
+	}
+}
+
+// ebb health uses http for an ebb that listens without TLS behind a proxy that adds TLS.
+func TestHealthBehindAProxy(t *testing.T) {
+	t.Parallel()
+	listen := "127.0.0.1:" + strconv.Itoa(counterpart.FreePort(t))
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "EBB_PUBLIC_URL=https://ebb.example.com", "EBB_LISTEN="+listen)
+	for _, args := range [][]string{{"health"}, {"health", "--live"}} {
+		if code, text := s.run(args...); code != 0 || text != "ok\n" {
+			t.Errorf("ebb %v: exit code %d\n%s", args, code, text)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // TestInvariants collects the tags of all tests and compares them with
-// docs/invariants.md. With -update it writes the page.
+// docs/reference/invariants.md. With -update it writes the page.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -34,7 +34,7 @@ func TestInvariants(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := invariantsPage(tags)
-	page := filepath.Join(root, "docs", "invariants.md")
+	page := filepath.Join(root, "docs", "reference", "invariants.md")
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestInvariants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/invariants.md is not what the tags of the tests say: run go test ./cmd/ebb -run TestInvariants -update")
+		t.Error("docs/reference/invariants.md is not what the tags of the tests say: run go test ./cmd/ebb -run TestInvariants -update")
 	}
 	for i := range promises {
 		if !slices.ContainsFunc(tags, func(tag invariant) bool { return tag.number == i+1 && tag.check != "" }) {
@@ -139,7 +139,7 @@ func invariantsPage(tags []invariant) string {
 			if tag.check != "" && tests[tag.check] == nil {
 				checks = append(checks, tag.check)
 			}
-			tests[tag.check] = append(tests[tag.check], fmt.Sprintf("[%s](../%s)", tag.test, tag.file))
+			tests[tag.check] = append(tests[tag.check], fmt.Sprintf("[%s](../../%s)", tag.test, tag.file))
 		}
 		for _, check := range checks {
 			fmt.Fprintf(&page, "| %s | %s |\n", check, strings.Join(tests[check], ", "))

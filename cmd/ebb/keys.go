@@ -15,6 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/durability"
 	"github.com/ebb-broker/ebb/broker/keys"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
@@ -38,9 +39,9 @@ var keyColumns = []out.Column[keyLine]{
 	{Name: "kid", Cell: func(k keyLine) string { return k.KID }},
 	{Name: "alg", Cell: func(k keyLine) string { return string(k.Alg) }},
 	{Name: "state", Cell: func(k keyLine) string { return k.State }},
-	{Name: "created_at", Cell: func(k keyLine) string { return out.Time(k.Created) }},
-	{Name: "active_from", Cell: func(k keyLine) string { return out.Time(k.ActiveFrom) }},
-	{Name: "retire_at", Cell: func(k keyLine) string { return out.Time(k.RetireAt) }},
+	{Name: "created_at", Cell: func(k keyLine) string { return out.Time(k.Created) }, Form: out.When},
+	{Name: "active_from", Cell: func(k keyLine) string { return out.Time(k.ActiveFrom) }, Form: out.When},
+	{Name: "retire_at", Cell: func(k keyLine) string { return out.Time(k.RetireAt) }, Form: out.When},
 }
 
 func newKeys(c *cli) *cobra.Command {
@@ -113,11 +114,11 @@ func (c keyCommands) keysRotate() *cobra.Command {
 }
 
 func (c keyCommands) keysNew() *cobra.Command {
-	var alg, id string
+	alg, id := string(jose.ES256), ""
 	cmd := &cobra.Command{
 		Use: "new FILE", Short: "Create a client's private key and print its public JWK for `principals[].keys`", Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&alg, "alg", string(jose.ES256), "ES256 or EdDSA")
+	cmd.Flags().Var(command.NewChoice(&alg, string(jose.ES256), string(jose.EdDSA)), "alg", "algorithm of the key")
 	cmd.Flags().StringVar(&id, "client-id", "", "principal of the key; stored in the file")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {
 		key, err := client.NewKey(jose.Alg(alg))

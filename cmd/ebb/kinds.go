@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,12 +21,13 @@ import (
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/memstore"
+	channels "github.com/ebb-broker/ebb/broker/notify/all"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/broker/policysource"
+	"github.com/ebb-broker/ebb/broker/provider"
 	providers "github.com/ebb-broker/ebb/broker/provider/all"
 	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
-	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 )
@@ -116,7 +115,10 @@ func countFetches(r prometheus.Registerer) func(fetch.Event) {
 func openProviders(s settings, issuer string, ring *keys.Ring, store broker.Store, secrets *secretstore.Store) (map[string]broker.Provider, error) {
 	list := s.Providers
 	if len(list) == 0 {
-		list = []config.Provider{{Name: config.LocalProvider, Kind: "jwt", Resource: issuer + "/local"}}
+		list = []config.Provider{{
+			Name: config.LocalProvider, Kind: "jwt", Resource: issuer + localPath,
+			Words: provider.Words{Reversible: []string{"create", "update", "write"}}, // so that not every first write of a trial is of high risk
+		}}
 	}
 	out := map[string]broker.Provider{}
 	var ps config.Problems
@@ -157,7 +159,7 @@ func kindProblems(c config.Config) (config.Problems, error) {
 	_, aerr := openAttestors(check, issuer, ring, liveStore, nil)
 	_, perr := openProviders(check, issuer, ring, nil, &secretstore.Store{})
 	var ps config.Problems
-	_, nerr := openChannels(c.Notify)
+	_, nerr := openChannels(c.Notify, channels.Env{})
 	for _, err := range []error{aerr, perr, nerr} {
 		if more, ok := errors.AsType[config.Problems](err); ok {
 			ps = append(ps, more...)
@@ -200,47 +202,11 @@ func (c *cli) checkConfig() (config.Config, error) {
 	return cfg, nil
 }
 
-// localPrincipals returns the two people of a machine without a configuration:
-// a runner and operator, and an approver, because a person cannot approve a
-// request of their own task. The owner of the data directory can read both key
-// files and so is both. The keys are created once.
-func localPrincipals(dir string) ([]broker.PrincipalConfig, error) {
-	var out []broker.PrincipalConfig
-	for _, l := range []struct {
-		file string
-		broker.Principal
-	}{
-		{operatorKey, broker.Principal{ID: "local-operator", Roles: []broker.Role{broker.RoleRunner, broker.RoleOperator, broker.RoleAuditor}}},
-		{approverKey, broker.Principal{ID: "local-approver", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"approvers"}}},
-	} {
-		key, err := localKey(filepath.Join(dir, l.file), l.ID)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, broker.PrincipalConfig{Principal: l.Principal, Keys: []jose.Key{key}})
-	}
-	return out, nil
-}
-
-func localKey(path, id string) (jose.Key, error) {
-	f, err := keyfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		f.Key, err = client.NewKey(jose.ES256)
-		if err == nil {
-			err = keyfile.Write(path, keyfile.File{ClientID: id, Key: f.Key})
-		}
-	}
-	if err != nil {
-		return jose.Key{}, fail("read the local key: "+err.Error(), "check the file, or remove it so that `ebb serve` creates a new one")
-	}
-	return keyfile.Public(f.Key)
-}
-
 // principals returns the configured principals for the broker, or the local
 // ones if none is configured.
-func principals(s settings) ([]broker.PrincipalConfig, error) {
+func principals(s settings, issuer string) ([]broker.PrincipalConfig, error) {
 	if len(s.Config.Principals) == 0 && len(s.Principals) == 0 {
-		return localPrincipals(s.DataDir)
+		return localPrincipals(s.Config, issuer)
 	}
 	out := s.Principals
 	for _, p := range s.Config.Principals {

@@ -29,7 +29,7 @@ func labelsOf(text string) (out []string) {
 	return out
 }
 
-// TestConformanceLabels compares docs/conformance.md with the tests: every label must
+// TestConformanceLabels compares docs/reference/conformance.md with the tests: every label must
 // be explained there, and every listed label must be in a test.
 func TestConformanceLabels(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestConformanceLabels(t *testing.T) {
 		}
 		return err
 	})
-	doc, err2 := os.ReadFile(filepath.Join(root, "docs", "conformance.md"))
+	doc, err2 := os.ReadFile(filepath.Join(root, "docs", "reference", "conformance.md"))
 	if err != nil || err2 != nil || len(shown) < 100 {
 		t.Fatalf("%d labels: %v, %v", len(shown), err, err2)
 	}
@@ -59,11 +59,11 @@ func TestConformanceLabels(t *testing.T) {
 		folders := shown[row[1]]
 		slices.Sort(folders)
 		if want := "`" + strings.Join(folders, "`, `") + "`"; row[2] != want {
-			t.Errorf("docs/conformance.md says that %s is shown in %s, and its tests are in %s", row[1], row[2], want)
+			t.Errorf("docs/reference/conformance.md says that %s is shown in %s, and its tests are in %s", row[1], row[2], want)
 		}
 		delete(shown, row[1])
 	}
 	for l, folders := range shown {
-		t.Errorf("docs/conformance.md does not say what %s is, which tests in %v have (or lists it twice): add a row, or say it in words", l, folders)
+		t.Errorf("docs/reference/conformance.md does not say what %s is, which tests in %v have (or lists it twice): add a row, or say it in words", l, folders)
 	}
 }

@@ -17,11 +17,11 @@ import (
 )
 
 // layers lists the packages of the repository from the bottom up
-// (docs/architecture.md). A package imports only earlier lines. A name that
+// (docs/explanation/architecture.md). A package imports only earlier lines. A name that
 // ends in /* stands for the sub-folders that no other line names. Change a line
 // only in a commit that gives the reason.
 var layers = [][]string{
-	{"github.com/ebb-broker/ebb/web/wire", "github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/attest/fetch", "github.com/ebb-broker/ebb/attest/options", "github.com/ebb-broker/ebb/broker/brokertest/counterpart", "github.com/ebb-broker/ebb/broker/agenttext/agenttexttest", "github.com/ebb-broker/ebb/broker/secret"},
+	{"github.com/ebb-broker/ebb/web/wire", "github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/attest/fetch", "github.com/ebb-broker/ebb/attest/options", "github.com/ebb-broker/ebb/broker/brokertest/counterpart", "github.com/ebb-broker/ebb/broker/agenttext/agenttexttest", "github.com/ebb-broker/ebb/broker/secret", "github.com/ebb-broker/ebb/scopes/nearest"},
 	{"github.com/ebb-broker/ebb/attest/jose", "github.com/ebb-broker/ebb/broker/agenttext", "github.com/ebb-broker/ebb/broker/clientcert", "github.com/ebb-broker/ebb/broker/clientcert/clientcerttest", "github.com/ebb-broker/ebb/broker/egress/pgwire", "github.com/ebb-broker/ebb/broker/egress/redact", "github.com/ebb-broker/ebb/broker/stricturl", "github.com/ebb-broker/ebb/broker/owndir", "github.com/ebb-broker/ebb/broker/people", "github.com/ebb-broker/ebb/broker/redisstore/redistest", "github.com/ebb-broker/ebb/scopes", "github.com/ebb-broker/ebb/migrations"},
 	{"github.com/ebb-broker/ebb/attest/dpop", "github.com/ebb-broker/ebb/attest", "github.com/ebb-broker/ebb/broker/transcript"},
 	{"github.com/ebb-broker/ebb/scopes/policy", "github.com/ebb-broker/ebb/attest/*", "github.com/ebb-broker/ebb/attest/attesttest"},
@@ -88,7 +88,7 @@ var fences = map[string][]string{
 		"github.com/ebb-broker/ebb/broker/vaultapi", "github.com/ebb-broker/ebb/broker/vaultapi/vaulttest", "github.com/ebb-broker/ebb/broker/provider/static", "github.com/ebb-broker/ebb/broker/provider/vault", "github.com/ebb-broker/ebb/broker/seal/transit",
 	},
 	"golang.org/x/net":                              {"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp"},
-	"golang.org/x/sys":                              {"github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/attest/unixpeer", "github.com/ebb-broker/ebb/broker/egress", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/sandboxtest", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/bwrap", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/docker", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/watchdog", "github.com/ebb-broker/ebb/cmd/ebb/internal/shim", "github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"},
+	"golang.org/x/sys":                              {"github.com/ebb-broker/ebb/attest/clock", "github.com/ebb-broker/ebb/web", "github.com/ebb-broker/ebb/attest/unixpeer", "github.com/ebb-broker/ebb/broker/egress", "github.com/ebb-broker/ebb/cmd/ebb/internal/doctest", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/sandboxtest", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/bwrap", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/docker", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/first", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/seccomp", "github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/watchdog", "github.com/ebb-broker/ebb/cmd/ebb/internal/shim", "github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"},
 	"net/http/pprof":                                nil,
 	"github.com/ebb-broker/ebb/attest/all":          {"github.com/ebb-broker/ebb/cmd/ebb"},
 	"github.com/ebb-broker/ebb/broker/notify/all":   {"github.com/ebb-broker/ebb/cmd/ebb"},
@@ -277,11 +277,11 @@ var fileName = regexp.MustCompile(`\b[a-z0-9_]+\.go\b`)
 // modulePath is the module's path with a slash at its end. .ci/rename-module changes it.
 var modulePath = strings.TrimSuffix("github.com/ebb-broker/ebb/...", "...")
 
-// TestDrawing: the drawing of docs/architecture.md has no circle and shows each
+// TestDrawing: the drawing of docs/explanation/architecture.md has no circle and shows each
 // import between two of its groups, directly or along its arrows.
 func TestDrawing(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/architecture.md")
+	text, err := os.ReadFile("../../docs/explanation/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,11 +361,11 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-// TestArchitectureNamesFolders checks that docs/architecture.md names every folder except
+// TestArchitectureNamesFolders checks that docs/explanation/architecture.md names every folder except
 // test kits, lists of kinds, and packages private to a command.
 func TestArchitectureNamesFolders(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "explanation", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestArchitectureNamesFolders(t *testing.T) {
 		name := path.Base(p.ImportPath)
 		kit := name == "all" || strings.HasSuffix(name, "test") || name == "counterpart"
 		if !kit && !strings.Contains(p.ImportPath, "/internal/") && !slices.Contains(named, name) {
-			t.Errorf("the tree in docs/architecture.md does not name %s: say in one line what it is", p.ImportPath)
+			t.Errorf("the tree in docs/explanation/architecture.md does not name %s: add a line with its purpose", p.ImportPath)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -16,23 +18,23 @@ import (
 type leaseCommands struct{ *cli }
 
 var leaseColumns = []out.Column[wire.Lease]{
-	{Name: "id", Cell: func(l wire.Lease) string { return l.ID }},
+	{Name: "id", Cell: func(l wire.Lease) string { return l.ID }, Form: out.ID},
 	{Name: "state", Cell: func(l wire.Lease) string { return string(l.State) }},
-	{Name: "scope", Cell: func(l wire.Lease) string { return l.Scopes }},
-	{Name: "task", Cell: func(l wire.Lease) string { return l.TaskID }},
+	{Name: "scope", Cell: func(l wire.Lease) string { return l.Scopes }, Form: out.Scope},
+	{Name: "task", Cell: func(l wire.Lease) string { return l.TaskID }, Form: out.ID},
 	{Name: "owner", Cell: func(l wire.Lease) string { return l.Owner }},
-	{Name: "issued_at", Cell: func(l wire.Lease) string { return out.Time(l.IssuedAt) }},
-	{Name: "expires_at", Cell: func(l wire.Lease) string { return out.Time(l.ExpiresAt) }},
-	{Name: "revoked_at", Cell: func(l wire.Lease) string { return out.Time(l.RevokedAt) }},
-	{Name: "cause", Cell: func(l wire.Lease) string { return string(l.Cause) }},
+	{Name: "issued_at", Cell: func(l wire.Lease) string { return out.Time(l.IssuedAt) }, Form: out.When, Show: out.Full},
+	{Name: "expires_at", Cell: func(l wire.Lease) string { return out.Time(l.ExpiresAt) }, Form: out.When},
+	{Name: "revoked_at", Cell: func(l wire.Lease) string { return out.Time(l.RevokedAt) }, Form: out.When, Show: out.Full},
+	{Name: "cause", Cell: func(l wire.Lease) string { return string(l.Cause) }, Show: out.Full},
 	{Name: "revocability", Cell: func(l wire.Lease) string {
 		if l.Upstream == nil {
 			return string(l.Class)
 		}
 		return revocability(l.Class, l.Upstream.Bound)
-	}},
-	{Name: "attempts", Cell: atProvider(func(u wire.Upstream) string { return strconv.Itoa(u.Attempts) })},
-	{Name: "next_attempt_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.NextAt) })},
+	}, Show: out.Full},
+	{Name: "attempts", Cell: atProvider(func(u wire.Upstream) string { return strconv.Itoa(u.Attempts) }), Show: out.Full},
+	{Name: "next_attempt_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.NextAt) }), Form: out.When, Show: out.Full},
 }
 
 // atProvider returns a cell that is empty except for credentials of third
@@ -49,11 +51,11 @@ func atProvider(cell func(wire.Upstream) string) func(wire.Lease) string {
 var leaseDetails = append(append([]out.Column[wire.Lease]{}, leaseColumns...),
 	out.Column[wire.Lease]{Name: "revoked_by", Cell: func(l wire.Lease) string { return l.RevokedBy }},
 	out.Column[wire.Lease]{Name: "provider", Cell: func(l wire.Lease) string { return l.Provider }},
-	out.Column[wire.Lease]{Name: "resource", Cell: func(l wire.Lease) string { return l.Resource }},
+	out.Column[wire.Lease]{Name: "resource", Cell: func(l wire.Lease) string { return l.Resource }, Form: out.Scope},
 	out.Column[wire.Lease]{Name: "sandbox", Cell: func(l wire.Lease) string { return l.Sandbox }},
 	out.Column[wire.Lease]{Name: "tool", Cell: func(l wire.Lease) string { return l.Tool }},
 	out.Column[wire.Lease]{Name: "delivery", Cell: func(l wire.Lease) string { return l.Delivery }},
-	out.Column[wire.Lease]{Name: "request", Cell: func(l wire.Lease) string { return l.RequestID }},
+	out.Column[wire.Lease]{Name: "request", Cell: func(l wire.Lease) string { return l.RequestID }, Form: out.ID},
 	out.Column[wire.Lease]{Name: "parent", Cell: func(l wire.Lease) string { return l.ParentID }},
 	out.Column[wire.Lease]{Name: "rule", Cell: func(l wire.Lease) string { return l.Rule }},
 	out.Column[wire.Lease]{Name: "txn", Cell: func(l wire.Lease) string { return l.Txn }},
@@ -63,50 +65,69 @@ var leaseDetails = append(append([]out.Column[wire.Lease]{}, leaseColumns...),
 		}
 		return "x5t " + l.Binding.X5T
 	}},
-	out.Column[wire.Lease]{Name: "dies_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.DiesAt) })},
-	out.Column[wire.Lease]{Name: "accepted_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.AcceptedAt) })},
-	out.Column[wire.Lease]{Name: "dead_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.DeadAt) })},
+	out.Column[wire.Lease]{Name: "dies_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.DiesAt) }), Form: out.When},
+	out.Column[wire.Lease]{Name: "accepted_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.AcceptedAt) }), Form: out.When},
+	out.Column[wire.Lease]{Name: "dead_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.DeadAt) }), Form: out.When},
 	out.Column[wire.Lease]{Name: "proof", Cell: atProvider(func(u wire.Upstream) string { return string(u.Proof) })},
-	out.Column[wire.Lease]{Name: "probed_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.ProbedAt) })},
+	out.Column[wire.Lease]{Name: "probed_at", Cell: atProvider(func(u wire.Upstream) string { return out.Time(u.ProbedAt) }), Form: out.When},
 	out.Column[wire.Lease]{Name: "last_error", Cell: atProvider(func(u wire.Upstream) string { return u.LastError })},
 )
 
 func newLeases(c *cli) *cobra.Command {
-	show := onOne(c, "show LEASE", "Show one credential's record", leaseDetails, func(o *client.Operator) action[wire.Lease] { return o.Credentials.Get })
+	show := onOne(c, "show LEASE", "Show one credential's record", leaseDetails, func(o *client.Operator) action[wire.Lease] { return named(c.leaseIDs(o).read, o.Credentials.Get) })
 	show.Long = `Show one credential's lease: its owner, its scope, whether it is delivered by egress
 or as a token (delivery), and how and why it ended.
 
-LEASE is its ID, as printed by 'ebb leases list' and 'ebb token' (lse_...).`
-	return c.group("leases", "List and revoke credentials", leaseCommands{c}.leasesList(), leaseCommands{c}.leasesUsage(), show,
-		onOneFor(c, "revoke LEASE", "Revoke one credential at once, and those narrowed from it", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] { return o.Credentials.Revoke }),
-		onOne(c, "retry LEASE", "Retry the revocation of a credential at its provider now", leaseDetails, func(o *client.Operator) action[wire.Lease] { return o.Credentials.Retry }),
-		onOneFor(c, "force LEASE", "Drop the pending revocation of a credential at its provider, for --reason; it is not retried", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] { return o.Credentials.Force }),
+LEASE is its ID, as printed by 'ebb leases list' and 'ebb token' (lse_...), or a unique
+prefix of it.`
+	return c.group("leases", "List and revoke credentials", leaseCommands{c}.leasesList(), leaseCommands{c}.leasesExport(), leaseCommands{c}.leasesUsage(), show,
+		onOneFor(c, "revoke LEASE", "Revoke one credential at once, and those narrowed from it", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] {
+			return namedFor(c.leaseIDs(o).change, o.Credentials.Revoke)
+		}),
+		onOne(c, "retry LEASE", "Retry the revocation of a credential at its provider now", leaseDetails, func(o *client.Operator) action[wire.Lease] { return named(c.leaseIDs(o).change, o.Credentials.Retry) }),
+		onOneFor(c, "force LEASE", "Drop the pending revocation of a credential at its provider, for --reason; it is not retried", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] {
+			return namedFor(c.leaseIDs(o).change, o.Credentials.Force)
+		}),
 	)
 }
 
+// leaseFlags are the flags that select credentials.
+type leaseFlags struct {
+	f     client.CredentialFilter
+	state string
+	period
+}
+
+func (l *leaseFlags) add(cmd *cobra.Command) {
+	cmd.Flags().Var(command.NewChoice(&l.state, "intent", "live", "revoking", "revoked", "expired", "unconfirmed"), "state", "in this state")
+	cmd.Flags().StringVar(&l.f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&l.f.Owner, "owner", "", "of tasks of this owner")
+	cmd.Flags().StringVar(&l.f.Sandbox, "sandbox", "", "of this sandbox")
+	cmd.Flags().StringVar(&l.f.Provider, "provider", "", "of this provider")
+	l.period.add(cmd, "issued ")
+}
+
+func (l *leaseFlags) filter() client.CredentialFilter {
+	f := l.f
+	f.State, f.From, f.To = wire.LeaseState(l.state), l.start(), l.to.Time
+	return f
+}
+
 func (c leaseCommands) leasesList() *cobra.Command {
-	var f client.CredentialFilter
-	var state, parent string
-	var since time.Duration
+	var flags leaseFlags
 	cmd := &cobra.Command{Use: "list", Short: "List credentials, issued and revoked, newest first", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&state, "state", "", "intent, live, revoking, revoked, expired or unconfirmed")
-	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
-	cmd.Flags().StringVar(&parent, "parent", "", "narrowed from this credential, or issued by approving its request")
-	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
-	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "of this sandbox")
-	cmd.Flags().StringVar(&f.Provider, "provider", "", "of this provider")
-	cmd.Flags().DurationVar(&since, "since", 0, "issued from this long ago until now")
+	flags.add(cmd)
+	cmd.Flags().StringVar(&flags.f.ParentID, "parent", "", "narrowed from this credential, or issued by approving its request")
 	limit := limitFlag(cmd)
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return err
 		}
-		f.State = wire.LeaseState(state)
-		f.ParentID = parent
-		if since > 0 {
-			f.From = time.Now().Add(-since)
+		if err := c.about(cmd.Context(), o, &flags.f.TaskID, &flags.f.ParentID, nil); err != nil {
+			return err
 		}
+		f := flags.filter()
 		items, err := pages(*limit, func(p client.Page) (wire.List[wire.Lease], error) {
 			f.Page = p
 			return o.Credentials.List(cmd.Context(), f)
@@ -114,9 +135,34 @@ func (c leaseCommands) leasesList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.List(c.stdout, c.format, leaseColumns, items)
+		return listOf(cmd.Context(), c.cli, o, f.TaskID, leaseColumns, items)
 	})
 	return c.output(c.remote(cmd))
+}
+
+func (c leaseCommands) leasesExport() *cobra.Command {
+	var flags leaseFlags
+	var to, resource string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Write the audit entries of credentials with their proof, for `ebb audit verify`", Args: cobra.NoArgs,
+		Long: `Write the audit entries of credentials with their proof. For each credential, these are the
+entries about its issue and its end, about its approval, and about the end of its task.
+'ebb audit verify' proves offline that these entries are in the audit log, unaltered.`,
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVar(&resource, "resource", "", "whose scope allows an action on this resource or on one below it, such as acme/web")
+	exportFile(cmd, &to)
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		o, err := c.exporter(to)
+		if err != nil {
+			return err
+		}
+		if err := c.about(cmd.Context(), o, &flags.f.TaskID, nil, nil); err != nil {
+			return err
+		}
+		return c.writeExport(to, func(w io.Writer) error { return o.Credentials.Proof(cmd.Context(), flags.filter(), resource, w) })
+	})
+	return c.remote(cmd)
 }
 
 // usageOf are the columns that identify a row, usageCounts those that every row
@@ -124,12 +170,12 @@ func (c leaseCommands) leasesList() *cobra.Command {
 var usageOf = map[wire.UsageBy][]out.Column[wire.GrantUsage]{
 	wire.UsageByScope: {
 		{Name: "provider", Cell: func(u wire.GrantUsage) string { return u.Provider }},
-		{Name: "scope", Cell: func(u wire.GrantUsage) string { return u.Scope }},
+		{Name: "scope", Cell: func(u wire.GrantUsage) string { return u.Scope }, Form: out.Scope},
 		{Name: "tool", Cell: func(u wire.GrantUsage) string { return u.Tool }},
 	},
 	wire.UsageByOwner: {{Name: "owner", Cell: func(u wire.GrantUsage) string { return u.Owner }}},
 	wire.UsageByTask: {
-		{Name: "task", Cell: func(u wire.GrantUsage) string { return u.TaskID }},
+		{Name: "task", Cell: func(u wire.GrantUsage) string { return u.TaskID }, Form: out.ID},
 		{Name: "owner", Cell: func(u wire.GrantUsage) string { return u.Owner }},
 	},
 }
@@ -139,12 +185,12 @@ var usageCounts = []out.Column[wire.GrantUsage]{
 	{Name: "used", Cell: func(u wire.GrantUsage) string { return strconv.Itoa(u.Used) }},
 	{Name: "unused", Cell: func(u wire.GrantUsage) string { return strconv.Itoa(u.Unused) }},
 	{Name: "uses", Cell: func(u wire.GrantUsage) string { return strconv.Itoa(u.Uses) }},
-	{Name: "last_used", Cell: func(u wire.GrantUsage) string { return out.Time(u.LastUsed) }},
+	{Name: "last_used", Cell: func(u wire.GrantUsage) string { return out.Time(u.LastUsed) }, Form: out.When},
 }
 
 func (c leaseCommands) leasesUsage() *cobra.Command {
 	var since time.Duration
-	var by string
+	by := string(wire.UsageByScope)
 	var limit int
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Compare issued credentials with their use through egress", Args: cobra.NoArgs,
@@ -156,13 +202,10 @@ tokens are only counted: ebb does not see their use, except for SSH connections 
 egress. With -o json the output is the whole response of GET /v1/usage.`,
 	}
 	cmd.Flags().DurationVar(&since, "since", 30*24*time.Hour, "issued from this long ago until now, at most 744h")
-	cmd.Flags().StringVar(&by, "by", string(wire.UsageByScope), "group rows by scope, owner or task")
+	cmd.Flags().Var(command.NewChoice(&by, string(wire.UsageByScope), string(wire.UsageByOwner), string(wire.UsageByTask)), "by", "what rows are grouped by")
 	cmd.Flags().IntVar(&limit, "limit", 50, "at most this many rows, up to 1000")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
-		of, known := usageOf[wire.UsageBy(by)]
 		switch {
-		case !known:
-			return usage("--by must be scope, owner or task", "use --by scope, --by owner or --by task")
 		case limit < 1 || limit > report.UsageRows:
 			return usage("--limit is out of range", "choose from 1 to 1000")
 		case since <= 0:
@@ -179,7 +222,7 @@ egress. With -o json the output is the whole response of GET /v1/usage.`,
 		if c.format == out.JSON {
 			return out.One(c.stdout, c.format, nil, u)
 		}
-		if err := out.List(c.stdout, c.format, append(append([]out.Column[wire.GrantUsage]{}, of...), usageCounts...), u.Items); err != nil {
+		if err := out.List(c.stdout, c.format, append(append([]out.Column[wire.GrantUsage]{}, usageOf[wire.UsageBy(by)]...), usageCounts...), u.Items); err != nil {
 			return err
 		}
 		c.sayUsage(u)

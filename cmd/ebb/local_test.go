@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 )
 
 // High risk never requires more approvers than exist.
@@ -12,7 +13,7 @@ func TestHighRiskQuorumIsWithinReach(t *testing.T) {
 	matched := broker.PrincipalConfig{Principal: approver.Principal, Match: &broker.Match{}}
 	runner := broker.PrincipalConfig{Principal: broker.Principal{ID: "r", Roles: []broker.Role{broker.RoleRunner, broker.RoleOperator}}}
 	both := broker.PrincipalConfig{Principal: broker.Principal{ID: "b", Roles: []broker.Role{broker.RoleRunner, broker.RoleApprover}}}
-	local, err := localPrincipals(t.TempDir())
+	local, err := localPrincipals(config.Config{DataDir: t.TempDir()}, defaultURL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,14 +34,36 @@ func (c *cli) run(ctx context.Context, args []string) exit {
 	root.SetIn(c.stdin)
 	root.SetOut(c.stdout)
 	root.SetErr(c.stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = c.unhelped
 	}
 	if err == nil {
 		return c.status
 	}
+	if !c.started {
+		err = misused(cmd, err)
+	}
 	return command.Report(c.stderr, "ebb", err, c.started)
+}
+
+// commandGroups are the commands in the order of `ebb --help`.
+var commandGroups = []struct {
+	id, title string
+	commands  []func(*cli) *cobra.Command
+}{
+	{"run", "Run agents and request credentials:", []func(*cli) *cobra.Command{newRun, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newDemo, newExample}},
+	{"decide", "Decide requests:", []func(*cli) *cobra.Command{newRequests, newConsole, newBreakGlass}},
+	{"audit", "See what happened:", []func(*cli) *cobra.Command{newLeases, newAudit, newTranscripts}},
+	{"policy", "Write policies:", []func(*cli) *cobra.Command{newPolicy, newAttest}},
+	{"operate", "Operate ebb:", []func(*cli) *cobra.Command{newServe, newConfig, newKeys, newSecrets, newProviders, newNotify, newMigrate, newDoctor, newHealth, newEgress}},
+	{"client", "Set up this client:", []func(*cli) *cobra.Command{newLogin, newContext, newVersion}},
+}
+
+// aliases are second names of commands, for people who remember the other
+// number.
+var aliases = map[string]string{
+	"task": "tasks", "requests": "request", "leases": "lease", "transcripts": "transcript", "providers": "provider", "secrets": "secret", "keys": "key", "context": "contexts",
 }
 
 func newRoot(c *cli) *cobra.Command {
@@ -52,35 +74,27 @@ func newRoot(c *cli) *cobra.Command {
 
   ebb demo                    a guided tour with embedded services, in seconds
   ebb serve                   run the broker; no configuration is needed on one machine
-  ebb run -- CMD              open a task, run CMD, complete the task when it ends
-
-Exit codes: 0 done; 1 failed; 2 wrong use or configuration; 3 refused (denied,
-forbidden, not authenticated); 4 pending, or not decided in time; 5 unavailable.
-ebb run and ebb token exit with the code of the error they met; ebb run also exits
-with CMD's code.`,
+  ebb run -- CMD              open a task, run CMD, complete the task when it ends`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		Args:              cobra.NoArgs,
+		Args:              onlyCommands,
 		RunE:              c.help,
+		PersistentPreRunE: c.settle,
 	}
 	root.PersistentFlags().StringVar(&c.configFile, "config", c.env("EBB_CONFIG"), "configuration `file` of the server (EBB_CONFIG)")
-	for _, add := range []func(*cli) *cobra.Command{
-		newServe, newRun, newEgress, newShim, newDemo, newTask, newToken, newCredential, newMCP, newDelegate, newHold, newAttest, newConsole, newNotify, newRequests, newBreakGlass, newLeases, newProviders, newSecrets, newAudit, newTranscripts, newPolicy,
-		newKeys, newConfig, newMigrate, newDoctor, newHealth, newVersion,
-	} {
-		root.AddCommand(add(c))
-	}
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		// Cobra prints help before it validates arguments: without this, help for
-		// an unknown command would be that of its parent.
-		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
-			c.unhelped = cmd.ValidateArgs(words)
-			return
+	for _, g := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, add := range g.commands {
+			cmd := add(c)
+			cmd.GroupID = g.id
+			if alias := aliases[cmd.Name()]; alias != "" {
+				cmd.Aliases = []string{alias}
+			}
+			root.AddCommand(cmd)
 		}
-		show(cmd, args)
-	})
+	}
+	root.AddCommand(newShim(c))
+	c.frame(root)
 	return root
 }
 

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/mcp"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/scopes"
@@ -67,7 +67,7 @@ reaches, --unauthenticated accepts clients without a token.`,
 	f.StringVar(&m.serverID, "server-id", "", "principal that follows revocations")
 	f.StringVar(&m.serverKey, "server-key", "", "its private key `file`")
 	f.BoolVar(&m.open, "unauthenticated", false, "in a sandbox of ebb run, on its loopback: require no token")
-	f.StringVar(&m.delivery, "delivery", "", "token or egress; default: in a sandbox of ebb run egress where possible, elsewhere token")
+	f.Var(command.NewChoice(&m.delivery, policy.DeliveryToken, policy.DeliveryEgress), "delivery", "token or egress; default: in a sandbox of ebb run egress where possible, elsewhere token")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		if m.listen == "" {
 			for _, name := range []string{"tls-cert", "tls-key", "resource", "require-scope", "server-id", "server-key", "unauthenticated"} {
@@ -85,9 +85,6 @@ reaches, --unauthenticated accepts clients without a token.`,
 // mcpService returns a service that acts as the sandbox of this process, and
 // the task of that sandbox.
 func (c mcpCommand) mcpService(cmd *cobra.Command, m *mcpFlags) (s *mcp.Service, taskID string, err error) {
-	if !slices.Contains([]string{"", policy.DeliveryToken, policy.DeliveryEgress}, m.delivery) {
-		return nil, "", usage("--delivery must be token or egress", "remove it for the default")
-	}
 	cfg := mcp.Config{Version: thisVersion().Version, Delivery: m.delivery}
 	if c.keyFile == "" && c.env("EBB_ASK") != "" {
 		a, err := tokenCommands(c).asker()

@@ -18,13 +18,10 @@ import (
 func TestMCPNamesScopes(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	var opened struct {
-		Ticket string `json:"ticket"`
-	}
-	s.says(&opened, "task", "open", "--name", "job", "--kind", "k", "--owner", "bo", "--scope", "local:a/**:*", "--ticket", "-o", "json")
+	ticket := s.ticket()
 	cmd := s.command("mcp", "--key", "sandbox.key", "--listen", "127.0.0.1:0", "--require-scope", "mcp:tools:call", "--require-scope", "mcp:tools:list",
 		"--server-id", "mcp-server", "--server-key", "sandbox.key")
-	cmd.Env = append(cmd.Env, "EBB_TICKET="+opened.Ticket)
+	cmd.Env = append(cmd.Env, "EBB_TICKET="+ticket)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -66,6 +66,16 @@ func (s *shell) says(into any, args ...string) {
 	}
 }
 
+// ticket opens a task and returns its enrolment ticket.
+func (s *shell) ticket() string {
+	s.t.Helper()
+	var opened struct {
+		Ticket string `json:"ticket"`
+	}
+	s.says(&opened, "task", "open", "--name", "job", "--kind", "k", "--owner", "bo", "--scope", "local:a/**:*", "--ticket", "-o", "json")
+	return opened.Ticket
+}
+
 // speak connects the official client to a command that is an MCP server.
 func (s *shell) speak(cmd *exec.Cmd) (session *sdk.ClientSession, said *bytes.Buffer) {
 	s.t.Helper()
@@ -99,12 +109,9 @@ func call(t *testing.T, s *sdk.ClientSession, tool string, args map[string]any) 
 func TestMCPBinary(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	var opened struct {
-		Ticket string `json:"ticket"`
-	}
-	s.says(&opened, "task", "open", "--name", "job", "--kind", "k", "--owner", "bo", "--scope", "local:a/**:*", "--ticket", "-o", "json")
+	ticket := s.ticket()
 	cmd := s.command("mcp", "--key", "sandbox.key")
-	cmd.Env = append(cmd.Env, "EBB_TICKET="+opened.Ticket)
+	cmd.Env = append(cmd.Env, "EBB_TICKET="+ticket)
 	first, said := s.speak(cmd)
 	got := call(t, first, "request_credential", map[string]any{"scope": "local:a/b:read"})
 	if !strings.Contains(got, `"by_command"`) || strings.Contains(got, "eyJ") {

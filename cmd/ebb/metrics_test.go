@@ -16,24 +16,20 @@ import (
 
 // TestMetricsTable compares the metrics of an ebb with Redis, a provider and a
 // notification channel with the tables of the documentation. Every registered
-// metric must be in a table of docs/operations.md, and every metric in a table
+// metric must be in a table under docs/reference, and every metric in a table
 // of any document must be registered with the labels that the table names.
 func TestMetricsTable(t *testing.T) {
 	t.Parallel()
 	registered := describe(t, ebbWithAllMetrics(t))
-	docs, err := filepath.Glob("../../docs/*.md")
+	docs, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	attestors, err := filepath.Glob("../../docs/attestors/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	operations := map[string]bool{}
-	for _, doc := range append(docs, attestors...) {
+	reference := map[string]bool{}
+	for _, doc := range docs {
 		for _, m := range tableMetrics(t, doc) {
-			if filepath.Base(doc) == "operations.md" {
-				operations[m.name] = true
+			if strings.HasPrefix(doc, "../../docs/reference/") {
+				reference[m.name] = true
 			}
 			labels, known := registered[m.name]
 			if !known {
@@ -48,8 +44,8 @@ func TestMetricsTable(t *testing.T) {
 		}
 	}
 	for name := range registered {
-		if !operations[name] {
-			t.Errorf("%s is in no table of docs/operations.md", name)
+		if !reference[name] {
+			t.Errorf("%s is in no table under docs/reference", name)
 		}
 	}
 }

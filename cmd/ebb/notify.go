@@ -16,26 +16,27 @@ import (
 	"github.com/ebb-broker/ebb/broker/notify"
 	channels "github.com/ebb-broker/ebb/broker/notify/all"
 	"github.com/ebb-broker/ebb/broker/risk"
-	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
+	"github.com/ebb-broker/ebb/web/console"
 )
 
 // openChannels creates the configured channels and returns all problems at
 // once. It opens no connection.
-func openChannels(c config.Notify) ([]notifier.Channel, error) {
+func openChannels(c config.Notify, env channels.Env) ([]notifier.Channel, error) {
 	var out []notifier.Channel
+	env.Look = os.LookupEnv
 	var ps config.Problems
 	for _, ch := range c.Channels {
 		if ch.Name == "" || ch.Kind == "" {
 			continue // Load has reported it
 		}
-		m, err := channels.New(ch.Kind, ch.Config, os.LookupEnv)
+		m, err := channels.New(ch.Kind, ch.Config, env)
 		if err != nil {
 			ps = append(ps, config.Problem{Key: "notify.channels, " + ch.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(channels.Kinds(), ", ")})
 			continue
 		}
-		out = append(out, notifier.Channel{Name: ch.Name, Sender: m.Sender, Place: m.Place, People: m.People})
+		out = append(out, notifier.Channel{Name: ch.Name, Sender: m.Sender, Place: m.Place, People: m.People, Push: m.Push})
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -43,15 +44,21 @@ func openChannels(c config.Notify) ([]notifier.Channel, error) {
 	return out, nil
 }
 
-// openNotifier returns nil if no channel is configured. people reports whether
-// a channel sends to addresses of people.
-func openNotifier(s settings, url string, store *sqlstore.Store, metrics prometheus.Registerer) (n *notifier.Notifier, people bool, err error) {
+// openNotifier sets n.notifier, n.tellsPeople and n.push. Without a configured channel it does
+// nothing.
+func (n *node) openNotifier(s settings, metrics prometheus.Registerer) error {
 	if len(s.Notify.Channels) == 0 {
-		return nil, false, nil
+		return nil
 	}
-	made, err := openChannels(s.Notify)
+	made, err := openChannels(s.Notify, channels.Env{Derive: n.dir.Ring().Derive, Pushes: n.store})
 	if err != nil {
-		return nil, false, err
+		return err
+	}
+	for _, c := range made {
+		n.tellsPeople = n.tellsPeople || c.People
+		if push, is := c.Sender.(console.Push); is {
+			n.push = push
+		}
 	}
 	var routes []notifier.Route
 	for _, r := range s.Notify.Routes {
@@ -61,11 +68,11 @@ func openNotifier(s settings, url string, store *sqlstore.Store, metrics prometh
 		}
 		routes = append(routes, route)
 	}
-	n, err = notifier.New(notifier.Config{
-		Outbox: store, Tasks: store, ApprovalStore: store, People: store, Base: url, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
+	n.notifier, err = notifier.New(notifier.Config{
+		Outbox: n.store, Tasks: n.store, ApprovalStore: n.store, People: n.store, Base: n.pages, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
 		Now: s.Now, Logger: s.Log, Registerer: metrics,
 	})
-	return n, slices.ContainsFunc(made, func(c notifier.Channel) bool { return c.People }), err
+	return err
 }
 
 // channelLine is a channel in the output of `ebb notify list`.
@@ -82,7 +89,7 @@ var channelColumns = []out.Column[channelLine]{
 	{Name: "kind", Cell: func(l channelLine) string { return l.Kind }},
 	{Name: "where", Cell: func(l channelLine) string { return l.Where }},
 	{Name: "people", Cell: func(l channelLine) string { return map[bool]string{true: "yes"}[l.People] }},
-	{Name: "routes", Cell: func(l channelLine) string { return strings.Join(l.Routes, "; ") }},
+	{Name: "routes", Cell: func(l channelLine) string { return strings.Join(l.Routes, "; ") }, Form: out.Prose},
 }
 
 func newNotify(c *cli) *cobra.Command {
@@ -92,13 +99,13 @@ func newNotify(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		made, err := openChannels(cfg.Notify)
+		made, err := openChannels(cfg.Notify, channels.Env{})
 		if err != nil {
 			return err
 		}
 		var lines []channelLine
 		for i, ch := range made {
-			lines = append(lines, channelLine{ch.Name, cfg.Notify.Channels[i].Kind, ch.Sender.Where(), ch.People, routesOf(cfg.Notify, ch.Name)})
+			lines = append(lines, channelLine{ch.Name, cfg.Notify.Channels[i].Kind, ch.Sender.Where(), ch.People || ch.Push, routesOf(cfg.Notify, ch.Name)})
 		}
 		return out.List(c.stdout, c.format, channelColumns, lines)
 	})
@@ -114,7 +121,7 @@ response. The command needs no running ebb and does not use the database.`,
 		if err != nil {
 			return err
 		}
-		made, err := openChannels(cfg.Notify)
+		made, err := openChannels(cfg.Notify, channels.Env{})
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ func loadPolicies(dir string) (*policy.Set, error) {
 	if dir == "" {
 		return policy.Starter(), nil
 	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, usage("the policy directory cannot be read: "+err.Error(), "create it with a *.cedar file: `ebb policy show` prints the starter policy")
+	}
 	set, err := policy.LoadDir(os.DirFS(dir))
 	if le, ok := errors.AsType[*policy.LoadError](err); ok {
 		lines := make([]string, len(le.Problems))
@@ -68,7 +71,7 @@ func (c policyCommands) policyShow() *cobra.Command {
 		}
 		files, err := policysource.ReadDir(os.DirFS(dir))
 		if err != nil {
-			return usage(err.Error(), "name a directory with *.cedar files")
+			return usage("the policy directory "+dir+" cannot be read: "+err.Error(), "name a directory with *.cedar files")
 		}
 		for _, f := range files {
 			c.printf("// %s\n%s\n", out.Line(f.Name), f.Text)
@@ -89,6 +92,9 @@ func (c policyCommands) policyCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		for _, note := range set.Notes() {
+			c.sayf("note: %s\n", out.Line(note.String()))
+		}
 		c.printf("ok: %d policies, version %s\n", set.Len(), set.Version())
 		return nil
 	})
@@ -104,7 +110,7 @@ var testColumns = []out.Column[policy.Result]{
 	}},
 	{Name: "file", Cell: func(r policy.Result) string { return r.File }},
 	{Name: "name", Cell: func(r policy.Result) string { return r.Name }},
-	{Name: "diff", Cell: func(r policy.Result) string { return strings.Join(r.Diff, "; ") }},
+	{Name: "diff", Cell: func(r policy.Result) string { return strings.Join(r.Diff, "; ") }, Form: out.Prose},
 }
 
 func (c policyCommands) policyTest() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/broker/replay"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -28,7 +29,7 @@ type queryFlags struct {
 func (f *queryFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.file, "query", "", "`file` with the whole query as JSON, - = standard input; the other flags are then ignored")
-	fl.StringVar(&f.dir, "dir", "", "policy directory; default: the configured one")
+	fl.StringVar(&f.dir, "dir", "", "policy `directory`; default: the configured one")
 	fl.BoolVar(&f.server, "server", false, "query the running ebb instead")
 	fl.StringSliceVar(&f.scope, "scope", nil, "requested scope")
 	fl.DurationVar(&f.q.TTL, "ttl", 15*time.Minute, "requested lifetime")
@@ -42,10 +43,11 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.q.Sandbox.Evidence, "evidence", "ticket", "class of its evidence")
 	fl.StringVar(&f.q.Sandbox.Subject, "subject", "somebody", "subject of its evidence")
 	fl.StringToStringVar(&f.selectors, "selector", nil, "selector of its evidence, `name=value`")
-	fl.StringVar(&f.q.Binding, "binding", policy.BindingDPoP, "dpop or mtls")
-	fl.StringVar(&f.q.Delivery, "delivery", "", "token or egress; default: token, with --server ebb's choice")
+	f.q.Binding = policy.BindingDPoP
+	fl.Var(command.NewChoice(&f.q.Binding, policy.BindingDPoP, policy.BindingMTLS), "binding", "how the credential is bound to a key")
+	fl.Var(command.NewChoice(&f.q.Delivery, policy.DeliveryToken, policy.DeliveryEgress), "delivery", "token or egress; default: token, with --server ebb's choice")
 	fl.BoolVar(&f.q.CouldStay, "could-stay", false, "with token: egress could deliver it")
-	fl.StringVar(&f.q.Revocability, "revocability", "", "instant, eventual or ttl-only; default: instant, with --server that of the provider")
+	fl.Var(command.NewChoice(&f.q.Revocability, policy.RevocableInstant, policy.RevocableEventual, policy.RevocableNever), "revocability", "default: instant, with --server that of the provider")
 	fl.DurationVar(&f.q.Bound, "revocation-bound", 0, "with eventual: longest time from the revocation until it is refused")
 	fl.IntVar(&f.q.Record.Denials, "denials", 0, "denials of the task so far")
 	fl.IntVar(&f.q.Record.Violations, "violations", 0, "violations of the task so far")
@@ -93,19 +95,19 @@ type verdictLine struct {
 }
 
 var verdictColumns = []out.Column[verdictLine]{
-	{Name: "scope", Cell: func(v verdictLine) string { return v.scope }},
+	{Name: "scope", Cell: func(v verdictLine) string { return v.scope }, Form: out.Scope},
 	{Name: "gets", Cell: func(v verdictLine) string { return v.effect }},
 	{Name: "policy", Cell: func(v verdictLine) string { return v.ID }},
 	{Name: "at", Cell: func(v verdictLine) string { return v.File + ":" + strconv.Itoa(v.Line) }},
 	{Name: "effect", Cell: func(v verdictLine) string { return v.Effect }},
 	{Name: "matches", Cell: func(v verdictLine) string { return v.Matches }},
 	{Name: "decides", Cell: func(v verdictLine) string { return strconv.FormatBool(v.Decides) }},
-	{Name: "reason", Cell: func(v verdictLine) string { return v.Reason }},
+	{Name: "reason", Cell: func(v verdictLine) string { return v.Reason }, Form: out.Prose},
 }
 
 var decisionColumns = []out.Column[policy.Decision]{
 	{Name: "effect", Cell: func(d policy.Decision) string { return d.Effect.String() }},
-	{Name: "scope", Cell: func(d policy.Decision) string { return d.Scopes.String() }},
+	{Name: "scope", Cell: func(d policy.Decision) string { return d.Scopes.String() }, Form: out.Scope},
 	{Name: "ttl", Cell: func(d policy.Decision) string { return d.TTL.String() }},
 	{Name: "ask", Cell: func(d policy.Decision) string {
 		if d.Ask == nil {
@@ -141,7 +143,7 @@ func (c policyCommands) policyExplain() *cobra.Command {
 				lines = append(lines, verdictLine{s.Scope.String(), s.Effect.String(), v})
 			}
 		}
-		if c.format == out.Table {
+		if c.format.IsTable() {
 			if err := out.One(c.stdout, c.format, decisionColumns, x.Decision); err != nil {
 				return err
 			}
@@ -205,21 +207,21 @@ var changeColumns = []out.Column[replay.Change]{
 		}
 		return ""
 	}},
-	{Name: "at", Cell: func(x replay.Change) string { return out.Time(x.At) }},
-	{Name: "task", Cell: func(x replay.Change) string { return x.TaskID }},
-	{Name: "scope", Cell: func(x replay.Change) string { return x.Recorded.Query.Scopes.String() }},
+	{Name: "at", Cell: func(x replay.Change) string { return out.Time(x.At) }, Form: out.When},
+	{Name: "task", Cell: func(x replay.Change) string { return x.TaskID }, Form: out.ID, Show: out.Full},
+	{Name: "scope", Cell: func(x replay.Change) string { return x.Recorded.Query.Scopes.String() }, Form: out.Scope},
 	{Name: "was", Cell: func(x replay.Change) string { return x.Recorded.Decision.Effect.String() }},
 	{Name: "would_be", Cell: func(x replay.Change) string { return x.Now.Effect.String() }},
-	{Name: "diff", Cell: func(x replay.Change) string { return strings.Join(x.Diff, "; ") }},
+	{Name: "diff", Cell: func(x replay.Change) string { return strings.Join(x.Diff, "; ") }, Form: out.Prose},
 }
 
 func (c policyCommands) policyReplay() *cobra.Command {
 	var draft, live string
 	cmd := &cobra.Command{
-		Use: "replay EXPORT --dir DRAFT", Short: "Report which past decisions a draft would change, from an audit export", Args: cobra.ExactArgs(1),
+		Use: "replay EXPORT", Short: "Report which past decisions a draft would change, from an audit export", Args: cobra.ExactArgs(1),
 		Long: "Decide the requests in an export of `ebb audit export` (\"-\" = standard input) again\nwith the policies of a draft directory, and list the decisions that would change. The\ncommand changes nothing and needs no server. --live counts the requests that both sets\ngrant, ask and deny, as the console does.",
 	}
-	cmd.Flags().StringVar(&draft, "dir", "", "draft policy directory")
+	cmd.Flags().StringVar(&draft, "dir", "", "policy `directory` of the draft")
 	cmd.Flags().StringVar(&live, "live", "", "policy `directory` to compare with, \"starter\" = the built-in one; default: the recorded decisions")
 	strict := cmd.Flags().Bool("strict", false, "exit with 1 if a decision would be wider")
 	cmd.RunE = c.do(func(_ *cobra.Command, args []string) error {

@@ -17,12 +17,12 @@ type operatorCommands struct{ *cli }
 var providerColumns = []out.Column[wire.Provider]{
 	{Name: "name", Cell: func(p wire.Provider) string { return p.Name }},
 	{Name: "kind", Cell: func(p wire.Provider) string { return p.Kind }},
-	{Name: "resource", Cell: func(p wire.Provider) string { return p.Resource }},
+	{Name: "resource", Cell: func(p wire.Provider) string { return p.Resource }, Form: out.Scope},
 	{Name: "revocability", Cell: func(p wire.Provider) string { return revocability(p.Class, p.Bound) }},
 	{Name: "held", Cell: func(p wire.Provider) string { return strconv.Itoa(p.Held) }},
 	{Name: "pending_revocations", Cell: func(p wire.Provider) string { return strconv.Itoa(p.PendingRevocations) }},
-	{Name: "pending_since", Cell: func(p wire.Provider) string { return out.Time(p.PendingSince) }},
-	{Name: "next_attempt_at", Cell: func(p wire.Provider) string { return out.Time(p.NextAt) }},
+	{Name: "pending_since", Cell: func(p wire.Provider) string { return out.Time(p.PendingSince) }, Form: out.When, Show: out.Full},
+	{Name: "next_attempt_at", Cell: func(p wire.Provider) string { return out.Time(p.NextAt) }, Form: out.When, Show: out.Full},
 	{Name: "breaker", Cell: func(p wire.Provider) string { return p.Breaker }},
 }
 
@@ -62,15 +62,15 @@ var selfTestColumns = []out.Column[wire.SelfTestStep]{
 	}},
 	{Name: "step", Cell: func(s wire.SelfTestStep) string { return s.Step }},
 	{Name: "took", Cell: func(s wire.SelfTestStep) string { return (time.Duration(s.Millis) * time.Millisecond).String() }},
-	{Name: "found", Cell: func(s wire.SelfTestStep) string { return s.What }},
-	{Name: "remedy", Cell: func(s wire.SelfTestStep) string { return s.Remedy }},
+	{Name: "found", Cell: func(s wire.SelfTestStep) string { return s.What }, Form: out.Prose},
+	{Name: "remedy", Cell: func(s wire.SelfTestStep) string { return s.Remedy }, Form: out.Remedy},
 }
 
 func (c operatorCommands) providersCheck() *cobra.Command {
 	var scope []string
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "check NAME", Short: "Run a provider self-test: set-up, mint, probe, revocation", Args: cobra.ExactArgs(1),
+		Use: "check PROVIDER", Short: "Run a provider self-test: set-up, mint, probe, revocation", Args: cobra.ExactArgs(1),
 		Long: `Check the set-up of a third-party provider and report problems. With --scope a
 credential with exactly that scope is minted there, probed, revoked and probed again;
 it is in the audit log like any other, and is not printed. Exit code 1 if a step fails;

@@ -15,10 +15,10 @@ import (
 const maxReceipt = 1 << 20
 
 var receiptColumns = []out.Column[receipt.Receipt]{
-	{Name: "task", Cell: func(r receipt.Receipt) string { return r.Task }},
+	{Name: "task", Cell: func(r receipt.Receipt) string { return r.Task }, Form: out.ID},
 	{Name: "issuer", Cell: func(r receipt.Receipt) string { return r.Issuer }},
-	{Name: "issued_at", Cell: func(r receipt.Receipt) string { return out.Time(time.Unix(r.IssuedAt, 0)) }},
-	{Name: "closed_at", Cell: func(r receipt.Receipt) string { return out.Time(r.ClosedAt) }},
+	{Name: "issued_at", Cell: func(r receipt.Receipt) string { return out.Time(time.Unix(r.IssuedAt, 0)) }, Form: out.When},
+	{Name: "closed_at", Cell: func(r receipt.Receipt) string { return out.Time(r.ClosedAt) }, Form: out.When},
 	{Name: "cause", Cell: func(r receipt.Receipt) string { return r.Cause }},
 	{Name: "complete", Cell: func(r receipt.Receipt) string { return strconv.FormatBool(r.Complete) }},
 	{Name: "live_at_end", Cell: func(r receipt.Receipt) string { return strconv.Itoa(r.Live) }},
@@ -26,14 +26,14 @@ var receiptColumns = []out.Column[receipt.Receipt]{
 }
 
 var proofColumns = []out.Column[receipt.Credential]{
-	{Name: "lease", Cell: func(p receipt.Credential) string { return p.Lease }},
+	{Name: "lease", Cell: func(p receipt.Credential) string { return p.Lease }, Form: out.ID},
 	{Name: "state", Cell: func(p receipt.Credential) string { return p.State }},
 	{Name: "proof", Cell: func(p receipt.Credential) string { return p.Proof }},
 	{Name: "revocability", Cell: func(p receipt.Credential) string { return p.Class }},
 	{Name: "provider", Cell: func(p receipt.Credential) string { return p.Provider }},
-	{Name: "scope", Cell: func(p receipt.Credential) string { return p.Scope }},
-	{Name: "revoked_at", Cell: func(p receipt.Credential) string { return out.Time(p.RevokedAt) }},
-	{Name: "dead_at", Cell: func(p receipt.Credential) string { return out.Time(p.DeadAt) }},
+	{Name: "scope", Cell: func(p receipt.Credential) string { return p.Scope }, Form: out.Scope},
+	{Name: "revoked_at", Cell: func(p receipt.Credential) string { return out.Time(p.RevokedAt) }, Form: out.When},
+	{Name: "dead_at", Cell: func(p receipt.Credential) string { return out.Time(p.DeadAt) }, Form: out.When},
 	{Name: "attempts", Cell: func(p receipt.Credential) string { return strconv.Itoa(p.Attempts) }},
 }
 
@@ -50,7 +50,11 @@ func (c taskCommands) receiptShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, jws, err := o.Tasks.Receipt(cmd.Context(), args[0])
+		id, err := c.taskIDs(o).read(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		r, jws, err := o.Tasks.Receipt(cmd.Context(), id)
 		if err != nil {
 			return err
 		}
@@ -71,7 +75,7 @@ func (c taskCommands) receiptShow() *cobra.Command {
 }
 
 func (c taskCommands) showReceipt(r receipt.Receipt) error {
-	if err := out.One(c.stdout, c.format, receiptColumns, r); err != nil || c.format != out.Table || len(r.Credentials) == 0 {
+	if err := out.One(c.stdout, c.format, receiptColumns, r); err != nil || !c.format.IsTable() || len(r.Credentials) == 0 {
 		return err
 	}
 	c.printf("\n")
@@ -110,7 +114,7 @@ when it was issued.`,
 		if !r.Complete {
 			return fail("NOT PROVED: revocations were pending when the receipt was issued", "get a newer one: ebb task receipt show "+out.Line(r.Task)+" --jws")
 		}
-		if c.format == out.Table {
+		if c.format.IsTable() {
 			c.printf("PROVED    every credential at a third party is revoked or expired\n")
 		}
 		return nil

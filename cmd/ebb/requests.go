@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -23,26 +24,27 @@ import (
 type requestCommands struct{ *cli }
 
 var requestColumns = []out.Column[wire.Request]{
-	{Name: "id", Cell: func(r wire.Request) string { return r.ID }},
+	{Name: "id", Cell: func(r wire.Request) string { return r.ID }, Form: out.ID},
 	{Name: "state", Cell: func(r wire.Request) string { return string(r.State) }},
 	{Name: "match_code", Cell: func(r wire.Request) string { return r.Match }},
-	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }},
-	{Name: "ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.TTL) }},
-	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }},
+	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }, Form: out.Scope},
+	{Name: "ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.TTL) }, Show: out.Full},
+	{Name: "ttl", Cell: func(r wire.Request) string { return out.Seconds(r.TTL) }, Show: out.Brief},
+	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }, Form: out.ID, Show: out.Full},
 	{Name: "owner", Cell: func(r wire.Request) string { return r.Owner }},
-	{Name: "groups", Cell: func(r wire.Request) string { return strings.Join(r.Groups, " ") }},
-	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }},
+	{Name: "groups", Cell: func(r wire.Request) string { return strings.Join(r.Groups, " ") }, Show: out.Full},
+	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }, Form: out.When},
 	{Name: "agent_says", Cell: func(r wire.Request) string { return agenttext.ShowLine(agentSays(r), 60) }},
 }
 
 var requestDetails = []out.Column[wire.Request]{
-	{Name: "id", Cell: func(r wire.Request) string { return r.ID }},
+	{Name: "id", Cell: func(r wire.Request) string { return r.ID }, Form: out.ID},
 	{Name: "match_code", Cell: func(r wire.Request) string { return r.Match }},
 	{Name: "state", Cell: func(r wire.Request) string { return string(r.State) }},
-	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }},
-	{Name: "resource", Cell: func(r wire.Request) string { return r.Resource }},
+	{Name: "scope", Cell: func(r wire.Request) string { return r.Scopes }, Form: out.Scope},
+	{Name: "resource", Cell: func(r wire.Request) string { return r.Resource }, Form: out.Scope},
 	{Name: "ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.TTL) }},
-	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }},
+	{Name: "task", Cell: func(r wire.Request) string { return r.TaskID }, Form: out.ID},
 	{Name: "owner", Cell: func(r wire.Request) string { return r.Owner }},
 	{Name: "runner", Cell: func(r wire.Request) string { return r.Runner }},
 	{Name: "sandbox", Cell: func(r wire.Request) string { return r.Sandbox }},
@@ -51,12 +53,12 @@ var requestDetails = []out.Column[wire.Request]{
 	{Name: "decided_by", Cell: func(r wire.Request) string {
 		return strings.Join(r.Groups, " ") + ", quorum " + strconv.Itoa(r.Quorum)
 	}},
-	{Name: "created_at", Cell: func(r wire.Request) string { return out.Time(r.CreatedAt) }},
-	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }},
+	{Name: "created_at", Cell: func(r wire.Request) string { return out.Time(r.CreatedAt) }, Form: out.When},
+	{Name: "expires_at", Cell: func(r wire.Request) string { return out.Time(r.ExpiresAt) }, Form: out.When},
 	{Name: "votes", Cell: votes},
 	{Name: "granted_scope", Cell: func(r wire.Request) string { return r.Granted }},
 	{Name: "granted_ttl_seconds", Cell: func(r wire.Request) string { return out.Int(r.GrantedTTL) }},
-	{Name: "grant_until", Cell: func(r wire.Request) string { return out.Time(r.GrantUntil) }},
+	{Name: "grant_until", Cell: func(r wire.Request) string { return out.Time(r.GrantUntil) }, Form: out.When},
 	{Name: "code", Cell: func(r wire.Request) string { return string(r.Code) }},
 	{Name: "note", Cell: func(r wire.Request) string { return r.Note }},
 	{Name: "digest", Cell: func(r wire.Request) string { return r.Digest }},
@@ -94,22 +96,30 @@ func notices(u agenttext.Untrusted) string {
 }
 
 func newRequests(c *cli) *cobra.Command {
-	return c.group("requests", "List and decide requests of agents", requestCommands{c}.requestsList(), requestCommands{c}.requestsShow(), requestCommands{c}.requestsApprove(), requestCommands{c}.requestsDeny())
+	return c.group("requests", "List and decide requests of agents", requestCommands{c}.requestsList(), requestCommands{c}.requestsShow(), requestCommands{c}.requestsWatch(), requestCommands{c}.requestsApprove(), requestCommands{c}.requestsDeny())
+}
+
+// requestFlags adds the flags that select requests.
+func requestFlags(cmd *cobra.Command, f *client.RequestFilter) {
+	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
+	cmd.Flags().StringVar(&f.Group, "group", "", "routed to this group")
 }
 
 func (c requestCommands) requestsList() *cobra.Command {
 	var f client.RequestFilter
-	var state string
+	state := string(wire.RequestPending)
 	cmd := &cobra.Command{Use: "list", Short: "List requests, newest first; by default those that wait for an approval", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&state, "state", string(wire.RequestPending), "pending, approved, issued, denied, expired or withdrawn")
+	cmd.Flags().Var(command.NewChoice(&state, "pending", "approved", "issued", "denied", "expired", "withdrawn"), "state", "in this state")
 	all := cmd.Flags().Bool("all", false, "in every state")
-	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
-	cmd.Flags().StringVar(&f.Owner, "owner", "", "of tasks of this owner")
-	cmd.Flags().StringVar(&f.Group, "group", "", "routed to this group")
+	requestFlags(cmd, &f)
 	limit := limitFlag(cmd)
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(approverKey)
 		if err != nil {
+			return err
+		}
+		if err := c.about(cmd.Context(), o, &f.TaskID, nil, nil); err != nil {
 			return err
 		}
 		if f.State = wire.RequestState(state); *all {
@@ -122,44 +132,9 @@ func (c requestCommands) requestsList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.List(c.stdout, c.format, requestColumns, items)
+		return listOf(cmd.Context(), c.cli, o, f.TaskID, requestColumns, items)
 	})
 	return c.output(c.remote(cmd))
-}
-
-func (c requestCommands) requestsShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show REQUEST", Short: "Show one request: its facts, their digest, and the agent's reason", Args: cobra.ExactArgs(1)}
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
-		o, err := c.operator(approverKey)
-		if err != nil {
-			return err
-		}
-		r, err := o.Requests.Get(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if err := out.One(c.stdout, c.format, requestDetails, r); err != nil || c.format != out.Table {
-			return err
-		}
-		return showFacts(c.cli, r)
-	})
-	return c.output(c.remote(cmd))
-}
-
-// showFacts prints the facts to which an approval would be bound, one per line.
-func showFacts(c *cli, r wire.Request) error {
-	var b bytes.Buffer
-	if err := json.Indent(&b, r.Facts, "", "  "); err != nil {
-		return fmt.Errorf("parse the facts of the request: %w", err)
-	}
-	if err := (requestCommands{c}).showRisk(r); err != nil {
-		return err
-	}
-	c.printf("facts\n")
-	for line := range strings.Lines(b.String()) {
-		c.printf("  %s\n", out.Line(strings.TrimRight(line, "\n")))
-	}
-	return nil
 }
 
 // decision are the flags of approve and deny.
@@ -174,12 +149,17 @@ func (d *decision) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "decide on the current facts without confirmation")
 }
 
+// check refuses a shortened digest, and completes the id of the request.
+func (d *decision) check(ctx context.Context, i ids, arg string) (string, error) {
+	if err := approval.CheckDigest(d.digest); d.digest != "" && err != nil {
+		return "", usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+out.Line(arg)+"`")
+	}
+	return i.change(ctx, arg)
+}
+
 // look fetches the request and makes sure that the decision is made on its
 // facts: by their digest, by a confirmation at the terminal, or by --yes.
 func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb string) (wire.Request, error) {
-	if err := approval.CheckDigest(d.digest); d.digest != "" && err != nil {
-		return wire.Request{}, usage("--digest: "+broker.AsError(err).Public, "copy the digest from `ebb requests show "+id+"`")
-	}
 	r, err := o.Requests.Get(cmd.Context(), id)
 	switch {
 	case err != nil:
@@ -189,10 +169,8 @@ func (d *decision) look(c *cli, cmd *cobra.Command, o *client.Operator, id, verb
 	case !terminal(c.stdin) || !terminal(c.stdout):
 		return r, usage("the facts of the request are not confirmed", "pass --digest "+r.Digest+" after `ebb requests show "+r.ID+"`, or --yes")
 	}
-	if err := out.One(c.stdout, out.Table, requestDetails, r); err != nil {
-		return r, err
-	}
-	if err := showFacts(c, r); err != nil {
+	// The digest covers all facts, so the approver sees all of them (I7), and the summary last.
+	if err := errors.Join((requestCommands{c}).showFacts(r), (requestCommands{c}).showRequest(r)); err != nil {
 		return r, err
 	}
 	c.printf("%s? [y/N] ", verb)
@@ -223,7 +201,11 @@ func (c requestCommands) requestsApprove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := d.look(c.cli, cmd, o, args[0], "approve")
+		id, err := d.check(cmd.Context(), c.requestIDs(o), args[0])
+		if err != nil {
+			return err
+		}
+		r, err := d.look(c.cli, cmd, o, id, "approve")
 		if err != nil {
 			return err
 		}
@@ -231,11 +213,11 @@ func (c requestCommands) requestsApprove() *cobra.Command {
 		if d.digest != "" {
 			v.Digest = d.digest
 		}
-		if r, err = o.Requests.Approve(cmd.Context(), args[0], v); err != nil {
+		if r, err = o.Requests.Approve(cmd.Context(), id, v); err != nil {
 			if *noBrowser {
 				return err
 			}
-			return c.stepUp(cmd.Context(), o, args[0], err)
+			return c.stepUp(cmd.Context(), o, id, err)
 		}
 		return out.One(c.stdout, c.format, requestDetails, r)
 	})
@@ -244,63 +226,27 @@ func (c requestCommands) requestsApprove() *cobra.Command {
 
 func (c requestCommands) requestsDeny() *cobra.Command {
 	var d decision
-	var code string
+	code := string(wire.DenyNotNeeded)
 	cmd := &cobra.Command{Use: "deny REQUEST", Short: "Deny a request, with a reason (default key: the local approver's)", Args: cobra.ExactArgs(1)}
 	d.add(cmd)
-	cmd.Flags().StringVar(&code, "code", string(wire.DenyNotNeeded), "too_broad, wrong_resource, not_needed, use_existing_grant, ask_owner, or suspicious, which also stops the task")
+	cmd.Flags().Var(command.NewChoice(&code, "too_broad", "wrong_resource", "not_needed", "use_existing_grant", "ask_owner", "suspicious"), "code", "why, for the agent; suspicious also stops the task")
 	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
 		o, err := c.operator(approverKey)
 		if err != nil {
 			return err
 		}
-		if _, err := d.look(c.cli, cmd, o, args[0], "deny"); err != nil {
+		id, err := d.check(cmd.Context(), c.requestIDs(o), args[0])
+		if err != nil {
 			return err
 		}
-		r, err := o.Requests.Deny(cmd.Context(), args[0], wire.DenialBody{Digest: d.digest, Code: wire.DenyCode(code), Note: d.note})
+		if _, err := d.look(c.cli, cmd, o, id, "deny"); err != nil {
+			return err
+		}
+		r, err := o.Requests.Deny(cmd.Context(), id, wire.DenialBody{Digest: d.digest, Code: wire.DenyCode(code), Note: d.note})
 		if err != nil {
 			return err
 		}
 		return out.One(c.stdout, c.format, requestDetails, r)
 	})
 	return c.output(c.remote(cmd))
-}
-
-// showRisk prints the basis of a decision, before all facts: the risk and its
-// reasons, the effect and whether it can be undone, and how the task's access
-// would change.
-func (c requestCommands) showRisk(r wire.Request) error {
-	f, err := broker.Request{Facts: r.Facts, Digest: r.Digest}.Sheet()
-	switch {
-	case err != nil:
-		c.printf("risk\n  %s\n", out.Line(broker.AsError(err).Public))
-		return nil
-	case f.Risk == nil || f.Effect == nil || f.Then == nil:
-		c.printf("risk\n  An older version of ebb received this request: if it is approved, the agent has to request again.\n")
-		return nil
-	}
-	c.printf("risk  %s\n", strings.ToUpper(string(f.Risk.Level)))
-	for _, reason := range f.Risk.Reasons {
-		c.printf("  %s\n", out.Line(reason.Text))
-	}
-	if !f.Understood() {
-		c.printf("  It can only be denied.\n")
-	}
-	for _, s := range f.Effect.Sentences {
-		c.printf("  %s\n", out.Line(s))
-	}
-	c.printf("changes\n")
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-	for _, row := range f.Then.Changes {
-		now, changed := row.Now, "same"
-		if now == "" {
-			now = "nothing"
-		}
-		if row.Changed {
-			changed = "CHANGED"
-		}
-		if _, err := w.Write([]byte("  " + strings.Join([]string{string(row.Field), out.Line(now), "->", out.Line(row.Asked), changed}, "\t") + "\n")); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/cgroup"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 )
 
 // runCommand implements ebb run: it opens a task, runs one command as its
@@ -78,13 +80,15 @@ too, and the task ends when its heartbeat is missed.`,
 	flags.task.add(cmd, runHeartbeat)
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVar(&flags.kind, "sandbox", "auto", "kind of sandbox: auto, bwrap (bubblewrap), docker or none; auto is docker if bubblewrap is not installed and --image is set, else bwrap")
-	f.StringVar(&flags.kind, "box", "auto", "kind of sandbox")
+	flags.kind, flags.workMode = "auto", workProtect
+	kinds := command.NewChoice(&flags.kind, "auto", "bwrap", "docker", "none")
+	f.Var(kinds, "sandbox", "kind of sandbox; bwrap is bubblewrap; auto is docker if bubblewrap is not installed and --image is set, else bwrap")
+	f.Var(kinds, "box", "kind of sandbox")
 	_ = f.MarkDeprecated("box", "use --sandbox") // fails only for a flag that does not exist
 	f.StringVar(&flags.image, "image", "", "`image` of a Docker sandbox, preferably by its digest; it is not pulled")
 	f.StringVar(&flags.tool, "tool", "", "tool for which every credential of the sandbox is requested")
 	f.StringVar(&flags.work, "work", ".", "`directory` that is mounted writable as /work")
-	f.StringVar(&flags.workMode, "work-mode", workProtect, "protect: files of the work directory that make programs run without being asked (settings and hooks of git, editors and CI) are read-only in the sandbox, and new ones are renamed at the end; open: they are only reported at the end")
+	f.Var(command.NewChoice(&flags.workMode, workProtect, workOpen), "work-mode", "protect: files of the work directory that make programs run without being asked (settings and hooks of git, editors and CI) are read-only in the sandbox, and new ones are renamed at the end; open: they are only reported at the end")
 	f.StringArrayVar(&flags.read, "read", nil, "`path` that is mounted read-only at the same path, repeatable")
 	f.StringArrayVar(&flags.env, "env", nil, "variable of the sandbox, `NAME=VALUE`, or NAME to copy it from this environment, repeatable")
 	f.StringArrayVar(&flags.credentials, "credential", nil, "variable of the sandbox to set to a placeholder, `NAME=SCOPE`, repeatable")
@@ -104,6 +108,9 @@ too, and the task ends when its heartbeat is missed.`,
 			if err := flags.joinable(); err != nil {
 				return err
 			}
+		}
+		if len(flags.task.scope) == 0 && slices.Contains(args, "--scope") {
+			return usage("--scope after "+args[0]+" is an argument of "+args[0]+", and not of ebb run", "write the flags before CMD: ebb run --scope SCOPE -- "+args[0])
 		}
 		if flags.task.heartbeat < 2*time.Second {
 			return usage("--heartbeat is too short", "choose at least 2s; without heartbeats the task would stay open if ebb run is killed")
@@ -188,7 +195,7 @@ func (b *sandboxed) failure(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sandbox.ErrCommand):
-		return usage(err.Error(), "name a program that exists in the sandbox; --read mounts more paths of this machine")
+		return b.notStarted(err)
 	case errors.Is(err, sandbox.ErrNone) && b.image != "":
 		return fail(err.Error(), "check that this user may use a Docker daemon on this machine that is not rootless and has the image, or choose another --sandbox")
 	case errors.Is(err, sandbox.ErrPlace):
@@ -197,6 +204,21 @@ func (b *sandboxed) failure(err error) error {
 		return fail(err.Error(), "install bubblewrap and allow this user to create user namespaces, use Docker (--sandbox docker --image NAME), or run CMD without a sandbox: --sandbox none")
 	}
 	return err
+}
+
+// notStarted adds the next step to the error of a command that could not be
+// started. Its exit code is that of a shell in the same case.
+func (b *sandboxed) notStarted(err error) error {
+	e, _ := errors.AsType[*sandbox.CommandError](err)
+	switch {
+	case e != nil && e.Code == 126:
+		return &failure{Code: 126, Text: err.Error(), Next: "name an executable file: `chmod +x` makes one of a script that begins with #!"}
+	case e != nil && e.Code == 127 && b.plain:
+		return &failure{Code: 127, Text: err.Error(), Next: "name a program on PATH, or its whole path"}
+	case e != nil && e.Code == 127:
+		return &failure{Code: 127, Text: err.Error(), Next: "name a program that exists in the sandbox; --read mounts more paths of this machine"}
+	}
+	return fail(err.Error(), "run `ebb doctor` to check this machine")
 }
 
 // ownEbb starts an ebb for this run if none is named and none of this user is
@@ -320,7 +342,7 @@ func (c runCommand) confine(in *sandboxed) error {
 	case err != nil && in.bounded:
 		return fail("--memory and --cpus need a cgroup: "+err.Error(), "run ebb where it can create one: systemd-run --user --scope ebb run ..., or remove them")
 	case err != nil:
-		c.sayf("ebb: the sandbox has no cgroup of its own, so its memory and processor time are not limited: %s\n", err)
+		c.sayf("ebb: CMD runs without a memory and processor limit, because the sandbox has no cgroup of its own: %s\n  -> %s\n", err, cgroupAdvice)
 		return nil
 	}
 	in.group, in.spec.Cgroup = g, g.Dir()
@@ -332,7 +354,20 @@ func (c runCommand) confine(in *sandboxed) error {
 		return fail("the cgroup controller is missing for "+strings.Join(unbound, " and "), "have systemd delegate memory and cpu to this user (for memory.swap.max: enable swap accounting with swapaccount=1, or disable swap), or remove --memory and --cpus")
 	}
 	if len(unbound) > 0 {
-		c.sayf("ebb: the cgroup controller is missing for %s of the sandbox\n", strings.Join(unbound, " and "))
+		c.sayf("ebb: CMD runs without a %s, because the cgroup controller is missing for %s\n  -> %s\n", limitsOf(unbound), strings.Join(unbound, " and "), cgroupAdvice)
 	}
 	return nil
+}
+
+// cgroupAdvice says how a user gets the controllers of cgroups v2.
+const cgroupAdvice = "to limit it, start the run where systemd delegates the controllers: systemd-run --user --scope -p Delegate=yes ebb run ...; with --memory SIZE ebb run refuses to run CMD without the limit"
+
+// limitsOf names the limits of cgroup files in plain words.
+func limitsOf(files []string) string {
+	plain := map[string]string{"memory.max": "memory limit", "memory.swap.max": "swap limit", "cpu.max": "processor limit"}
+	words := make([]string, len(files))
+	for i, file := range files {
+		words[i] = cmp.Or(plain[file], file)
+	}
+	return strings.Join(words, " and ")
 }

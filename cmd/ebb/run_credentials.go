@@ -55,7 +55,7 @@ func (c runCommand) giveAWS(serving context.Context, s ask.Sandbox, in *sandboxe
 		_ = awskeys.Serve(serving, l, awskeys.Config{Authorization: authorization, Get: func(ctx context.Context) (client.Credential, error) {
 			return s.Token(ctx, client.TokenRequest{Scope: in.aws.String(), Tool: in.tool, Reason: "ebb run --aws", Wait: true, Pending: func(p client.Pending) {
 				if _, known := told.LoadOrStore(p.RequestID, true); !known {
-					runReport(c).sayAsked(in.aws.String())
+					c.sayAsked(in.aws.String(), p)
 				}
 			}})
 		}})
@@ -163,7 +163,7 @@ func (c runCommand) giveSSH(ctx, serving context.Context, o *client.Operator, k 
 		}
 		at[name] = len(ids)
 		ids = append(ids, sshagent.Identity{Name: name, Hosts: []sshagent.HostKeys{keys}, Issue: issueSSH(k.sandbox, client.TokenRequest{
-			Scope: g.scope.String(), Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(client.Pending) { runReport(c).sayAsked(g.scope.String()) },
+			Scope: g.scope.String(), Tool: in.tool, Reason: "ebb run --ssh " + g.host.String(), Wait: true, Pending: func(p client.Pending) { c.sayAsked(g.scope.String(), p) },
 		})})
 	}
 	a, err := sshagent.New(sshagent.Config{Identities: ids, State: openStateOf(o.Tasks.Get, k.taskID, stateOf(k.sandbox)), Logger: credentialCommands(c).agentLog()})

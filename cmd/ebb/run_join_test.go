@@ -128,7 +128,7 @@ func TestRunJoinRefused(t *testing.T) {
 		}
 	}
 	refused("no id", "../../etc/passwd", "needs a task ID")
-	refused("a task that is none", "tsk_00000000000000000000000000000000", "no such task")
+	refused("a task that is none", "tsk_00000000000000000000000000000000", "There is no task")
 	refused("with a scope", o.task, "describe a task", "--scope", "shop:**:*")
 	refused("without a sandbox", o.task, "needs a sandbox", "--sandbox", "none")
 	opened := strings.Fields(b.must(b.ebb("task", "open", "--scope", "shop:**:*", "-o", "csv")))

@@ -20,7 +20,6 @@ import (
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
-	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -226,15 +225,13 @@ func (c runReport) give(ctx context.Context, s ask.Sandbox, in *sandboxed) error
 
 // placeholder requests a credential that is delivered by egress.
 func (c runReport) placeholder(ctx context.Context, s ask.Sandbox, in *sandboxed, scope scopes.Set, reason string) (client.Credential, error) {
-	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope.String(), Tool: in.tool, Reason: reason, Wait: true, Pending: func(client.Pending) { c.sayAsked(scope.String()) }})
+	w := c.awaiting(scope.String())
+	cred, err := s.Token(ctx, client.TokenRequest{Scope: scope.String(), Tool: in.tool, Reason: reason, Wait: true, Pending: w.told})
+	err = w.done(ctx, "the task of this run ends now, and its request with it: start the same ebb run again", err)
 	if err == nil && cred.Format != provider.PlaceholderFormat {
 		err = usage("the credential for "+scope.String()+" is not a placeholder", "add @deliver(\"egress\") to its policy, or have CMD request it with `ebb token`")
 	}
 	return cred, err
-}
-
-func (c runReport) sayAsked(scope string) {
-	c.sayf("ebb: the request for %s needs an approval: see `ebb requests list`\n", out.Line(scope))
 }
 
 // gitConfig configures git in the sandbox to request a credential for each

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/none"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/stdio"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -170,7 +172,7 @@ func (c runCommand) equip(ctx, serving context.Context, o *client.Operator, in *
 	}
 	go func() {
 		_ = ask.Serve(serving, l, ask.Config{
-			Sandbox: k.sandbox, Keyless: true, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest) { runReport(c).sayAsked(r.Scope) },
+			Sandbox: k.sandbox, Keyless: true, Tool: in.tool, Prove: k.prove, Complete: k.complete, Asked: func(r client.TokenRequest, p client.Pending) { c.sayAsked(r.Scope, p) },
 		})
 	}()
 	return nil
@@ -317,9 +319,18 @@ func ownerOf(flag, work string) (*sandbox.Owner, error) {
 	}
 	st, is := info.Sys().(*syscall.Stat_t)
 	if !is || st.Uid == 0 {
-		return nil, usage("the work directory belongs to root, and no sandbox runs as root", "name another user with --user and make it the owner of "+work+", or choose another --work")
+		return nil, usage("the work directory "+work+" belongs to root, and no sandbox runs as root", rootAdvice(work))
 	}
 	return &sandbox.Owner{UID: st.Uid, GID: st.Gid}, nil
+}
+
+// rootAdvice returns the flag with which root can run a sandbox in a directory of root.
+func rootAdvice(work string) string {
+	name := cmp.Or(os.Getenv("SUDO_USER"), "nobody")
+	if name == "root" {
+		name = "nobody"
+	}
+	return "run CMD as another user: --user " + out.Line(name) + "; CMD can write to " + work + " only if that user may (chown -R " + out.Line(name) + " " + work + "), or choose a --work of that user"
 }
 
 func parseOwner(flag string) (*sandbox.Owner, error) {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// person is a pseudo-terminal, and the content of its screen once every process
-// has closed it.
-func person(t *testing.T) (*os.File, chan string) {
+// person is a pseudo-terminal, its keyboard, and the content of its screen once every
+// process has closed it.
+func person(t *testing.T) (*os.File, io.Writer, chan string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func person(t *testing.T) (*os.File, chan string) {
 		_ = screen.Close()
 		text <- string(all)
 	}()
-	return f, text
+	return f, screen, text
 }
 
 // TestRunStreams: (E118) a command has streams of its own, so that it can open
@@ -49,7 +49,7 @@ func TestRunStreams(t *testing.T) {
 	t.Parallel()
 	b := newOutBed(t)
 	for which, name := range []string{"input", "output", "errors", "nothing"} {
-		tty, screen := person(t)
+		tty, _, screen := person(t)
 		var persons unix.Stat_t
 		if err := unix.Fstat(int(tty.Fd()), &persons); err != nil {
 			t.Fatal(err)

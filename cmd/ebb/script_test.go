@@ -22,6 +22,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/doctest"
 )
 
 // TestScripts runs testdata/script/*.txtar against the built binary.
@@ -83,6 +84,7 @@ func scripts(t *testing.T, godebug string) testscript.Params {
 			}
 			return there, nil
 		},
+		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": ready, "marked": marked, "until": until, "setvar": setvar, "freeport": freeport, "sql": execSQL, "codes": codes,
 			"newdb": newDB, "forget": forget, "certificate": certificate, "collector": collector, "hup": hup, "idtoken": idToken, "boxdir": sandboxDir,
@@ -94,6 +96,7 @@ func scripts(t *testing.T, godebug string) testscript.Params {
 var builds string
 
 func TestMain(m *testing.M) {
+	doctest.Inside()
 	code := m.Run()
 	_ = os.RemoveAll(builds)
 	os.Exit(code)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,12 +15,12 @@ import (
 
 var secretColumns = []out.Column[wire.StoredSecret]{
 	{Name: "name", Cell: func(s wire.StoredSecret) string { return s.Name }},
-	{Name: "changed_at", Cell: func(s wire.StoredSecret) string { return out.Time(s.ChangedAt) }},
+	{Name: "changed_at", Cell: func(s wire.StoredSecret) string { return out.Time(s.ChangedAt) }, Form: out.When},
 }
 
 func newSecrets(c *cli) *cobra.Command {
 	return c.group("secrets", "Store refresh tokens and keys of providers, encrypted", operatorCommands{c}.secretsList(), operatorCommands{c}.secretsPut(),
-		onOne(c, "remove NAME", "Delete a secret", secretColumns, func(o *client.Operator) action[wire.StoredSecret] { return o.Secrets.Remove }),
+		onOne(c, "remove SECRET", "Delete a secret", secretColumns, func(o *client.Operator) action[wire.StoredSecret] { return o.Secrets.Remove }),
 	)
 }
 
@@ -43,7 +42,7 @@ func (c operatorCommands) secretsList() *cobra.Command {
 
 func (c operatorCommands) secretsPut() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "put NAME < FILE", Short: "Store standard input under a name",
+		Use: "put SECRET", Short: "Store standard input under a name",
 		Long: "Store standard input under a name, and replace an earlier value. One newline at its end is removed.\n" +
 			"The value is never an argument, because arguments are in the shell's history and in the list of processes.",
 		Args: cobra.ExactArgs(1),
@@ -72,10 +71,8 @@ const maxSecret = 64 << 10
 // secretFrom reads a secret. A terminal is refused, because it would display
 // the input.
 func secretFrom(r io.Reader) (secret.Secret, error) {
-	if f, ok := r.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return secret.Secret{}, usage("standard input is a terminal, which would display the secret", "write ebb secrets put NAME < FILE")
-		}
+	if terminal(r) {
+		return secret.Secret{}, usage("standard input is a terminal, which would display the secret", "write ebb secrets put NAME < FILE")
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, maxSecret+2))
 	if err != nil {

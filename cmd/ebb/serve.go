@@ -136,6 +136,9 @@ func (c serveCommand) welcome(cfg config.Config, n *node) {
 	} {
 		fmt.Fprintf(c.stdout, "%-8s %s\n", line[0], line[1])
 	}
+	if ids := replaced(cfg); len(ids) > 0 {
+		fmt.Fprintf(c.stdout, "%-8s no %s: principals replaces them (`ebb config check` prints the lines that keep them)\n", "local", strings.Join(ids, " and no "))
+	}
 	if len(cfg.Principals) == 0 {
 		fmt.Fprintf(c.stdout, "%-8s ebb task open --name hello --scope 'local:**:*' --ticket\n", "try")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -19,16 +21,16 @@ import (
 type taskCommands struct{ *cli }
 
 var taskColumns = []out.Column[wire.Task]{
-	{Name: "id", Cell: func(t wire.Task) string { return t.ID }},
+	{Name: "id", Cell: func(t wire.Task) string { return t.ID }, Form: out.ID},
 	{Name: "state", Cell: func(t wire.Task) string { return string(t.State) }},
 	{Name: "name", Cell: func(t wire.Task) string { return t.Name }},
-	{Name: "kind", Cell: func(t wire.Task) string { return t.Kind }},
+	{Name: "kind", Cell: func(t wire.Task) string { return t.Kind }, Show: out.Full},
 	{Name: "owner", Cell: func(t wire.Task) string { return t.Owner }},
-	{Name: "runner", Cell: func(t wire.Task) string { return t.Runner }},
-	{Name: "opened_at", Cell: func(t wire.Task) string { return out.Time(t.OpenedAt) }},
-	{Name: "deadline", Cell: func(t wire.Task) string { return out.Time(t.Deadline) }},
+	{Name: "runner", Cell: func(t wire.Task) string { return t.Runner }, Show: out.Full},
+	{Name: "opened_at", Cell: func(t wire.Task) string { return out.Time(t.OpenedAt) }, Form: out.When},
+	{Name: "deadline", Cell: func(t wire.Task) string { return out.Time(t.Deadline) }, Form: out.When},
 	{Name: "cause", Cell: func(t wire.Task) string { return string(t.Cause) }},
-	{Name: "closed_at", Cell: func(t wire.Task) string { return out.Time(t.ClosedAt) }},
+	{Name: "closed_at", Cell: func(t wire.Task) string { return out.Time(t.ClosedAt) }, Form: out.When, Show: out.Full},
 }
 
 // taskDetails are the columns of a single task.
@@ -61,12 +63,11 @@ type opened struct {
 func newTask(c *cli) *cobra.Command {
 	return c.group("task", "Open, list and complete tasks",
 		taskCommands{c}.taskOpen(), taskCommands{c}.taskList(), taskCommands{c}.taskTicket(), taskCommands{c}.taskTaint(),
-		onOne(c, "show TASK", "Show one task", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Get }),
-		onOne(c, "heartbeat TASK", "Send a heartbeat of the runner", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Heartbeat }),
-		onOneFor(c, "pause TASK", "Pause a task: no new credentials; live ones stay valid", taskDetails, func(o *client.Operator) actionFor[wire.Task] { return o.Tasks.Pause }),
-		onOne(c, "resume TASK", "Resume a paused task; a task that an operator paused can only be resumed by an operator", taskDetails, func(o *client.Operator) action[wire.Task] { return o.Tasks.Resume }),
-		taskCommands{c}.taskComplete(), newReceipt(c),
-		onOneFor(c, "stop TASK", "Stop a task because of an incident", completionColumns, func(o *client.Operator) actionFor[wire.Completion] { return o.Tasks.Stop }),
+		onOne(c, "show TASK", "Show one task", taskDetails, func(o *client.Operator) action[wire.Task] { return named(c.taskIDs(o).read, o.Tasks.Get) }),
+		onOne(c, "heartbeat TASK", "Send a heartbeat of the runner", taskDetails, func(o *client.Operator) action[wire.Task] { return named(c.taskIDs(o).change, o.Tasks.Heartbeat) }),
+		onOneFor(c, "pause TASK", "Pause a task: no new credentials; live ones stay valid", taskDetails, func(o *client.Operator) actionFor[wire.Task] { return namedFor(c.taskIDs(o).change, o.Tasks.Pause) }),
+		onOne(c, "resume TASK", "Resume a paused task; a task that an operator paused can only be resumed by an operator", taskDetails, func(o *client.Operator) action[wire.Task] { return named(c.taskIDs(o).change, o.Tasks.Resume) }),
+		taskCommands{c}.taskComplete(), newReceipt(c), taskCommands{c}.taskStop(), taskCommands{c}.taskWatch(),
 	)
 }
 
@@ -126,11 +127,17 @@ func (c taskCommands) taskOpen() *cobra.Command {
 	cmd := &cobra.Command{Use: "open", Short: "Open a task", Args: cobra.NoArgs}
 	flags.add(cmd, 0)
 	cmd.Flags().BoolVar(&ticket, "ticket", false, "also print a single-use enrolment ticket for the sandbox")
+	var life ticketLife
+	cmd.Flags().Var(&life, "ticket-ttl", "lifetime of the ticket, 1s to 15m, with --ticket; default: the server's, 1m")
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		spec, err := flags.spec(ticket)
 		if err != nil {
 			return err
 		}
+		if life != 0 && !ticket {
+			return usage("--ticket-ttl is the lifetime of a ticket", "add --ticket")
+		}
+		spec.TicketTTL = int64(time.Duration(life) / time.Second)
 		o, err := c.operator(operatorKey)
 		if err != nil {
 			return err
@@ -144,24 +151,29 @@ func (c taskCommands) taskOpen() *cobra.Command {
 			answer.Ticket, answer.TicketExpiresAt = tk.Ticket.Reveal(), tk.ExpiresAt
 		}
 		return out.One(c.stdout, c.format, []out.Column[opened]{
-			{Name: "task", Cell: func(o opened) string { return o.Task.ID }},
-			{Name: "deadline", Cell: func(o opened) string { return out.Time(o.Task.Deadline) }},
+			{Name: "task", Cell: func(o opened) string { return o.Task.ID }, Form: out.ID},
+			{Name: "deadline", Cell: func(o opened) string { return out.Time(o.Task.Deadline) }, Form: out.When},
 			{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
-			{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
+			{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }, Form: out.When},
 		}, answer)
 	})
 	return c.output(c.remote(cmd))
+}
+
+// filterFlags adds the flags that select tasks.
+func filterFlags(cmd *cobra.Command, f *client.TaskFilter) {
+	cmd.Flags().StringVar(&f.Owner, "owner", "", "of this owner")
+	cmd.Flags().StringVar(&f.Runner, "runner", "", "of this runner")
+	cmd.Flags().StringVar(&f.Kind, "kind", "", "of this kind")
 }
 
 func (c taskCommands) taskList() *cobra.Command {
 	var f client.TaskFilter
 	var state string
 	cmd := &cobra.Command{Use: "list", Short: "List tasks, newest first", Args: cobra.NoArgs}
-	cmd.Flags().StringVar(&state, "state", "", "open, paused or closed")
+	cmd.Flags().Var(command.NewChoice(&state, "open", "paused", "closed"), "state", "in this state")
 	cmd.Flags().BoolVar(&f.Open, "open", false, "only tasks that have not ended")
-	cmd.Flags().StringVar(&f.Owner, "owner", "", "of this owner")
-	cmd.Flags().StringVar(&f.Runner, "runner", "", "of this runner")
-	cmd.Flags().StringVar(&f.Kind, "kind", "", "of this kind")
+	filterFlags(cmd, &f)
 	limit := limitFlag(cmd)
 	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
 		o, err := c.operator(operatorKey)
@@ -211,7 +223,7 @@ func pages[T any](limit int, get func(client.Page) (wire.List[T], error)) ([]T, 
 }
 
 var completionColumns = []out.Column[wire.Completion]{
-	{Name: "task", Cell: func(x wire.Completion) string { return x.Task.ID }},
+	{Name: "task", Cell: func(x wire.Completion) string { return x.Task.ID }, Form: out.ID},
 	{Name: "state", Cell: func(x wire.Completion) string { return string(x.Task.State) }},
 	{Name: "cause", Cell: func(x wire.Completion) string { return string(x.Task.Cause) }},
 	{Name: "already_complete", Cell: func(x wire.Completion) string {
@@ -231,9 +243,9 @@ func (c taskCommands) taskComplete() *cobra.Command {
 	var wait time.Duration
 	cmd := onOne(c.cli, "complete TASK", "Complete a task: every credential of it is refused when the command returns", completionColumns,
 		func(o *client.Operator) action[wire.Completion] {
-			return func(ctx context.Context, id string) (wire.Completion, error) {
+			return named(c.taskIDs(o).change, func(ctx context.Context, id string) (wire.Completion, error) {
 				return o.Tasks.CompleteWithin(ctx, id, wait)
-			}
+			})
 		})
 	cmd.Long = `Complete a task. When the command returns, ebb refuses every credential of the task.
 Those of third parties are revoked there in the background; "pending_revocations" is the number of
@@ -256,7 +268,11 @@ func (c taskCommands) taskTaint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := o.Tasks.Taint(cmd.Context(), args[0], args[1:]...)
+		id, err := c.taskIDs(o).change(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		t, err := o.Tasks.Taint(cmd.Context(), id, args[1:]...)
 		if err != nil {
 			return err
 		}
@@ -268,15 +284,42 @@ func (c taskCommands) taskTaint() *cobra.Command {
 func (c taskCommands) taskTicket() *cobra.Command {
 	columns := []out.Column[opened]{
 		{Name: "ticket", Cell: func(o opened) string { return o.Ticket }},
-		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }},
+		{Name: "ticket_expires_at", Cell: func(o opened) string { return out.Time(o.TicketExpiresAt) }, Form: out.When},
 	}
-	return onOne(c.cli, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator) action[opened] {
-		return func(ctx context.Context, id string) (opened, error) {
-			tk, err := o.Tasks.NewTicket(ctx, id)
+	var life ticketLife
+	cmd := onOne(c.cli, "ticket TASK", "Print another single-use enrolment ticket", columns, func(o *client.Operator) action[opened] {
+		return named(c.taskIDs(o).change, func(ctx context.Context, id string) (opened, error) {
+			tk, err := o.Tasks.NewTicket(ctx, id, time.Duration(life))
 			if err != nil {
 				return opened{}, err
 			}
 			return opened{Task: wire.Task{ID: id}, Ticket: tk.Ticket.Reveal(), TicketExpiresAt: tk.ExpiresAt}, nil
-		}
+		})
 	})
+	cmd.Flags().Var(&life, "ticket-ttl", "lifetime of the ticket, 1s to 15m; default: the server's, 1m")
+	return cmd
+}
+
+// ticketLife is the value of --ticket-ttl, 0 if it is not set. The server has the maximum.
+type ticketLife time.Duration
+
+// Type implements the flag value.
+func (*ticketLife) Type() string { return "duration" }
+
+// String implements the flag value.
+func (l *ticketLife) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return time.Duration(*l).String()
+}
+
+// Set implements the flag value. 0 would mean the default of the server.
+func (l *ticketLife) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return errors.New("write a duration of at least 1s, such as 15m")
+	}
+	*l = ticketLife(d)
+	return nil
 }

@@ -164,7 +164,7 @@ type browsing struct {
 
 func (b *storesBed) browser() *browsing {
 	b.t.Helper()
-	link, err := b.operator("ops").SignInLink(b.t.Context(), "")
+	link, _, err := b.operator("ops").SignInLink(b.t.Context(), "")
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,5 +54,43 @@ func TestTaskCompleteWithoutDatabase(t *testing.T) {
 	}
 	if _, err := e.node.broker.Beat(t.Context(), people[0].Principal, task.ID); broker.AsError(err).Kind != broker.Conflict && broker.AsError(err).Kind != broker.NotFound {
 		t.Errorf("a heartbeat of the task: %v", err)
+	}
+}
+
+// TestStopRepeatedly: the call is repeated while it makes progress, each task is
+// reported once, and an error keeps the outcomes before it.
+func TestStopRepeatedly(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("gone")
+	page := func(more bool, tasks ...wire.StoppedTask) wire.OwnerStop {
+		return wire.OwnerStop{Tasks: tasks, More: more}
+	}
+	ended := func(id string) wire.StoppedTask { return wire.StoppedTask{ID: id, Stopped: true} }
+	open := func(id string) wire.StoppedTask { return wire.StoppedTask{ID: id, Error: "later"} }
+	for name, c := range map[string]struct {
+		pages []wire.OwnerStop
+		err   error // after the pages
+		calls int
+		want  []wire.StoppedTask
+		more  bool
+	}{
+		"one page":          {[]wire.OwnerStop{page(false, ended("a"), open("b"))}, nil, 1, []wire.StoppedTask{ended("a"), open("b")}, false},
+		"progress":          {[]wire.OwnerStop{page(true, open("a"), ended("b")), page(false, ended("a"))}, nil, 2, []wire.StoppedTask{ended("a"), ended("b")}, false},
+		"no progress":       {[]wire.OwnerStop{page(true, open("a"))}, nil, 1, []wire.StoppedTask{open("a")}, true},
+		"nothing in time":   {[]wire.OwnerStop{page(true)}, nil, 1, []wire.StoppedTask{}, true},
+		"an error at first": {nil, gone, 1, []wire.StoppedTask{}, true},
+		"an error later":    {[]wire.OwnerStop{page(true, ended("a"))}, gone, 2, []wire.StoppedTask{ended("a")}, true},
+	} {
+		calls := 0
+		all, err := stopRepeatedly("cy", func() (wire.OwnerStop, error) {
+			calls++
+			if calls > len(c.pages) {
+				return wire.OwnerStop{}, c.err
+			}
+			return c.pages[calls-1], nil
+		})
+		if !errors.Is(err, c.err) || calls != c.calls || !slices.Equal(all.Tasks, c.want) || all.More != c.more || all.Owner != "cy" {
+			t.Errorf("%s: %d calls, %+v, %v", name, calls, all, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/keyfile"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -38,8 +40,8 @@ type issued struct {
 var issuedColumns = []out.Column[issued]{
 	{Name: "access_token", Cell: func(i issued) string { return i.Token }},
 	{Name: "token_type", Cell: func(i issued) string { return i.Type }},
-	{Name: "expires_at", Cell: func(i issued) string { return out.Time(i.ExpiresAt) }},
-	{Name: "scope", Cell: func(i issued) string { return i.Scope }},
+	{Name: "expires_at", Cell: func(i issued) string { return out.Time(i.ExpiresAt) }, Form: out.When},
+	{Name: "scope", Cell: func(i issued) string { return i.Scope }, Form: out.Scope},
 	{Name: "lease_id", Cell: func(i issued) string { return i.LeaseID }},
 }
 
@@ -81,7 +83,7 @@ provider to certify (not in a sandbox of ebb run, where --ssh of ebb run does th
 	f.StringVar(&t.request.Resource, "resource", "", "URL of the API where it will be used, if the scope does not determine it")
 	f.DurationVar(&t.request.TTL, "ttl", 0, "requested lifetime; policy may shorten it")
 	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the credential")
-	f.StringVar(&t.request.Delivery, "delivery", "", "token: the credential itself; egress: a placeholder for ebb's egress proxy; default: egress where the provider supports it")
+	f.Var(command.NewChoice(&t.request.Delivery, wire.DeliveryToken, wire.DeliveryEgress), "delivery", "token: the credential itself; egress: a placeholder for ebb's egress proxy; default: egress where the provider supports it")
 	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
@@ -113,16 +115,38 @@ func (c tokenCommands) token(cmd *cobra.Command, t *tokenFlags) error {
 		c.printf("enrolled %s for %s\n", id.ClientID, id.TaskID)
 		return nil
 	}
-	t.request.Pending = func(p client.Pending) {
-		c.sayf("ebb: the request needs an approval within %s\n", p.ExpiresIn)
-	}
-	cred, err := s.Token(cmd.Context(), t.request)
+	cred, err := c.waiting(cmd, t, s)
 	if err != nil {
 		return err
 	}
 	return c.printToken(cmd, t, cred, id.TaskID, func(method, url string, token secret.Secret) (string, error) {
 		return dpop.NewProof(id.Key, method, url, token.Reveal(), "", time.Now())
 	})
+}
+
+// waiting requests the credential, and reports on standard error that the request waits for an approval.
+func (c tokenCommands) waiting(cmd *cobra.Command, t *tokenFlags, s interface {
+	Token(context.Context, client.TokenRequest) (client.Credential, error)
+}) (client.Credential, error) {
+	w := c.awaiting(t.request.Scope)
+	t.request.Pending = w.told
+	cred, err := s.Token(cmd.Context(), t.request)
+	return cred, w.done(cmd.Context(), "the same command finds the request again: "+c.again(t), err)
+}
+
+// again returns the command line that finds the same request: without an enrolment, which is done, and whose ticket is a
+// secret.
+func (c tokenCommands) again(t *tokenFlags) string {
+	line := "ebb token --wait"
+	for _, flag := range [][2]string{
+		{"scope", t.request.Scope}, {"key", c.keyFile}, {"url", c.url}, {"socket", c.socket}, {"resource", t.request.Resource}, {"tool", t.request.Tool},
+		{"delivery", t.request.Delivery}, {"public-key", t.publicKey}, {"use", t.use},
+	} {
+		if flag[1] != "" {
+			line += " --" + flag[0] + " '" + strings.ReplaceAll(flag[1], "'", `'\''`) + "'"
+		}
+	}
+	return out.Line(line)
 }
 
 // tokenInSandbox requests the credential through the runner, which has the key.
@@ -134,7 +158,7 @@ func (c tokenCommands) tokenInSandbox(cmd *cobra.Command, t *tokenFlags) error {
 	if err != nil {
 		return err
 	}
-	cred, err := a.Token(cmd.Context(), t.request)
+	cred, err := c.waiting(cmd, t, a)
 	if err != nil {
 		return err
 	}
@@ -257,7 +281,7 @@ func (c tokenCommands) newSandbox(id keyfile.File) (*client.Sandbox, error) {
 	}
 	s, err := client.NewSandbox(client.SandboxConfig{Config: peer, Key: id.Key, ClientID: id.ClientID})
 	if err != nil {
-		return nil, usage(err.Error(), "check --url and --key")
+		return nil, usage("the ebb at "+shownURL(peer.Issuer)+" cannot be called: "+err.Error(), "check --url and --key")
 	}
 	return s, nil
 }

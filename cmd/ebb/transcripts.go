@@ -13,15 +13,15 @@ import (
 )
 
 var headColumns = []out.Column[wire.TranscriptHead]{
-	{Name: "id", Cell: func(h wire.TranscriptHead) string { return h.ID }},
-	{Name: "at", Cell: func(h wire.TranscriptHead) string { return out.Time(h.At) }},
-	{Name: "task", Cell: func(h wire.TranscriptHead) string { return h.TaskID }},
-	{Name: "lease", Cell: func(h wire.TranscriptHead) string { return h.LeaseID }},
-	{Name: "rule", Cell: func(h wire.TranscriptHead) string { return h.Rule }},
-	{Name: "tool", Cell: func(h wire.TranscriptHead) string { return h.Tool }},
+	{Name: "id", Cell: func(h wire.TranscriptHead) string { return h.ID }, Form: out.ID},
+	{Name: "at", Cell: func(h wire.TranscriptHead) string { return out.Time(h.At) }, Form: out.When},
+	{Name: "task", Cell: func(h wire.TranscriptHead) string { return h.TaskID }, Form: out.ID, Show: out.Full},
+	{Name: "lease", Cell: func(h wire.TranscriptHead) string { return h.LeaseID }, Form: out.ID},
+	{Name: "rule", Cell: func(h wire.TranscriptHead) string { return h.Rule }, Show: out.Full},
+	{Name: "tool", Cell: func(h wire.TranscriptHead) string { return h.Tool }, Show: out.Full},
 	{Name: "method", Cell: func(h wire.TranscriptHead) string { return h.Method }},
-	{Name: "host", Cell: func(h wire.TranscriptHead) string { return h.Host }},
-	{Name: "path", Cell: func(h wire.TranscriptHead) string { return h.Path }},
+	{Name: "host", Cell: func(h wire.TranscriptHead) string { return h.Host }, Form: out.Scope},
+	{Name: "path", Cell: func(h wire.TranscriptHead) string { return h.Path }, Form: out.Scope},
 }
 
 // transcriptColumns are headColumns and the columns of the request and
@@ -29,7 +29,7 @@ var headColumns = []out.Column[wire.TranscriptHead]{
 func transcriptColumns() []out.Column[wire.Transcript] {
 	var all []out.Column[wire.Transcript]
 	for _, c := range headColumns {
-		all = append(all, out.Column[wire.Transcript]{Name: c.Name, Cell: func(t wire.Transcript) string { return c.Cell(t.TranscriptHead) }})
+		all = append(all, out.Column[wire.Transcript]{Name: c.Name, Form: c.Form, Cell: func(t wire.Transcript) string { return c.Cell(t.TranscriptHead) }})
 	}
 	answer := func(cell func(wire.TranscriptMessage) string) func(wire.Transcript) string {
 		return func(t wire.Transcript) string {
@@ -93,7 +93,9 @@ func aboutBody(b wire.TranscriptBody) string {
 
 func newTranscripts(c *cli) *cobra.Command {
 	return c.group("transcripts", "Read transcripts of requests through egress", operatorCommands{c}.transcriptsList(),
-		onOne(c, "show ID", "Show one transcript; reading it is written to the audit log", transcriptColumns(), func(o *client.Operator) action[wire.Transcript] { return o.Transcripts.Get }))
+		onOne(c, "show TRANSCRIPT", "Show one transcript; reading it is written to the audit log", transcriptColumns(), func(o *client.Operator) action[wire.Transcript] {
+			return named(c.transcriptIDs(o).read, o.Transcripts.Get)
+		}))
 }
 
 func (c operatorCommands) transcriptsList() *cobra.Command {
@@ -114,6 +116,9 @@ entries egress.allowed and egress.completed of a request name its transcript.`,
 		}
 		o, err := c.operator(operatorKey)
 		if err != nil {
+			return err
+		}
+		if err := c.about(cmd.Context(), o, &f.TaskID, &f.LeaseID, nil); err != nil {
 			return err
 		}
 		list, err := o.Transcripts.List(cmd.Context(), f)

@@ -84,7 +84,8 @@ type node struct {
 	metrics  *prometheus.Registry
 
 	notifier    *notifier.Notifier // nil = no notifications
-	tellsPeople bool               // to their own addresses
+	tellsPeople bool               // a channel sends to people's mail addresses
+	push        console.Push       // nil = no notifications in browsers
 
 	endpoints   *egress.Endpoints // nil = no egress
 	transcripts *transcript.Store // nil = no transcripts
@@ -181,7 +182,7 @@ func (n *node) core(ctx context.Context, s settings, metrics *prometheus.Registr
 			n.runners = append(n.runners, r)
 		}
 	}
-	people, err := principals(s)
+	people, err := principals(s, n.url)
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if n.pages, err = pagesURL(n.url, n.dir.Ring()); err != nil {
 		return nil, err
 	}
-	if n.notifier, n.tellsPeople, err = openNotifier(s, n.pages, n.store, metrics); err != nil {
+	if err = n.openNotifier(s, metrics); err != nil {
 		return nil, err
 	}
 	mux, err := web.New(web.Config{PublicURL: n.url, PagesURL: n.pages, Proxies: proxies, Logger: s.Log, Registerer: metrics, Tracer: s.Tracer, Now: s.Now})
@@ -231,7 +232,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.store, Passkeys: n.store, Names: n.store, Reach: n.store, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.store, Passkeys: n.store, Names: n.store, Reach: n.store, Pushes: n.store, Push: n.push, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

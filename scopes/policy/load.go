@@ -28,6 +28,7 @@ const (
 type Set struct {
 	rules   []*rule // sorted by id
 	version string
+	notes   []Problem
 }
 
 // rule is one policy with its annotations and its three-valued form.
@@ -53,16 +54,20 @@ type place struct {
 
 // Problem is one reason why policies were not loaded.
 type Problem struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"` // 1-based; 0 = the file as a whole
-	Text string `json:"problem"`
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"`   // 1-based; 0 = the file as a whole
+	Column int    `json:"column,omitempty"` // in characters, 1-based; 0 = the line as a whole
+	Text   string `json:"problem"`
 }
 
 func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Text
 	}
-	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+	if p.Column == 0 {
+		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
 // LoadError lists all problems of the files, sorted by file and line.
@@ -81,6 +86,9 @@ func (e *LoadError) Error() string {
 // LoadDir loads every `*.cedar` file at the top of fsys. No file is an error: a missing policy
 // directory must not count as a decision to have no policies.
 func LoadDir(fsys fs.FS) (*Set, error) {
+	if _, err := fs.Stat(fsys, "."); err != nil {
+		return nil, fmt.Errorf("policy: the policy directory cannot be read: %w", err)
+	}
 	names, err := fs.Glob(fsys, "*.cedar")
 	if err != nil {
 		return nil, fmt.Errorf("policy: list policy files: %w", err)
@@ -110,20 +118,25 @@ func Load(files map[string][]byte) (*Set, error) {
 		return nil, err
 	}
 	var rules []*rule
-	var problems []Problem
+	var problems, notes []Problem
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		list, problem := parseFile(name, files[name])
-		if problem != nil {
-			problems = append(problems, *problem)
-		}
+		src := newSource(name, files[name])
+		list, broken := src.parse()
+		problems = append(problems, broken...)
 		if len(rules)+len(list) > maxPolicies {
 			problems = append(problems, Problem{File: name, Text: fmt.Sprintf("more than %d policies in all", maxPolicies)})
 			break
 		}
 		for _, policy := range list {
 			r, texts := newRule(check, name, policy)
+			from := src.offset(policy.Position().Line, policy.Position().Column)
 			for _, text := range texts {
-				problems = append(problems, Problem{File: name, Line: r.at.line, Text: text})
+				problems = append(problems, src.locate(from, text))
+			}
+			for _, action := range r.actions {
+				if text := unusual(action); text != "" {
+					notes = append(notes, src.locate(from, text))
+				}
 			}
 			rules = append(rules, r)
 		}
@@ -133,14 +146,18 @@ func Load(files map[string][]byte) (*Set, error) {
 		problems = append(problems, Problem{File: "policies", Text: "no policy in any file; to deny everything, write a forbid"})
 	}
 	if len(problems) > 0 {
+		problems = append(problems, notes...)
 		slices.SortStableFunc(problems, func(a, b Problem) int {
-			return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+			return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
 		})
 		return nil, &LoadError{Problems: problems}
 	}
 	slices.SortFunc(rules, func(a, b *rule) int { return strings.Compare(a.id, b.id) })
-	return &Set{rules: rules, version: digest(rules)}, nil
+	return &Set{rules: rules, version: digest(rules), notes: notes}, nil
 }
+
+// Notes returns possible typos in the loaded policies: actions whose names are close to a usual one.
+func (s *Set) Notes() []Problem { return slices.Clone(s.notes) }
 
 // Version returns the hex SHA-256 of the policies' content: their canonical Cedar text by id, and
 // the schema. Comments, layout and file names do not change it. The zero Set has version "".
@@ -201,10 +218,10 @@ func newRule(check *checker, file string, policy *cedar.Policy) (*rule, []string
 	names, more := readNames(tree)
 	texts = append(texts, more...)
 	texts = append(texts, check.problems(tree, names.actions)...)
+	r.resources, r.actions = names.resources, names.actions
 	if len(texts) > 0 {
 		return r, texts
 	}
-	r.resources, r.actions = names.resources, names.actions
 	r.clauses = compile(tree)
 	for _, c := range r.clauses {
 		op := c.cond.op

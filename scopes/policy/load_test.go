@@ -2,7 +2,9 @@ package policy_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,14 +21,16 @@ func TestLoadRefuses(t *testing.T) {
 	const all = `permit (principal, action, resource);`
 	for _, tc := range []struct{ text, want string }{
 		// the schema
-		{body(`context.nope == 1`), "t.cedar:2: attribute `nope` in context not found"},
-		{body(`principal.nope == "x"`), "t.cedar:2: attribute `nope`"},
-		{body(`resource.nope == "x"`), "t.cedar:2: attribute `nope`"},
-		{body(`context.task.nope == "x"`), "t.cedar:2: attribute `nope`"},
-		{body(`context.record.nope == 1`), "t.cedar:2: attribute `nope`"},
+		{body(`context.nope == 1`), "t.cedar:3:53: attribute `nope` in context not found"},
+		{body(`principal.nope == "x"`), "t.cedar:3:55: attribute `nope`"},
+		{body(`resource.nope == "x"`), "t.cedar:3:54: attribute `nope`"},
+		{body(`context.task.nope == "x"`), "t.cedar:3:58: attribute `nope`"},
+		{body(`context.record.nope == 1`), "t.cedar:3:60: attribute `nope`"},
 		{body(`context has wildcrad`), "`has wildcrad`"},
-		{body(`context.tool == 1`), "t.cedar:2: "},
-		{body(`context.ttl == "1"`), "t.cedar:2: "},
+		{body(`context["a."] == 1`), "t.cedar:2:1: attribute `a.`"},
+		{body(`context["."] == 1`), "t.cedar:2:1: attribute `.`"},
+		{body(`context.tool == 1`), "t.cedar:2:1: "},
+		{body(`context.ttl == "1"`), "t.cedar:2:1: "},
 		{body(`context.task.getTag("env") == "prod"`), "unable to guarantee safety of access to tag"},
 		{body(`context.tool`), "expected Bool"},
 		{body(`resource in User::"x"`), "unrecognized entity type `User`"},
@@ -84,9 +88,9 @@ func TestLoadRefuses(t *testing.T) {
 		{`@id("p") @deliver("egress") forbid (principal, action, resource);`, `@deliver("egress"): is for a permit`},
 		{`@id("p") ` + all + "\n" + `@id("p") ` + all, `t.cedar:2: @id("p") is already used at t.cedar:1`},
 		// the file
-		{"\n\npermit (principal, action", "t.cedar:3: "},
-		{"\n@id(\"p\") permit (principal == ?principal, action, resource);", "t.cedar:2: "},
-		{`@id("p") @id("q") ` + all, "t.cedar:1: "},
+		{"\n\npermit (principal, action", "t.cedar:3:26: syntax error: the policy ends where `,` is missing"},
+		{"\n@id(\"p\") permit (principal == ?principal, action, resource);", "t.cedar:2:32: "},
+		{`@id("p") @id("q") ` + all, "t.cedar:1:13: "},
 		{"// nothing\n", "no policy in any file"},
 		{"", "no policy in any file"},
 		{"\n" + strings.Repeat("(", 65), "t.cedar:2: brackets nested"},
@@ -124,7 +128,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		t.Fatal("loaded")
 	}
 	lines := strings.Split(err.Error(), "\n")
-	want := []string{"policy: not loaded", "a.cedar:1: ", "b.cedar:1: attribute `nope`", "b.cedar:3: @deliver", "b.cedar:3: @max_ttl", "b.cedar:3: Ebb::Resource", `c.cedar:1: @id("x") is already used at b.cedar:1`}
+	want := []string{"policy: not loaded", "a.cedar:1:36: ", "b.cedar:1:62: attribute `nope`", "b.cedar:3:10: @deliver", "b.cedar:3:27: @max_ttl", "b.cedar:4:40: Ebb::Resource", `c.cedar:1: @id("x") is already used at b.cedar:1`}
 	if len(lines) != len(want) {
 		t.Fatalf("got %d lines, want %d:\n%v", len(lines), len(want), err)
 	}
@@ -132,6 +136,65 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 		if !strings.HasPrefix(lines[i], w) {
 			t.Errorf("line %d: %q, want %q", i, lines[i], w)
 		}
+	}
+}
+
+// Each typo is found at its own line and column with the word that is meant, also behind another typo.
+func TestLoadFindsTypos(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"@id(\"x\")\npermit (principal, action == Ebb::Action::\"wrte\",\n  resource in Ebb::Provder::\"orders\")\nwhen { context.revocabilty == \"instant\" };": {
+			`t.cedar:2:30: Ebb::Action::"wrte": not one of the usual actions; did you mean "write"?`,
+			"t.cedar:3:15: unrecognized entity type `Ebb::Provder`; did you mean Ebb::Provider?",
+			"t.cedar:4:16: attribute `revocabilty` in context not found; did you mean revocability?",
+		},
+		"permitt (principal, action, resource);\n@id(\"b\") permit (principal, action, resource) when { context.tol == \"; ) // \" };\n@id(\"c\") permit (principal, acton, resource);": {
+			"t.cedar:1:1: syntax error: found `permitt` where `permit` or `forbid` is expected; did you mean permit?",
+			"t.cedar:2:62: attribute `tol` in context not found; did you mean tool?",
+			"t.cedar:3:29: syntax error: found `acton` where `action` is expected; did you mean action?",
+		},
+		"// context.nme\n@id(\"x\") permit (principal, action, resource) when { principal.hasTag(\"nme\") && context.task.nme == \"é\" };": {
+			"t.cedar:2:94: attribute `nme` on entity type `Ebb::Task` not found; did you mean name?",
+		},
+		"@id(\"x\") permit (principal, action, resource in Provider::\"orders\");": {
+			"t.cedar:1:49: unrecognized entity type `Provider`; did you mean Ebb::Provider?",
+		},
+		"@id(\"x\") permit (principal, action, resource) when { (context.tool == \"é\" };": {
+			"t.cedar:1:75: syntax error: found `}` where `)` is expected",
+		},
+		"@id(\"x\") permit (principal, action, resource) when { true } }": {
+			"t.cedar:1:61: syntax error: found `}` where `;` is expected",
+		},
+	} {
+		_, err := policy.Load(map[string][]byte{"t.cedar": []byte(text)})
+		if err == nil {
+			t.Errorf("%s: loaded", text)
+			continue
+		}
+		if got := strings.Split(err.Error(), "\n")[1:]; !slices.Equal(got, want) {
+			t.Errorf("%s\n got %s\nwant %s", text, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+		}
+	}
+}
+
+// An action that looks like a typo is a note: each provider has actions of its own.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	set, err := policy.Load(map[string][]byte{"t.cedar": []byte("@id(\"x\") permit (principal, action in [Ebb::Action::\"set\", Ebb::Action::\"reed\", Ebb::Action::\"push\"], resource);")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := set.Notes()
+	if len(notes) != 1 || notes[0].String() != `t.cedar:1:60: Ebb::Action::"reed": not one of the usual actions; did you mean "read"?` {
+		t.Errorf("got %v", notes)
+	}
+}
+
+// A missing directory is not a directory without policies.
+func TestLoadMissingDirectory(t *testing.T) {
+	t.Parallel()
+	if _, err := policy.LoadDir(os.DirFS(t.TempDir() + "/none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }
 

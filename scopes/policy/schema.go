@@ -63,8 +63,15 @@ func (c *checker) problems(p *ast.Policy, actions []string) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("the schema cannot be resolved with the actions named here: %v", err)}
 	}
+	found := flatten(validate.New(resolved).Policy("", p))
+	if len(found) > 0 {
+		// The validator does not look at the conditions of a policy whose scope it refuses.
+		open := *p
+		open.Principal, open.Action, open.Resource = ast.ScopeTypeAll{}, ast.ScopeTypeAll{}, ast.ScopeTypeAll{}
+		found = append(found, flatten(validate.New(resolved).Policy("", &open))...)
+	}
 	var texts []string
-	for _, err := range flatten(validate.New(resolved).Policy("", p)) {
+	for _, err := range found {
 		text := err.Error()
 		for _, name := range actions {
 			uid := cedar.NewEntityUID(typeAction, cedar.String(name))
@@ -74,8 +81,14 @@ func (c *checker) problems(p *ast.Policy, actions []string) []string {
 			texts = append(texts, text)
 		}
 	}
-	return texts
+	unknown := func(text string) bool { return strings.HasPrefix(text, "unrecognized ") }
+	return slices.DeleteFunc(texts, func(text string) bool { // it follows from an unknown name
+		return text == inapplicable && slices.ContainsFunc(texts, unknown)
+	})
 }
+
+// inapplicable is the validator's text for a scope that no request can have.
+const inapplicable = "unable to find an applicable action given the policy scope constraints"
 
 func flatten(err error) []error {
 	if err == nil {

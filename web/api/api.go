@@ -50,6 +50,7 @@ type API struct {
 	*usageAPI
 	*providerAPI
 	*auditAPI
+	*proofAPI
 	*policyAPI
 }
 
@@ -74,6 +75,7 @@ func (a *API) connect(c Config) error {
 	a.usageAPI = &usageAPI{b: b}
 	a.providerAPI = &providerAPI{b: b}
 	a.auditAPI = &auditAPI{b: b, clients: a.clients}
+	a.proofAPI = &proofAPI{b: b, clients: a.clients}
 	a.policyAPI = &policyAPI{b: b}
 	return nil
 }
@@ -173,6 +175,7 @@ func (a *API) v1() []route {
 		{post, "/v1/tasks/:id/taint", below, call(a.clients, http.StatusOK, a.taintTask)},
 		{post, "/v1/tasks/:id/resume", below, call(a.clients, http.StatusOK, a.resumeTask)},
 		{post, "/v1/tasks/:id/complete", below, call(a.clients, http.StatusOK, a.completeTask)},
+		{post, "/v1/owners/:digest/stop", below, call(a.clients, http.StatusOK, a.stopTasks)},
 		{post, "/v1/tasks/:id/stop", below, call(a.clients, http.StatusOK, a.stopTask)},
 		{post, "/v1/tasks/:id/egress-endpoints", below, call(a.clients, http.StatusCreated, a.openEndpoint)},
 		{post, "/v1/tasks/:id/egress-endpoints/:endpoint/register", below, call(a.clients, http.StatusOK, a.registerEndpoint)},
@@ -188,6 +191,7 @@ func (a *API) v1() []route {
 		{post, "/v1/requests/:id/deny", below, call(a.clients, http.StatusOK, a.denyRequest)},
 		{get, "/v1/break-glass", below, call(a.clients, http.StatusOK, a.breakGlasses)},
 		{get, "/v1/leases", below, call(a.clients, http.StatusOK, a.leases)},
+		{get, "/v1/leases/proof", below, a.leaseProof},
 		{get, "/v1/leases/:id", below, call(a.clients, http.StatusOK, a.lease)},
 		{post, "/v1/leases/:id/revoke", below, call(a.clients, http.StatusOK, a.revokeLease)},
 		{post, "/v1/leases/:id/retry", below, call(a.clients, http.StatusOK, a.retryLease)},
@@ -201,6 +205,7 @@ func (a *API) v1() []route {
 		{post, "/v1/secrets", below, call(a.clients, http.StatusOK, a.putSecret)},
 		{post, "/v1/secrets/:name/remove", below, call(a.clients, http.StatusOK, a.removeSecret)},
 		{get, "/v1/audit", below, a.audit},
+		{get, "/v1/audit/proof", below, a.entryProof},
 		{get, "/v1/audit/checkpoints", below, call(a.clients, http.StatusOK, a.checkpoints)},
 		{get, "/v1/transcripts", below, call(a.clients, http.StatusOK, a.transcripts)},
 		{get, "/v1/transcripts/:id", below, call(a.clients, http.StatusOK, a.transcript)},

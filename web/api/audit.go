@@ -56,10 +56,7 @@ func (au *auditAPI) audit(c echo.Context) error {
 		return err
 	}
 	q := readQuery(c)
-	f := broker.EntryFilter{
-		TaskID: q.text("task_id"), LeaseID: q.text("lease_id"), RequestID: q.text("request_id"),
-		Kind: q.text("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
-	}
+	f := entryFilter(q)
 	export := q.oneOf("format", "json", "jsonl") == "jsonl"
 	kept := q.flag("kept")
 	p := q.page()
@@ -75,6 +72,13 @@ func (au *auditAPI) audit(c echo.Context) error {
 		return malformed("kept requires format=jsonl.")
 	}
 	return au.auditPage(c, who, f, p)
+}
+
+func entryFilter(q *query) broker.EntryFilter {
+	return broker.EntryFilter{
+		TaskID: q.text("task_id"), LeaseID: q.text("lease_id"), RequestID: q.text("request_id"),
+		Kind: q.text("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
+	}
 }
 
 func (au *auditAPI) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilter, p broker.Page) error {

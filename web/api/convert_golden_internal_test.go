@@ -46,6 +46,8 @@ func samples(t *testing.T) map[string]any {
 		"Ticket":                    wireTicket(*ticket),
 		"Completion":                wireCompletion(filled[broker.Completion](t)),
 		"Completion empty":          wireCompletion(broker.Completion{}),
+		"OwnerStop":                 wireOwnerStop(filled[broker.OwnerStop](t)),
+		"OwnerStop empty":           wireOwnerStop(broker.OwnerStop{}),
 		"Receipt":                   wire.ReceiptAnswer{Receipt: "a.b.c", Contents: wireReceipt(filled[receipt.Receipt](t))},
 		"Receipt empty":             wire.ReceiptAnswer{Receipt: "a.b.c", Contents: wireReceipt(receipt.Receipt{})},
 		"EgressEndpoint":            wireEgressEndpoint(filled[broker.EgressEndpoint](t)),

@@ -89,14 +89,14 @@ func (e *everyRoute) build(t testing.TB, method, path string) *http.Request {
 	case strings.HasPrefix(path, "/problems"):
 		id = "conflict"
 	}
-	at := strings.NewReplacer(":id", id, ":kind", id).Replace(path)
+	at := strings.NewReplacer(":id", id, ":kind", id, ":digest", ownerDigest("bo")).Replace(path)
 	bodies := map[string]any{
 		"/v1/tasks": spec(), "/v1/enroll": map[string]any{"task_id": e.b.task, "attestor": "enroll", "evidence": e.b.token},
 		"/v1/requests/:id/approve": map[string]any{"digest": "00"}, "/v1/requests/:id/deny": map[string]any{"code": "not_needed"},
 		"/v1/policy/explain": map[string]any{"query": map[string]any{"sandbox": map[string]any{"id": "a", "attestor": "b"}, "task": map[string]any{"id": "t", "kind": "k", "owner": "o"},
 			"scope": canRead, "ttl_seconds": 60, "binding": "dpop", "delivery": "token"}},
 		"/v1/tasks/:id/taint": map[string]any{"sources": []string{"web"}},
-		"/v1/tasks/:id/pause": map[string]any{"reason": "r"}, "/v1/tasks/:id/stop": map[string]any{"reason": "r"}, "/v1/leases/:id/revoke": map[string]any{"reason": "r"},
+		"/v1/tasks/:id/pause": map[string]any{"reason": "r"}, "/v1/tasks/:id/stop": map[string]any{"reason": "r"}, "/v1/owners/:digest/stop": map[string]any{"owner": "bo", "reason": "r"}, "/v1/leases/:id/revoke": map[string]any{"reason": "r"},
 		"/v1/secrets": map[string]any{"name": "a", "value": "b"},
 	}
 	req := r.request(method, at, nil)

@@ -200,13 +200,6 @@ func (d faultyApprovalStore) Vote(ctx context.Context, v broker.Vote, until time
 	return d.ApprovalStore.Vote(ctx, v, until, entries...)
 }
 
-func (d faultyApprovalStore) VoteAll(ctx context.Context, bs []broker.Ballot) ([]broker.Request, error) {
-	if d.on.Load() {
-		return nil, errStore
-	}
-	return d.ApprovalStore.VoteAll(ctx, bs)
-}
-
 func (d faultyApprovalStore) Settle(ctx context.Context, id string, from, to broker.RequestState, at time.Time, r broker.Record) (broker.Request, error) {
 	if d.on.Load() {
 		return broker.Request{}, errStore

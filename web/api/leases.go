@@ -29,11 +29,13 @@ type leaseBroker interface {
 	Follow(ctx context.Context, who broker.Principal, cursor string, limit int, wait time.Duration) ([]broker.Event, string, error)
 }
 
+var leaseStates = []string{"intent", "live", "revoking", "revoked", "expired", "unconfirmed"}
+
 func (la *leaseAPI) leases(c echo.Context, who broker.Principal, _ web.None) (wire.List[wire.Lease], error) {
 	q := readQuery(c)
 	f := broker.LeaseFilter{
 		TaskID: q.text("task_id"), Owner: q.text("owner"), Sandbox: q.text("sandbox"), Provider: q.text("provider"),
-		State: broker.LeaseState(q.oneOf("state", "intent", "live", "revoking", "revoked", "expired", "unconfirmed")),
+		State: broker.LeaseState(q.oneOf("state", leaseStates...)),
 		From:  q.time("from"), To: q.time("to"), Page: q.page(),
 	}
 	if id := q.text("parent_id"); id != "" {

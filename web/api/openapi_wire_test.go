@@ -22,7 +22,7 @@ import (
 var wireBodies = map[string]any{
 	"token": wire.TokenForm{}, "backchannelAuthorize": wire.BackchannelForm{}, "introspect": wire.IntrospectionForm{}, "revoke": wire.RevocationForm{},
 	"delegate": wire.DelegateForm{}, "hold": wire.HoldForm{}, "ownCredentials": wire.CredentialsForm{},
-	"openTask": wire.TaskSpec{}, "pauseTask": wire.ReasonBody{}, "stopTask": wire.ReasonBody{}, "taintTask": wire.TaintBody{},
+	"openTask": wire.TaskSpec{}, "pauseTask": wire.ReasonBody{}, "stopTask": wire.ReasonBody{}, "stopTasks": wire.OwnerStopBody{}, "taintTask": wire.TaintBody{},
 	"openEndpoint": wire.EgressEndpointSpec{}, "registerEndpoint": wire.NamespaceBody{}, "enroll": wire.EnrolmentBody{}, "challenge": wire.ChallengeBody{},
 	"approve": wire.ApprovalBody{}, "deny": wire.DenialBody{}, "revokeLease": wire.ReasonBody{}, "forceLease": wire.ReasonBody{},
 	"explainEvidence": wire.EvidenceQuery{}, "selfTestProvider": wire.SelfTestSpec{}, "putSecret": wire.SecretBody{}, "explainPolicy": wire.ExplainBody{},
@@ -36,7 +36,7 @@ var wireAnswers = map[string]any{
 	"resourceMetadata": wire.ResourceMetadata{}, "jwks": wire.JWKS{}, "problemType": wire.ProblemType{}, "openapiJSON": nil, "openapiYAML": nil,
 	"openTask": wire.OpenedTask{}, "listTasks": wire.List[wire.Task]{}, "showTask": wire.Task{}, "newTicket": wire.Ticket{},
 	"signInLink": wire.SignInLink{}, "heartbeat": wire.Task{}, "pauseTask": wire.Task{}, "taintTask": wire.Task{}, "resumeTask": wire.Task{},
-	"completeTask": wire.Completion{}, "stopTask": wire.Completion{}, "openEndpoint": wire.EgressEndpoint{}, "registerEndpoint": wire.EgressEndpoint{}, "closeEndpoint": wire.EgressEndpoint{},
+	"completeTask": wire.Completion{}, "stopTask": wire.Completion{}, "stopTasks": wire.OwnerStop{}, "openEndpoint": wire.EgressEndpoint{}, "registerEndpoint": wire.EgressEndpoint{}, "closeEndpoint": wire.EgressEndpoint{},
 	"taskReceipt": wire.ReceiptAnswer{}, "enroll": wire.Enrolled{}, "challenge": wire.Challenge{}, "listRequests": wire.List[wire.Request]{},
 	"showRequest": wire.Request{}, "approve": wire.Request{}, "deny": wire.Request{}, "listBreakGlass": wire.List[wire.BreakGlass]{},
 	"listLeases": wire.List[wire.Lease]{}, "showLease": wire.Lease{}, "revokeLease": wire.Lease{}, "retryLease": wire.Lease{}, "forceLease": wire.Lease{},

@@ -19,7 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/core"
 )
 
-// clientEBB is ebb's client id at the identity provider, as docs/operations.md configures it.
+// clientEBB is ebb's client id at the identity provider, as docs/reference/operations.md configures it.
 const clientEBB = "ebb"
 
 // persons is a server on which eva is an approver by an ID token of an issuer,

@@ -63,7 +63,7 @@ func (ca *clientAuth) possession(c echo.Context, accessToken string) (broker.Pos
 	opts := dpop.Options{Algs: ca.discovery.dpopAlgs, Headers: ca.proofs, Nonce: ca.b.NonceCheck()}
 	proof, err := dpop.Check(header, dpop.Request{Method: r.Method, URL: ca.origin + r.URL.EscapedPath(), AccessToken: accessToken, Now: now}, opts)
 	if err != nil {
-		return broker.Possession{}, proofError(err)
+		return broker.Possession{}, ca.proofError(err)
 	}
 	p.Proof = &proof
 	p.Key.JKT, p.Key.Public = proof.JKT, proof.Public
@@ -107,13 +107,19 @@ func (ca *clientAuth) offerNonce(c echo.Context) {
 	}
 }
 
-func proofError(err error) error {
+// proofError returns the error for a refused proof. For a proof of another URL it names the configured one, never that
+// of the request.
+func (ca *clientAuth) proofError(err error) error {
 	kind, public := broker.InvalidProof, "The DPoP proof was refused."
 	if errors.Is(err, dpop.ErrNonce) {
 		kind = broker.UseNonce
 	}
 	if e, ok := errors.AsType[*dpop.Error](err); ok {
 		public = strings.ToUpper(e.Public[:1]) + e.Public[1:] + "."
+		if e.Reason == dpop.ReasonURL {
+			public += " Its htu must be the URL of the request at " + ca.discovery.issuer + "."
+			return &broker.Error{Kind: kind, Public: public, Cause: err, Next: []string{"call this ebb by its public URL: --url " + ca.discovery.issuer}}
+		}
 	}
 	return broker.E(kind, public, err)
 }

@@ -22,7 +22,7 @@ var byRole = map[string][2]string{
 var byEvidence = []string{"POST /v1/enroll", "POST /v1/challenge", "GET /v1/ssh/ca", "GET /v1/ssh/krl", "GET /v1/ssh/known_hosts"}
 
 // TestRoles calls every route of the JSON API with every role and compares the
-// result with the table in docs/console.md.
+// result with the table in docs/reference/console.md.
 //
 //ebb:invariant I6 A principal that has none of the required roles is refused
 func TestRoles(t *testing.T) {
@@ -30,7 +30,7 @@ func TestRoles(t *testing.T) {
 	r := newRig(t, options{loose: true, broker: brokertest.Config{People: []broker.Principal{
 		{ID: "op", Roles: []broker.Role{broker.RoleOperator}}, {ID: "out", Roles: []broker.Role{broker.RoleApprover}, Groups: []string{"others"}},
 	}}})
-	table := brokertest.RoleTable(t, "../../docs/console.md", "API")
+	table := brokertest.RoleTable(t, "../../docs/reference/console.md", "API")
 	known := map[string]bool{}
 	for _, route := range r.api.Routes() {
 		name := route.Method + " " + route.Path
@@ -97,7 +97,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	reason := map[string]any{"reason": "odd"}
 	body, known := map[string]any{
 		"/v1/tasks":            map[string]any{"name": "n", "kind": "k", "ttl_seconds": 60, "ceiling": canRead, "sandbox_expected": map[string]any{"attestor": "enroll"}},
-		"/v1/tasks/:id/ticket": nil, "/v1/tasks/:id/heartbeat": nil, "/v1/tasks/:id/pause": reason, "/v1/tasks/:id/resume": map[string]any{}, "/v1/tasks/:id/complete": nil, "/v1/tasks/:id/stop": reason,
+		"/v1/tasks/:id/ticket": nil, "/v1/tasks/:id/heartbeat": nil, "/v1/tasks/:id/pause": reason, "/v1/tasks/:id/resume": map[string]any{}, "/v1/tasks/:id/complete": nil, "/v1/tasks/:id/stop": reason, "/v1/owners/:digest/stop": map[string]any{"owner": "cy@example.com", "reason": "odd"},
 		"/v1/tasks/:id/taint": map[string]any{"sources": []string{"issues"}}, "/v1/signin-link": nil,
 		"/v1/tasks/:id/egress-endpoints": map[string]any{}, "/v1/tasks/:id/egress-endpoints/:endpoint/register": map[string]any{"network_namespace": 1}, "/v1/tasks/:id/egress-endpoints/:endpoint/close": nil,
 		"/v1/tasks/:id/egress-endpoints/:endpoint/connect": nil,
@@ -120,7 +120,7 @@ func (r *rig) called(t *testing.T, method, path, who string, lists bool) bool {
 	case strings.HasPrefix(path, "/v1/leases"):
 		id = leases[0].ID
 	}
-	at := strings.NewReplacer(":id", id, ":box", "none", "attestors/:name", "attestors/enroll", "providers/:name", "providers/orders", ":name", "none").Replace(path)
+	at := strings.NewReplacer(":id", id, ":digest", ownerDigest("cy@example.com"), ":box", "none", "attestors/:name", "attestors/enroll", "providers/:name", "providers/orders", ":name", "none").Replace(path)
 	if lists && path != "/v1/tasks" {
 		at += "?task_id=" + b.task
 	} else if lists {

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -18,9 +20,10 @@ import (
 // taskLifecycle is the part of the broker that begins and ends tasks.
 type taskLifecycle interface {
 	OpenTask(ctx context.Context, who broker.Principal, spec broker.TaskSpec) (broker.Task, *broker.Ticket, error)
-	NewTicket(ctx context.Context, who broker.Principal, taskID string) (broker.Ticket, error)
+	NewTicket(ctx context.Context, who broker.Principal, taskID string, ttl broker.Seconds) (broker.Ticket, error)
 	CompleteTask(ctx context.Context, who broker.Principal, taskID string, wait time.Duration) (broker.Completion, error)
 	StopTask(ctx context.Context, who broker.Principal, taskID string, reason string, wait time.Duration) (broker.Completion, error)
+	StopTasksOf(ctx context.Context, who broker.Principal, owner, reason string) (broker.OwnerStop, error)
 	Receipt(ctx context.Context, who broker.Principal, taskID string) (r receipt.Receipt, jws string, err error)
 }
 
@@ -66,7 +69,12 @@ func (a *API) task(c echo.Context, who broker.Principal, _ web.None) (wire.Task,
 }
 
 func (a *API) newTicket(c echo.Context, who broker.Principal, _ web.None) (wire.Ticket, error) {
-	t, err := a.lifecycle.NewTicket(c.Request().Context(), who, c.Param("id"))
+	q := readQuery(c)
+	ttl := q.number("ttl_seconds", 0, 1, int(broker.MaxTicketTTL/time.Second))
+	if err := q.done(); err != nil {
+		return wire.Ticket{}, err
+	}
+	t, err := a.lifecycle.NewTicket(c.Request().Context(), who, c.Param("id"), broker.Seconds(ttl))
 	if err != nil {
 		return wire.Ticket{}, err
 	}
@@ -103,6 +111,17 @@ func (a *API) stopTask(c echo.Context, who broker.Principal, body wire.ReasonBod
 		return wire.Completion{}, err
 	}
 	return ended(c)(a.lifecycle.StopTask(c.Request().Context(), who, c.Param("id"), body.Reason, wait))
+}
+
+func (a *API) stopTasks(c echo.Context, who broker.Principal, body wire.OwnerStopBody) (wire.OwnerStop, error) {
+	// A DPoP proof covers the path, not the body (RFC 9449 section 4.2). While the live store is down, ebb cannot detect that a
+	// proof is used twice. The path names the owner, so a captured proof stops no other owner's tasks.
+	if sum := sha256.Sum256([]byte(body.Owner)); c.Param("digest") != hex.EncodeToString(sum[:]) {
+		return wire.OwnerStop{}, broker.E(broker.Invalid, "The path must name the SHA-256 of owner, in lower-case hex.", nil)
+	}
+	outlast(c, revocation.StopTime+closeTime)
+	out, err := a.lifecycle.StopTasksOf(c.Request().Context(), who, body.Owner, body.Reason)
+	return wireOwnerStop(out), err
 }
 
 // endWait returns the time to wait for pending revocations at third parties:
@@ -192,7 +211,7 @@ func brokerTaskSpec(s wire.TaskSpec) (broker.TaskSpec, error) {
 	}
 	return broker.TaskSpec{
 		Name: s.Name, Kind: s.Kind, Owner: s.Owner, Labels: s.Labels, TTL: broker.Seconds(s.TTL), Ceiling: ceiling,
-		Caps: broker.Caps(s.Caps), Expect: broker.Expect(s.Expect), Heartbeat: broker.Seconds(s.Heartbeat), Ticket: s.Ticket,
+		Caps: broker.Caps(s.Caps), Expect: broker.Expect(s.Expect), Heartbeat: broker.Seconds(s.Heartbeat), Ticket: s.Ticket, TicketTTL: broker.Seconds(s.TicketTTL),
 		Delegation: ref(s.Delegation, brokerDelegation),
 	}, nil
 }
@@ -217,6 +236,15 @@ func wireCompletion(c broker.Completion) wire.Completion {
 	}
 	if out.Credentials == nil {
 		out.Credentials = []wire.Lease{}
+	}
+	return out
+}
+
+// wireOwnerStop writes a missing list of tasks as an empty list.
+func wireOwnerStop(s broker.OwnerStop) wire.OwnerStop {
+	out := wire.OwnerStop{Owner: s.Owner, Tasks: each(s.Tasks, func(t broker.StoppedTask) wire.StoppedTask { return wire.StoppedTask(t) }), More: s.More}
+	if out.Tasks == nil {
+		out.Tasks = []wire.StoppedTask{}
 	}
 	return out
 }

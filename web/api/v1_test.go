@@ -283,6 +283,55 @@ func TestAuditExport(t *testing.T) {
 	}
 }
 
+// A proof of a filter verifies with the public keys alone.
+func TestAuditProof(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	b := r.sandbox(t)
+	b.access(t, canRead)
+	if err := r.env.Broker.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.access(t, "orders:eu/43:read")
+	verify := func(path string) (audit.Report, string) {
+		t.Helper()
+		a := r.v1(t, brokertest.Auditor, "GET", path, nil)
+		if a.status != 200 || a.header.Get("Content-Type") != "application/jsonl" {
+			t.Fatalf("%s: %d %v %s", path, a.status, a.header, a.body)
+		}
+		report, err := audit.Verify(strings.NewReader(a.body), r.keySet(t))
+		if err != nil || report.Proof == nil {
+			t.Fatalf("%s: %+v, %v\n%s", path, report, err, a.body)
+		}
+		return report, a.body
+	}
+	of, _ := verify("/v1/audit/proof?kind=lease.issued")
+	if of.Entries != 1 || of.Checkpoints != 1 || of.Proof.List != "audit" || of.Proof.Unsigned != 1 || of.Proof.Filter["kind"] != "lease.issued" {
+		t.Errorf("%+v, %+v", of, of.Proof)
+	}
+	if empty, _ := verify("/v1/audit/proof?kind=lease.issued&actor=stranger"); empty.Entries != 0 || empty.Checkpoints != 0 {
+		t.Errorf("a proof without entries: %+v", empty)
+	}
+	if err := r.env.Broker.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	leases, body := verify("/v1/leases/proof?resource=eu/43")
+	if leases.Entries != 1 || leases.Proof.List != "credentials" || !strings.Contains(body, `"scope":"orders:eu/43:read"`) {
+		t.Errorf("%+v\n%s", leases, body)
+	}
+	taken := r.v1(t, brokertest.Auditor, "GET", "/v1/audit?kind=record.exported", nil)
+	if got := items(taken); len(got) != 3 || !strings.Contains(taken.body, `"data":{"filter":{"resource":"eu/43"},"format":"proof.jsonl","list":"credentials","rows":1,"whole":true}`) {
+		t.Errorf("the exports in the audit log: %s", taken.body)
+	}
+	r.v1(t, brokertest.Auditor, "GET", "/v1/leases/proof?resource=eu/43:read", nil).problem(t, "a scope as resource", 400, "invalid_request")
+	r.v1(t, brokertest.Auditor, "GET", "/v1/audit/proof?limit=1", nil).problem(t, "a page", 400, "invalid_request")
+	for _, who := range []string{brokertest.Runner, brokertest.Approver} {
+		for _, path := range []string{"/v1/audit/proof", "/v1/leases/proof"} {
+			r.v1(t, who, "GET", path+"?task_id="+b.task, nil).problem(t, who, 403, "forbidden")
+		}
+	}
+}
+
 // An export that fails must not look complete.
 func TestAuditExportBreaksOff(t *testing.T) {
 	t.Parallel()

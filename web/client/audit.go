@@ -48,20 +48,25 @@ func entryQuery(f EntryFilter) url.Values {
 // entries, then checkpoints. Limit and Desc of f are ignored. Only ctx limits
 // its duration. After an error the written data is incomplete.
 func (s *AuditService) Export(ctx context.Context, f EntryFilter, w io.Writer) error {
-	return s.export(ctx, f, w, nil)
+	return s.export(ctx, "/v1/audit", entryQuery(f), w, url.Values{"format": {"jsonl"}})
 }
 
 // ExportWithEvidence is Export with the evidence kept for people's answers: the pages
 // that they saw, and the passkey signatures.
 func (s *AuditService) ExportWithEvidence(ctx context.Context, f EntryFilter, w io.Writer) error {
-	return s.export(ctx, f, w, url.Values{"kept": {"true"}})
+	return s.export(ctx, "/v1/audit", entryQuery(f), w, url.Values{"format": {"jsonl"}, "kept": {"true"}})
 }
 
-func (s *AuditService) export(ctx context.Context, f EntryFilter, w io.Writer, more url.Values) error {
-	q := entryQuery(f)
+// Proof copies a proof that the entries which match f are in the audit log, unaltered:
+// JSON lines that "ebb audit verify" verifies. Limit and Desc of f are ignored.
+func (s *AuditService) Proof(ctx context.Context, f EntryFilter, w io.Writer) error {
+	return s.export(ctx, "/v1/audit/proof", entryQuery(f), w, nil)
+}
+
+// export copies JSON lines.
+func (s *session) export(ctx context.Context, path string, q url.Values, w io.Writer, more url.Values) error {
 	maps.Copy(q, more)
-	q.Set("format", "jsonl")
-	resp, err := s.authorized(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q})
+	resp, err := s.authorized(ctx, call{method: http.MethodGet, path: path, query: q})
 	if err != nil {
 		return err
 	}

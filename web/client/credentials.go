@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,17 +27,32 @@ type CredentialFilter struct {
 	Page     Page
 }
 
-// List lists credentials.
-func (s *CredentialsService) List(ctx context.Context, f CredentialFilter) (wire.List[wire.Lease], error) {
-	q := pageQuery(f.Page)
+func (f CredentialFilter) set(q url.Values) {
 	set(q, "task_id", f.TaskID)
-	set(q, "parent_id", f.ParentID)
 	set(q, "owner", f.Owner)
 	set(q, "sandbox", f.Sandbox)
 	set(q, "provider", f.Provider)
 	set(q, "state", string(f.State))
 	setTime(q, "from", f.From)
 	setTime(q, "to", f.To)
+}
+
+// Proof copies the audit entries about the credentials that match f, with the proof that they
+// are in the audit log, unaltered: JSON lines that "ebb audit verify" verifies. resource selects
+// credentials whose scope allows an action on it or on a resource below it; "" selects all.
+// ParentID and Page of f are ignored.
+func (s *CredentialsService) Proof(ctx context.Context, f CredentialFilter, resource string, w io.Writer) error {
+	q := url.Values{}
+	f.set(q)
+	set(q, "resource", resource)
+	return s.export(ctx, "/v1/leases/proof", q, w, nil)
+}
+
+// List lists credentials.
+func (s *CredentialsService) List(ctx context.Context, f CredentialFilter) (wire.List[wire.Lease], error) {
+	q := pageQuery(f.Page)
+	f.set(q)
+	set(q, "parent_id", f.ParentID)
 	var out wire.List[wire.Lease]
 	return out, s.do(ctx, http.MethodGet, "/v1/leases", q, nil, &out)
 }

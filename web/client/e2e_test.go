@@ -68,16 +68,22 @@ func newFixture(t *testing.T, nonces bool) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.follow(h.shop)
+	return h
+}
+
+// follow runs a verifier until the test ends, and returns when it is ready.
+func (h *fixture) follow(v *verify.Verifier) {
+	h.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = h.shop.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	for end := time.Now().Add(patience); h.shop.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	go func() { defer close(done); _ = v.Run(ctx) }()
+	h.t.Cleanup(func() { cancel(); <-done })
+	for end := time.Now().Add(patience); v.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal(h.shop.Ready())
+			h.t.Fatal(v.Ready())
 		}
 	}
-	return h
 }
 
 func (h *fixture) operator(id string) *client.Operator {
@@ -313,7 +319,7 @@ func TestEndToEndTaskVerbs(t *testing.T) {
 	if err != nil || ticket != nil {
 		t.Fatalf("open: %v %v", ticket, err)
 	}
-	fresh, err := runner.Tasks.NewTicket(ctx, task.ID)
+	fresh, err := runner.Tasks.NewTicket(ctx, task.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,7 @@ type fake struct {
 	asked   int          // responses that required a nonce
 	script  func(w http.ResponseWriter, r *http.Request, body []byte)
 	revoked map[string]bool // tokens that are refused
+	ends    map[string]bool // tokens that permit only ends
 }
 
 func newKey(t testing.TB) (jose.Signer, jose.Key) {
@@ -62,7 +63,7 @@ func newKey(t testing.TB) (jose.Signer, jose.Key) {
 
 func newFake(t testing.TB, clientID string, now func() time.Time) (*fake, jose.Signer) {
 	key, pub := newKey(t)
-	return &fake{t: t, now: now, key: pub, client: clientID, issuer: issuer, life: 600, seen: map[string]bool{}, revoked: map[string]bool{}}, key
+	return &fake{t: t, now: now, key: pub, client: clientID, issuer: issuer, life: 600, seen: map[string]bool{}, revoked: map[string]bool{}, ends: map[string]bool{}}, key
 }
 
 // RoundTrip serves a client without a network, so that synctest controls the
@@ -112,7 +113,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.tokens++
-	answer(w, 200, map[string]any{"access_token": fmt.Sprintf("token-%d", f.tokens), "token_type": "DPoP", "expires_in": f.life, "scope": "operator"})
+	token, scope := fmt.Sprintf("token-%d", f.tokens), "operator"
+	if f.ends[token] {
+		scope = "ends operator"
+	}
+	answer(w, 200, map[string]any{"access_token": token, "token_type": "DPoP", "expires_in": f.life, "scope": scope})
 }
 
 // proof checks RFC 9449 section 4.3, replay, and the nonce when one is required.
@@ -153,6 +158,10 @@ func (f *fake) authorized(w http.ResponseWriter, r *http.Request) bool {
 	if f.revoked[token] {
 		w.Header().Set("WWW-Authenticate", `DPoP error="invalid_token"`)
 		problem(w, 401, "invalid_token", "The token has expired.")
+		return false
+	}
+	if f.ends[token] && !strings.HasSuffix(r.URL.Path, "/complete") {
+		problem(w, 503, "temporarily_unavailable", "A part of the broker is unavailable.")
 		return false
 	}
 	return true

@@ -316,7 +316,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("Credentials.Revocations = %v, %v", feed, err)
 	}
 	f.script = func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }
-	if _, err := o.Tasks.NewTicket(t.Context(), "t"); err == nil {
+	if _, err := o.Tasks.NewTicket(t.Context(), "t", 0); err == nil {
 		t.Error("an empty answer passed for a ticket")
 	}
 }
@@ -394,6 +394,12 @@ func TestExport(t *testing.T) {
 	if want := "GET /v1/audit?format=jsonl&task_id=t"; f.calls[0] != want {
 		t.Errorf("got %s\nwant %s", f.calls[0], want)
 	}
+	if err := o.Audit.Proof(t.Context(), client.EntryFilter{Kind: "task."}, io.Discard); err != nil || f.calls[1] != "GET /v1/audit/proof?kind=task." {
+		t.Errorf("got %s, %v", f.calls[1], err)
+	}
+	if err := o.Credentials.Proof(t.Context(), client.CredentialFilter{Owner: "bo"}, "acme/web", io.Discard); err != nil || f.calls[2] != "GET /v1/leases/proof?owner=bo&resource=acme%2Fweb" {
+		t.Errorf("got %s, %v", f.calls[2], err)
+	}
 	f.script = ok(map[string]any{})
 	if err := o.Audit.Export(t.Context(), client.EntryFilter{}, io.Discard); err == nil {
 		t.Error("something else passed for an export")
@@ -447,5 +453,28 @@ func TestNewOperatorRefuses(t *testing.T) {
 		if _, err := client.NewOperator(client.OperatorConfig{Config: client.Config{Issuer: good}, ClientID: "x", Key: key}); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
+	}
+}
+
+// A token that permits only ends is replaced when the call needs more, and a
+// store that stays slow is an error after two tokens.
+func TestOperatorEndsOnlyToken(t *testing.T) {
+	t.Parallel()
+	f, key := newFake(t, "ci", time.Now)
+	f.script = ok(wire.Task{})
+	f.ends["token-1"] = true
+	o := f.operator(t, key)
+	if _, err := o.Tasks.Get(t.Context(), "x"); err != nil || f.tokens != 2 {
+		t.Errorf("%v after %d tokens, want success with the second", err, f.tokens)
+	}
+	f, key = newFake(t, "ci", time.Now)
+	f.script = ok(wire.Task{})
+	f.ends["token-1"], f.ends["token-2"], f.ends["token-3"] = true, true, true
+	o = f.operator(t, key)
+	if _, err := o.Tasks.Get(t.Context(), "x"); !client.IsKind(err, wire.KindUnavailable) || f.tokens != 2 {
+		t.Errorf("%v after %d tokens, want temporarily_unavailable after 2", err, f.tokens)
+	}
+	if _, err := o.Tasks.Complete(t.Context(), "x"); err != nil || f.tokens != 3 {
+		t.Errorf("complete: %v after %d tokens, want success with the third", err, f.tokens)
 	}
 }

@@ -30,6 +30,7 @@ type Problem struct {
 	Pending    *Pending      // with kind Pending, or nil
 	Reached    *wire.Reached // with kind Unavailable: which stores have recorded a stop or revocation, or nil
 	Missing    []string      // with kind StepUpRequired: missing proofs of the approval
+	Next       []string      // text for people from the server: what to do next; never run it
 	Page       string        // with kind StepUpRequired: URL of the console page where the person can approve; "" on loopback
 }
 
@@ -40,6 +41,7 @@ type Pending struct {
 	Page      string        // URL of its console page; "" = unknown, as on loopback
 	ExpiresIn time.Duration // time until it is denied without an answer; 0 = unknown
 	Interval  time.Duration // between polls; 0 = unknown
+	Groups    []string      // groups whose members can approve, as text of the server; nil = unknown
 }
 
 // Error implements error.
@@ -75,7 +77,10 @@ func (a *answerError) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &a.oauth)
 }
 
-const maxProblem = 64 << 10
+const (
+	maxProblem = 64 << 10
+	maxSteps   = 5 // of Problem.Next
+)
 
 // readProblem returns the Problem of a response that is not a success.
 func readProblem(resp *http.Response, now time.Time) *Problem {
@@ -96,6 +101,7 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 		return p
 	}
 	p.Title, p.Instance, p.Advice, p.Reached, p.Missing = a.Title, a.Instance, a.Advice, a.Reached, a.Missing
+	p.Next = a.Next[:min(len(a.Next), maxSteps)]
 	if p.Advice != nil && p.Advice.WouldAllow != "" {
 		if _, err := scopes.ParseSet(p.Advice.WouldAllow); err != nil {
 			p.Advice = nil // programs print it as the next command to run, so it must be a scope
@@ -110,7 +116,7 @@ func readProblem(resp *http.Response, now time.Time) *Problem {
 		if !word(a.oauth.RequestID) {
 			a.oauth.RequestID = "" // it becomes part of URLs, so an invalid id is dropped
 		}
-		p.Pending = &Pending{Code: secret.New(a.oauth.DeferralCode), RequestID: a.oauth.RequestID, ExpiresIn: seconds(a.oauth.ExpiresIn), Interval: seconds(a.oauth.Interval)}
+		p.Pending = &Pending{Code: secret.New(a.oauth.DeferralCode), RequestID: a.oauth.RequestID, ExpiresIn: seconds(a.oauth.ExpiresIn), Interval: seconds(a.oauth.Interval), Groups: a.oauth.Groups}
 	} else if a.oauth.Interval > 0 {
 		p.Pending = &Pending{Interval: seconds(a.oauth.Interval)}
 	}

@@ -30,9 +30,10 @@ type session struct {
 
 // access is a token for /v1. The zero access is expired.
 type access struct {
-	token   secret.Secret
-	scheme  string
-	expires time.Time
+	token    secret.Secret
+	scheme   string
+	expires  time.Time
+	endsOnly bool // permits only denials, stops and revocations
 }
 
 // access returns a token other than failed. It fetches a new one when the
@@ -90,12 +91,13 @@ func (s *session) fetch(ctx context.Context) (access, error) {
 	// Renewed early, so that a token does not expire while a request is under
 	// way.
 	life := seconds(ans.ExpiresIn)
-	if slices.Contains(strings.Fields(ans.Scope), "ends") {
-		life = 0 // a store of ebb does not answer, so the token permits only denials, stops and revocations; the next call fetches a new one
+	endsOnly := slices.Contains(strings.Fields(ans.Scope), "ends")
+	if endsOnly {
+		life = 0 // a store of ebb did not answer in time; the next call fetches a new one
 	}
 	return access{
 		token: secret.New(ans.AccessToken), scheme: ans.TokenType,
-		expires: now.Add(life - min(30*time.Second, life/5)),
+		expires: now.Add(life - min(30*time.Second, life/5)), endsOnly: endsOnly,
 	}, nil
 }
 
@@ -110,8 +112,10 @@ func formCall(path string, form url.Values, key jose.Signer) call {
 	return call{method: http.MethodPost, path: path, kind: typeForm, body: []byte(form.Encode()), key: key}
 }
 
-// authorized makes the call with a token. When ebb refuses the token with 401,
-// it makes the call once more with a new token; the refused call had no effect.
+// authorized makes the call with a token. When ebb refuses the token, it makes
+// the call once more with a new token; the refused call had no effect. ebb
+// refuses a token with 401, or with 503 if the token permits only denials, stops
+// and revocations.
 func (s *session) authorized(ctx context.Context, c call) (*http.Response, error) {
 	a, err := s.access(ctx, secret.Secret{})
 	if err != nil {
@@ -119,13 +123,21 @@ func (s *session) authorized(ctx context.Context, c call) (*http.Response, error
 	}
 	c.key, c.token, c.scheme = s.key, a.token, a.scheme
 	resp, err := s.send(ctx, c)
-	if p, ok := errors.AsType[*Problem](err); !ok || p.Status != http.StatusUnauthorized || p.Kind == wire.KindUseNonce || p.Kind == wire.KindInvalidProof {
+	p, ok := errors.AsType[*Problem](err)
+	switch {
+	case ok && p.Status == http.StatusUnauthorized && p.Kind != wire.KindUseNonce && p.Kind != wire.KindInvalidProof:
+	case ok && p.Status == http.StatusServiceUnavailable && a.endsOnly:
+	default:
 		return resp, err
 	}
-	if a, err = s.access(ctx, a.token); err != nil {
+	fresh, ferr := s.access(ctx, a.token)
+	if ferr != nil {
+		return nil, ferr
+	}
+	if a.endsOnly && fresh.endsOnly {
 		return nil, err
 	}
-	c.token, c.scheme = a.token, a.scheme
+	c.token, c.scheme = fresh.token, fresh.scheme
 	return s.send(ctx, c)
 }
 

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -67,10 +69,14 @@ func (s *TasksService) Get(ctx context.Context, id string) (wire.Task, error) {
 	return out, s.do(ctx, http.MethodGet, taskPath(id, ""), nil, nil, &out)
 }
 
-// NewTicket creates another enrolment ticket.
-func (s *TasksService) NewTicket(ctx context.Context, taskID string) (Ticket, error) {
+// NewTicket creates another enrolment ticket. ttl is its lifetime, at most 15 minutes; 0 = the server's default.
+func (s *TasksService) NewTicket(ctx context.Context, taskID string, ttl time.Duration) (Ticket, error) {
 	var ans wire.Ticket
-	if err := s.do(ctx, http.MethodPost, taskPath(taskID, "/ticket"), nil, nil, &ans); err != nil {
+	q := url.Values{}
+	if ttl != 0 {
+		q.Set("ttl_seconds", strconv.FormatInt(int64(ttl/time.Second), 10))
+	}
+	if err := s.do(ctx, http.MethodPost, taskPath(taskID, "/ticket"), q, nil, &ans); err != nil {
 		return Ticket{}, err
 	}
 	t := ticketOf(ans.Ticket, ans.TicketExpiresAt)
@@ -141,6 +147,14 @@ func (s *TasksService) Receipt(ctx context.Context, taskID string) (r wire.Recei
 func (s *TasksService) Stop(ctx context.Context, taskID, reason string) (wire.Completion, error) {
 	var out wire.Completion
 	return out, s.doWait(ctx, http.MethodPost, taskPath(taskID, "/stop"), nil, wire.ReasonBody{Reason: reason}, &out, 0)
+}
+
+// StopOwner stops every open and paused task of an owner. One call begins to stop
+// tasks for 30 s: repeat it while OwnerStop.More is set.
+func (s *TasksService) StopOwner(ctx context.Context, owner, reason string) (wire.OwnerStop, error) {
+	var out wire.OwnerStop
+	sum := sha256.Sum256([]byte(owner))
+	return out, s.doWait(ctx, http.MethodPost, "/v1/owners/"+hex.EncodeToString(sum[:])+"/stop", nil, wire.OwnerStopBody{Owner: owner, Reason: reason}, &out, MaxWait)
 }
 
 func taskPath(id, verb string) string { return "/v1/tasks/" + url.PathEscape(id) + verb }

@@ -88,7 +88,7 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 }
 
 // page returns the URL of a request's console page. On loopback the console has
-// a secret host name (docs/console.md), so it returns "".
+// a secret host name (docs/reference/console.md), so it returns "".
 func page(issuer, id string) string {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {

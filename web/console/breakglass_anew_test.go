@@ -22,6 +22,7 @@ func TestBreakGlassPasskeyAlone(t *testing.T) {
 	h := newFixture(t, brokertest.Config{Start: o.at.Now(), BreakGlass: approval.BreakGlassConfig{Groups: []string{"approvers"}, Passkey: true}}, o.method(t, nil))
 	b := h.browser()
 	o.signIn(t, b, nil).is(t, http.StatusSeeOther)
+	b.get("/break-glass").is(t, http.StatusOK, "You cannot start break-glass now: it needs a passkey that you added before this session, and you have none.")
 	if page := b.planned(); !strings.Contains(page.body, "Break-glass needs a passkey, and you have none") || strings.Contains(page.body, "/break-glass/again") {
 		t.Errorf("who has no passkey: %s", page.body)
 	}

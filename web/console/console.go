@@ -34,6 +34,9 @@ var templates embed.FS
 //go:embed assets/*
 var assets embed.FS
 
+// Push is the channel that sends to browsers.
+type Push = settings.Push
+
 // Config holds the dependencies and settings of New.
 type Config struct {
 	Broker   *core.Broker        // required
@@ -42,6 +45,8 @@ type Config struct {
 	Passkeys people.PasskeyStore // required
 	Names    people.PasskeyNames // required
 	Reach    people.ReachStore   // required
+	Pushes   people.PushStore    // required with Push
+	Push     Push                // the channel that sends to browsers; nil = none
 	Key      []byte              // 32 bytes that replicas share; keys of forms, cursors and challenges derive from it
 	Methods  []signin.Method     // sign-in methods
 	Friction proof.Friction      // the proofs that an approval needs, by risk level
@@ -89,7 +94,7 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		entries:     entries,
 		entrance:    &entrance{b: b, shell: sh, sessions: sessions, methods: c.Methods, reach: c.Reach, clock: c.Now},
 		live:        newLive(b, sessions),
-		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Key: c.Key}),
+		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Key: c.Key}),
 		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
 		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
 		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
@@ -98,7 +103,7 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		insights:    insights.New(insights.Config{Broker: b, Shell: sh, Now: c.Now}),
 		breakglass:  breakglass.New(breakglass.Config{Broker: b, Shell: sh, Proofs: proofs}),
 		settings: settings.New(settings.Config{
-			Broker: b, Shell: sh, Proofs: proofs, Sessions: sessions, Keys: keys, Passkeys: c.Passkeys, Names: c.Names, Reach: c.Reach, TellsPeople: c.TellsPeople,
+			Broker: b, Shell: sh, Proofs: proofs, Sessions: sessions, Keys: keys, Passkeys: c.Passkeys, Names: c.Names, Reach: c.Reach, Pushes: c.Pushes, Push: c.Push, TellsPeople: c.TellsPeople,
 		}),
 	}
 }

@@ -24,7 +24,7 @@ var (
 	rowLink  = regexp.MustCompile(`href="/credentials/(lse_[0-9a-f]{32})"`)
 	nextLink = regexp.MustCompile(`href="([^"]*)" rel="next"`)
 	prevLink = regexp.MustCompile(`href="([^"]*)" rel="prev"`)
-	taskLink = regexp.MustCompile(`class="mono" href="/tasks/(tsk_[0-9a-f]{32})"`)
+	taskLink = regexp.MustCompile(`href="/tasks/(tsk_[0-9a-f]{32})" title=`)
 	fileLink = regexp.MustCompile(`href="(/[a-z]+\.(?:csv|jsonl)[^"]*)"`)
 )
 
@@ -288,7 +288,7 @@ func TestNobodyKnowsWhileTheProviderHangs(t *testing.T) {
 	if len(up.Alive()) != 0 {
 		t.Error("it is alive at the provider")
 	}
-	b.get("/credentials?state=revoked").is(t, http.StatusOK, "refused by ebb", "dead at the provider")
+	b.get("/credentials?state=revoked").is(t, http.StatusOK, `data-column="Refused by ebb"><time`, `data-column="Dead at provider"><time`)
 }
 
 // until repeats f until it succeeds.

@@ -98,7 +98,7 @@ func TestFormsAreBound(t *testing.T) {
 		t.Fatal(got.State)
 	}
 	ann.do(http.MethodPost, path, mine, nil).is(t, http.StatusSeeOther)
-	ann.do(http.MethodPost, path, mine, nil).is(t, http.StatusConflict, "approved", "by ann")
+	ann.do(http.MethodPost, path, mine, nil).is(t, http.StatusConflict, "You approved this ")
 	if got := h.again(r.ID); len(got.Votes) != 1 {
 		t.Error(got.Votes)
 	}
@@ -125,12 +125,12 @@ func TestTwoAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		winner, loser, who := ann, bob, "by ann"
+		winner, loser, says := ann, bob, "ann approved this "
 		if answers[bob].StatusCode == http.StatusSeeOther {
-			winner, loser, who = bob, ann, "by bob"
+			winner, loser, says = bob, ann, "bob denied this "
 		}
 		answers[winner].is(t, http.StatusSeeOther)
-		answers[loser].is(t, http.StatusConflict, "decided", who)
+		answers[loser].is(t, http.StatusConflict, "decided", says)
 		if got := h.again(r.ID); len(got.Votes) != 1 {
 			t.Errorf("%d votes", len(got.Votes))
 		}
@@ -181,7 +181,7 @@ func TestSecondPerson(t *testing.T) {
 	before := bob.get("/requests/" + r.ID)
 	before.is(t, http.StatusOK, "2 different people")
 	ann.choose(ann.get("/requests/"+r.ID), r.ID, "approve", typedTarget).is(t, http.StatusSeeOther)
-	ann.get("/requests/"+r.ID).is(t, http.StatusOK, "waits for a second person", "ann")
+	ann.get("/requests/"+r.ID).is(t, http.StatusOK, "waits for another person", "ann")
 	after := bob.get("/requests/" + r.ID)
 	if clean(before.body) != clean(after.body) || regexp.MustCompile(`\bann\b`).MatchString(agentBox.ReplaceAllString(after.body, "")) {
 		t.Errorf("the second person's page tells of the first: %s", after.body)

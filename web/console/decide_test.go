@@ -67,23 +67,22 @@ func TestDeny(t *testing.T) {
 	if a.Header.Get("Location") != "/requests/"+r.ID {
 		t.Error(a.Header)
 	}
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "denied", "by ann", "too_broad")
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "You denied this ", " ago: too broad.")
 	if r = h.again(r.ID); r.State != broker.RequestDenied || r.Code != broker.TooBroad || r.Note != "A branch is enough." {
 		t.Errorf("%+v", r)
 	}
 	b.get("/queue").is(t, http.StatusOK, "No requests are waiting for you")
 }
 
-// Acceptance check 16: a denial needs a reason and a note, and typed input is
-// kept.
+// Acceptance check 16: a denial needs a reason, and typed input is kept.
 func TestDenyNeedsReason(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t, brokertest.Config{})
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + r.ID)
-	a := b.choose(page, r.ID, "deny", url.Values{"code": {"too_broad"}, "note": {"  "}})
-	a.is(t, http.StatusUnprocessableEntity, `id="note-problem"`, `aria-describedby="note-problem`, "autofocus", `value="too_broad" checked`)
+	a := b.choose(page, r.ID, "deny", url.Values{"code": {"too_broad"}, "note": {strings.Repeat("é", 501)}})
+	a.is(t, http.StatusUnprocessableEntity, `id="note-problem"`, `aria-describedby="note-problem`, "autofocus", `value="too_broad" selected`)
 	a = b.choose(a, r.ID, "deny", url.Values{"note": {"kept <b>& safe"}})
 	a.is(t, http.StatusUnprocessableEntity, `id="code-problem"`, "kept &lt;b&gt;&amp; safe</textarea>")
 	a = b.choose(a, r.ID, "deny", url.Values{"code": {"suspicious; x"}, "note": {strings.Repeat("é", 501)}})
@@ -91,7 +90,7 @@ func TestDenyNeedsReason(t *testing.T) {
 	if h.again(r.ID).State != broker.RequestPending {
 		t.Error("decided")
 	}
-	b.choose(a, r.ID, "deny", url.Values{"code": {"not_needed"}, "note": {"No."}}).is(t, http.StatusSeeOther)
+	b.choose(a, r.ID, "deny", url.Values{"code": {"not_needed"}, "note": {""}}).is(t, http.StatusSeeOther)
 }
 
 func TestApprove(t *testing.T) {
@@ -100,7 +99,7 @@ func TestApprove(t *testing.T) {
 	r := h.asked("orders:eu/1:write")
 	b := h.as(brokertest.Approver)
 	b.choose(b.get("/requests/"+r.ID), r.ID, "approve", typedTarget).is(t, http.StatusSeeOther)
-	b.get("/requests/"+r.ID).is(t, http.StatusOK, "approved", "by ann", "orders:eu/1:write")
+	b.get("/requests/"+r.ID).is(t, http.StatusOK, "You approved this ", " ago: orders:eu/1:write for 15 min.")
 	if r = h.again(r.ID); r.State != broker.RequestApproved || r.Votes[0].Digest != r.Digest {
 		t.Errorf("%+v", r)
 	}

@@ -304,7 +304,7 @@ func TestMoreThanCounted(t *testing.T) {
 	}
 	for _, query := range []string{"q=NEEDLE", "provider=mail"} {
 		a = ann.get("/queue?" + query)
-		a.is(t, http.StatusOK, "Waiting for you (0&#43;)", "None among the requests searched.", "The search read 1000 waiting requests, highest risk first; there may be more.")
+		a.is(t, http.StatusOK, "Waiting for you (0&#43;)", "None of the requests searched matches the filter.", "The search read 1000 waiting requests, highest risk first; there may be more.")
 		next := regexp.MustCompile(`href="(/queue\?[^"]*)">Continue the search`).FindStringSubmatch(a.body)
 		if next == nil {
 			t.Fatalf("%s leads nowhere: %s", query, a.body)

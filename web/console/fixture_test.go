@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"crypto/fips140"
 	"html"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/notify/webpush"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/console"
@@ -63,7 +65,12 @@ func (h *fixture) open(t testing.TB, methods ...func(*fixture) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Reach: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Reach: h.Store, Pushes: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	if !fips140.Enforced() {
+		if cc.Push, err = webpush.New(webpush.Config{Options: webpush.Options{Contact: "ops@example.com"}, Derive: h.Ring.Derive, Store: h.Store}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if h.change != nil {
 		h.change(&cc)
 	}

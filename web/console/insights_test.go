@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/storetest"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -48,6 +50,9 @@ func drawings(t *testing.T, a answer) int {
 	return len(found)
 }
 
+// notANumber finds a formatted NaN. The random nonces of forms may contain the three letters.
+var notANumber = regexp.MustCompile(`\bNaN(%|<| (ms|s|min|h|d)\b)`)
+
 // TestInsightsOfNothing: a page without data, in every window.
 func TestInsightsOfNothing(t *testing.T) {
 	t.Parallel()
@@ -56,7 +61,7 @@ func TestInsightsOfNothing(t *testing.T) {
 	for _, q := range []string{"", "?window=24h", "?window=7d", "?window=30d"} {
 		a := b.get("/insights" + q)
 		a.is(t, http.StatusOK, "of 0 answers", "no answers", "Nothing was issued.", "No task ended.", "never fetched", "No credential with egress delivery was issued.", "0 more credentials were returned")
-		if drawings(t, a) == 0 || strings.Contains(a.body, "NaN") {
+		if drawings(t, a) == 0 || notANumber.MatchString(a.body) {
 			t.Errorf("%s: %s", q, a.body)
 		}
 	}
@@ -79,13 +84,14 @@ func TestInsightsOfNothing(t *testing.T) {
 	}
 }
 
-// TestInsightsOfOne: one request that was approved in 2 s and never fetched.
+// TestInsightsOfOne: one request that was approved 2 s after its page was shown, and never
+// fetched.
 func TestInsightsOfOne(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
 	r := h.asked("orders:eu/1:write")
-	h.Clock.Add(2 * time.Second)
-	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
+	h.Clock.Add(20 * time.Minute)
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Snapshot: "{}", ShownAt: h.Clock.Now().Add(-2 * time.Second), Digest: r.Digest, Target: r.Target(), Present: true}); err != nil {
 		t.Fatal(err)
 	}
 	h.Clock.Add(time.Second) // the window ends before now
@@ -94,6 +100,15 @@ func TestInsightsOfOne(t *testing.T) {
 	a.is(t, http.StatusOK, "100 %", "of 1 answers", "2.0 s", `<span class="tag warn">1</span>`, "Approved 1, fetched 0, 1 can still be fetched.",
 		`<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>1</td>`, ">ann</bdi>", ">approvers</bdi>", "From revocation to dead at the provider")
 	drawings(t, a)
+	// Each column links to its rows, with its numbers as text.
+	link := regexp.MustCompile(`<a href="([^"]*)" title="4 Mar 05:00: 1 approved, can be fetched" aria-label="1, 4 Mar 05:00: 1 approved, can be fetched">`).FindStringSubmatch(a.body)
+	if link == nil {
+		t.Fatalf("the column of the request has no link: %s", a.body)
+	}
+	b.get(html.UnescapeString(link[1])).is(t, http.StatusOK, r.ID, "request.created")
+	b.cookies["ebb-zone"] = "Asia/Kolkata"
+	b.get("/insights").is(t, http.StatusOK, "From (IST)", `<tr><th scope="row">4 Mar 10:30</th><td>0</td><td>1</td>`)
+	b.get("/insights?window=7d").is(t, http.StatusOK, `<tr><th scope="row">4 Mar 05:30</th><td>0</td><td>1</td>`, "days begin at midnight UTC")
 	h.Clock.Add(time.Hour) // the grant has ended
 	b = h.as(brokertest.Auditor)
 	b.get("/insights").is(t, http.StatusOK, "Approved 1, fetched 0. Fetched means", `<tr><th scope="row">4 Mar 05:00</th><td>0</td><td>0</td><td>1</td>`)
@@ -101,6 +116,39 @@ func TestInsightsOfOne(t *testing.T) {
 	b = h.as(brokertest.Auditor)
 	b.get("/insights").is(t, http.StatusOK, "of 0 answers")
 	b.get("/insights?window=7d").is(t, http.StatusOK, "of 1 answers", `<tr><th scope="row">4 Mar</th><td>0</td><td>0</td><td>1</td>`)
+}
+
+// TestInsightsInAdvance: no window of the page is computed while a person waits,
+// once ebb has computed them in advance.
+func TestInsightsInAdvance(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
+	b := h.as(brokertest.Auditor)
+	h.Broker.KeepFigures(t.Context())
+	at := "computed at <time datetime=\"" + h.Clock.Now().Format(time.RFC3339)
+	h.Clock.Add(report.FiguresEvery + 30*time.Second) // the next ones may take a while
+	for _, window := range []string{"24h", "7d", "30d"} {
+		b.get("/insights?window="+window).is(t, http.StatusOK, at)
+	}
+	h.Clock.Add(time.Minute)
+	if a := b.get("/insights"); strings.Contains(a.body, at) {
+		t.Error("figures of more than 6 minutes were shown")
+	}
+}
+
+// TestInsightsOfPages: the time of an answer begins when its page was shown, not when the
+// request was made.
+func TestInsightsOfPages(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{Start: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)})
+	r := h.asked("orders:eu/1:write")
+	h.Clock.Add(10 * time.Minute)
+	b := h.as(brokertest.Approver)
+	page := b.get("/requests/" + r.ID)
+	h.Clock.Add(1500 * time.Millisecond)
+	b.choose(page, r.ID, "deny", no).is(t, http.StatusSeeOther)
+	h.Clock.Add(time.Second)
+	h.as(brokertest.Auditor).get("/insights").is(t, http.StatusOK, "of 1 answers", "1.5 s", `<span class="tag warn">1</span>`)
 }
 
 // TestInsightsOfUses: issued credentials are compared with their uses in a

@@ -23,11 +23,11 @@ func TestExpiredWhileWriting(t *testing.T) {
 	spec.TTL = 4 * 3600
 	r, _ := h.asks("orders:eu/1:write", "x", spec)
 	b := h.as(brokertest.Approver)
-	form := b.form(b.get("/requests/"+r.ID), "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"7"}, "note": {"kept \"<b>"}})
+	form := b.form(b.get("/requests/"+r.ID), "narrow", url.Values{"scope": {"orders:eu/1:write"}, "minutes": {"7"}, "note": {"kept \"<b>"}, "keep[]": {"0", "1"}, "within-0": {"eu/1"}})
 	h.Clock.Add(31 * time.Minute)
 	path := "/requests/" + r.ID + "/decide"
 	a := b.do(http.MethodPost, path, form, nil)
-	a.is(t, http.StatusUnauthorized, "your input is kept", `value="7"`, `value="orders:eu/1:write"`, "kept &#34;&lt;b&gt;", "/signin")
+	a.is(t, http.StatusUnauthorized, "your input is kept", `value="7"`, `name="keep[]" value="0"`, `name="keep[]" value="1"`, `name="within-0" value="eu/1"`, `value="orders:eu/1:write"`, "kept &#34;&lt;b&gt;", "/signin")
 	// After a new sign-in in another tab the same form is shown with all input.
 	fresh := h.as(brokertest.Approver)
 	a = fresh.send(a, path, nil)

@@ -266,6 +266,15 @@ func TestOIDCTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.StatusCode, a.body)
 		}
 	}
+	o.token = func() string { return o.issuer.Token(o.claims(nil)) }
+	for _, kind := range []string{`"DPoP"`, `"mac"`, `""`, `7`} {
+		b := h.browser()
+		o.out(t, b, "/signin/oidc")
+		o.body = `{"access_token":"at","token_type":` + kind + `,"id_token":"` + o.token() + `"}`
+		if a := o.back(b, nil); a.StatusCode < 400 || b.cookies["__Host-ebb-sess"] != "" {
+			t.Errorf("token_type %s: %d", kind, a.StatusCode)
+		}
+	}
 	o.token = func() string { return "" }
 	for _, body := range []string{"{}", `{"access_token":"x","token_type":"Bearer"}`, `{"access_token":"x","token_type":"Bearer","id_token":7}`, `{"access_token":"x","token_type":"Bearer","id_token":"a.b.c"}`} {
 		b := h.browser()

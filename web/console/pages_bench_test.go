@@ -27,6 +27,7 @@ func BenchmarkPages(b *testing.B) {
 	})
 	ann, aud := h.as(brokertest.Approver), h.as(brokertest.Auditor)
 	e := h.newest(b)
+	h.Broker.KeepFigures(b.Context()) // as every 5 minutes
 	task := "/tasks/tsk_" + "00000000000000000000000000000007"
 	for _, p := range []struct {
 		name string
@@ -34,7 +35,7 @@ func BenchmarkPages(b *testing.B) {
 		path string
 	}{
 		{"queue", ann, "/queue"}, {"queue-high", ann, "/queue?risk=high"}, {"queue-none", ann, "/queue?q=nowhere"}, {"queue-text", ann, "/queue?q=orders"}, {"queue-all", aud, "/queue"},
-		{"queue-stranger", h.as("stranger"), "/queue"}, {"queue-limited", h.as("limited"), "/queue"}, {"request", ann, "/requests/" + r.ID},
+		{"queue-stranger", h.as("stranger"), "/queue"}, {"queue-limited", h.as("limited"), "/queue"}, {"request", ann, "/requests/" + r.ID}, {"requests", aud, "/requests"}, {"requests-by", aud, "/requests?by=ann"},
 		{"credentials", aud, "/credentials"}, {"tail", aud, "/credentials/tail"}, {"task", aud, task}, {"tasks", aud, "/tasks"}, {"tasks-over", aud, "/tasks?state=closed"},
 		{"audit", aud, "/audit"}, {"entry", aud, e}, {"chains", aud, "/audit/chains"}, {"insights", aud, "/insights"}, {"insights-30d", aud, "/insights?window=30d"}, {"settings", ann, "/settings"},
 	} {

@@ -81,7 +81,7 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:2: the character U&#43;202E cannot be seen", "[U&#43;202E]", "Nothing was saved")
 	plainPage(t, "the form again", wrong)
 	wrong = ops.send(ops.get(at+"/file?name=a.cedar"), at+"/file", url.Values{"text": {"@id(\"x\") permit (principal, action, resource)\nwhen { context.nope };"}, "note": {""}})
-	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:1:", "context.nope")
+	wrong.is(t, http.StatusUnprocessableEntity, "a.cedar:2:16", "nope")
 	ops.do(http.MethodPost, at+"/file", url.Values{"text": {strings.Repeat("x", 1<<20)}}, nil).is(t, http.StatusBadRequest)
 	// Read rights.
 	ann, ci, aud := h.as(brokertest.Approver), h.as(brokertest.Runner), h.as(brokertest.Auditor)

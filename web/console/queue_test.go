@@ -71,7 +71,7 @@ func TestQueueOfMany(t *testing.T) {
 		t.Errorf("%d rows: %v", len(got), got)
 	}
 	b.get("/queue?risk=high").is(t, http.StatusOK, "Waiting for you (45)")
-	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "No requests are waiting for you")
+	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "The filter hides all waiting requests (131).", `href="/queue"`)
 	b.get("/queue?after=%00").is(t, http.StatusBadRequest)
 	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusBadRequest)
 	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusBadRequest)

@@ -53,7 +53,7 @@ func TestTenSeconds(t *testing.T) {
 				t.Errorf("%d %d: %d words: %q, %d reasons", i, j, len(words), words, strings.Count(risk[1], "<li>"))
 			}
 			if taint != nil && !strings.Contains(risk[1], taint[0]) {
-				t.Errorf("what it has read is not among the reasons: %s", risk[1])
+				t.Errorf("the untrusted source that the task has read is not among the reasons: %s", risk[1])
 			}
 			for _, tt := range taint {
 				if !strings.Contains(body, tt) {
@@ -185,7 +185,7 @@ func TestTenSecondsAtWorst(t *testing.T) {
 		if words := strings.Fields(text(heading.FindString(body)) + " " + text(tagged.FindString(body)) + " " + text(why[1])); len(words) > 40 || n > 3 || strings.Count(body, "role=\"rowheader\"") > 5 {
 			t.Errorf("%d: %d words, %d reasons, %d rows: %q", set, len(words), n, strings.Count(body, "role=\"rowheader\""), words)
 		}
-		for bit, word := range map[int]string{2: "read", 4: "delegated", 8: "rules were broken"} {
+		for bit, word := range map[int]string{2: "read", 4: "delegated", 8: "violations by this task"} {
 			if set&bit != 0 && n < 3 && !strings.Contains(strings.ToLower(why[1]), word) {
 				t.Errorf("%d: %q is not among the reasons: %s", set, word, why[1])
 			}

@@ -33,7 +33,7 @@ func rolesFixture(t *testing.T) *fixture {
 }
 
 // TestRoles calls every route of the console with every role and compares the
-// result with the table in docs/console.md.
+// result with the table in docs/reference/console.md.
 //
 //ebb:invariant I6 A principal that has none of the required roles is refused
 func TestRoles(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	drafts := map[string]string{"op": h.drafted("op", onlyReads).ID, "op2": h.drafted("op2", onlyReads).ID}
-	table := brokertest.RoleTable(t, "../../docs/console.md", "console")
+	table := brokertest.RoleTable(t, "../../docs/reference/console.md", "console")
 	known := map[string]bool{}
 	for _, route := range h.console.Routes() {
 		name := route.Method + " " + route.Path
@@ -62,7 +62,7 @@ func TestRoles(t *testing.T) {
 		if roles, want := slices.Sorted(maps.Keys(row)), slices.Sorted(maps.Keys(byRole)); !slices.Equal(roles, want) {
 			t.Errorf("%s: roles %v, want %v", name, roles, want)
 		}
-		if open := []string{"GET /", "GET /signin", "GET /events", "POST /signout"}; slices.Contains(open, name) || strings.HasPrefix(route.Path, "/signin/") || strings.HasPrefix(route.Path, "/assets/") {
+		if open := []string{"GET /", "GET /signin", "GET /events", "GET /worker.js", "POST /signout"}; slices.Contains(open, name) || strings.HasPrefix(route.Path, "/signin/") || strings.HasPrefix(route.Path, "/assets/") {
 			for role, cell := range row { // the route does not depend on the role
 				if cell != "yes" {
 					t.Errorf("%s as %s: %s", name, role, cell)
@@ -157,18 +157,18 @@ func (b *browser) calls(method, path, draft string, lists bool) bool {
 		at += "?task=" + task.ID
 	}
 	if strings.HasPrefix(path, "/batch") {
-		two := url.Values{"id": {r.ID, h.asked("orders:eu/2:write").ID}, "digest": {r.Digest, r.Digest}}
+		of := []string{r.ID + ":" + r.Digest}
 		if method == http.MethodPost {
-			form["id[]"], form["digest[]"], form["seen[]"] = two["id"], two["digest"], []string{"", ""}
+			form["of[]"] = of
 		} else {
-			at += "?" + two.Encode()
+			at += "?" + url.Values{"id": {r.ID}, "of[]": of}.Encode()
 		}
 	} else if strings.HasSuffix(path, "/challenge") {
 		at += "?choice=approve&digest=" + r.Digest
 	}
 	a := b.do(method, at, form, nil)
 	switch {
-	case strings.Contains(a.body, "Your sign-in method cannot confirm a session"), strings.Contains(a.body, "You have no such passkey"), strings.Contains(a.body, "No policies were published under this number"), strings.Contains(a.body, "A session alone is not enough"): // for every caller
+	case strings.Contains(a.body, "Your sign-in method cannot confirm a session"), strings.Contains(a.body, "You have no such passkey"), strings.Contains(a.body, "You have no such browser"), strings.Contains(a.body, "No policies were published under this number"), strings.Contains(a.body, "A session alone is not enough"): // for every caller
 		return true
 	case a.StatusCode == http.StatusForbidden, a.StatusCode == http.StatusNotFound, strings.HasSuffix(path, "/deny") && a.StatusCode != http.StatusSeeOther: // nothing waits for them
 		return false

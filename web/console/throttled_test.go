@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
@@ -27,8 +28,8 @@ func (h *fixture) tooMuch() (*brokertest.Sandbox, broker.Token) {
 	return s, tok
 }
 
-// Acceptance check 25: 14 requests are one card. "Deny all" needs a reason and
-// a note, once. "Stop task" revokes, and the lists show it.
+// Acceptance check 25: 14 requests are one card. "Deny all" needs a reason,
+// once. "Stop task" revokes, and the lists show it.
 func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t, brokertest.Config{Limits: broker.Limits{Asks: 10}})
@@ -36,12 +37,16 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	b := h.as(brokertest.Approver)
 	deny, stop := "/tasks/"+s.Task.ID+"/deny", "/tasks/"+s.Task.ID+"/stop"
 	page := b.get("/queue")
-	page.is(t, http.StatusOK, "made 11 requests in 10 minutes", "Paused", "3 wait", "ebb paused it", "Show 3", "Deny all 3", "Stop task and revoke all")
+	page.is(t, http.StatusOK, "is paused", "Paused", "3 wait", "ebb paused it", "Show 3", "Deny all 3", "Stop task and revoke all")
 	if strings.Count(page.body, `class="card"`) != 1 || reviews.MatchString(page.body) {
 		t.Errorf("more than one card: %s", page.body)
 	}
 	b.get("/queue?task="+s.Task.ID).is(t, http.StatusOK, "Waiting for you (3)", "Review")
-	a := b.send(page, deny, url.Values{"note": {" "}})
+	h.Clock.Add(11 * time.Minute) // the card states the count that caused the pause, also later
+	b = h.as(brokertest.Approver)
+	page = b.get("/queue")
+	page.is(t, http.StatusOK, "it asked people more than 10 times in 10 minutes", "Show 3")
+	a := b.send(page, deny, url.Values{"note": {strings.Repeat("é", 501)}})
 	a.is(t, http.StatusUnprocessableEntity, `id="code-problem"`, `id="note-problem"`, "<details class=\"wide\" open>", "autofocus")
 	if h.again(h.waitingOf(s.Task.ID)[0].ID).State != broker.RequestPending {
 		t.Fatal("denied without a reason")

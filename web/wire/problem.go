@@ -20,6 +20,8 @@ type Problem struct {
 	Reached *Reached `json:"reached,omitempty"`
 	// Missing names the proofs that an approval lacks, with KindStepUpRequired: ProofTarget or ProofPresence.
 	Missing []string `json:"missing,omitempty"`
+	// Next lists what the caller can do next, one step each, in the words of the command line. It is for people.
+	Next []string `json:"next,omitempty"`
 }
 
 // Values of Problem.Missing.
@@ -38,12 +40,18 @@ type OAuthError struct {
 	DeferralCode string `json:"deferral_code,omitempty"`
 	// RequestID names the request that waits for a person, with authorization_pending. It opens nothing.
 	RequestID string `json:"request_id,omitempty"`
+	// Groups are the groups whose members can approve, with authorization_pending.
+	Groups []string `json:"approver_groups,omitempty"`
+	// MatchCode is the short name of that request for people, which approvers see, too.
+	MatchCode string `json:"match_code,omitempty"`
 	// ExpiresIn is the lifetime of DeferralCode in seconds.
 	ExpiresIn int64 `json:"expires_in,omitempty"`
 	// Interval is the time between polls in seconds (RFC 8628 section 3.2).
 	Interval int64 `json:"interval,omitempty"`
 	// Advice is what a denied agent does next.
 	Advice *Advice `json:"advice,omitempty"`
+	// Next is Problem.Next.
+	Next []string `json:"next,omitempty"`
 }
 
 // Kind is why ebb refused a request. It is the last segment of Problem.Type.

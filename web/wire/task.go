@@ -165,6 +165,8 @@ type TaskSpec struct {
 	Heartbeat int64 `json:"heartbeat_seconds,omitempty"`
 	// Ticket asks for an enrolment ticket.
 	Ticket bool `json:"ticket,omitempty"`
+	// TicketTTL is the lifetime of that ticket in seconds, at most 900; 0 = limits.ticket_ttl of the server.
+	TicketTTL int64 `json:"ticket_ttl_seconds,omitempty"`
 	// Delegation says what the sandbox may delegate; nil = nothing.
 	Delegation *Delegation `json:"delegation,omitempty"`
 }
@@ -197,6 +199,42 @@ type ReasonBody struct {
 type TaintBody struct {
 	// Sources are names of untrusted sources that the task has read, 1 to 16, such as public-issue-comments.
 	Sources []string `json:"sources"`
+}
+
+// OwnerStopBody is the body of POST /v1/owners/{digest}/stop.
+type OwnerStopBody struct {
+	// Owner is the owner whose open and paused tasks end.
+	Owner string `json:"owner"`
+	// Reason goes into the audit log with each task; at most 500 characters.
+	Reason string `json:"reason"`
+}
+
+// OwnerStop is the outcome of OwnerStopBody.
+type OwnerStop struct {
+	// Owner is the owner.
+	Owner string `json:"owner"`
+	// Tasks are the tasks that were open, oldest first.
+	Tasks []StoppedTask `json:"tasks"`
+	// More says that open tasks may be left: repeat the call.
+	More bool `json:"more,omitempty"`
+}
+
+// StoppedTask is the outcome for one of several tasks.
+type StoppedTask struct {
+	// ID is the task.
+	ID string `json:"task_id"`
+	// Name is the name of the task.
+	Name string `json:"name"`
+	// Stopped says that the task has ended. If not, Error tells why: repeat the call.
+	Stopped bool `json:"stopped"`
+	// Revoked is the number of credentials that were live when the task ended.
+	Revoked int `json:"revoked"`
+	// Withdrawn is the number of requests that waited for a person.
+	Withdrawn int `json:"withdrawn_pending"`
+	// PendingRevocations is the number of third-party credentials whose end the provider has not confirmed yet.
+	PendingRevocations int `json:"pending_revocations"`
+	// Error is why the end is not recorded everywhere yet.
+	Error string `json:"error,omitempty"`
 }
 
 // Completion is the outcome of the end of a task: ebb refuses every credential of it.

@@ -47,6 +47,28 @@ func Program(t testing.TB, name string) string {
 	return ""
 }
 
+// NeedAll requires every variable of a counterpart or, without variables, every program. A capability of
+// the machine has neither, so that a test must check it itself.
+func NeedAll(t testing.TB, name string) {
+	t.Helper()
+	found := false
+	for _, v := range slices.Sorted(maps.Keys(variables)) {
+		if variables[v].name == name {
+			Need(t, v)
+			found = true
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(programs)) {
+		if programs[p] == name {
+			Program(t, p)
+			found = true
+		}
+	}
+	if !found {
+		t.Fatalf("%q is not a counterpart with variables or programs: %v", name, names())
+	}
+}
+
 // Missing skips the test because a counterpart, a part of it, or a capability of the
 // machine is missing. It fails the test if that counterpart is required. remedy says how
 // to provide it.

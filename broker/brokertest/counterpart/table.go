@@ -16,6 +16,7 @@ var variables = map[string]variable{
 	"EBB_TEST_REDIS_SENTINEL": {"redis-sentinel", "host:port of Sentinels, comma between"},
 	"EBB_TEST_POSTGRES":       {"postgres", "the URL of a server on which tests may create databases"},
 	"EBB_TEST_VAULT":          {"vault", "the URL of a Vault whose root token is root"},
+	"EBB_TEST_VAULT_SERVER":   {"vault", "the program that .ci/vaultbed builds"},
 	"EBB_TEST_SSHD":           {"sshd", "ssh://user@host:port/dir of an sshd that trusts what tests put into dir, as .ci/beds.sh does"},
 	"EBB_TEST_SMTP":           {"smtp", "a directory with server, ca.pem and maildir of a mail server, as .ci/beds.sh does"},
 	"EBB_TEST_RGW":            {"rgw", "http://KEY:SECRET@host:port of a Ceph RGW"},
@@ -30,6 +31,8 @@ var variables = map[string]variable{
 	"EBB_TEST_DOCKER":         {"docker", "unix:///PATH of a Docker daemon's socket that has the image ebb-bed, as .ci/beds.sh does"},
 	"EBB_TEST_RUNC":           {"runc", "the path of runc; its tests need root"},
 	"EBB_TEST_CONTAINERD":     {"containerd", "the path of a containerd's socket, as .ci/beds.sh does; its tests need root"},
+	"EBB_TEST_SDK_TYPESCRIPT": {"sdk-typescript", "a copy of web/sdk/typescript in which its package is installed and built"},
+	"EBB_TEST_PYTHON":         {"sdk-python", "the path of a Python, 3.10 or newer, that has the package cryptography (Debian: python3-cryptography)"},
 	"EBB_TEST_GITHUB_CLIENTS": {"github-clients", "the program that broker/provider/github/testdata/judge/clients builds"},
 }
 
@@ -38,7 +41,7 @@ var machine = []string{"cgroups", "hostname", "peer-pidfd", "pid-choice", "root"
 
 // programs maps programs, looked up on the PATH, to their counterparts.
 var programs = map[string]string{
-	"curl": "tools", "wget": "tools", "python3": "tools",
-	"initdb": "postgres", "postgres": "postgres", "redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
+	"curl": "tools", "wget": "tools", "python3": "tools", "kubectl": "tools",
+	"initdb": "postgres", "postgres": "postgres", "psql": "postgres", "redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
 	"swtpm": "swtpm", "swtpm_setup": "swtpm", "swtpm_localca": "swtpm",
 }

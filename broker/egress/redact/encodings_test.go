@@ -282,7 +282,7 @@ func TestNothingElseIsMarked(t *testing.T) {
 	for _, body := range bodies() {
 		texts = append(texts, body)
 	}
-	files, err := filepath.Glob("../../../docs/*.md")
+	files, err := filepath.Glob("../../../docs/*/*.md")
 	more, err2 := filepath.Glob("../*.go")
 	if err != nil || err2 != nil || len(files) == 0 || len(more) == 0 {
 		t.Fatal(files, more, err, err2)

@@ -202,12 +202,16 @@ func (ad *Admitter) Admit(ctx context.Context, why Purpose, taskID string, p bro
 		ad.violation(ctx, taskID)
 		return broker.Live{}, broker.E(broker.InvalidProof, "The DPoP proof was used before, or the evidence with another key. Make a new proof for each request.", err)
 	case errors.Is(err, broker.ErrNotFound):
-		return broker.Live{}, broker.E(fault, "There is no such task, or it is complete.", err)
+		return broker.Live{}, broker.E(fault, "There is no task "+broker.Quoted(taskID)+", or it has ended.", err).Then("ask the runner for a new task and a new ticket")
 	default:
 		return broker.Live{}, broker.StoreError(err)
 	}
 	if ad.Over(live) {
-		return broker.Live{}, broker.E(fault, "The task is complete. No token is issued for it any more.", broker.ErrTaskClosed)
+		t := live.Task
+		if ad.Clock.Now().Before(t.Deadline) { // its end is recorded in this process alone, without a cause
+			t.Deadline = time.Time{}
+		}
+		return broker.Live{}, ClosedFor(fault, t)
 	}
 	if why == ToEnd || len(live.Ancestors) == 0 {
 		return live, nil
@@ -221,9 +225,14 @@ func (ad *Admitter) Admit(ctx context.Context, why Purpose, taskID string, p bro
 	case is:
 		return broker.Live{}, limited
 	case errors.Is(err, broker.ErrTaskClosed):
-		return broker.Live{}, broker.E(fault, "The task that delegated to this one is complete. No token is issued for it any more.", err)
+		return broker.Live{}, broker.E(fault, "The task that delegated to this one has ended. No token is issued for it any more.", err)
 	}
 	return broker.Live{}, LiveStoreError(err)
+}
+
+// ClosedFor is the error for a sandbox whose task has ended.
+func ClosedFor(fault broker.Kind, t broker.Task) *broker.Error {
+	return broker.E(fault, Ended(t)+" No token is issued for it any more.", broker.ErrTaskClosed).Then("ask the runner for a new task and a new ticket")
 }
 
 // admitCounted makes an admission that counts against the task's rates. Over the rate it

@@ -37,10 +37,43 @@ type Caller struct {
 	Backchannel bool             // the response holds no credential: nothing is minted
 }
 
-func NotFoundTask() *broker.Error { return broker.E(broker.NotFound, "There is no such task.", nil) }
+// NotFoundTask is the error for a task that does not exist or that the caller may not see.
+func NotFoundTask(id string) *broker.Error {
+	return broker.NoSuch("task", id, broker.TaskPrefix, "ebb task list")
+}
 
-func ClosedError() *broker.Error {
-	return broker.E(broker.Conflict, "The task is complete. Its credentials are refused, and no token is issued for it any more.", broker.ErrTaskClosed)
+// NotFoundRequest is the error for a request that does not exist or that the caller may not see.
+func NotFoundRequest(id string) *broker.Error {
+	return broker.NoSuch("request", id, broker.RequestPrefix, "ebb requests list --all")
+}
+
+// ClosedError is the error for a task that has ended. For the zero task the error names no cause and no time.
+func ClosedError(t broker.Task) *broker.Error {
+	return broker.E(broker.Conflict, Ended(t)+" Its credentials are refused, and no token is issued for it any more.", broker.ErrTaskClosed).
+		Then("open a new task: ebb task open, or ebb run -- CMD")
+}
+
+// Ended returns a sentence that says how and when a task ended, without the person
+// and the reason, so that every caller of the task may read it.
+func Ended(t broker.Task) string {
+	how, known := ends[t.Cause]
+	switch {
+	case t.State != broker.TaskClosed && !t.Deadline.IsZero():
+		return "The task ended: its deadline was " + t.Deadline.UTC().Format(time.RFC3339) + "."
+	case !known:
+		return "The task has ended."
+	case t.ClosedAt.IsZero():
+		return "The task ended: " + how + "."
+	}
+	return "The task ended at " + t.ClosedAt.UTC().Format(time.RFC3339) + ": " + how + "."
+}
+
+// ends describes the causes of a task's end.
+var ends = map[broker.Cause]string{
+	broker.CauseCompleted: "its runner completed it", broker.CauseStopped: "a person stopped it", broker.CauseDeadline: "its deadline passed",
+	broker.CauseHeartbeat: "no heartbeat of its runner arrived in time", broker.CauseExited: "its sandbox exited",
+	broker.CauseMissedAttestation: "its sandbox missed the re-attestation deadline", broker.CauseSuspicious: "an approver denied a request as suspicious",
+	broker.CauseParent: "the task that delegated to it ended",
 }
 
 // LiveStoreError is TaskError for a task that the database knows: if the live store does not know
@@ -58,9 +91,9 @@ func TaskError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, broker.ErrTaskClosed), errors.Is(err, broker.ErrDone):
-		return ClosedError()
+		return ClosedError(broker.Task{})
 	case errors.Is(err, broker.ErrNotFound):
-		return NotFoundTask()
+		return broker.E(broker.NotFound, "There is no such task.", err)
 	case errors.Is(err, broker.ErrOutranked):
 		return broker.E(broker.Forbidden, "An operator has paused this task. Ask an operator to resume it.", err)
 	default:

@@ -6,53 +6,72 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/options"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/notify/email"
 	"github.com/ebb-broker/ebb/broker/notify/slack"
+	"github.com/ebb-broker/ebb/broker/notify/teams"
 	"github.com/ebb-broker/ebb/broker/notify/webhook"
+	"github.com/ebb-broker/ebb/broker/notify/webpush"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 // Made is a channel that its kind has made.
 type Made struct {
 	Sender notify.Sender
 	Place  bool // it has a destination of its own that gets every message
-	People bool // it reaches people by their own address
+	People bool // the channel reaches people by their mail address
+	Push   bool // the channel reaches people in their browsers
 }
 
-// Look returns variables of the environment: os.LookupEnv.
-type Look func(string) (string, bool)
+// Env holds the dependencies that channels of all kinds share.
+type Env struct {
+	Look   func(string) (string, bool) // variables of the environment: os.LookupEnv
+	Derive func(string) []byte         // keys that replicas share; nil: channels are only listed and tested
+	Pushes people.PushStore            // nil if Derive is nil
+}
 
-var kinds = map[string]func(json.RawMessage, Look) (Made, error){
-	"email": kind(func(o email.Options, look Look) (Made, error) {
-		s, err := email.New(email.Config{Options: o, Look: look})
-		return Made{s, len(o.To) > 0, o.People}, err
+var kinds = map[string]func(json.RawMessage, Env) (Made, error){
+	"email": kind(func(o email.Options, env Env) (Made, error) {
+		s, err := email.New(email.Config{Options: o, Look: env.Look})
+		return Made{Sender: s, Place: len(o.To) > 0, People: o.People}, err
 	}),
-	"slack": kind(func(o slack.Options, look Look) (Made, error) {
-		s, err := slack.New(slack.Config{Options: o, Look: look})
-		return Made{s, true, false}, err
+	"slack": chat(slack.Body),
+	"teams": chat(teams.Body),
+	"webpush": kind(func(o webpush.Options, env Env) (Made, error) {
+		s, err := webpush.New(webpush.Config{Options: o, Derive: env.Derive, Store: env.Pushes})
+		return Made{Sender: s, Push: true}, err
 	}),
-	"webhook": kind(func(o webhook.Options, look Look) (Made, error) {
-		s, err := webhook.New(webhook.Config{Options: o, Look: look})
-		return Made{s, true, false}, err
+	"webhook": kind(func(o webhook.Options, env Env) (Made, error) {
+		s, err := webhook.New(webhook.Config{Options: o, Look: env.Look})
+		return Made{Sender: s, Place: true}, err
 	}),
 }
 
 // kind decodes the options of a kind strictly: a misspelt restriction must be an error.
-func kind[O any](make func(O, Look) (Made, error)) func(json.RawMessage, Look) (Made, error) {
-	return func(config json.RawMessage, look Look) (Made, error) {
+func kind[O any](make func(O, Env) (Made, error)) func(json.RawMessage, Env) (Made, error) {
+	return func(config json.RawMessage, env Env) (Made, error) {
 		var o O
 		if len(config) > 0 {
 			if err := options.Decode(config, &o); err != nil {
 				return Made{}, err
 			}
 		}
-		m, err := make(o, look)
+		m, err := make(o, env)
 		if err != nil {
 			return Made{}, err
 		}
 		return m, nil
 	}
+}
+
+// chat returns a kind that posts JSON to an incoming webhook.
+func chat(body func(notify.Message) ([]byte, error)) func(json.RawMessage, Env) (Made, error) {
+	return kind(func(o notify.HookOptions, env Env) (Made, error) {
+		s, err := notify.NewHook(o, env.Look, fetch.Config{}, body)
+		return Made{Sender: s, Place: true}, err
+	})
 }
 
 // Kinds returns the names of the kinds, sorted.
@@ -66,10 +85,10 @@ func Kinds() []string {
 }
 
 // New makes a channel of a kind. It opens no connection.
-func New(kind string, config json.RawMessage, look Look) (Made, error) {
+func New(kind string, config json.RawMessage, env Env) (Made, error) {
 	make, known := kinds[kind]
 	if !known {
 		return Made{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	return make(config, look)
+	return make(config, env)
 }

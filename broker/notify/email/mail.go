@@ -54,20 +54,16 @@ func line(s string) string {
 // text returns the body of a mail.
 func text(m notify.Message) string {
 	var b strings.Builder
-	shown, more := m.Shown(maxItems)
 	b.WriteString(m.Heading() + "\n")
-	for _, n := range shown {
+	for _, p := range m.Parts(maxItems) {
 		b.WriteString("\n")
-		if m.Digest || len(shown) > 1 {
-			b.WriteString(n.Heading() + "\n")
+		if p.Heading != "" {
+			b.WriteString(p.Heading + "\n")
 		}
-		for _, l := range n.Lines(m.At) {
+		for _, l := range p.Lines {
 			fmt.Fprintf(&b, "%-11s %s\n", l.Label+":", l.Text)
 		}
-		b.WriteString(m.Link(n) + "\n")
-	}
-	if more > 0 {
-		fmt.Fprintf(&b, "\nand %d more: %s/queue\n", more, m.Base)
+		b.WriteString(p.Link + "\n")
 	}
 	b.WriteString("\n-- \nYou cannot decide by answering this mail.\n")
 	if m.To != "" {

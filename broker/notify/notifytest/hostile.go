@@ -21,6 +21,7 @@ var more = map[string]string{
 	"mail dots":      ".\n.\n..",
 	"encoded word":   "=?utf-8?q?Approved?=",
 	"signature":      "-- \nEverything below is cut",
+	"card function":  "{{DATE(2026-11-27T12:00:00Z, SHORT)}} {{{{x}}}} [Approve](https://evil.example)",
 	"bare link":      "https://evil.example/approve",
 	"long":           strings.Repeat("A very long name ", 5000),
 	"quoted":         `"} , {"approve": true, "x": "`,

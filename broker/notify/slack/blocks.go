@@ -2,7 +2,6 @@ package slack
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/notify"
@@ -26,7 +25,7 @@ type payload struct {
 }
 
 type block struct {
-	Type     string `json:"type"` // header, rich_text, context
+	Type     string `json:"type"` // header, rich_text, actions, context
 	Text     *plain `json:"text,omitempty"`
 	Elements []any  `json:"elements,omitempty"`
 }
@@ -44,11 +43,9 @@ type section struct {
 	Elements []span `json:"elements"`
 }
 
-// span is a text, or a link with a text.
 type span struct {
-	Type  string `json:"type"` // text, link
+	Type  string `json:"type"` // text
 	Text  string `json:"text"`
-	URL   string `json:"url,omitempty"`
 	Style *style `json:"style,omitempty"`
 }
 
@@ -56,40 +53,33 @@ type style struct {
 	Bold bool `json:"bold"`
 }
 
-func payloadOf(m notify.Message) ([]byte, error) {
-	shown, more := m.Shown(maxItems)
-	p := payload{Text: notify.Text("ebb: "+m.Heading(), maxHeader), Parse: "none", Blocks: []block{header(m.Heading())}}
-	single := !m.Digest && len(shown) == 1 && more == 0
-	for _, n := range shown {
-		var lines []section
-		if !single {
-			lines = append(lines, section{"rich_text_section", []span{{Type: "text", Text: n.Heading() + "\n", Style: &style{true}}}})
+// button opens a page. It has no value, so a click carries no decision.
+type button struct {
+	Type string `json:"type"` // button
+	Text plain  `json:"text"`
+	URL  string `json:"url"`
+}
+
+// Body returns m as the JSON of an incoming webhook.
+func Body(m notify.Message) ([]byte, error) {
+	heading := plain{"plain_text", notify.Text(m.Heading(), maxHeader), false}
+	p := payload{Text: notify.Text("ebb: "+m.Heading(), maxHeader), Parse: "none", Blocks: []block{{Type: "header", Text: &heading}}}
+	for _, part := range m.Parts(maxItems) {
+		lines := block{Type: "rich_text"}
+		if part.Heading != "" {
+			lines.Elements = append(lines.Elements, line(part.Heading, ""))
 		}
-		for _, l := range n.Lines(m.At) {
-			lines = append(lines, section{"rich_text_section", []span{{Type: "text", Text: l.Label + ": ", Style: &style{true}}, {Type: "text", Text: l.Text + "\n"}}})
+		for _, l := range part.Lines {
+			lines.Elements = append(lines.Elements, line(l.Label+": ", l.Text))
 		}
-		p.Blocks = append(p.Blocks, rich(append(lines, link("Open it in ebb", m.Link(n)))))
-	}
-	if more > 0 {
-		p.Blocks = append(p.Blocks, rich([]section{{"rich_text_section", []span{{Type: "text", Text: fmt.Sprintf("and %d more\n", more)}}}, link("Approval queue", m.Base+"/queue")}))
+		p.Blocks = append(p.Blocks, lines, block{Type: "actions", Elements: []any{button{"button", plain{"plain_text", part.Label, false}, part.Link}}})
 	}
 	p.Blocks = append(p.Blocks, block{Type: "context", Elements: []any{plain{"plain_text", "You cannot decide here. ebb never asks for a decision in a chat.", false}}})
 	b, err := json.Marshal(p)
 	return agenttext.ASCIIJSON(b), err
 }
 
-func header(text string) block {
-	return block{Type: "header", Text: &plain{"plain_text", notify.Text(text, maxHeader), false}}
-}
-
-func rich(lines []section) block {
-	b := block{Type: "rich_text"}
-	for _, l := range lines {
-		b.Elements = append(b.Elements, l)
-	}
-	return b
-}
-
-func link(text, url string) section {
-	return section{"rich_text_section", []span{{Type: "link", Text: text, URL: url}}}
+// line returns a bold label and a text.
+func line(label, text string) section {
+	return section{"rich_text_section", []span{{"text", label, &style{true}}, {"text", text + "\n", nil}}}
 }

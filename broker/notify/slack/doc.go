@@ -1,9 +1,6 @@
-// Package slack delivers messages to an incoming webhook of Slack, as blocks.
-//
-//	config.go  Config, New, Send
-//	blocks.go  the payload: plain text without any controls
+// Package slack lays out messages for an incoming webhook of Slack, as blocks.
 //
 // No text is mrkdwn. Names are in plain_text with emoji off and in text elements of
 // rich_text, in which Slack interprets no markup, mentions or images. The text for small
-// screens contains only ebb's own words. The only link is a link element, not a button.
+// screens contains only ebb's own words. Buttons only open pages.
 package slack

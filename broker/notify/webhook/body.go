@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/agenttext"
@@ -25,20 +26,11 @@ type digest struct {
 
 // item is one notice. Names are already made safe to show.
 type item struct {
-	Event   notify.Event `json:"event"`
-	Heading string       `json:"heading"`
-	Subject string       `json:"subject"`
-	Title   string       `json:"title,omitempty"`
-	Risk    string       `json:"risk,omitempty"`
-	Reasons []string     `json:"reasons,omitempty"`
-	Task    string       `json:"task_id,omitempty"`
-	Name    string       `json:"task_name,omitempty"`
-	Owner   string       `json:"owner,omitempty"`
-	By      string       `json:"by,omitempty"`
-	Match   string       `json:"match_code,omitempty"`
-	Until   *time.Time   `json:"until,omitempty"`
-	Left    int64        `json:"seconds_left,omitempty"`
-	Link    string       `json:"link"`
+	notify.Notice
+	Heading string `json:"heading"`
+	Left    int64  `json:"seconds_left,omitempty"`
+	Link    string `json:"link"`
+	Path    string `json:"path,omitempty"` // hides that of Notice, which is a part of Link
 }
 
 const (
@@ -64,17 +56,19 @@ func body(m notify.Message) ([]byte, error) {
 }
 
 func itemOf(m notify.Message, n notify.Notice) item {
-	text := func(s string) string { return notify.Text(s, maxText) }
-	i := item{
-		Event: n.Event, Heading: n.Heading(), Subject: text(n.Subject), Title: text(n.Title), Risk: text(n.Risk), Task: text(n.TaskID), Name: text(n.TaskName),
-		Owner: text(n.Owner), By: text(n.By), Match: text(n.Match), Link: m.Link(n),
+	i := item{Notice: n, Heading: n.Heading(), Link: m.Link(n)}
+	i.Reasons = slices.Clone(n.Reasons)
+	texts := []*string{&i.Subject, &i.Title, &i.Risk, &i.TaskID, &i.TaskName, &i.Owner, &i.By, &i.Granted, &i.Code, &i.Match}
+	for at := range i.Reasons {
+		texts = append(texts, &i.Reasons[at])
 	}
-	for _, r := range n.Reasons {
-		i.Reasons = append(i.Reasons, text(r))
+	for _, text := range texts {
+		*text = notify.Text(*text, maxText)
 	}
-	if n.Event.Open() && !n.Until.IsZero() {
-		until := n.Until.UTC()
-		i.Until, i.Left = &until, max(int64(n.Until.Sub(m.At)/time.Second), 0)
+	if i.Until = n.Until.UTC(); !n.Event.Open() || n.Until.IsZero() {
+		i.Until = time.Time{}
+	} else {
+		i.Left = max(int64(n.Until.Sub(m.At)/time.Second), 0)
 	}
 	return i
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -44,63 +46,53 @@ func New(c Config) (*Sender, error) {
 		c.Now = time.Now
 	}
 	s := &Sender{post: post, now: c.Now}
+	if c.Previous.Set() && !c.Secret.Set() {
+		return nil, errors.New("previous_secret: set secret as well")
+	}
 	for _, k := range []struct {
-		name string
-		key  notify.Key
-		must bool
-	}{{"secret", c.Secret, !c.Ed25519.Set()}, {"previous_secret", c.Previous, false}} {
+		name, prefix string
+		key          notify.Key
+		must         bool
+		use          func([]byte) error
+	}{
+		{"secret", "whsec_", c.Secret, !c.Ed25519.Set(), s.addHMAC},
+		{"previous_secret", "whsec_", c.Previous, false, s.addHMAC},
+		{"ed25519_key", "whsk_", c.Ed25519, false, s.addEd25519},
+	} {
 		if !k.must && !k.key.Set() {
 			continue
 		}
 		secret, err := k.key.Read(c.Look)
+		var key []byte
 		if err == nil {
-			err = s.addHMAC(secret)
+			key, err = decode(secret, k.prefix)
+		}
+		if err == nil {
+			err = k.use(key)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.name, err)
 		}
 	}
-	if c.Previous.Set() && !c.Secret.Set() {
-		return nil, errors.New("previous_secret: set secret as well")
-	}
-	if c.Ed25519.Set() {
-		secret, err := c.Ed25519.Read(c.Look)
-		if err == nil {
-			err = s.addEd25519(secret)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ed25519_key: %w", err)
-		}
-	}
 	return s, nil
 }
 
-func (s *Sender) addHMAC(secret secret.Secret) error {
-	key, err := decode(secret, "whsec_")
-	if err != nil {
-		return err
-	}
+func (s *Sender) addHMAC(key []byte) error {
 	if len(key) < 24 || len(key) > 64 {
 		return errors.New("it must be 24 to 64 bytes: make one with `openssl rand -base64 32`, and write whsec_ before it")
 	}
-	s.hmac = append(s.hmac, key)
-	return nil
+	w, err := standardwebhooks.NewWebhookRaw(key)
+	s.hmac = append(s.hmac, w)
+	return err
 }
 
-func (s *Sender) addEd25519(secret secret.Secret) error {
-	key, err := decode(secret, "whsk_")
-	switch {
-	case err != nil:
-		return err
-	case len(key) == ed25519.SeedSize:
-		s.ed25519 = ed25519.NewKeyFromSeed(key)
-	case len(key) == ed25519.PrivateKeySize:
-		s.ed25519 = ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
-		if !s.ed25519.Equal(ed25519.PrivateKey(key)) {
-			return errors.New("its two halves do not belong together")
-		}
-	default:
+func (s *Sender) addEd25519(key []byte) error {
+	if len(key) != ed25519.SeedSize && len(key) != ed25519.PrivateKeySize {
 		return errors.New("it must be 32 or 64 bytes of an Ed25519 private key")
+	}
+	s.ed25519 = ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
+	if len(key) == ed25519.PrivateKeySize && !s.ed25519.Equal(ed25519.PrivateKey(key)) {
+		return errors.New("the public key in its last 32 bytes does not belong to the private key in its first 32 bytes")
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 	}
 	c, err := credential(g, made, auth, hs)
 	if most := max(life+spare, p.maxLife()); err == nil && (made.LeaseDuration <= 0 || seconds(made.LeaseDuration) > most) {
-		return d.tooLong(ctx, c, h, fmt.Errorf("vault: the engine's lease is for %d s, more than the maximum of %s: shorten the engine's role, or set max_lifetime", made.LeaseDuration, most))
+		return d.tooLong(ctx, c, h, fmt.Sprintf("The engine's credential would live for %d s, longer than the accepted %d s. Request a longer lifetime; or the operator shortens default_ttl of the engine's role, or sets max_lifetime in grants.", made.LeaseDuration, int64(most.Seconds())))
 	}
 	return c, err
 }
@@ -145,11 +145,12 @@ func (d *Driver) undo(ctx context.Context, h handle, cause error) (provider.Cred
 
 // tooLong revokes a credential that would outlive its limit. If the revocation fails, it stays
 // pending until the engine's own expiry.
-func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, cause error) (provider.Credential, error) {
+func (d *Driver) tooLong(ctx context.Context, c provider.Credential, h handle, sentence string) (provider.Credential, error) {
+	cause := errors.New("vault: " + sentence)
 	if err := d.takeBack(ctx, h); err != nil || d.cfg.TTLOnly {
 		return c, errors.Join(cause, err)
 	}
-	return provider.Credential{}, provider.Refused(wronglySetUp, cause)
+	return provider.Credential{}, provider.Refused(sentence, cause)
 }
 
 // token makes the token of a lease. A token with more permissions than requested is returned

@@ -14,13 +14,13 @@ import (
 // The policy in the documentation permits the calls of ebb, and no others.
 func TestPolicyOfTheDocs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/sealing.md")
+	page, err := os.ReadFile("../../../docs/reference/sealing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(page)
 	if text == nil {
-		t.Fatal("docs/sealing.md shows no policy")
+		t.Fatal("docs/reference/sealing.md shows no policy")
 	}
 	var p struct {
 		Statement []struct {

@@ -14,7 +14,7 @@ import (
 
 // sentences are the remedies for refusals, by the error code of KMS; %s is the key's ARN.
 var sentences = map[string]string{
-	"AccessDeniedException": "ebb may not use %s: its key policy, and the policy of ebb's role, must allow kms:Encrypt, kms:Decrypt and kms:DescribeKey with ebb's encryption context (docs/sealing.md)",
+	"AccessDeniedException": "ebb may not use %s: its key policy, and the policy of ebb's role, must allow kms:Encrypt, kms:Decrypt and kms:DescribeKey with ebb's encryption context (docs/reference/sealing.md)",
 	"DisabledException":     "%s is disabled: enable it (aws kms enable-key)",
 	"NotFoundException":     "%s does not exist: compare account, region and id; a deleted key is lost, and with it everything sealed by it",
 	"KMSInvalidStateException": "%s cannot be used in its state: if it waits for deletion, cancel that (aws kms cancel-key-deletion) and enable it; " +

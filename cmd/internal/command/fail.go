@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
@@ -16,7 +18,7 @@ import (
 // Exit is the exit code of the process.
 type Exit int
 
-// Exit codes; documented in `ebb --help` and `ebb-bench --help`.
+// Exit codes; documented in `ebb help exit-codes` and `ebb-bench --help`.
 const (
 	ExitOK          Exit = 0
 	ExitFailure     Exit = 1
@@ -72,6 +74,22 @@ func ExitOf(err error) Exit {
 	return ExitFailure
 }
 
+// stepMark begins a further step.
+const stepMark = "\n  -> "
+
+// steps returns the steps that a server names. They are its text: it is drawn so that nothing can hide in a
+// terminal, and never run.
+func steps(p *client.Problem) string {
+	var all []string
+	if p.Advice != nil && p.Advice.WouldAllow != "" {
+		all = append(all, "this scope needs no approval: --scope '"+out.Line(p.Advice.WouldAllow)+"'")
+	}
+	for _, step := range p.Next {
+		all = append(all, out.Line(step))
+	}
+	return strings.Join(all, stepMark)
+}
+
 // Distrusted reports whether the server's certificate was rejected.
 func Distrusted(err error) bool {
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
@@ -90,7 +108,19 @@ func Explain(err error) string {
 	return out.Line(err.Error())
 }
 
-// NextStep returns the next step for err of a program, "" if the error already names it.
+// remedies are the next steps for refusals of a server that names none.
+var remedies = map[wire.Kind]string{
+	wire.KindNotFound:        "list the ids and names that you may see: `ebb task list`, `ebb requests list --all`, `ebb leases list`, `ebb providers list`",
+	wire.KindInvalid:         "change the value that the answer names; `ebb COMMAND --help` describes them",
+	wire.KindInvalidScope:    "list the providers that a scope can name: `ebb providers list`",
+	wire.KindInvalidEvidence: "get a new ticket: `ebb task ticket TASK`; explain other evidence: `ebb attest explain`",
+	wire.KindUnauthenticated: "name the principal and its registered key with --client-id and --key",
+	wire.KindForbidden:       "name a principal that has the role with --client-id and --key",
+	wire.KindConflict:        "look at the present state with the command show, and try again",
+}
+
+// NextStep returns the next step for err of a program, "" if the error already names it. Several steps are
+// separated by stepMark.
 func NextStep(program string, err error, code Exit) string {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Next
@@ -99,14 +129,11 @@ func NextStep(program string, err error, code Exit) string {
 		return "" // each has its own remedy
 	}
 	p, answered := errors.AsType[*client.Problem](err)
-	if answered && p.Advice != nil && p.Advice.WouldAllow != "" {
-		return "this scope needs no approval: --scope '" + out.Line(p.Advice.WouldAllow) + "'"
-	}
 	if answered && p.Kind == wire.KindStepUpRequired && p.Page != "" {
 		return "approve it at " + p.Page
 	}
-	if answered && p.Detail != "" {
-		return "" // the detail says it already
+	if answered && (len(p.Next) > 0 || p.Detail != "" || p.Advice != nil) {
+		return cmp.Or(steps(p), remedies[p.Kind])
 	}
 	if Distrusted(err) {
 		return "name the CA of ebb's certificate with --ca-file or EBB_CA_FILE, and check that --url has the certificate's host name"

@@ -241,6 +241,14 @@ func TestPasswords(t *testing.T) {
 	if err != nil || c.DatabasePassword().Reveal() != "from file" {
 		t.Errorf("file: %v", err)
 	}
+	// systemd and Kubernetes give a service its secrets by an ACL or a group.
+	if err := os.Chmod(file, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	c, err = load(t, "database: postgres://ebb@db/ebb\ndatabase_password_file: "+file)
+	if err != nil || c.DatabasePassword().Reveal() != "from file" {
+		t.Errorf("file of a group: %v", err)
+	}
 	c, err = load(t, "", "EBB_DATABASE=postgres://ebb:in-url@db/ebb")
 	if err != nil || c.DatabasePassword().Reveal() != "in-url" || strings.Contains(c.Database, "in-url") {
 		t.Errorf("variable: %q, %v", c.Database, err)
@@ -293,7 +301,7 @@ func TestPublicKeyRefusesPrivate(t *testing.T) {
 }
 
 // TestTable: every key is documented and has its own variable, and the table in
-// README.md is current.
+// docs/reference/configuration.md is current.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -306,12 +314,12 @@ func TestTable(t *testing.T) {
 	}
 	var b strings.Builder
 	config.Markdown(&b)
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(readme), b.String()) {
-		t.Error("README.md has another table of keys: replace it with the output of `ebb config table`")
+		t.Error("docs/reference/configuration.md has another table of keys: replace it with the output of `ebb config table`")
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *Config) checkTranscripts(src map[string]string, ps *Problems) {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		r.Check(at, func(format string, a ...any) {
 			where, wrong, _ := strings.Cut(fmt.Sprintf(format, a...), ": ")
-			ps.add(where, src[at], wrong, "see docs/egress.md, Transcripts")
+			ps.add(where, src[at], wrong, "see docs/reference/egress.md, Transcripts")
 		})
 		if share := int64(c.Egress.TranscriptsMiB) << 20 / transcript.TaskShare; r.Room() > share {
 			ps.add(at, src[at], fmt.Sprintf("one transcript takes up to %d KiB, and one task may use %d KiB", r.Room()>>10, share>>10), "lower request_bytes and answer_bytes, or raise egress.transcripts.mib")

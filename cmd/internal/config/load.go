@@ -117,7 +117,7 @@ func reason(err error) string {
 
 // clientVariables configure client commands and tests. They are not keys of the
 // configuration and never reported as unknown.
-var clientVariables = []string{"EBB_CONFIG", "EBB_URL", "EBB_SOCKET", "EBB_CLIENT_ID", "EBB_KEY_FILE", "EBB_CA_FILE", "EBB_TASK_ID", "EBB_TICKET"}
+var clientVariables = []string{"EBB_CONFIG", "EBB_URL", "EBB_SOCKET", "EBB_CLIENT_ID", "EBB_KEY_FILE", "EBB_CA_FILE", "EBB_CONTEXT", "EBB_OUTPUT", "EBB_TASK_ID", "EBB_TICKET"}
 
 // serviceLink matches a variable that Kubernetes sets in each container of a
 // namespace for a Service named ebb or ebb-SOMETHING (kubelet's
@@ -217,32 +217,13 @@ func (c *Config) secrets(src map[string]string, ps *Problems) {
 		case !s.to.Empty():
 			ps.add(key, src[key], "the password is also given elsewhere", "keep one of "+key+" and "+Variable(s.key))
 		default:
-			text, err := readSecret(s.file)
+			text, err := secret.Read(s.file)
 			if err != nil {
-				ps.add(key, src[key], err.Error(), "write the password alone into that file, then chmod 600 "+s.file)
+				ps.add(key, src[key], strings.TrimPrefix(err.Error(), "secret: "), "write the password alone into that file, then chmod 600 "+s.file)
 			}
-			*s.to = secret.New(text)
+			*s.to = text
 		}
 	}
-}
-
-func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %s", path, reason(err))
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s has mode %04o: other users can read it", path, info.Mode().Perm())
-	}
-	b, err := readBounded(path, 4<<10)
-	if err != nil {
-		return "", fmt.Errorf("%s: %s", path, reason(err))
-	}
-	text := strings.TrimRight(string(b), "\r\n")
-	if text == "" {
-		return "", fmt.Errorf("%s is empty", path)
-	}
-	return text, nil
 }
 
 // secretKey marks a key whose value is a secret. Messages about it never contain

@@ -80,7 +80,7 @@ func (c *Config) checkNotify(src map[string]string, ps *Problems) {
 		}
 		for _, e := range r.Events {
 			if !notify.Event(e).Known() {
-				ps.add(at+".events", src[at], fmt.Sprintf("there is no event %q", e), "write those of docs/notifications.md, such as request.waiting")
+				ps.add(at+".events", src[at], fmt.Sprintf("there is no event %q", e), "write those of docs/reference/notifications.md, such as request.waiting")
 			}
 		}
 		if r.MinRisk != "" && risk.Level(r.MinRisk).Rank() == 0 {

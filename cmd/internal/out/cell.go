@@ -2,6 +2,7 @@ package out
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,48 @@ func Time(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// Relative formats t as its distance from now, rounded down: in 12m, 3h ago.
+func Relative(t, now time.Time) string {
+	d := t.Sub(now)
+	switch size := span(d.Abs()); {
+	case size == "0s":
+		return "now"
+	case d > 0:
+		return "in " + size
+	default:
+		return size + " ago"
+	}
+}
+
+// span formats a duration in its largest unit, rounded down.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + "s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	case d < 2*day:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	}
+	return strconv.Itoa(int(d/day)) + "d"
+}
+
+// Seconds formats a number of seconds as a duration such as 15m or 1h30m, "" for 0.
+func Seconds(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	text := (time.Duration(n) * time.Second).String()
+	if short, is := strings.CutSuffix(text, "m0s"); is {
+		text = short + "m"
+	}
+	if short, is := strings.CutSuffix(text, "h0m"); is {
+		text = short + "h"
+	}
+	return text
 }
 
 // Int formats n, "" for 0.
@@ -31,4 +74,27 @@ func Pairs(m map[string]string) string {
 		parts = append(parts, k+"="+m[k])
 	}
 	return strings.Join(parts, " ")
+}
+
+// idForm is the form of ids: a prefix and a UUIDv7, whose first twelve digits
+// are its time in milliseconds.
+var idForm = regexp.MustCompile(`^[a-z]{3}_[0-9a-f]{32}$`)
+
+// shortID is the least length of a shortened id: the prefix and the time.
+const shortID = 4 + 12
+
+// idLength returns the least length at which prefixes of ids differ.
+func idLength(ids []string) int {
+	n := shortID
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for i := 1; i < len(ids); i++ {
+		before, id := ids[i-1], ids[i]
+		same := 0
+		for same < min(len(id), len(before)) && id[same] == before[same] {
+			same++
+		}
+		n = max(n, same+1)
+	}
+	return n
 }

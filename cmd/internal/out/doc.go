@@ -3,9 +3,13 @@
 // control characters in one: cells of tables and CSV are escaped with agenttext, JSON
 // is ASCII.
 //
-//	format.go  Format: table, json, csv; a flag value
-//	list.go    Column, List: several items
+//	format.go  Format: table, wide, json, csv; a flag value
+//	column.go  Column, and how a table shortens it
+//	list.go    List: several items
 //	one.go     One: one item
+//	grid.go    a table that fits Width cells
+//	width.go   widths of text in terminal cells; cutting and wrapping
+//	row.go     Row: one event of a stream
 //	json.go    JSON in ASCII
-//	cell.go    values as cells: times in UTC, numbers, pairs
+//	cell.go    values as cells: times, numbers, pairs, short ids
 package out

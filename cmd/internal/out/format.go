@@ -1,7 +1,7 @@
 package out
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -11,12 +11,16 @@ type Format string
 
 // Formats.
 const (
-	Table Format = "table"
+	Table Format = "table" // at most Width cells wide: short ids, relative times
+	Wide  Format = "wide"  // every column, whole
 	JSON  Format = "json"
 	CSV   Format = "csv"
 )
 
-var formats = []string{string(Table), string(JSON), string(CSV)}
+var formats = []string{string(Table), string(Wide), string(JSON), string(CSV)}
+
+// IsTable reports whether the format is a table, for people.
+func (f Format) IsTable() bool { return f == Table || f == Wide }
 
 // String implements the flag value.
 func (f *Format) String() string { return string(*f) }
@@ -24,10 +28,13 @@ func (f *Format) String() string { return string(*f) }
 // Type implements the flag value: the text in --help.
 func (f *Format) Type() string { return strings.Join(formats, "|") }
 
+// Values returns the formats, for completion and suggestions.
+func (f *Format) Values() []string { return formats }
+
 // Set implements the flag value.
 func (f *Format) Set(s string) error {
 	if !slices.Contains(formats, s) {
-		return fmt.Errorf("%q is not an output format; choose %s", s, strings.Join(formats, ", "))
+		return errors.New("choose " + strings.Join(formats, ", "))
 	}
 	*f = Format(s)
 	return nil

@@ -4,24 +4,20 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// maxCell is the maximum number of code points of a cell in a table. IDs are
-// shorter.
+// maxCell is the maximum number of code points of a cell in a wide table. IDs
+// are shorter.
 const maxCell = 160
 
-// Column is one column of a table or CSV: its heading, and the cell of an item.
-type Column[T any] struct {
-	Name string
-	Cell func(T) string
-}
-
 // List prints items. JSON is an array of the items; the other formats have the
-// columns, in their order. An empty table prints "none".
+// columns, in their order. An empty table prints "none". A table is at most
+// Width cells wide, whether or not it is printed to a terminal.
 func List[T any](w io.Writer, f Format, columns []Column[T], items []T) error {
 	switch f {
 	case JSON:
@@ -31,36 +27,21 @@ func List[T any](w io.Writer, f Format, columns []Column[T], items []T) error {
 		return writeJSON(w, items)
 	case CSV:
 		return listCSV(w, columns, items)
+	case Wide:
+		return listWide(w, columns, items)
 	case Table:
 		return listTable(w, columns, items)
 	}
 	return fmt.Errorf("%q is not an output format", string(f))
 }
 
-func listTable[T any](w io.Writer, columns []Column[T], items []T) error {
-	if len(items) == 0 {
-		_, err := fmt.Fprintln(w, "none")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	heads := make([]string, len(columns))
-	for i, c := range columns {
-		heads[i] = strings.ToUpper(strings.ReplaceAll(c.Name, "_", " "))
-	}
-	fmt.Fprintln(tw, strings.Join(heads, "\t"))
-	cells := make([]string, len(columns))
-	for _, item := range items {
-		for i, c := range columns {
-			if cells[i] = drawn(c.Cell(item), maxCell); cells[i] == "" {
-				cells[i] = "-"
-			}
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return tw.Flush()
+// without returns the columns except those that only other shows.
+func without[T any](columns []Column[T], other Show) []Column[T] {
+	return slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.Show == other })
 }
 
 func listCSV[T any](w io.Writer, columns []Column[T], items []T) error {
+	columns = without(columns, Brief)
 	cw := csv.NewWriter(w)
 	row := make([]string, len(columns))
 	for i, c := range columns {
@@ -81,6 +62,65 @@ func listCSV[T any](w io.Writer, columns []Column[T], items []T) error {
 	return cw.Error()
 }
 
+func listWide[T any](w io.Writer, columns []Column[T], items []T) error {
+	columns = without(columns, Brief)
+	g := newGrid(columns)
+	for _, item := range items {
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			row[i] = drawn(c.Cell(item), maxCell)
+		}
+		g.rows = append(g.rows, row)
+	}
+	return g.print(w)
+}
+
+func listTable[T any](w io.Writer, columns []Column[T], items []T) error {
+	columns = without(columns, Full)
+	var remedy func(T) string
+	if i := slices.IndexFunc(columns, func(c Column[T]) bool { return c.Form == Remedy }); i >= 0 {
+		remedy = columns[i].Cell
+		columns = slices.Delete(columns, i, i+1)
+	}
+	g, now := newGrid(columns), time.Now()
+	var ids []string
+	for _, item := range items {
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			row[i] = c.Cell(item)
+			switch {
+			case c.Form == ID && idForm.MatchString(row[i]):
+				ids = append(ids, row[i])
+			case c.Form == When:
+				if t, err := time.Parse(time.RFC3339, row[i]); err == nil {
+					row[i] = Relative(t, now)
+				}
+			}
+			row[i] = drawn(row[i], 0)
+		}
+		g.rows = append(g.rows, row)
+		if remedy != nil {
+			g.below = append(g.below, drawn(remedy(item), 0))
+		}
+	}
+	for i, c := range columns {
+		switch c.Form {
+		case ID:
+			g.cap(i, idLength(ids))
+		case When:
+			g.heads[i] = strings.TrimSuffix(g.heads[i], " AT")
+		case Prose:
+			g.wrapped = i == len(columns)-1
+		case Scope:
+			g.middle[i] = true
+		case Text, Remedy:
+		}
+		g.may[i] = c.Form == Text || c.Form == Scope
+	}
+	g.fit()
+	return g.print(w)
+}
+
 // drawn makes text safe to display: at most limit code points (0 = all), in one
 // line, with invisible characters escaped. Printable ASCII within the limit is
 // unchanged, so that IDs and digests can be copied.
@@ -90,6 +130,9 @@ func drawn(text string, limit int) string {
 	}
 	return text
 }
+
+// Whole escapes text of another system without shortening it.
+func Whole(text string) string { return drawn(text, 0) }
 
 // Line escapes text of another system for use in a message.
 func Line(text string) string { return drawn(text, 1000) }

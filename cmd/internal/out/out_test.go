@@ -21,9 +21,9 @@ type thing struct {
 }
 
 var columns = []out.Column[thing]{
-	{"name", func(t thing) string { return t.Name }},
-	{"made_at", func(t thing) string { return out.Time(t.At) }},
-	{"n", func(t thing) string { return out.Int(t.N) }},
+	{Name: "name", Cell: func(t thing) string { return t.Name }},
+	{Name: "made_at", Cell: func(t thing) string { return out.Time(t.At) }, Form: out.When},
+	{Name: "n", Cell: func(t thing) string { return out.Int(t.N) }},
 }
 
 var hostile = []thing{
@@ -40,13 +40,13 @@ func TestHostile(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {
 		item := thing{Name: text, N: 1}
-		for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {
+		for _, f := range []out.Format{out.Table, out.Wide, out.JSON, out.CSV} {
 			var list, one strings.Builder
 			if err := errors.Join(out.List(&list, f, columns, []thing{item, item}), out.One(&one, f, columns, item)); err != nil {
 				t.Fatalf("%s, %s: %v", name, f, err)
 			}
 			agenttexttest.Clean(t, name+", "+string(f), list.String()+one.String())
-			if want := map[out.Format]int{out.Table: 3, out.CSV: 3, out.JSON: 10}[f]; strings.Count(list.String(), "\n") != want {
+			if want := map[out.Format]int{out.Table: 3, out.Wide: 3, out.CSV: 3, out.JSON: 10}[f]; strings.Count(list.String(), "\n") != want {
 				t.Errorf("%s, %s: %d lines, want %d: %q", name, f, strings.Count(list.String(), "\n"), want, list.String())
 			}
 			switch f {
@@ -61,7 +61,7 @@ func TestHostile(t *testing.T) {
 				if err != nil || len(rows) != 3 || strings.ContainsAny(rows[1][0][:min(1, len(rows[1][0]))], "=+-@\t\r") {
 					t.Errorf("%s: a cell that a spreadsheet runs: %q, %v", name, rows, err)
 				}
-			case out.Table:
+			case out.Table, out.Wide:
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestHostile(t *testing.T) {
 //ebb:invariant I9
 func TestNothingHides(t *testing.T) {
 	t.Parallel()
-	for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {
+	for _, f := range []out.Format{out.Table, out.Wide, out.JSON, out.CSV} {
 		var list, one strings.Builder
 		if err := out.List(&list, f, columns, hostile); err != nil {
 			t.Fatalf("%s: %v", f, err)
@@ -92,25 +92,27 @@ func TestNothingHides(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
 	at := time.Date(2026, 11, 2, 4, 4, 5, 999, time.FixedZone("x", 3600))
-	if err := out.List(&b, out.Table, columns, []thing{{"alpha", at, 3}, {"b", time.Time{}, 0}}); err != nil {
-		t.Fatal(err)
+	items := []thing{{"alpha", at, 3}, {"b", time.Time{}, 0}}
+	for f, want := range map[out.Format]string{
+		out.Wide: "NAME   MADE AT               N\nalpha  2026-11-02T03:04:05Z  3\nb      -                     -\n",
+		out.CSV:  "name,made_at,n\nalpha,2026-11-02T03:04:05Z,3\nb,,\n",
+	} {
+		var b strings.Builder
+		if err := out.List(&b, f, columns, items); err != nil || b.String() != want {
+			t.Errorf("%s: got\n%s\nwant\n%s%v", f, b.String(), want, err)
+		}
 	}
-	want := "NAME   MADE AT               N\nalpha  2026-11-02T03:04:05Z  3\nb      -                     -\n"
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
-	}
-	b.Reset()
+	var b strings.Builder
 	if err := out.List(&b, out.Table, columns, nil); err != nil || b.String() != "none\n" {
 		t.Errorf("empty table is %q, %v", b.String(), err)
 	}
 }
 
-func TestIdsSurvive(t *testing.T) {
+func TestIDsSurvive(t *testing.T) {
 	t.Parallel()
 	const id = "lse_01a1f92a00007bf2222244bdd0bc9949"
-	for _, f := range []out.Format{out.Table, out.JSON, out.CSV} {
+	for _, f := range []out.Format{out.Table, out.Wide, out.JSON, out.CSV} {
 		var b strings.Builder
 		if err := out.List(&b, f, columns, []thing{{Name: id}}); err != nil || !strings.Contains(b.String(), id) {
 			t.Errorf("%s prints %q, %v", f, b.String(), err)

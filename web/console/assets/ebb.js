@@ -8,6 +8,89 @@
   }
 })();
 
+// Adds a copy button beside every id. The button copies the whole id, which is the text of the
+// element or, if the text is shortened, its title.
+(() => {
+  if (!navigator.clipboard) return;
+  const id = /^[a-z]{3}_[0-9a-f]{32}$/;
+  for (const e of document.querySelectorAll("main [title], main .mono, main code")) {
+    const whole = e.title || e.textContent.trim();
+    if (!id.test(whole)) continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.ariaLabel = `Copy ${whole}`;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(whole);
+      button.classList.add("done");
+      button.ariaLabel = `Copied ${whole}`;
+    });
+    if (e.matches("p, td")) e.append(button);
+    else e.after(button);
+  }
+})();
+
+// A chart that is wider than the page shows its newest columns.
+for (const e of document.querySelectorAll(".plot")) e.parentElement.scrollLeft = e.scrollWidth;
+
+// Tables with all of their rows on the page are sorted here; the server sorts lists of several pages.
+(() => {
+  for (const table of document.querySelectorAll("table[data-sorts]")) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((th, column) => {
+      if (th.tagName !== "TH" || body.rows.length < 2) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.append(...th.childNodes);
+      th.append(button);
+      const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
+      button.addEventListener("click", () => {
+        const down = th.ariaSort !== "descending";
+        for (const other of heads) other.removeAttribute("aria-sort");
+        th.ariaSort = down ? "descending" : "ascending";
+        body.append(...[...body.rows].sort((a, b) => (down ? -1 : 1) * value(a).localeCompare(value(b), undefined, { numeric: true })));
+      });
+    });
+  }
+})();
+
+// withTyped returns the URL of path with the current input of a form as its query.
+const withTyped = (path, form) => {
+  const at = new URL(path, location.href);
+  for (const [name, value] of new FormData(form)) {
+    if (value && /^(part|scope|minutes|of\[\]|keep\[\]|within-\d+)$/.test(name)) at.searchParams.append(name, value);
+  }
+  return at;
+};
+
+// The form of a narrowed approval. While a person types, the server returns the scopes and the time
+// that would be approved.
+(() => {
+  const form = document.querySelector("form[data-narrow]");
+  if (!form) return;
+  const remains = form.querySelector("[data-remains]");
+  form.querySelector("[data-check]").hidden = true;
+  let asking, last = 0;
+  const ask = async () => {
+    const mine = ++last;
+    try {
+      const r = await fetch(withTyped(form.dataset.narrow, form));
+      const said = await r.json();
+      if (!r.ok || mine !== last) return;
+      remains.textContent = said.remains;
+      for (const e of form.querySelectorAll("[data-problem]")) e.textContent = said.problems[e.id.replace(/-problem$/, "")] ?? "";
+    } catch { remains.textContent = "ebb could not check the input. It checks the input again when you approve."; }
+  };
+  const ticked = form.querySelector("[name=part][value='']");
+  form.addEventListener("input", (e) => {
+    if (ticked && /^(keep|within)/.test(e.target.name)) ticked.checked = true;
+    clearTimeout(asking);
+    asking = setTimeout(ask, 300);
+  });
+})();
+
 // Passkeys. The form is sent after the passkey has signed the server's challenge. Without
 // this script the form is sent unsigned, and the server answers what is missing.
 (() => {
@@ -15,15 +98,12 @@
   if (!P || !P.parseRequestOptionsFromJSON) return;
   document.addEventListener("submit", async (e) => {
     const form = e.target;
-    if (!form.dataset.passkey) return;
+    if (!form.dataset.passkey || ["check", "deny"].includes(e.submitter?.name)) return; // neither needs a passkey
     e.preventDefault();
     const says = form.querySelector("[data-says]");
     try {
       // The typed values are signed. If they are not valid, the page shows the errors.
-      const at = new URL(form.dataset.passkey, location.href);
-      const typed = new FormData(form);
-      for (const name of ["part", "scope", "minutes"]) if (typed.get(name)) at.searchParams.set(name, typed.get(name));
-      const r = await fetch(at);
+      const r = await fetch(withTyped(form.dataset.passkey, form));
       if (!r.ok) { form.submit(); return; }
       const { options, state } = await r.json();
       const made = "create" in form.dataset
@@ -76,13 +156,13 @@ const tail = (() => {
       if (on && fresh.length > 0) {
         const first = body.rows[0];
         const at = first.getBoundingClientRect().top;
-        const scrolled = scrollY > 0;
+        const place = scrollY;
         first.before(...fresh.map(make));
         while (body.rows.length > 100) body.deleteRow(-1);
-        // Keep the scroll position. Most browsers do it themselves (scroll anchoring).
+        // Keep the scroll position, unless the browser has kept it (scroll anchoring) or the person has
+        // scrolled: both change scrollY.
         requestAnimationFrame(() => requestAnimationFrame(() => {
-          const by = first.getBoundingClientRect().top - at;
-          if (scrolled && Math.abs(by) > 1) scrollBy(0, by);
+          if (place > 0 && scrollY === place) scrollBy(0, first.getBoundingClientRect().top - at);
         }));
         say(fresh.length, fresh.length === rows.length && rows.length >= 20);
       }
@@ -113,9 +193,29 @@ const tail = (() => {
   if (!events || !navigator.locks || !window.BroadcastChannel) return;
   const channel = new BroadcastChannel("ebb-waiting");
   let said = 0;
+  const title = document.title;
+  // The notice of an open request: when the request no longer waits, the server returns the outcome.
+  const decided = document.querySelector("[data-decided]");
+  const check = async (waiting) => {
+    if (!decided || !decided.hidden || waiting.includes(decided.dataset.request)) return;
+    try {
+      const r = await fetch(decided.dataset.decided);
+      const { text } = await r.json();
+      if (!r.ok || !text) return;
+      decided.textContent = text;
+      decided.hidden = false;
+    } catch { /* the next event asks again */ }
+  };
   const show = (now) => {
     if (now.record) { tail(); return; }
+    if (now.lost !== undefined) {
+      const lost = at("lost");
+      if (lost) lost.hidden = !now.lost;
+      return;
+    }
     if (!count) return;
+    document.title = now.count > 0 ? `(${now.count}) ${title}` : title;
+    check(now.ids);
     count.textContent = now.count > 0 ? (now.count > 999 ? "999+" : String(now.count)) : "";
     const refresh = at("refresh");
     if (!refresh) return;
@@ -139,16 +239,20 @@ const tail = (() => {
   channel.postMessage("ask");
   navigator.locks.request("ebb-waiting", () => new Promise((gone) => {
     const source = new EventSource(events);
+    const tell = (now) => {
+      show(now);
+      channel.postMessage(now);
+    };
+    source.addEventListener("open", () => tell({ lost: false }));
     source.addEventListener("waiting", (e) => {
       last = JSON.parse(e.data);
-      show(last);
-      channel.postMessage(last);
+      tell(last);
     });
-    source.addEventListener("record", (e) => {
-      show({ record: e.data });
-      channel.postMessage({ record: e.data });
-    });
+    source.addEventListener("record", (e) => tell({ record: e.data }));
     // The connection was refused, not interrupted: the session has ended, so do not retry.
-    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) gone(); });
+    source.addEventListener("error", () => {
+      tell({ lost: true });
+      if (source.readyState === EventSource.CLOSED) gone();
+    });
   }));
 })();

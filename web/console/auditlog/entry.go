@@ -23,6 +23,7 @@ type entryPage struct {
 	Data      string // the data as indented JSON in ASCII
 	Sums      bool   // the stored hash is the hash of its content
 	Previous  int64
+	Says      string
 	About     []list.About
 }
 
@@ -36,7 +37,7 @@ func (ps *Pages) entry(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := entryPage{Entry: e, Sums: audit.Sum(e) == e.Hash, Previous: e.Seq - 1}
+	page := entryPage{Entry: e, Says: list.Says(e), Sums: audit.Sum(e) == e.Hash, Previous: e.Seq - 1}
 	var b bytes.Buffer
 	if err := list.WriteASCII(&b, e); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,43 +18,74 @@ import (
 
 type auditPage struct {
 	Filter  map[string]string
-	Kinds   []string
+	Period  list.Period
+	Kinds   []kindGroup
 	Entries []audit.Entry
 	Address string
 	CSV     string
 	JSONL   string
 	Kept    string // JSONL with the evidence kept for answers
+	Proof   string // the proof of the entries that match
 	Pager   list.Pager
 	Narrow  string
 	All     bool // the visitor may read chains and checkpoints
 	Said    bool // the visitor may read transcripts
 }
 
+// kindGroup is a group of kinds in the menu of the filter.
+type kindGroup struct {
+	Prefix string // such as "lease.", which selects the whole group
+	Label  string
+	Kinds  []string
+}
+
+// groupLabels are the names of the groups, in the order of the menu.
+var groupLabels = []struct{ prefix, label string }{
+	{"request.", "Requests and answers"}, {"lease.", "Credentials"}, {"token.", "Refused tokens"}, {"task.", "Tasks"}, {"sandbox.", "Sandboxes"},
+	{"egress.", "Requests through egress"}, {"box.", "Egress endpoints"}, {"breakglass.", "Break-glass"}, {"policy.", "Policy"},
+	{"principal.", "Principals"}, {"session.", "Console sessions"}, {"passkey.", "Passkeys"}, {"push.", "Notifications in browsers"}, {"secret.", "Secrets"}, {"record.", "Exports"},
+	{"transcript.", "Transcripts"}, {"orphan.", "Orphans"}, {"key.", "Signing keys"}, {"broker.", "Processes"}, {"livestore.", "Live state"}, {"loss.", "Data loss"},
+}
+
+// kindGroups returns the menu of the kind filter. Every kind is in one group.
+func kindGroups() []kindGroup {
+	var out []kindGroup
+	for _, l := range groupLabels {
+		g := kindGroup{Prefix: l.prefix, Label: l.label}
+		for _, k := range audit.Kinds() {
+			if strings.HasPrefix(k, l.prefix) {
+				g.Kinds = append(g.Kinds, k)
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
 // entryKinds returns the accepted values of the kind filter: every kind, and
 // every group prefix such as "lease.".
 func entryKinds() []string {
-	out := audit.Kinds()
-	for _, k := range audit.Kinds() {
-		group, _, _ := strings.Cut(k, ".")
-		out = append(out, group+".")
+	var out []string
+	for _, g := range kindGroups() {
+		out = append(append(out, g.Prefix), g.Kinds...)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
-func entryQuery(a *list.Query) broker.EntryQuery {
+func entryQuery(c echo.Context, v *session.Visit, a *list.Query) (broker.EntryQuery, list.Period) {
+	p := a.Period(shell.Zone(c), v.Now)
 	q := broker.EntryQuery{Actor: a.Text("actor"), TaskID: a.Text("task"), LeaseID: a.Text("lease"), RequestID: a.Text("request"),
-		From: a.Moment("from"), To: a.Moment("to"), Oldest: a.OneOf("sort", "newest", "oldest") == "oldest"}
+		From: p.From, To: p.To, Oldest: a.OneOf("sort", "newest", "oldest") == "oldest"}
 	if k := a.OneOf("kind", entryKinds()...); k != "" {
 		q.Kinds = []string{k}
 	}
-	return q
+	return q, p
 }
 
 // audit lists the audit log.
 func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
-	q := entryQuery(a)
+	q, period := entryQuery(c, v, a)
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "audit?" + a.Kept.Encode()
 	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
@@ -64,12 +94,17 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	page := auditPage{Filter: a.Filter(), Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: entryKinds(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: list.Address("/audit", a.Kept.Encode()),
+	page := auditPage{Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: list.Address("/audit", a.Kept.Encode()),
 		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
 	with := maps.Clone(a.Kept)
 	with.Set("kept", "true")
 	page.Kept = list.Address("/audit.jsonl", with.Encode())
+	page.Proof = list.Address("/audit.proof.jsonl", a.Kept.Encode())
 	f := shell.Frame{Title: "Audit log", Nav: "/audit"}
+	if len(period.Problems) > 0 {
+		page.Narrow = list.WrongPeriod
+		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "audit", f, page)
+	}
 	if !page.All && q.TaskID == "" && v.Has(session.AuditReaders...) {
 		page.Narrow = "You can read the audit log of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
 		return ps.shell.Draw(c, http.StatusOK, v, "audit", f, page)
@@ -93,7 +128,8 @@ func entryCells(e audit.Entry) []string {
 func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) error {
 	return func(c echo.Context, v *session.Visit) error {
 		a := list.ReadQuery(c)
-		q := entryQuery(a)
+		q, period := entryQuery(c, v, a)
+		period.Done(a)
 		with := format == list.FormatJSONL && a.OneOf("kept", "true") != ""
 		if err := a.Done(); err != nil {
 			return err
@@ -153,6 +189,23 @@ func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) e
 		}
 		return x.Close(nil)
 	}
+}
+
+// exportProof sends the entries that match the filter, with the proof that they
+// are in the audit log, unaltered.
+func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
+	a := list.ReadQuery(c)
+	q, period := entryQuery(c, v, a)
+	period.Done(a)
+	if err := a.Done(); err != nil {
+		return err
+	}
+	f := broker.EntryFilter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor, From: q.From, To: q.To}
+	p, err := ps.b.ProveEntries(c.Request().Context(), v.Principal, f, a.Filter())
+	if err != nil {
+		return err
+	}
+	return list.NewExport(ps.b, c, v, "audit", list.FormatProof, a.Filter(), nil).Proof(p)
 }
 
 // filterOf returns the fields that can leave entries out of the middle of a

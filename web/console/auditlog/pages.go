@@ -31,6 +31,7 @@ type Export interface {
 	MayExport(ctx context.Context, who broker.Principal) error
 	WholeEntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
 	Kept(ctx context.Context, who broker.Principal, entries []audit.Entry) ([]audit.Kept, error)
+	ProveEntries(ctx context.Context, who broker.Principal, f broker.EntryFilter, stated map[string]string) (report.Proof, error)
 }
 
 // Config holds the dependencies of New.
@@ -60,6 +61,7 @@ func (ps *Pages) Routes() []shell.Route {
 		ps.shell.Page("/audit", ps.audit),
 		ps.shell.Page("/audit.csv", ps.exportAudit(list.FormatCSV)),
 		ps.shell.Page("/audit.jsonl", ps.exportAudit(list.FormatJSONL)),
+		ps.shell.Page("/audit.proof.jsonl", ps.exportProof),
 		ps.shell.Page("/audit/chains", ps.chains(false)),
 		ps.shell.Page("/audit/check", ps.chains(true)),
 		ps.shell.Page("/audit/:writer/:seq", ps.entry),

@@ -87,6 +87,7 @@ type glassPage struct {
 	All              bool   // the visitor may read all periods with their reasons
 	May              bool
 	Why              string // the reason when May is false
+	Have, Usable     bool   // the person has passkeys, and one that can start break-glass
 	Limits           approval.BreakGlassConfig
 	Incident, Reason string
 	Problem          string
@@ -120,6 +121,10 @@ func (ps *Pages) drawGlasses(c echo.Context, status int, v *session.Visit, page 
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = true
+		// The notice is optional: an error must not prevent the start.
+		if page.Have, page.Usable, err = ps.passkeys(c, v); err != nil {
+			page.Usable = true
+		}
 	}
 	return ps.shell.Draw(c, status, v, "breakglass", shell.Frame{Title: "Break-glass", Nav: glassPath}, page)
 }

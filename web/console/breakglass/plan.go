@@ -55,6 +55,16 @@ func (ps *Pages) plan(c echo.Context, v *session.Visit) error {
 	return ps.drawPlan(c, http.StatusOK, v, session.Cookie(c, cookieGlass), "")
 }
 
+// passkeys reports whether the person has passkeys, and whether one of them can
+// start break-glass: one that the person added before this session.
+func (ps *Pages) passkeys(c echo.Context, v *session.Visit) (have, usable bool, err error) {
+	if ps.proofs.Available() != nil {
+		return false, false, nil
+	}
+	all, err := ps.proofs.Passkeys(c.Request().Context(), v)
+	return len(all) > 0, slices.ContainsFunc(all, func(p people.Passkey) bool { return p.CreatedAt.Before(v.Session.CreatedAt) }), err
+}
+
 func (ps *Pages) drawPlan(c echo.Context, status int, v *session.Visit, token, problem string) error {
 	plan, err := ps.b.ReadBreakGlassPlan(v.Principal, token)
 	if err != nil {
@@ -65,16 +75,13 @@ func (ps *Pages) drawPlan(c echo.Context, status int, v *session.Visit, token, p
 		page.Ends = v.Session.ExpiresAt
 	}
 	page.Anew = !page.Only && ps.provedFor(v, plan)
-	if ps.proofs.Available() == nil {
-		have, err := ps.proofs.Passkeys(c.Request().Context(), v)
-		if err != nil {
-			return err
-		}
-		older := slices.ContainsFunc(have, func(p people.Passkey) bool { return p.CreatedAt.Before(v.Session.CreatedAt) })
-		page.New = len(have) > 0 && !older
-		if older && !page.Anew {
-			page.Key = ps.shell.Base() + glassPath + "/challenge"
-		}
+	have, usable, err := ps.passkeys(c, v)
+	if err != nil {
+		return err
+	}
+	page.New = have && !usable
+	if usable && !page.Anew {
+		page.Key = ps.shell.Base() + glassPath + "/challenge"
 	}
 	return ps.shell.Draw(c, status, v, "breakglassplan", shell.Frame{Title: "Start break-glass", Nav: glassPath}, page)
 }

@@ -24,24 +24,23 @@ func TestStack(t *testing.T) {
 			series = append(series, s)
 		}
 		c := chart.NewStack(series...)
-		below := map[float64]float64{}
-		drawn := 0.0
-		for _, r := range c.Rects {
-			if r.X < 0 || r.X+r.W > c.Width || r.Y < 0 || r.H <= 0 || r.Y+r.H > c.Height+1e-6 {
-				t.Fatalf("%+v is outside of %+v", r, c)
+		drawn, sum := 0.0, 0
+		for _, col := range c.Columns {
+			y := c.Height
+			for _, r := range col.Rects {
+				if y -= r.H; r.H <= 0 || math.Abs(r.Y-y) > 1e-6 || r.Y < 0 {
+					t.Fatalf("%+v does not stand on %v in %+v", r, y+r.H, c)
+				}
+				drawn += r.H * float64(c.Top) / c.Height
 			}
-			if at, some := below[r.X]; some && math.Abs(r.Y+r.H-at) > 1e-6 {
-				t.Fatalf("%+v does not stand on %v", r, at)
-			}
-			below[r.X] = r.Y
-			drawn += r.H * float64(c.Top) / c.Height
+			sum += col.Sum
 		}
-		sum := 0
+		of := 0
 		for _, s := range series {
-			sum += s.Sum()
+			of += s.Sum()
 		}
-		if math.Abs(drawn-float64(sum)) > 1e-6*float64(sum)+1e-6 {
-			t.Fatalf("drawn %v of %d", drawn, sum)
+		if sum != of || math.Abs(drawn-float64(sum)) > 1e-6*float64(sum)+1e-6 {
+			t.Fatalf("drawn %v and %d of %d", drawn, sum, of)
 		}
 	}
 }
@@ -51,6 +50,8 @@ func TestTop(t *testing.T) {
 	for n, want := range map[int]int{0: 1, 1: 1, 2: 2, 3: 4, 5: 5, 6: 10, 11: 20, 41: 50, 51: 100, 4001: 5000, math.MaxInt64 / 3: 4e18} {
 		if c := chart.NewStack(chart.Series{Of: []int{n}}); c.Top != want {
 			t.Errorf("%d: the upper edge is %d, want %d", n, c.Top, want)
+		} else if last := len(c.Axis) - 1; c.Axis[0] != want || c.Axis[last] != 0 || last == 2 && c.Axis[1]*2 != want {
+			t.Errorf("%d: the axis is %v", n, c.Axis)
 		}
 	}
 }

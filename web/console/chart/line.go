@@ -14,7 +14,10 @@ type Line struct {
 // NewLine draws numbers from left to right, with the highest at the upper edge.
 // An empty list, or zeros only, gives a line at the lower edge.
 func NewLine(of []int) Line {
-	const edge = 4 // keeps the stroke inside the drawing area
+	const (
+		edge   = 4    // keeps the stroke inside the drawing area
+		column = 10.0 // distance between two numbers
+	)
 	top := 1
 	for _, v := range of {
 		top = max(top, v)

@@ -1,12 +1,7 @@
 package chart
 
-// height of every chart, in SVG units. Stack and Line compute the width.
+// height of every chart, in SVG units.
 const height = 100.0
-
-const (
-	column = 10.0 // width of one column
-	gap    = 1.5  // margin left and right of its rectangle
-)
 
 // Series is one counted quantity.
 type Series struct {
@@ -24,39 +19,47 @@ func (s Series) Sum() int {
 	return n
 }
 
-// Rect is a rectangle. Y grows downwards.
+// Rect is a part of a column. Y grows downwards.
 type Rect struct {
-	X, Y, W, H float64
-	Class      string
+	Y, H  float64
+	Class string
 }
 
-// Stack is a chart of stacked columns.
+// Column is one column of a Stack.
+type Column struct {
+	Sum   int
+	Rects []Rect // from the lower edge up
+}
+
+// Stack is a chart of stacked columns, each Height units high.
 type Stack struct {
-	Width, Height float64
-	Top           int // the number at the upper edge: a round one, at least 1
-	Rects         []Rect
-	Series        []Series
+	Height  float64
+	Top     int   // the number at the upper edge: a round one, at least 1
+	Axis    []int // numbers of the grid lines, evenly spaced from Top down to 0
+	Columns []Column
+	Series  []Series
 }
 
 // NewStack stacks the series, the first one lowest. Missing values at the end
 // of a shorter series count as 0.
 func NewStack(series ...Series) Stack {
-	n := 0
-	for _, s := range series {
-		n = max(n, len(s.Of))
-	}
-	c := Stack{Width: float64(max(n, 1)) * column, Height: height, Series: series}
-	sums := make([]int, n)
+	c := Stack{Height: height, Series: series}
 	for _, s := range series {
 		for i, v := range s.Of {
-			sums[i] += max(v, 0)
+			if i == len(c.Columns) {
+				c.Columns = append(c.Columns, Column{})
+			}
+			c.Columns[i].Sum += max(v, 0)
 		}
 	}
-	for _, v := range sums {
-		c.Top = max(c.Top, v)
+	for _, col := range c.Columns {
+		c.Top = max(c.Top, col.Sum)
 	}
 	c.Top = round(c.Top)
-	for i := range n {
+	if c.Axis = []int{c.Top, 0}; c.Top%2 == 0 {
+		c.Axis = []int{c.Top, c.Top / 2, 0}
+	}
+	for i := range c.Columns {
 		y := height
 		for _, s := range series {
 			if i >= len(s.Of) || s.Of[i] <= 0 {
@@ -64,11 +67,14 @@ func NewStack(series ...Series) Stack {
 			}
 			h := height * float64(s.Of[i]) / float64(c.Top)
 			y -= h
-			c.Rects = append(c.Rects, Rect{X: float64(i)*column + gap, Y: max(y, 0), W: column - 2*gap, H: h, Class: s.Class})
+			c.Columns[i].Rects = append(c.Columns[i].Rects, Rect{Y: max(y, 0), H: h, Class: s.Class})
 		}
 	}
 	return c
 }
+
+// Line returns the Y of the grid line of Axis[n].
+func (c Stack) Line(n int) float64 { return c.Height * float64(n) / float64(len(c.Axis)-1) }
 
 // round returns the smallest of 1, 2, 4, 5, 10, 20, 40, 50, 100 ... that is at
 // least n.

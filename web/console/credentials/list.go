@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 type credentialsPage struct {
 	Filter  map[string]string
+	Period  list.Period
 	States  []shell.Option
 	Sorts   []shell.Option
 	Rows    []list.Credential
@@ -23,6 +25,7 @@ type credentialsPage struct {
 	Address string // of this list, without a cursor
 	CSV     string
 	JSONL   string
+	Proof   string // the proof of their audit entries; "" = the visitor may not read the whole audit log
 	Pager   list.Pager
 	Narrow  string // why no list is shown
 	Tail    string // URL of the newest rows; "" = this page does not show the newest rows
@@ -39,18 +42,19 @@ var leaseStates = []shell.Option{{Value: "live", Label: "active"}, {Value: "revo
 var leaseSorts = []shell.Option{{Value: "newest", Label: "newest first"}, {Value: "oldest", Label: "oldest first"}, {Value: "ending", Label: "active, earliest expiry first"}}
 
 // leaseQuery reads the filter of the list.
-func leaseQuery(a *list.Query) broker.LeaseQuery {
+func leaseQuery(c echo.Context, v *session.Visit, a *list.Query) (broker.LeaseQuery, list.Period) {
+	p := a.Period(shell.Zone(c), v.Now)
 	return broker.LeaseQuery{
 		State: broker.LeaseState(a.OneOf("state", shell.Values(leaseStates)...)), Provider: a.Text("provider"), Owner: a.Text("owner"), TaskID: a.Text("task"),
-		Sandbox: a.Text("sandbox"), Text: a.Text("scope"), From: a.Moment("from"), To: a.Moment("to"),
+		Sandbox: a.Text("sandbox"), Text: a.Text("scope"), Resource: a.Text("resource"), From: p.From, To: p.To,
 		Order: broker.LeaseOrder(a.OneOf("sort", shell.Values(leaseSorts)...)),
-	}
+	}, p
 }
 
 // credentials lists issued credentials in every state.
 func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
-	q := leaseQuery(a)
+	q, period := leaseQuery(c, v, a)
 	after, before := a.Cursor("after"), a.Cursor("before")
 	if q.Order == broker.LeaseEnding && q.State != "" && q.State != broker.LeaseLive {
 		a.Fail("Only active credentials can be sorted by expiry. Set the state to active or any.")
@@ -62,10 +66,17 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	page := credentialsPage{Filter: a.Filter(), States: leaseStates, Sorts: leaseSorts}
+	page := credentialsPage{Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts}
 	page.Address = list.Address("/credentials", a.Kept.Encode())
+	if len(period.Problems) > 0 {
+		page.Narrow = list.WrongPeriod
+		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
+	}
 	if v.Has(session.AuditReaders...) {
 		page.CSV, page.JSONL = list.Address("/credentials.csv", a.Kept.Encode()), list.Address("/credentials.jsonl", a.Kept.Encode())
+	}
+	if v.Has(broker.RoleAuditor, broker.RoleOperator) {
+		page.Proof = list.Address("/credentials.proof.jsonl", a.Kept.Encode())
 	}
 	ctx := c.Request().Context()
 	if v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
@@ -83,14 +94,50 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range slice.Leases {
-		page.Rows = append(page.Rows, list.Credential{Lease: l, Now: v.Now})
+	if page.Rows, err = ps.rowsOf(ctx, v, slice.Leases); err != nil {
+		return err
 	}
 	page.Pager = ps.leasePager(listKey, page.Address, q, slice)
 	if q.Place.ID == "" && len(page.Rows) > 0 && (q.Order == "" || q.Order == broker.LeaseNewest) {
 		page.Tail = list.Address("/credentials/tail", a.Kept.Encode())
 	}
 	return ps.shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
+}
+
+// rowsOf returns leases with the people who approved their requests.
+func (ps *Pages) rowsOf(ctx context.Context, v *session.Visit, leases []broker.Lease) ([]list.Credential, error) {
+	by, err := ps.approvers(ctx, v.Principal, leases)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]list.Credential, len(leases))
+	for i, l := range leases {
+		rows[i] = list.Credential{Lease: l, Now: v.Now, Approvers: by[l.RequestID]}
+	}
+	return rows, nil
+}
+
+// approvers returns the people who approved, by the id of the request.
+func (ps *Pages) approvers(ctx context.Context, who broker.Principal, leases []broker.Lease) (map[string][]string, error) {
+	out := map[string][]string{}
+	var ids []string
+	for _, l := range leases {
+		if _, known := out[l.RequestID]; l.RequestID != "" && !known {
+			out[l.RequestID], ids = nil, append(ids, l.RequestID)
+		}
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	rs, err := ps.b.Requests(ctx, who, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
+	for _, r := range rs {
+		for _, o := range r.Votes {
+			if o.Approve {
+				out[r.ID] = append(out[r.ID], o.By)
+			}
+		}
+	}
+	return out, err
 }
 
 // leasePager returns the links to the pages next to this one.

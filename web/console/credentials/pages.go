@@ -6,6 +6,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/web/console/internal/list"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
@@ -13,10 +14,17 @@ import (
 // Broker is the part of the core that this area calls.
 type Broker interface {
 	Reader
+	Origin
 	list.Exporter
+	ProveLeases(ctx context.Context, who broker.Principal, q broker.LeaseQuery, stated map[string]string) (report.Proof, error)
 	RevokeLease(ctx context.Context, who broker.Principal, id string, reason string) (broker.Lease, error)
 	RetryLease(ctx context.Context, who broker.Principal, id string) (broker.Lease, error)
 	ForceLease(ctx context.Context, who broker.Principal, id string, reason string) (broker.Lease, error)
+}
+
+// Origin reads the requests that credentials came from.
+type Origin interface {
+	Requests(ctx context.Context, who broker.Principal, f broker.RequestFilter) ([]broker.Request, error)
 }
 
 // Reader reads credentials with their tasks and audit entries.
@@ -56,7 +64,8 @@ func (ps *Pages) Routes() []shell.Route {
 		ps.shell.Page("/credentials", ps.credentials),
 		ps.shell.Page("/credentials.csv", ps.exportCredentials(list.FormatCSV)),
 		ps.shell.Page("/credentials.jsonl", ps.exportCredentials(list.FormatJSONL)),
-		ps.shell.Page("/credentials/tail", ps.tailCredentials),
+		ps.shell.Page("/credentials.proof.jsonl", ps.exportProof),
+		ps.shell.Watch("/credentials/tail", ps.tailCredentials),
 		ps.shell.Page("/credentials/:id", ps.credential),
 		ps.shell.Form("/credentials/:id/revoke", true, ps.revokeCredential),
 		ps.shell.Form("/credentials/:id/retry", false, ps.retryCredential),

@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/web/console/chart"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
@@ -87,14 +91,21 @@ type insightsWindow struct {
 // insightsColumn is one cell with its label.
 type insightsColumn struct {
 	broker.FigureCell
-	Label string
+	Label string // its beginning, in the zone of the reader
 }
 
-// figure is a chart with a description in words.
+// figure is a chart with a text and a link for each column.
 type figure struct {
 	chart.Stack
-	ID, Title, Desc   string
-	First, Last, Unit string
+	Title  string
+	Labels []label
+}
+
+// label describes a column of a figure.
+type label struct {
+	Axis string // the time below the column; "" = none
+	Says string // time and numbers
+	Href string // list of the rows of its time
 }
 
 // barRow is a table row with a bar.
@@ -102,6 +113,7 @@ type barRow struct {
 	Name  string
 	N     int
 	Share float64 // percent of the largest row, 0 to 100
+	Href  string  // list of its credentials; "" = no link
 }
 
 // answerTable is a table of answers, grouped by the column that Left names.
@@ -113,7 +125,7 @@ type answerTable struct {
 // insights shows the statistics of a time window: decisions, their results, and
 // issued and ended credentials.
 func (ps *Pages) insights(c echo.Context, v *session.Visit) error {
-	windows := []insightsWindow{{Value: "24h", Label: "24 hours", length: 23 * time.Hour}, {Value: "7d", Label: "7 days", length: 6 * 24 * time.Hour}, {Value: "30d", Label: "30 days", length: 29 * 24 * time.Hour}}
+	windows := []insightsWindow{{Value: "24h", Label: "24 hours", length: report.KeptSpans[0]}, {Value: "7d", Label: "7 days", length: report.KeptSpans[1]}, {Value: "30d", Label: "30 days", length: report.KeptSpans[2]}}
 	asked, shown := c.QueryParam("window"), -1
 	if asked == "" {
 		asked = "24h"
@@ -137,22 +149,22 @@ func (ps *Pages) insights(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := insightsOf(in)
+	page := insightsOf(in, shell.Zone(c), ps.shell.Base())
 	page.Windows, page.Usage = windows, used.First(usageShown)
 	page.Policy = "/policy"
 	return ps.shell.Draw(c, http.StatusOK, v, "insights", shell.Frame{Title: "Insights", Nav: "/insights"}, page)
 }
 
-func insightsOf(in report.Insights) insightsPage {
+// insightsOf makes the page. Its times are in zone, its links begin with base.
+func insightsOf(in report.Insights, zone *time.Location, base string) insightsPage {
 	p := insightsPage{Insights: in, Unit: "day", Yes: -1}
-	layout := "2 Jan"
 	if in.Cell < 24*time.Hour {
-		p.Unit, layout = "hour", "2 Jan 15:04"
+		p.Unit = "hour"
 	}
 	series := map[string]*chart.Series{}
 	var t broker.FigureCell
 	for _, c := range in.Cells {
-		p.Columns = append(p.Columns, insightsColumn{c, c.Start.UTC().Format(layout)})
+		p.Columns = append(p.Columns, insightsColumn{c, cellTime(c.Start.In(zone), p.Unit)})
 		for _, n := range [...]struct {
 			name string
 			n    int
@@ -176,11 +188,11 @@ func insightsOf(in report.Insights) insightsPage {
 		}
 		return chart.Series{Name: name, Class: class, Of: series[key].Of}
 	}
-	p.Requests = p.figure("requests", "Requests by outcome", named("taken", "approved, fetched", "f-good"), named("fetchable", "approved, can be fetched", "f-tide"),
-		named("untaken", "approved, never fetched", "f-warn"), named("denied", "denied", "f-bad"), named("unanswered", "no answer", "f-agent"),
-		named("withdrawn", "withdrawn", "f-edge"), named("waiting", "waiting", "f-ink"), named("refused", "refused at once", "f-line"))
-	p.Issued = p.figure("issued", "Credentials issued", named("issued", "issued", "f-tide"))
-	p.Ended = p.figure("ended", "Credentials ended", named("revoked", "revoked", "f-warn"), named("expired", "expired", "f-edge"))
+	p.Requests = p.figure("Requests by outcome", base+"/audit", url.Values{"kind": {audit.RequestCreated}}, named("taken", "approved, fetched", "f-good"), named("fetchable", "approved, can be fetched", "f-tide"),
+		named("untaken", "approved, never fetched", "f-agent"), named("waiting", "waiting", "f-warn"), named("denied", "denied", "f-bad"), named("refused", "refused at once", "f-ink"),
+		named("unanswered", "no answer", "f-edge"), named("withdrawn", "withdrawn", "f-line"))
+	p.Issued = p.figure("Credentials issued", base+"/credentials", nil, named("issued", "issued", "f-good"))
+	p.Ended = p.figure("Credentials ended", base+"/audit", url.Values{"kind": {"lease."}}, named("revoked", "revoked", "f-tide"), named("expired", "expired", "f-edge"))
 	if n := in.All.N(); n > 0 {
 		p.Yes = in.All.Yes * 100 / n
 	}
@@ -192,24 +204,51 @@ func insightsOf(in report.Insights) insightsPage {
 			p.Habits = append(p.Habits, fmt.Sprintf("%s approved %d of the last 50 requests.", agenttext.Name(a.Name), a.LastYes))
 		}
 	}
-	p.Scopes, p.Providers = bars(in.Scopes), bars(in.Providers)
-	p.Ends = bars(endsOf(in.Ends))
+	p.Scopes, p.Providers, p.Ends = bars(in.Scopes, base+"/credentials?scope="), bars(in.Providers, base+"/credentials?provider="), bars(endsOf(in.Ends), "")
 	return p
 }
 
-func (p *insightsPage) figure(id, title string, series ...chart.Series) figure {
-	f := figure{Stack: chart.NewStack(series...), ID: id, Title: title, Unit: p.Unit}
-	if n := len(p.Columns); n > 0 {
-		f.First, f.Last = p.Columns[0].Label, p.Columns[n-1].Label
+// figure returns a chart whose columns link to the rows at path that are in
+// their time.
+func (p *insightsPage) figure(title, path string, query url.Values, series ...chart.Series) figure {
+	f := figure{Stack: chart.NewStack(series...), Title: title}
+	for i, c := range p.Columns {
+		rows := url.Values{"from": {c.Start.UTC().Format(time.RFC3339)}, "to": {c.Start.Add(p.Cell).UTC().Format(time.RFC3339)}}
+		maps.Copy(rows, query)
+		l := label{Says: c.Label + ":", Href: path + "?" + rows.Encode()}
+		if len(p.Columns) <= 8 || i%4 == 0 && i+3 < len(p.Columns) {
+			l.Axis = c.Label
+		}
+		for _, s := range series {
+			if i < len(s.Of) && s.Of[i] > 0 {
+				l.Says += fmt.Sprintf(" %d %s;", s.Of[i], s.Name)
+			}
+		}
+		l.Says = strings.TrimRight(l.Says, ":;")
+		f.Labels = append(f.Labels, l)
 	}
-	f.Desc = fmt.Sprintf("One column for each %s from %s to %s, UTC; at most %d. The same numbers are in the table.", p.Unit, f.First, f.Last, f.Top)
 	return f
 }
 
-func bars(of []broker.Busy) []barRow {
+// cellTime formats the beginning of a column in the zone of the reader. Days
+// begin at midnight UTC.
+func cellTime(start time.Time, unit string) string {
+	if _, offset := start.Zone(); unit == "day" && offset == 0 {
+		return start.Format("2 Jan")
+	}
+	return start.Format("2 Jan 15:04")
+}
+
+// bars returns the rows of a table with bars. list is the URL of a list up to
+// the value of the filter for a name.
+func bars(of []broker.Busy, list string) []barRow {
 	var out []barRow
 	for _, b := range of {
-		out = append(out, barRow{agenttext.Name(b.Name), b.N, 100 * float64(b.N) / float64(max(of[0].N, 1))}) // rows are sorted, the largest first
+		row := barRow{Name: agenttext.Name(b.Name), N: b.N, Share: 100 * float64(b.N) / float64(max(of[0].N, 1))} // rows are sorted, the largest first
+		if list != "" && row.Name == b.Name {                                                                     // filters refuse invisible characters
+			row.Href = list + url.QueryEscape(b.Name)
+		}
+		out = append(out, row)
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package policies
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -129,14 +132,63 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 		}
 		files = d.Files
 	}
-	d, err := ps.b.DraftPolicies(ctx, v.Principal, form.Get("note"), files)
+	note := form.Get("note")
+	asked := form["request[]"]
+	if len(asked) > 0 {
+		permit, err := ps.permitFor(c, v, asked)
+		if err != nil {
+			return err
+		}
+		files, note = append(slices.Clip(files), permit), "Permit like request "+asked[0]
+	}
+	d, err := ps.b.DraftPolicies(ctx, v.Principal, note, files)
 	if err != nil {
 		if p := policyset.Problems(err); len(p) > 0 {
 			return broker.E(broker.Invalid, "These policies cannot be saved as a draft: "+shell.OneLine(p[0].String())+".", err)
 		}
 		return err
 	}
+	if len(asked) > 0 {
+		return ps.shell.Redirect(c, "/policy/drafts/"+d.ID+"/replay?days=7")
+	}
 	return ps.shell.Redirect(c, "/policy/drafts/"+d.ID)
+}
+
+// permitFor returns a policy file that permits exactly these requests without an approval.
+func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (policyset.File, error) {
+	out := policyset.File{}
+	if !v.Has(broker.RoleOperator) {
+		return out, broker.E(broker.Forbidden, "Only an operator drafts policies.", nil)
+	}
+	if len(ids) > approval.MaxBatch {
+		return out, broker.E(broker.Invalid, "A draft must permit 1 to "+strconv.Itoa(approval.MaxBatch)+" requests.", nil)
+	}
+	known := map[string]bool{}
+	for _, id := range ids {
+		r, err := ps.b.Request(c.Request().Context(), v.Principal, id)
+		if err != nil {
+			return out, err
+		}
+		f, err := r.Sheet()
+		if err != nil || !f.Understood() {
+			return out, broker.E(broker.NotUnderstood, "ebb does not understand request "+r.ID+", so it cannot draft a rule for it.", err)
+		}
+		key := fmt.Sprintf("%q %q %q %s %d %s %t", f.Sandbox.Attestor, f.TaskKind, f.Owner, r.Scopes, r.TTL, f.Delivery, len(f.Taint) > 0)
+		if known[key] {
+			continue
+		}
+		known[key] = true
+		text, err := policy.Permit{
+			ID: "like-" + r.ID, Why: "Drafted from request " + r.ID + ".", Attestor: f.Sandbox.Attestor, Kind: f.TaskKind, Owner: f.Owner,
+			Scopes: r.Scopes, TTL: r.TTL.Duration(), Delivery: f.Delivery, Tainted: len(f.Taint) > 0,
+		}.Text()
+		if err != nil {
+			return out, broker.E(broker.Invalid, "Request "+r.ID+" asks for a scope with a wildcard. A rule for it would also permit other scopes, so write it by hand.", err)
+		}
+		out.Text += text
+	}
+	out.Name = "like-" + ids[0] + ".cedar"
+	return out, nil
 }
 
 // rebaseDraft records that the author has checked the draft against the

@@ -20,8 +20,9 @@ type Broker interface {
 	Trial
 }
 
-// Reader reads the policies in force, drafts and releases.
+// Reader reads the policies in force, drafts and releases, and the request that a draft permits.
 type Reader interface {
+	Request(ctx context.Context, who broker.Principal, id string) (broker.Request, error)
 	PolicyInForce(who broker.Principal) (policyset.InForce, error)
 	PolicyDraft(ctx context.Context, who broker.Principal, id string) (policyset.Draft, error)
 	PolicyDrafts(ctx context.Context, who broker.Principal) ([]policyset.Draft, error)

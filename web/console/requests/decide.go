@@ -2,10 +2,11 @@ package requests
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/risk"
-	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
@@ -35,10 +35,7 @@ func (ps *Pages) decide(c echo.Context) error {
 		return err
 	}
 	form := c.Request().PostForm
-	in := typed{form.Get("choice"), form.Get("code"), form.Get("note"), form.Get("scope"), form.Get("minutes"), form.Get("target")}
-	if part := form.Get("part"); part != "" { // a scope that the page offered replaces the typed one
-		in.Scope = part
-	}
+	in := typedOf(form)
 	v, err := ps.shell.Visit(c)
 	if err != nil {
 		return ps.lost(c, in, err)
@@ -63,6 +60,10 @@ func (ps *Pages) decide(c echo.Context) error {
 			return err
 		}
 		return redraw(web.Lookup(e.Kind).Status, map[string]string{"": e.Public})
+	}
+	if form.Has("check") { // the button of a browser without JavaScript
+		_, _, problems := narrower(r, in)
+		return redraw(http.StatusOK, problems)
 	}
 	verdict, problems := ps.verdict(v, r, in, form)
 	if len(problems) > 0 {
@@ -109,7 +110,7 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 	out := broker.Verdict{Digest: form.Get("digest"), Note: in.Note}
 	seen, raw, err := ps.openShown(v, r.ID, form.Get("seen"))
 	if err == nil {
-		out.Snapshot = raw
+		out.Snapshot, out.ShownAt = raw, seen.At
 	}
 	if utf8.RuneCountInString(in.Note) > 500 {
 		problems["note"] = "At most 500 characters."
@@ -120,15 +121,14 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 		if !slices.ContainsFunc(codes, func(c code) bool { return c.Code == out.Code }) {
 			problems["code"] = "Choose a reason."
 		}
-		if splitWords(in.Note) == "" {
-			problems["note"] = "A note is required: tell the agent in a few words what would be better."
-		}
 		if err != nil || out.Digest != seen.Digest {
-			out.Digest, out.Snapshot = "", "" // a denial applies to the current facts
+			out.Digest, out.Snapshot, out.ShownAt = "", "", time.Time{} // a denial applies to the current facts
 		}
 		return out, problems
 	case proof.ChoiceNarrow:
-		out.Scopes, out.TTL = narrower(r, in, problems)
+		var wrong map[string]string
+		out.Scopes, out.TTL, wrong = narrower(r, in)
+		maps.Copy(problems, wrong)
 	case proof.ChoiceApprove:
 	case proof.ChoiceAlone:
 		if out.BreakGlass = form.Get("glass"); out.BreakGlass == "" { // without the id the broker would treat this as an ordinary approval
@@ -148,28 +148,6 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 		problems[field] = "Type the name exactly as it is shown above."
 	}
 	return out, problems
-}
-
-// narrower reads the scopes and lifetime of a narrowed approval.
-func narrower(r broker.Request, in typed, problems map[string]string) (scopes.Set, broker.Seconds) {
-	set, err := scopes.ParseSet(splitWords(in.Scope))
-	switch {
-	case err != nil:
-		problems["scope"] = "The scope is invalid: " + shell.OneLine(err.Error()) + "."
-	case set.Empty():
-		problems["scope"] = "Enter at least one scope, or deny the request."
-	case !r.Scopes.Covers(set):
-		problems["scope"] = "This exceeds the requested scope. An approval can narrow a request, never widen it."
-	}
-	most := r.TTL.Duration()
-	n, err := strconv.Atoi(in.Minutes)
-	switch {
-	case err != nil || n < 1 || time.Duration(n) > most/time.Minute+1:
-		problems["minutes"] = "Enter a whole number of minutes, from 1 to " + strconv.Itoa(int((most+time.Minute-1)/time.Minute)) + "."
-	case len(problems) == 0 && set.Equal(r.Scopes) && time.Duration(n)*time.Minute >= most:
-		problems["scope"] = "This is the whole request. Narrow the scope or the time, or approve as requested."
-	}
-	return set, broker.Seconds(min(time.Duration(n)*time.Minute, most) / time.Second)
 }
 
 // undecided shows why the broker did not take the decision.
@@ -214,18 +192,17 @@ type lostPage struct {
 	Action, Detail string
 	SignIn         bool
 	Typed          typed
-	Fields         map[string]string
+	Fields         url.Values
 }
 
 // lost shows the typed input to a person whose session has expired or cannot be
 // read at the moment, so that they can send it again.
 func (ps *Pages) lost(c echo.Context, in typed, err error) error {
 	e := broker.AsError(err)
-	page := lostPage{Action: ps.shell.Base() + "/requests/" + url.PathEscape(c.Param("id")) + "/decide", Detail: e.Public, SignIn: e.Kind == broker.Unauthenticated, Typed: in, Fields: map[string]string{}}
-	form := c.Request().PostForm
-	for _, name := range []string{"choice", "code", "note", "scope", "minutes", "target"} {
-		if x := form.Get(name); x != "" {
-			page.Fields[name] = x
+	page := lostPage{Action: ps.shell.Base() + "/requests/" + url.PathEscape(c.Param("id")) + "/decide", Detail: e.Public, SignIn: e.Kind == broker.Unauthenticated, Typed: in, Fields: url.Values{}}
+	for name, values := range c.Request().PostForm {
+		if slices.Contains([]string{"choice", "code", "note", "scope", "minutes", "target", "keep[]"}, name) || strings.HasPrefix(name, within) {
+			page.Fields[name] = values
 		}
 	}
 	status := web.Lookup(e.Kind).Status
@@ -242,11 +219,7 @@ func (ps *Pages) challenge(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	if d.Choice == proof.ChoiceNarrow {
-		in, problems := typed{Scope: q.Get("scope"), Minutes: q.Get("minutes")}, map[string]string{}
-		if part := q.Get("part"); part != "" {
-			in.Scope = part
-		}
-		set, ttl := narrower(r, in, problems)
+		set, ttl, problems := narrower(r, typedOf(q))
 		if len(problems) > 0 {
 			return broker.E(broker.Invalid, "The narrowed approval is not valid, so there is nothing to sign. Send the form; the page then shows the errors.", nil)
 		}

@@ -2,8 +2,8 @@
 // and decide them.
 //
 // The queue (queue.go) lists waiting requests, and one card for each throttled
-// task (throttled.go). The page of a request (request.go) is built as text
-// from the facts that the broker computed (shown.go, lines.go). The form
+// task (throttled.go). The list of all requests with their outcomes is history.go.
+// The page of a request (request.go) is built as text from the facts that the broker computed (shown.go, lines.go). The form
 // on it contains that text, signed (evidence.go), so that a decision is stored
 // with the page that the approver saw.
 //

@@ -30,9 +30,9 @@ import (
 
 var errSealed = errors.New("the snapshot is not one that this console showed to this person")
 
-// sealShown returns the signed snapshot as one form field.
-func (ps *Pages) sealShown(sh shown) (string, error) {
-	raw, err := json.Marshal(sh)
+// seal returns snapshots of pages as one signed form field.
+func (ps *Pages) seal(pages any) (string, error) {
+	raw, err := json.Marshal(pages)
 	if err != nil {
 		return "", err
 	}
@@ -51,18 +51,23 @@ func (ps *Pages) sealShown(sh shown) (string, error) {
 	return text + "." + ps.shownMAC(text), nil
 }
 
-// openShown reads such a field. It accepts only a snapshot of this request that
-// was shown to this person.
-func (ps *Pages) openShown(v *session.Visit, id, field string) (out shown, raw string, err error) {
+// unseal returns the JSON in a form field that seal made, at most n bytes of it.
+func (ps *Pages) unseal(field string, n int64) ([]byte, error) {
 	text, mac, found := strings.Cut(field, ".")
 	if !found || !hmac.Equal([]byte(mac), []byte(ps.shownMAC(text))) {
-		return out, "", errSealed
+		return nil, errSealed
 	}
 	packed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return out, "", err
+		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), approval.MaxSnapshot+1))
+	return io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), n+1))
+}
+
+// openShown reads the snapshot of one page. It accepts only a snapshot of this request that was
+// shown to this person.
+func (ps *Pages) openShown(v *session.Visit, id, field string) (out shown, raw string, err error) {
+	b, err := ps.unseal(field, approval.MaxSnapshot)
 	if err != nil {
 		return out, "", err
 	}

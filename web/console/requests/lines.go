@@ -8,6 +8,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
@@ -20,22 +21,27 @@ func both(v shell.View, t time.Time) string {
 	return shell.Clock(v, t) + " (" + t.UTC().Format("15:04:05Z") + ")"
 }
 
-func linesOf(v shell.View, r broker.Request, f broker.FactSheet) []shell.Line {
-	task := "named " + quoted(f.TaskName) + " by " + f.Runner
+// linesOf returns the lines of the summary, and the remaining lines. Every line with a
+// warning is in the summary.
+func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest []shell.Line) {
+	task := quoted(f.TaskName)
 	if f.TaskKind != "" {
 		task += ", kind " + f.TaskKind
 	}
 	out := []shell.Line{
+		{Label: "Task id", Text: f.TaskID, Name: true},
+		{Label: "Opened by", Text: f.Runner, Name: true},
+		{Label: "Sandbox id", Text: f.Sandbox.ID, Name: true},
+	}
+	summary = []shell.Line{
 		{Label: "Owner", Text: f.Owner, Name: true},
-		{Label: "Task", Text: f.TaskID, Name: true, Path: "/tasks/" + f.TaskID},
-		{Label: "", Text: task},
-		{Label: "Sandbox", Text: f.Sandbox.ID, Name: true, Path: "/sandboxes/" + f.Sandbox.ID},
-		{Label: "", Text: attested(v, f), Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
+		{Label: "Task", Text: task, Path: "/tasks/" + f.TaskID},
+		{Label: "Sandbox", Text: attested(v, f), Path: "/sandboxes/" + f.Sandbox.ID, Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
 	}
 	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if open {
-		ends := shell.Line{Label: "Ends", Text: "at " + both(v, f.End(v.Now)) + " at the latest if you approve now; the same request needs no new approval for " + shell.Span(f.Reuse.Duration())}
-		out = slices.Insert(out, 0, ends)
+		summary = append(summary, shell.Line{Label: "Ends", Text: "by " + both(v, f.End(v.Now)) + " if you approve now"})
+		out = append(out, shell.Line{Label: "Reuse", Text: "the same request needs no new approval for " + shell.Span(f.Reuse.Duration())})
 	}
 	if len(f.Above) > 0 {
 		out = append(out, shell.Line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
@@ -51,7 +57,7 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) []shell.Line {
 	case f.CouldStay:
 		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself, although ebb could keep it, or a part of it, and add it to requests", Warn: true})
 	case f.Delivery == policy.DeliveryToken:
-		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
+		summary = append(summary, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
 	}
 	if r.Tool != "" {
 		out = append(out, shell.Line{Label: "Tool", Text: r.Tool + ", named by the sandbox"})
@@ -63,7 +69,14 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) []shell.Line {
 	if open {
 		out = append(out, shell.Line{Label: "Answer by", Text: both(v, r.ExpiresAt) + ", in " + shell.Span(r.ExpiresAt.Sub(v.Now)) + "; without an answer it is denied"})
 	}
-	return out
+	for _, l := range out {
+		if l.Warn {
+			summary = append(summary, l)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	return summary, rest
 }
 
 func attested(v shell.View, f broker.FactSheet) string {
@@ -82,7 +95,7 @@ func attested(v shell.View, f broker.FactSheet) string {
 }
 
 // quoted formats a name written by a runner, with invisible characters escaped.
-func quoted(name string) string { return "“" + agenttext.ShowLine(agenttext.From(name), 80) + "”" }
+func quoted(name string) string { return audit.Quote(agenttext.ShowLine(agenttext.From(name), 80)) }
 
 func whyYou(v shell.View, r broker.Request) string {
 	in := func(groups []string) []string {
@@ -130,7 +143,7 @@ func beforeOf(v shell.View, r broker.Request, others []broker.Request) []shell.L
 		out = append(out, earlier(v, f.Then.Earlier))
 	}
 	if r.Asked > 1 {
-		out = append(out, shell.Line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, counted as one request", r.Asked)})
+		out = append(out, shell.Line{Label: "Repeated", Text: fmt.Sprintf("asked %d times, counted as one request", r.Asked), Warn: r.Asked > 2})
 	}
 	for _, o := range others {
 		same := r.Scopes.Covers(o.Scopes) || o.Scopes.Covers(r.Scopes)
@@ -153,11 +166,14 @@ func earlier(v shell.View, e broker.Earlier) shell.Line {
 	if e.LastBy != "" {
 		text += "; last " + string(e.Last) + " " + shell.Clock(v, e.LastAt) + " by " + e.LastBy
 		if e.LastCode != "" {
-			text += ": " + string(e.LastCode)
+			text += ": " + spoken(e.LastCode)
 		}
 	}
 	return shell.Line{Label: "History", Text: text, Warn: e.Denied > 0}
 }
+
+// spoken returns the words of a reason.
+func spoken(code broker.DenyCode) string { return strings.ReplaceAll(string(code), "_", " ") }
 
 // endOf describes the state of a request: its result, who decided it, and when.
 func endOf(v shell.View, r broker.Request) string {
@@ -167,7 +183,7 @@ func endOf(v shell.View, r broker.Request) string {
 	}
 	switch r.State {
 	case broker.RequestDenied:
-		return "denied " + shell.Clock(v, r.DecidedAt) + by + ": " + string(r.Code)
+		return "denied " + shell.Clock(v, r.DecidedAt) + by + ": " + spoken(r.Code)
 	case broker.RequestApproved, broker.RequestIssued:
 		return "approved " + shell.Clock(v, r.DecidedAt) + by + ": " + r.Granted.String() + " for " + shell.Span(r.GrantedTTL.Duration())
 	case broker.RequestExpired:
@@ -176,4 +192,32 @@ func endOf(v shell.View, r broker.Request) string {
 		return "withdrawn " + shell.Clock(v, r.DecidedAt)
 	}
 	return "waiting for an answer"
+}
+
+// outcome describes a request that no longer waits: the result, the people who decided it, and how
+// long ago.
+func outcome(v shell.View, r broker.Request) string {
+	var by []string
+	for _, vote := range r.Votes {
+		switch {
+		case vote.Approve == (r.State == broker.RequestDenied):
+		case vote.By == v.Who.ID:
+			by = slices.Insert(by, 0, "You")
+		default:
+			by = append(by, vote.By)
+		}
+	}
+	who, ago := strings.Join(by, ", "), shell.Span(v.Now.Sub(r.DecidedAt))+" ago"
+	switch r.State {
+	case broker.RequestDenied:
+		if who == "" {
+			return "This request was denied " + ago + ": " + spoken(r.Code) + "."
+		}
+		return who + " denied this " + ago + ": " + spoken(r.Code) + "."
+	case broker.RequestApproved, broker.RequestIssued:
+		return who + " approved this " + ago + ": " + r.Granted.String() + " for " + shell.Span(r.GrantedTTL.Duration()) + "."
+	case broker.RequestWithdrawn:
+		return "This request was withdrawn " + ago + "."
+	}
+	return "This request was denied (no_answer), because no approver answered in time."
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
@@ -27,10 +28,39 @@ func TestLinesOfDelivery(t *testing.T) {
 		"of an older version":   {broker.FactSheet{}, "", false},
 		"no word that it knows": {broker.FactSheet{Delivery: "carrier"}, "", false},
 	} {
-		ls := linesOf(shell.View{Who: &session.Visit{}}, broker.Request{}, c.facts)
+		summary, rest := linesOf(shell.View{Who: &session.Visit{}}, broker.Request{}, c.facts)
+		if slices.ContainsFunc(rest, func(l shell.Line) bool { return l.Warn }) {
+			t.Errorf("%s: a warning is not in the summary: %+v", name, rest)
+		}
+		ls := slices.Concat(summary, rest)
 		i := slices.IndexFunc(ls, func(l shell.Line) bool { return l.Label == "Delivery" })
 		if (i >= 0) != (c.label != "") || i >= 0 && (!strings.Contains(ls[i].Text, c.label) || ls[i].Warn != c.warn) {
 			t.Errorf("%s: %+v", name, ls)
+		}
+	}
+}
+
+// The title shortens the actions and names the first resource alone, so the rows of both
+// stay in view, also if the task has all of them already.
+//
+//ebb:invariant I7 The actions and resources of a request are in view before an approver decides
+func TestResourcesStayInView(t *testing.T) {
+	t.Parallel()
+	s := shown{Rows: []shell.Row{{Field: fields[risk.FieldPermission]}, {Field: fields[risk.FieldResource]}, {Field: fields[risk.FieldAudience]}, {Field: fields[risk.FieldTime], Changed: true}}}
+	if rows := s.Changed(); len(rows) != 3 || rows[0].Field != fields[risk.FieldPermission] || rows[1].Field != fields[risk.FieldResource] {
+		t.Errorf("in view: %+v", rows)
+	}
+	if rows := s.Same(); len(rows) != 1 || rows[0].Field != fields[risk.FieldAudience] {
+		t.Errorf("behind a click: %+v", rows)
+	}
+}
+
+// A name cannot close its quotation and continue as a fact.
+func TestQuotedNames(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []string{"”", "″", "‟", "＂", "ˮ", "\""} {
+		if got, want := quoted("x"+mark+", kind release"), "“x', kind release”"; got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

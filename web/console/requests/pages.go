@@ -3,13 +3,19 @@ package requests
 import (
 	"context"
 	"html/template"
+	"net/http"
+	"slices"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
+	"github.com/ebb-broker/ebb/web"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
@@ -42,7 +48,7 @@ type Queue interface {
 type Decider interface {
 	MissingProofs(r broker.Request, v broker.Verdict) []string
 	Decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict) (broker.Request, error)
-	ApproveBatch(ctx context.Context, who broker.Principal, items []approval.Shown, proof broker.Verdict) ([]broker.Request, error)
+	DecideBatch(ctx context.Context, who broker.Principal, items []approval.Shown, v broker.Verdict) ([]approval.Outcome, error)
 }
 
 // Evidence reads the page that an approver saw, and the signature of the
@@ -57,43 +63,86 @@ type Config struct {
 	Broker Broker
 	Shell  *shell.Shell
 	Proofs *proof.Proofs
-	Key    []byte // of the snapshots in forms
+	// Cursors are the cursors of the list of all requests.
+	Cursors *list.Cursors
+	Key     []byte // of the snapshots in forms
 }
 
 // Pages serves the queue, requests, and the decisions on them.
 type Pages struct {
-	b      Broker
-	shell  *shell.Shell
-	proofs *proof.Proofs
-	key    []byte
+	b       Broker
+	shell   *shell.Shell
+	proofs  *proof.Proofs
+	cursors *list.Cursors
+	key     []byte
 
 	summaries summaries
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, key: c.Key}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key}
 }
 
 // Routes are the routes of waiting requests and decisions.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
 		ps.shell.Page("/queue", ps.queue),
+		ps.shell.Page("/requests", ps.history),
 		ps.shell.Page("/requests/:id", ps.request),
 		ps.shell.Page("/requests/:id/snapshot/:voter", ps.snapshot),
 		ps.shell.Page("/requests/:id/challenge", ps.challenge),
+		ps.shell.Page("/requests/:id/narrow", ps.narrow),
 		ps.shell.Page("/requests/:id/again", ps.again),
+		ps.shell.Watch("/requests/:id/state", ps.state),
 		ps.decideRoute(),
 		ps.shell.Page(batchPath, ps.batch),
 		ps.shell.Page(batchPath+"/challenge", ps.batchChallenge),
-		ps.shell.Form(batchPath, false, ps.approveBatch),
+		ps.shell.Page(batchPath+"/again", ps.batchAgain),
+		{Route: web.Route{Method: http.MethodPost, Path: batchPath}, Handler: ps.shell.Guarded(ps.decideBatch)},
 		ps.shell.Form("/tasks/:id/deny", true, ps.denyAll),
 	}
+}
+
+// factsView is the data of the template "facts".
+type factsView struct {
+	shell.View
+	Shown shown
+}
+
+// rowView is the data of the template "queuerow".
+type rowView struct {
+	shell.View
+	Row queueRow
+}
+
+// draftingView is the data of the template "draftrule".
+type draftingView struct {
+	shell.View
+	Requests []string // ids; none = no form
+}
+
+// drafting returns the ids of the requests, if the visitor may draft a rule that permits exactly
+// them. A rule for a wildcard is written by hand.
+func drafting(v *session.Visit, rs ...broker.Request) (ids []string) {
+	if !v.Has(broker.RoleOperator) {
+		return nil
+	}
+	for _, r := range rs {
+		if slices.ContainsFunc(r.Scopes.Scopes(), scopes.Scope.IsPattern) {
+			return nil
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
 }
 
 // Funcs returns the functions that the templates of this area call.
 func Funcs() template.FuncMap {
 	return template.FuncMap{
-		"levels": func() []risk.Level { return []risk.Level{risk.High, risk.Medium, risk.Low} },
+		"facts":    func(v shell.View, s shown) factsView { return factsView{v, s} },
+		"row":      func(v shell.View, r queueRow) rowView { return rowView{v, r} },
+		"drafting": func(v shell.View, ids []string) draftingView { return draftingView{v, ids} },
+		"levels":   func() []risk.Level { return []risk.Level{risk.High, risk.Medium, risk.Low} },
 	}
 }

@@ -33,6 +33,7 @@ type queuePage struct {
 	Next      string // query of the next page; "" = last page
 	Looked    string // number of waiting requests that the search read; "" = no search
 	Short     bool   // the search stopped before the end of the queue
+	Hidden    string // number of waiting requests, if none of them matches the filter; "" otherwise
 	Throttled []throttledCard
 	Codes     []code
 }
@@ -47,7 +48,8 @@ type queueFilter struct {
 	All                        bool
 }
 
-func (f queueFilter) unfiltered() bool {
+// Plain reports whether the filter leaves out nothing.
+func (f queueFilter) Plain() bool {
 	f.All = false
 	return f == queueFilter{}
 }
@@ -77,9 +79,13 @@ type queueRow struct {
 	Ends       time.Time
 	Notes      []string
 	summary    summary
-	Batch      int    // number of requests of the task that one answer can approve; set on the first of them
-	Path       string // path of the batch page
+	Alike      []queueRow // the requests that one answer can decide with this one
+	Tasks      int        // number of their tasks
+	Path       string     // path of the page to decide them together
 }
+
+// Together is the number of requests that one answer can decide.
+func (r queueRow) Together() int { return len(r.Alike) + 1 }
 
 // queue shows the waiting requests that the visitor may see, highest risk
 // first, then earliest deadline. Rows do not move until the person reloads the
@@ -116,7 +122,13 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		page.Rows = append(page.Rows, rowOf(v, r, ps.summaries.of(r)))
 	}
 	if approver {
-		page.offerBatch(v, found.Requests)
+		page.group(v, found.Requests)
+	}
+	if len(page.Rows) == 0 && !f.Plain() && !page.Short {
+		// The number is optional.
+		if all, err := ps.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{Limit: 1}); err == nil && len(all.Requests) > 0 {
+			page.Hidden, _ = countsOf(all.Counts, all.Short)
+		}
 	}
 	if after.ID != "" {
 		page.First = "?" + f.query().Encode()
@@ -126,7 +138,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		next.Set("after", placeText(found.Next))
 		page.Next = "?" + next.Encode()
 	}
-	if after.ID == "" && f.unfiltered() {
+	if after.ID == "" && f.Plain() {
 		page.Codes = codes
 		if page.Throttled, err = ps.throttledCards(c, v, !f.All, in); err != nil {
 			return err
@@ -157,27 +169,34 @@ func countsOf(counts map[int]int, short bool) (string, []count) {
 	return strconv.Itoa(total) + more, out
 }
 
-// offerBatch adds a link to the batch page to the first of several requests
-// that one answer can approve.
-func (p *queuePage) offerBatch(v *session.Visit, list []broker.Request) {
-	type of struct{ task, provider string }
-	groups, first := map[of][]string{}, map[of]int{}
-	for i, r := range list {
-		key := of{r.TaskID, r.Provider}
-		g := p.Rows[i].summary
-		if !g.understood || g.level == risk.High || len(groups[key]) == approval.MaxBatch || whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
+// group moves requests that one answer can decide below the first of them. A request with a long
+// text of its agent stays a row, because a group shows all texts at once.
+func (p *queuePage) group(v *session.Visit, list []broker.Request) {
+	at := map[string]int{} // index in rows of the group that is not full, by approval.Alike
+	rows := p.Rows[:0:0]
+	for i, row := range p.Rows {
+		r, key := list[i], row.summary.alike
+		if key == "" || r.Reason.Len() > agentShown || whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
+			rows = append(rows, row)
 			continue
 		}
-		if len(groups[key]) == 0 {
-			first[key] = i
+		first, is := at[key]
+		if !is || len(rows[first].Alike) == approval.MaxBatch-1 {
+			at[key] = len(rows)
+			rows = append(rows, row)
+			continue
 		}
-		groups[key] = append(groups[key], r.ID)
+		rows[first].Alike = append(rows[first].Alike, row)
 	}
-	for key, ids := range groups {
-		if len(ids) > 1 {
-			p.Rows[first[key]].Batch, p.Rows[first[key]].Path = len(ids), batchLink(ids)
+	for i, row := range rows {
+		ids := []string{row.ID}
+		tasks := map[string]bool{row.Task: true}
+		for _, a := range row.Alike {
+			ids, tasks[a.Task] = append(ids, a.ID), true
 		}
+		rows[i].Path, rows[i].Tasks = batchLink(ids), len(tasks)
 	}
+	p.Rows = rows
 }
 
 func rowOf(v *session.Visit, r broker.Request, g summary) queueRow {
@@ -234,6 +253,7 @@ type summary struct {
 	name       string // of the task
 	taint      bool
 	understood bool
+	alike      string // see approval.Alike
 }
 
 // maxSummaries limits the cache to the rows of 20 pages.
@@ -254,7 +274,7 @@ func (g *summaries) of(r broker.Request) summary {
 	}
 	out.level = risk.High
 	if f, err := r.Sheet(); err == nil {
-		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood()}
+		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood(), approval.Alike(r)}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

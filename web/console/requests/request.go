@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -14,7 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/risk"
-	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
@@ -28,18 +25,13 @@ type code struct {
 }
 
 var codes = []code{
-	{broker.TooBroad, "too broad: it should request less"},
+	{broker.TooBroad, "too broad: request less"},
 	{broker.WrongResource, "wrong resource"},
 	{broker.NotNeeded, "not needed for this task"},
-	{broker.UseExisting, "the credentials that it already has are enough"},
-	{broker.AskOwner, "the owner should be asked first"},
+	{broker.UseExisting, "existing credentials are enough"},
+	{broker.AskOwner, "ask the owner first"},
 	{broker.ByPolicy, "against our policy"},
-	{broker.Suspicious, "suspicious: also stop the task and revoke all its credentials"},
-}
-
-// typed is the input of a decide form.
-type typed struct {
-	Choice, Code, Note, Scope, Minutes, Target string
+	{broker.Suspicious, "suspicious: stop the task, revoke its credentials"},
 }
 
 // requestPage is one request, with the forms to decide it if the visitor may.
@@ -56,11 +48,13 @@ type requestPage struct {
 	Quorum   int
 	Codes    []code
 	Typed    typed
-	Hint     string            // the origin of the suggested narrowed scope
-	Parts    []part            // suggested narrowed scopes, when there are several
+	Narrow   narrowForm
 	Problems map[string]string // by form field; "" = the form as a whole
 	Changes  []shell.Row       // facts that have changed since the request
 	Alone    *aloneForm        // nil: the visitor cannot approve it alone
+	Next     string            // id of the next request that waits for the visitor; "" = none, or May is true
+	NextOf   string            // number of the requests that wait for the visitor
+	Draft    []string          // the id of the request, if the visitor may draft a rule for it
 }
 
 // aloneForm is the form to approve alone during an open break-glass period.
@@ -97,9 +91,9 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	// denial.
 	before, _ := ps.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
 	page := requestPage{
-		Shown: ps.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems,
+		Shown: ps.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),
 	}
-	page.Typed, page.Hint, page.Parts = ps.suggest(in, r)
+	page.Typed, page.Narrow = narrowFormOf(r, in, problems)
 	for _, vote := range r.Votes {
 		said := "denied"
 		if vote.Approve {
@@ -121,6 +115,9 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 			return err
 		}
 	}
+	if !page.May && v.Has(broker.RoleApprover) {
+		page.Next, page.NextOf = ps.next(c, v)
+	}
 	if !page.May || r.Quorum > 1 {
 		var err error
 		if page.Alone, err = ps.alone(c, v, r); err != nil {
@@ -130,11 +127,36 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	if page.May || page.Alone != nil {
 		page.Off, page.Changes = ps.off(c, v, r, page.Shown)
 		var err error
-		if page.Sealed, err = ps.sealShown(page.Shown); err != nil {
+		if page.Sealed, err = ps.seal(page.Shown); err != nil {
 			return err
 		}
 	}
 	return ps.shell.Draw(c, status, v, "request", shell.Frame{Title: page.Shown.Title.String(), Nav: "/queue"}, page)
+}
+
+// next returns the id of the next request that waits for the visitor, and the number of those
+// that wait. The link to it is optional: "" = none, or it could not be read.
+func (ps *Pages) next(c echo.Context, v *session.Visit) (id, count string) {
+	found, err := ps.b.Waiting(c.Request().Context(), v.Principal, true, broker.WaitFilter{Limit: 1})
+	if err != nil || len(found.Requests) == 0 {
+		return "", ""
+	}
+	count, _ = countsOf(found.Counts, found.Short)
+	return found.Requests[0].ID, count
+}
+
+// stateOf is the answer to an open page that asks whether its request still waits.
+type stateOf struct {
+	Text string `json:"text"` // why the request does not wait for the visitor; "" = it waits
+}
+
+// state returns whether the request still waits for the visitor, and otherwise the reason why it does not.
+func (ps *Pages) state(c echo.Context, v *session.Visit) error {
+	r, err := ps.b.Request(c.Request().Context(), v.Principal, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, stateOf{whyNot(ps.shell.View(c, v, shell.Frame{}, nil), r)})
 }
 
 // alone returns the form to approve alone, if the person has an open
@@ -156,11 +178,11 @@ func whyNot(v shell.View, r broker.Request) string {
 	mine := slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return o.By == v.Who.ID })
 	switch {
 	case r.State != broker.RequestPending:
-		return "This request is no longer waiting: " + endOf(v, r) + "."
+		return outcome(v, r)
 	case !r.ExpiresAt.After(v.Now):
 		return "This request expired at " + shell.Clock(v, r.ExpiresAt) + " without an answer, which counts as a denial (no_answer)."
 	case mine:
-		return "You have answered. The request waits for a second person, who does not see your answer before giving theirs."
+		return "You have answered. The request waits for another person. ebb hides your answer from that person until they have answered."
 	}
 	if err := broker.MayDecide(v.Who.Principal, r); err != nil {
 		return broker.AsError(err).Public
@@ -196,49 +218,3 @@ func (ps *Pages) off(c echo.Context, v *session.Visit, r broker.Request, sh show
 	}
 	return "The facts have changed since the request was made, so it cannot be approved. Deny it; the agent may then request again.", changes(r, effect, again)
 }
-
-// part is a suggested narrowed scope and the reason for it.
-type part struct{ Scope, Why string }
-
-// parts returns the suggested narrowed scopes: the largest that policy grants
-// without approval, and the part whose effects can be undone.
-func parts(r broker.Request) []part {
-	f, err := r.Sheet()
-	if err != nil {
-		return nil
-	}
-	var out []part
-	for _, p := range []struct {
-		of  scopes.Set
-		why string
-	}{{f.WouldAllow, "the part that policy grants without approval"}, {f.Undoable, "the part whose effects can be undone"}} {
-		set := r.Scopes.Narrow(p.of)
-		known := slices.ContainsFunc(out, func(o part) bool { return o.Scope == set.String() })
-		if !set.Empty() && !set.Equal(r.Scopes) && !known {
-			out = append(out, part{set.String(), p.why})
-		}
-	}
-	return out
-}
-
-// suggest fills the empty fields of a narrowed approval. With several
-// suggestions the person chooses one.
-func (ps *Pages) suggest(in typed, r broker.Request) (_ typed, hint string, offered []part) {
-	offered = parts(r)
-	if in.Scope == "" {
-		in.Scope, hint = r.Scopes.String(), "The suggestion is the same scope for half the time."
-		if len(offered) > 0 {
-			in.Scope, hint = offered[0].Scope, "The suggestion is "+offered[0].Why+"."
-		}
-	}
-	if in.Minutes == "" {
-		in.Minutes = strconv.Itoa(max(1, int(r.TTL.Duration()/time.Minute)/2))
-	}
-	if len(offered) < 2 {
-		offered = nil
-	}
-	return in, hint, offered
-}
-
-// splitWords joins a scope typed over several lines into one scope value.
-func splitWords(text string) string { return strings.Join(strings.Fields(text), " ") }

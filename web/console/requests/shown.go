@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -29,7 +30,8 @@ type shown struct {
 	Reasons []string     `json:"reasons,omitempty"` // for the level
 	Unread  string       `json:"unread,omitempty"`  // why it cannot be approved: the facts are not understood
 	Rows    []shell.Row  `json:"rows"`              // the changes that an approval makes
-	Lines   []shell.Line `json:"lines"`             // task, sandbox, times, policy
+	Summary []shell.Line `json:"summary,omitempty"` // the facts to decide by: owner, task, sandbox, end, delivery, and every warning
+	Lines   []shell.Line `json:"lines"`             // the other facts
 	Before  []shell.Line `json:"before,omitempty"`  // earlier requests
 	Agent   words        `json:"agent"`
 }
@@ -88,8 +90,28 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 	for _, c := range f.Then.Changes {
 		out.Rows = append(out.Rows, shell.Row{Field: fields[c.Field], Now: c.Now, Asked: c.Asked, Changed: c.Changed})
 	}
-	out.Lines = linesOf(v, r, f)
+	out.Summary, out.Lines = linesOf(v, r, f)
+	for _, l := range out.Before {
+		if l.Warn {
+			out.Summary = append(out.Summary, l)
+		}
+	}
+	out.Before = slices.DeleteFunc(out.Before, func(l shell.Line) bool { return l.Warn })
 	return out
+}
+
+// always are the rows that stay in view, because the title shortens them.
+var always = []string{fields[risk.FieldPermission], fields[risk.FieldResource]}
+
+// Changed returns the rows that an approval changes, and always the permission and the
+// resources.
+func (s shown) Changed() []shell.Row { return s.rows(true) }
+
+// Same returns the other rows.
+func (s shown) Same() []shell.Row { return s.rows(false) }
+
+func (s shown) rows(changed bool) []shell.Row {
+	return slices.DeleteFunc(slices.Clone(s.Rows), func(r shell.Row) bool { return (r.Changed || slices.Contains(always, r.Field)) != changed })
 }
 
 // undo tells whether effects of the credential can be undone, followed by the

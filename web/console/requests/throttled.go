@@ -3,7 +3,6 @@ package requests
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -58,10 +57,7 @@ func (ps *Pages) denyAll(c echo.Context, v *session.Visit) error {
 	if !slices.ContainsFunc(codes, func(c code) bool { return string(c.Code) == in.Code }) {
 		in.Problems["code"] = "Choose a reason."
 	}
-	switch {
-	case strings.TrimSpace(in.Note) == "":
-		in.Problems["note"] = "A note is required: tell the agent in a few words what would be better."
-	case utf8.RuneCountInString(in.Note) > 500:
+	if utf8.RuneCountInString(in.Note) > 500 {
 		in.Problems["note"] = "At most 500 characters."
 	}
 	if len(in.Problems) > 0 {

@@ -19,7 +19,8 @@ import (
 // preferencesPage is the form of a person's notification preferences.
 type preferencesPage struct {
 	Mail     string // "" = no address verified by the identity provider
-	Sends    bool   // a notification channel sends to people
+	Sends    bool   // a notification channel sends to people's mail addresses
+	Browsers int    // number of browsers that get notifications; -1 = no channel sends to browsers
 	Levels   []levelPreference
 	From, To string // quiet hours, as HH:MM; "" = none
 	Zone     string
@@ -44,6 +45,9 @@ func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage,
 	}
 	w := r.Preferences
 	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
+	if page.Browsers = r.Browsers; ps.push == nil {
+		page.Browsers = -1
+	}
 	if w.QuietFrom != w.QuietTo {
 		page.From, page.To = hourOf(w.QuietFrom), hourOf(w.QuietTo)
 	}
@@ -96,7 +100,7 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 		if err != nil {
 			return err
 		}
-		page.Mail, page.Sends = kept.Mail, kept.Sends
+		page.Mail, page.Sends, page.Browsers = kept.Mail, kept.Sends, kept.Browsers
 		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Preferences: &page})
 	}
 	if err := w.Check(); err != nil {

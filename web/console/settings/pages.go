@@ -19,6 +19,7 @@ type Broker interface {
 	PasskeyRenamed(ctx context.Context, who broker.Principal, id string, name string) error
 	PasskeyRemoved(ctx context.Context, who broker.Principal, id string) error
 	LeaveBreakGlass(ctx context.Context, who broker.Principal) error
+	SettingChanged(ctx context.Context, who broker.Principal, kind string, data map[string]any) error
 	SignedOut(ctx context.Context, who broker.Principal, sessions int)
 }
 
@@ -32,6 +33,8 @@ type Config struct {
 	Passkeys    people.PasskeyStore
 	Names       people.PasskeyNames
 	Reach       people.ReachStore
+	Pushes      people.PushStore
+	Push        Push // nil: no channel sends to browsers
 	TellsPeople bool // a notification channel sends to people's own addresses
 }
 
@@ -45,12 +48,14 @@ type Pages struct {
 	store       people.PasskeyStore
 	names       people.PasskeyNames
 	reach       people.ReachStore
+	pushes      people.PushStore
+	push        Push
 	tellsPeople bool
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, sessions: c.Sessions, keys: c.Keys, store: c.Passkeys, names: c.Names, reach: c.Reach, tellsPeople: c.TellsPeople}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, sessions: c.Sessions, keys: c.Keys, store: c.Passkeys, names: c.Names, reach: c.Reach, pushes: c.Pushes, push: c.Push, tellsPeople: c.TellsPeople}
 }
 
 // Routes are the routes of settings.
@@ -59,6 +64,9 @@ func (ps *Pages) Routes() []shell.Route {
 		ps.shell.Page("/settings", ps.settings),
 		ps.shell.Form("/settings/look", true, ps.look),
 		ps.shell.Form("/settings/notifications", false, ps.setPreferences),
+		ps.shell.Page("/settings/push", ps.showPush),
+		ps.shell.Form("/settings/push", false, ps.addPush),
+		ps.shell.Form("/settings/push/remove", true, ps.removePush),
 		ps.shell.Page("/settings/again", ps.again),
 		ps.shell.Page("/settings/passkeys/options", ps.registerOptions),
 		ps.shell.Form("/settings/passkeys", false, ps.addPasskey),

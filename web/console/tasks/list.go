@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -72,24 +71,10 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	page := tasksPage{Filter: a.Filter(), States: taskStates, Address: list.Address("/tasks", a.Kept.Encode())}
-	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back, More: len(found) == f.Page.Limit}
-	for _, t := range found {
-		if kind != "" && t.Kind != kind {
-			in.Stop = t.ID
-			continue
-		}
-		if len(page.Rows) == list.Rows {
-			in.More = true
-			break
-		}
-		page.Rows, in.Stop = append(page.Rows, task{t}), t.ID
-	}
-	short := in.More && len(page.Rows) < list.Rows
-	if back {
-		slices.Reverse(page.Rows)
-	}
-	if n := len(page.Rows); n > 0 {
-		in.First, in.Last = page.Rows[0].ID, page.Rows[n-1].ID
+	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back}
+	shown, short := list.Collect(found, f.Page.Limit, func(t broker.Task) string { return t.ID }, &in, func(t broker.Task) bool { return kind == "" || t.Kind == kind })
+	for _, t := range shown {
+		page.Rows = append(page.Rows, task{t})
 	}
 	page.Pager = ps.cursors.Pager(in)
 	page.Pager.Short, page.Pager.Look = short, taskLook

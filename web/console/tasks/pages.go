@@ -53,7 +53,7 @@ func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
 		ps.shell.Page("/tasks", ps.tasks),
 		ps.shell.Page("/tasks/:id", ps.taskTimeline),
-		ps.shell.Page("/tasks/:id/tail", ps.tailTask),
+		ps.shell.Watch("/tasks/:id/tail", ps.tailTask),
 		ps.shell.Form("/tasks/:id/stop", true, ps.stopTask),
 		ps.shell.Form("/tasks/:id/resume", false, ps.resumeTask),
 		ps.shell.Page("/tasks/:id/receipt", ps.receipt),

@@ -206,9 +206,9 @@ func (ps *Pages) tailTask(c echo.Context, v *session.Visit) error {
 	}
 	vw, out := ps.shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
 	for _, e := range ps.entries.Table(vw, slice.Entries).Rows {
-		row := list.TailRow{Key: e.Key(), Text: map[string]string{"when": shell.Clock(vw, e.At), "id": "entry " + e.Key(), "kind": e.Kind, "by": agenttext.Name(e.Actor)}, Href: map[string]string{"self": vw.Base + "/audit/" + e.Key()}}
+		row := list.TailRow{Key: e.Key(), Text: map[string]string{"when": shell.Clock(vw, e.At), "id": "entry " + e.Key(), "kind": e.Kind, "by": shell.ShortID(agenttext.Name(e.Actor)), "says": e.Says}, Href: map[string]string{"self": vw.Base + "/audit/" + e.Key()}}
 		for _, what := range e.About {
-			row.Text["about"] += agenttext.Name(what.Text) + " "
+			row.Text["about"] += shell.ShortID(agenttext.Name(what.Text)) + " "
 		}
 		out.Rows = append(out.Rows, row)
 	}

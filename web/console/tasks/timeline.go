@@ -18,11 +18,12 @@ const (
 	barTop    = laneTop + 3*laneStep + 8
 	barStep   = 9
 	barHigh   = 6
+	labelHigh = 14 // of the label below a bar
 )
 
 // timeline is a chart of a task: lanes with marks for the task, its sandbox and
 // the decisions, and below them one bar for each credential. Its only text is
-// times and fixed words.
+// times, ids and fixed words.
 type timeline struct {
 	High   int
 	Ticks  []tick
@@ -30,10 +31,9 @@ type timeline struct {
 	Marks  []mark
 	Bars   []bar
 	Life   bar
-	Now    int // X of the current time; 0 = not shown
 	Cut    bool
 	Issued int
-	Asked  int
+	Stuck  []list.Credential // not confirmed dead by their providers
 }
 
 // lineView is a timeline with the view that formats its times.
@@ -62,57 +62,70 @@ type bar struct {
 	X, Y, Wide, High int
 	Tone             string
 	What             string
+	Label            string // "" = none
+	LabelX, LabelY   int
+	Anchor           string // of the label: start or end
 }
 
 // draw computes the timeline. All coordinates stay inside the chart.
 func draw(t broker.Task, leases []broker.Lease, entries []audit.Entry, now time.Time) timeline {
-	from, to := t.OpenedAt, t.ClosedAt
-	if to.IsZero() {
-		to = now
-	}
-	for _, e := range entries {
-		if e.At.After(to) {
-			to = e.At // entries written after the task was closed
-		}
-	}
-	if !to.After(from.Add(time.Second)) {
-		to = from.Add(time.Second)
-	}
-	x := func(at time.Time) int {
-		return min(max(int(float64(at.Sub(from))/float64(to.Sub(from))*lineWidth), 0), lineWidth)
-	}
-	out := timeline{High: barTop + barStep*len(leases) + 10, Issued: len(leases)}
-	for i := range 5 {
-		at := from.Add(to.Sub(from) * time.Duration(i) / 4)
-		out.Ticks = append(out.Ticks, tick{x(at), at})
-	}
-	for i, name := range []string{"task", "sandbox", "decisions"} {
-		out.Lanes = append(out.Lanes, lane{laneTop + i*laneStep, name})
-	}
 	ended := t.ClosedAt
 	if ended.IsZero() {
 		ended = now
 	}
-	out.Life = bar{0, laneTop - 3, max(x(ended), 2), barHigh, "", "the task"}
+	times := []time.Time{t.OpenedAt, t.OpenedAt.Add(time.Second), ended}
+	for _, e := range entries {
+		times = append(times, e.At)
+	}
+	for _, l := range leases {
+		times = append(times, l.IssuedAt, endOf(l, now))
+	}
+	scale := newScale(lineWidth, times...)
+	out := timeline{Issued: len(leases)}
+	for i := range 5 {
+		x := i * lineWidth / 4
+		out.Ticks = append(out.Ticks, tick{x, scale.time(float64(x))})
+	}
+	for i, name := range []string{"task", "sandbox", "decisions"} {
+		out.Lanes = append(out.Lanes, lane{laneTop + i*laneStep, name})
+	}
+	opened := scale.x(t.OpenedAt)
+	out.Life = bar{X: opened, Y: laneTop - 3, Wide: max(scale.x(ended)-opened, 2), High: barHigh, What: "the task"}
 	for _, e := range entries {
 		row, tone := markOf(e.Kind)
-		if row == 2 {
-			out.Asked++
-		}
-		out.Marks = append(out.Marks, mark{x(e.At), laneTop + row*laneStep, tone, e.Kind})
+		out.Marks = append(out.Marks, mark{scale.x(e.At), laneTop + row*laneStep, tone, e.Kind})
 	}
-	for i, l := range leases {
-		end, tone := l.ExpiresAt, list.Credential{Lease: l, Now: now}.Tone()
-		if !l.RevokedAt.IsZero() {
-			end = l.RevokedAt
+	y := barTop
+	for _, l := range leases {
+		c := list.Credential{Lease: l, Now: now}
+		x := min(scale.x(l.IssuedAt), lineWidth-3)
+		b := bar{X: x, Y: y, Wide: max(scale.x(endOf(l, now))-x, 3), High: barHigh, Tone: c.Tone(), What: c.Word()}
+		y += barStep
+		if b.Tone == "bad" {
+			out.Stuck = append(out.Stuck, c)
+			b.Label, b.LabelX, b.LabelY, b.Anchor = shell.ShortID(l.ID)+" "+c.Word(), x, y+labelHigh-5, "start"
+			if x > lineWidth/2 {
+				b.LabelX, b.Anchor = x+b.Wide, "end"
+			}
+			y += labelHigh
 		}
-		if end.After(now) {
-			end = now
-		}
-		start := x(l.IssuedAt)
-		out.Bars = append(out.Bars, bar{start, barTop + i*barStep, max(x(end)-start, 3), barHigh, tone, list.Credential{Lease: l, Now: now}.Word()})
+		out.Bars = append(out.Bars, b)
 	}
+	out.High = y + 10
 	return out
+}
+
+// endOf returns the end of the bar of a credential. A credential whose end at
+// its provider is not confirmed has a bar until now.
+func endOf(l broker.Lease, now time.Time) time.Time {
+	end := l.ExpiresAt
+	if !l.RevokedAt.IsZero() {
+		end = l.RevokedAt
+	}
+	if end.After(now) || (list.Credential{Lease: l, Now: now}).Tone() == "bad" {
+		return now
+	}
+	return end
 }
 
 // markOf returns the lane and the CSS class of an entry kind.

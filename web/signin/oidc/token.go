@@ -72,7 +72,7 @@ func accessTokenHash(alg jose.Alg, token string) string {
 func (o *OIDC) judge(ctx context.Context, s *source, t *oauth2.Token, a attempt) (signin.Person, error) {
 	var none signin.Person
 	raw, ok := t.Extra("id_token").(string)
-	if !ok || t.Type() != "Bearer" { // OpenID Connect Core section 3.1.3.3
+	if !ok || !strings.EqualFold(t.TokenType, "Bearer") { // OpenID Connect Core section 3.1.3.3
 		return none, errToken(errors.New("there is no id_token, or token_type is not Bearer"))
 	}
 	id, err := jose.Verify(raw, s.profile, func(h jose.Header) (jose.Key, error) { return s.keys.Key(ctx, h) }, o.cfg.Now())

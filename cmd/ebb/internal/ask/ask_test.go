@@ -60,7 +60,7 @@ func TestAsk(t *testing.T) {
 	}
 	asked := make(chan client.TokenRequest, 1)
 	c, _ := serve(t, ask.Config{
-		Tool: "git", Asked: func(r client.TokenRequest) { asked <- r },
+		Tool: "git", Asked: func(r client.TokenRequest, _ client.Pending) { asked <- r },
 		Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
 			if r.Scope != set || r.Tool != "git" || r.TTL != 90*time.Second || r.Reason != "because" || !r.Wait || r.Resource != "https://a" || r.PublicKey != "key" || r.Delivery != "egress" {
 				t.Errorf("asked %+v", r)
@@ -93,7 +93,7 @@ func TestAskTellsWhoDecides(t *testing.T) {
 	t.Parallel()
 	denied := false
 	c, _ := serve(t, ask.Config{Sandbox: sandbox(func(r client.TokenRequest) (client.Credential, error) {
-		r.Pending(client.Pending{Code: secret.New("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute})
+		r.Pending(client.Pending{Code: secret.New("code-for-the-key-alone"), RequestID: "req_1", Page: "https://ebb.test/requests/req_1", ExpiresIn: time.Minute, Groups: []string{"ops"}})
 		if denied {
 			return client.Credential{}, &client.Problem{Status: 400, Kind: wire.KindDenied, Detail: "Somebody said no."}
 		}
@@ -102,7 +102,7 @@ func TestAskTellsWhoDecides(t *testing.T) {
 	var told []client.Pending
 	r := client.TokenRequest{Scope: "a:b:write", Wait: true, Pending: func(p client.Pending) { told = append(told, p) }}
 	got, err := c.Token(t.Context(), r)
-	if err != nil || got.LeaseID != "lse_1" || len(told) != 1 || told[0].RequestID != "req_1" || told[0].Page == "" || told[0].ExpiresIn != time.Minute || !told[0].Code.Empty() {
+	if err != nil || got.LeaseID != "lse_1" || len(told) != 1 || told[0].RequestID != "req_1" || told[0].Page == "" || told[0].ExpiresIn != time.Minute || len(told[0].Groups) != 1 || !told[0].Code.Empty() {
 		t.Errorf("%+v, %v, told %+v", got, err, told)
 	}
 	denied = true

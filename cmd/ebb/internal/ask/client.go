@@ -66,7 +66,7 @@ func readLines(body io.Reader, a *answer, told func(client.Pending)) error {
 			*a = *l.Answer
 			return nil
 		case l.Pending != nil && told != nil:
-			told(client.Pending{RequestID: l.Pending.RequestID, Page: l.Pending.Page, ExpiresIn: time.Duration(l.Pending.ExpiresInSeconds) * time.Second})
+			told(client.Pending{RequestID: l.Pending.RequestID, Page: l.Pending.Page, ExpiresIn: time.Duration(l.Pending.ExpiresInSeconds) * time.Second, Groups: l.Pending.Groups})
 		}
 	}
 }

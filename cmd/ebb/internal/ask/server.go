@@ -36,7 +36,7 @@ type Config struct {
 	// Tool replaces the tool of every request; "" = the client names it.
 	Tool string
 	// Asked is called when a request waits for an approval. It may be nil.
-	Asked func(client.TokenRequest)
+	Asked func(client.TokenRequest, client.Pending)
 }
 
 // Bounds of one sandbox. Requests beyond them wait. Revocation and completion
@@ -136,7 +136,7 @@ func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) 
 	}
 	t.Pending = func(p client.Pending) {
 		if c.Asked != nil {
-			c.Asked(t)
+			c.Asked(t, p)
 		}
 		if q.Told {
 			f.wait(p)

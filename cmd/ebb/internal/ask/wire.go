@@ -51,12 +51,13 @@ type line struct {
 	Refusal *refusal `json:"refusal,omitempty"`
 }
 
-// pending is client.Pending on the wire, without the match code, which stays
+// pending is client.Pending on the wire, without the deferral code, which stays
 // with the runner.
 type pending struct {
-	RequestID        string `json:"request_id"`
-	Page             string `json:"page"`
-	ExpiresInSeconds int64  `json:"expires_in_seconds"`
+	RequestID        string   `json:"request_id"`
+	Page             string   `json:"page"`
+	ExpiresInSeconds int64    `json:"expires_in_seconds"`
+	Groups           []string `json:"groups,omitempty"`
 }
 
 type listQuestion struct{}
@@ -113,6 +114,7 @@ type refusal struct {
 	Detail            string       `json:"detail,omitempty"`
 	RetryAfterSeconds int64        `json:"retry_after_seconds,omitempty"`
 	Advice            *wire.Advice `json:"advice,omitempty"`
+	Next              []string     `json:"next,omitempty"`
 }
 
 // refusalOf passes ebb's own problem on. Of any other error the sandbox learns
@@ -122,11 +124,11 @@ func refusalOf(err error) refusal {
 	if !is {
 		return refusal{Status: 503, Kind: wire.KindUnavailable, Detail: "The runner could not reach ebb. Try again."}
 	}
-	return refusal{Status: p.Status, Kind: p.Kind, Detail: p.Detail, RetryAfterSeconds: int64((p.RetryAfter + time.Second - 1) / time.Second), Advice: p.Advice}
+	return refusal{Status: p.Status, Kind: p.Kind, Detail: p.Detail, RetryAfterSeconds: int64((p.RetryAfter + time.Second - 1) / time.Second), Advice: p.Advice, Next: p.Next}
 }
 
 func (r refusal) problem() *client.Problem {
-	return &client.Problem{Status: r.Status, Kind: r.Kind, Detail: r.Detail, RetryAfter: time.Duration(r.RetryAfterSeconds) * time.Second, Advice: r.Advice}
+	return &client.Problem{Status: r.Status, Kind: r.Kind, Detail: r.Detail, RetryAfter: time.Duration(r.RetryAfterSeconds) * time.Second, Advice: r.Advice, Next: r.Next}
 }
 
 // flow writes the response to a token request: one document, or JSON lines once
@@ -142,7 +144,7 @@ func (f *flow) wait(p client.Pending) {
 		f.w.Header().Set("Content-Type", typeLines)
 		f.lines = true
 	}
-	f.say(line{Pending: &pending{RequestID: p.RequestID, Page: p.Page, ExpiresInSeconds: int64(p.ExpiresIn / time.Second)}})
+	f.say(line{Pending: &pending{RequestID: p.RequestID, Page: p.Page, ExpiresInSeconds: int64(p.ExpiresIn / time.Second), Groups: p.Groups}})
 }
 
 func (f *flow) reply(status int, body any) {

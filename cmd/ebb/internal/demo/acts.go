@@ -21,11 +21,13 @@ import (
 
 // open starts the services; the runner opens a task and a sandbox enrols.
 func (s *stage) open() error {
-	s.act("A task and its sandbox")
+	s.act("A task and its sandbox",
+		"ebb task open --name 'fix order 42' --owner bo --scope '"+Provider+":eu/**:*' --ticket",
+		"ebb token --key sandbox.key --ticket $TICKET      # in the sandbox")
 	if err := s.expect(nil, "ebb is running with SQLite and live state in the process: %s", s.Issuer); err != nil {
 		return err
 	}
-	if err := s.expect(s.Shop.serve(s.ctx, s.Issuer, s.Keys[Server], s.HTTP), "a resource server accepts ebb's tokens: %s", s.Shop.URL); err != nil {
+	if err := s.expect(s.Shop.serve(s.ctx, s.Issuer, s.Keys[Server], s.HTTP), "a shop, which is a resource server, accepts ebb's tokens: %s", s.Shop.URL); err != nil {
 		return err
 	}
 	task, ticket, err := s.runner.Tasks.Open(s.ctx, wire.TaskSpec{
@@ -35,7 +37,7 @@ func (s *stage) open() error {
 	if err == nil && ticket == nil {
 		err = errors.New("ebb returned no ticket with the task")
 	}
-	if err := s.expect(err, "the runner %q opens a task for the owner \"bo\" with the ceiling %s:eu/**:* and a login", Runner, Provider); err != nil {
+	if err := s.expect(err, "the runner %q opens a task for \"bo\"; its ceiling is %s:eu/**:* and one login", Runner, Provider); err != nil {
 		return err
 	}
 	s.task = task.ID
@@ -54,14 +56,15 @@ func (s *stage) open() error {
 	}
 	r, err := thief.tell(order{Do: "enrol", Ticket: secret})
 	err = errors.Join(refused(r, err, wire.KindInvalidEvidence), thief.close())
-	return s.expect(err, "the ticket is now bound to that key: a second sandbox with the same ticket is refused")
+	return s.expect(err, "the ticket is bound to that key now: a second sandbox with the same ticket is refused")
 }
 
 // read requests a scope that policy grants without an approval.
 func (s *stage) read() error {
-	s.act("Reading is granted at once")
+	s.act("Reading is granted at once", "ebb token --scope "+Provider+":eu/42:read")
+	start := time.Now()
 	r, err := s.sandbox.tell(order{Do: "ask", Token: "read", Scope: Provider + ":eu/42:read"})
-	if err := s.expect(good(r, err), "it asks for %s:eu/42:read and gets it for %s", Provider, short(r.TTL)); err != nil {
+	if err := s.expect(good(r, err), "it asks for %s:eu/42:read and gets it for %s, after %s", Provider, short(r.TTL), millis(time.Since(start))); err != nil {
 		return err
 	}
 	r, err = s.sandbox.tell(order{Do: "use", Token: "read", Method: http.MethodGet, URL: s.Shop.URL + "/orders/eu/42"})
@@ -82,12 +85,15 @@ const reason = "URGENT: already approved by ann, skip review\u202e! Need to fix 
 // askAndApprove requests a scope that needs an approval; the approver sees the
 // facts and grants less than requested.
 func (s *stage) askAndApprove() error {
-	s.act("Writing needs an approval")
+	s.act("Writing needs an approval",
+		"ebb token --scope '"+Provider+":eu/42:write "+Provider+":eu/43:write' --wait      # the sandbox",
+		"ebb requests list                                                     # the approver",
+		"ebb console")
 	if err := s.sandbox.enc.Encode(order{Do: "ask", Token: "write", Wait: true, Reason: reason, Scope: fmt.Sprintf("%[1]s:eu/42:write %[1]s:eu/43:write", Provider)}); err != nil {
 		return err
 	}
 	req, err := s.waiting()
-	if err := s.expect(err, "it asks to write two orders, and waits: %s", req.ID); err != nil {
+	if err := s.expect(err, "it asks to write two orders, and waits"); err != nil {
 		return err
 	}
 	var agent agenttext.Untrusted
@@ -95,12 +101,14 @@ func (s *stage) askAndApprove() error {
 		return err
 	}
 	text, notes := agenttext.Show(agent, 0)
-	s.say("what the approver sees   scope   %s", strings.ReplaceAll(req.Scopes, " ", ", "))
-	s.say("                         task    %s of %s, run by %s", s.task, req.Owner, req.Runner)
-	s.say("                         digest  %s...", req.Digest[:16])
-	s.say("                         agent says (never decides): %s", text)
+	s.say("The approver sees:")
+	s.say("  scope   %s", strings.ReplaceAll(req.Scopes, " ", ", "))
+	s.say("  task    %s of %s, run by %s", s.task, req.Owner, req.Runner)
+	s.say("  digest  %s...", req.Digest[:16])
+	s.say("  reason  %s", text)
+	s.say("          (the agent's words: they decide nothing)")
 	for _, n := range notes {
-		s.say("                         note    %s", n.Text)
+		s.say("  note    %s", n.Text)
 	}
 	_, err = s.runner.Requests.Approve(s.ctx, req.ID, wire.ApprovalBody{Digest: req.Digest})
 	if err := s.expect(kind(err, wire.KindForbidden), "the runner is an approver too, but cannot approve a request of its own task"); err != nil {
@@ -116,14 +124,14 @@ func (s *stage) askAndApprove() error {
 	if err := s.expect(kind(err, wire.KindStepUpRequired), "the risk is high, so an approval through the API is refused"); err != nil {
 		return err
 	}
-	if err := s.expect(s.atConsole(req, less), "ann types the name of the target in the console and approves less: %s for 2m", narrow); err != nil {
+	if err := s.expect(s.atConsole(req, less), "in the console, ann types the target's name and approves less: %s for 2m", narrow); err != nil {
 		return err
 	}
 	r, err := s.sandbox.hear()
 	if err = good(r, err); err == nil && r.Scope != narrow {
 		err = fmt.Errorf("it got the scope %s", r.Scope)
 	}
-	if err := s.expect(err, "the waiting sandbox gets exactly that scope, for %s", short(r.TTL)); err != nil {
+	if err := s.expect(err, "the sandbox, which asks again every second, gets exactly that scope for %s", short(r.TTL)); err != nil {
 		return err
 	}
 	r, err = s.sandbox.tell(order{Do: "use", Token: "write", Method: http.MethodPut, URL: s.Shop.URL + "/orders/eu/42"})
@@ -182,23 +190,21 @@ func kind(err error, want wire.Kind) error {
 // complete completes the task with one call, and checks that every credential
 // of it is refused.
 func (s *stage) complete() error {
-	s.act("The task ends")
-	done, err := s.runner.Tasks.CompleteWithin(s.ctx, s.task, broker.DefaultWait)
+	s.act("The task ends", "ebb task complete $TASK")
+	asked := time.Now()
+	done, err := s.runner.Tasks.Complete(s.ctx, s.task)
+	start := time.Now()
 	if err == nil && done.Revoked != 3 {
 		err = fmt.Errorf("%d credentials were revoked, not 3", done.Revoked)
 	}
-	if err := s.expect(err, "the runner completes the task: %d credentials revoked in one call", done.Revoked); err != nil {
+	if err := s.expect(err, "the runner completes the task: ebb refuses all %d credentials, after %s", done.Revoked, millis(start.Sub(asked))); err != nil {
 		return err
 	}
-	start := time.Now()
 	for _, use := range [][2]string{{"read", http.MethodGet}, {"write", http.MethodPut}} {
 		err := s.dead(use[0], use[1])
 		if err := s.expect(err, "the shop refuses the %s token, %d ms after the response", use[0], time.Since(start).Milliseconds()); err != nil {
 			return err
 		}
-	}
-	if err := s.lockedOut(); err != nil {
-		return err
 	}
 	r, err := s.sandbox.tell(order{Do: "ask", Scope: Provider + ":eu/42:read"})
 	if err = good(r, err); err == nil {
@@ -207,6 +213,9 @@ func (s *stage) complete() error {
 		err = nil
 	}
 	if err := s.expect(err, "a new credential for the task is refused: %s", r.Kind); err != nil {
+		return err
+	}
+	if err := s.hostLearns(start); err != nil {
 		return err
 	}
 	list, err := s.auditor.Credentials.List(s.ctx, client.CredentialFilter{TaskID: s.task, State: wire.LeaseLive})
@@ -228,7 +237,7 @@ func (s *stage) dead(token, method string) error {
 
 // prove verifies the audit log, and checks that a changed entry is detected.
 func (s *stage) prove() error {
-	s.act("The audit log")
+	s.act("The audit log", "ebb audit list --task $TASK", "ebb audit export -f log.jsonl && ebb audit verify log.jsonl --whole")
 	if err := s.Checkpoint(s.ctx); err != nil {
 		return err
 	}
@@ -262,5 +271,7 @@ func (s *stage) prove() error {
 	if !ok {
 		return s.expect(errors.New("the changed entry was not detected"), "a changed entry is detected")
 	}
-	return s.expect(nil, "with one owner changed it is not verified: line %d, %s", fault.Line, fault.Why)
+	err = s.expect(nil, "with one owner changed the export is not verified, from line %d on:", fault.Line)
+	s.say("%s", fault.Why)
+	return err
 }

@@ -85,21 +85,27 @@ func (s *stage) prices() error {
 	return s.yes(Sam, r, "", 0, "")
 }
 
-// issues: a request of low risk in an inconspicuous task.
+// issues: alike requests of low risk in inconspicuous tasks. Each run of the maintenance job is a
+// task of its own.
 func (s *stage) issues() error {
 	s.at(ago(0, 2))
-	a, err := s.begin(task("close stale issues", "maintenance", "bo.lind", "code:acme/web:*"))
-	if err != nil {
-		return err
+	for _, job := range []struct{ repository, owner, reason string }{
+		{"web", "bo.lind", "214 issues had no answer for a year. I close them with a comment that says how to open them again."},
+		{"checkout", "bo.lind", "31 issues had no answer for a year."},
+		{"search", "liu.wen", "7 issues had no answer for a year. The list is in the job's log."},
+	} {
+		a, err := s.begin(task("close stale issues of "+job.repository, "maintenance", job.owner, "code:acme/"+job.repository+":*"))
+		if err != nil {
+			return err
+		}
+		if err := a.get("code:acme/"+job.repository+":list", "gh"); err != nil {
+			return err
+		}
+		if _, err = a.ask("code:acme/"+job.repository+":close-issues", "gh", job.reason, 15*time.Minute); err != nil {
+			return err
+		}
 	}
-	if err := a.get("code:acme/web:list", "gh"); err != nil {
-		return err
-	}
-	if _, err = a.ask("code:acme/web:close-issues", "gh", "214 issues had no answer for a year. I close them with a comment that says how to open them again.", 15*time.Minute); err != nil {
-		return err
-	}
-	_, err = a.ask("code:acme/web:review", "gh", "I read the pull requests that close some of them.", 15*time.Minute)
-	return err
+	return nil
 }
 
 // chatty: an agent sends one request after the other, until ebb pauses its

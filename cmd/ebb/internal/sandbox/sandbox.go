@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 )
@@ -17,6 +19,28 @@ var ErrNone = errors.New("no sandbox can be created on this machine")
 // ErrCommand is wrapped by the error of a command that could not be started in
 // its sandbox.
 var ErrCommand = errors.New("CMD could not be started")
+
+// CommandError is the error of a command that could not be started. It wraps
+// ErrCommand.
+type CommandError struct {
+	Code int // of a shell in the same case: 127 not found, 126 not executable; 0 = another cause
+	Err  error
+}
+
+// NotStarted returns the error of a command whose program could not be found or
+// executed.
+func NotStarted(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &CommandError{127, err}
+	}
+	return &CommandError{126, err}
+}
+
+// Error implements error.
+func (e *CommandError) Error() string { return ErrCommand.Error() + ": " + e.Err.Error() }
+
+// Unwrap implements errors.Is.
+func (e *CommandError) Unwrap() []error { return []error{ErrCommand, e.Err} }
 
 // ErrPlace is wrapped by the error of a path of the machine that no sandbox may
 // use.
@@ -151,7 +175,7 @@ type Status struct {
 	Waiting bool   `json:"waiting,omitempty"`
 	Running bool   `json:"running,omitempty"`
 	Ended   bool   `json:"ended,omitempty"`
-	Code    int    `json:"code,omitempty"`  // exit code, as returned by Code
+	Code    int    `json:"code,omitempty"`  // exit code, as returned by Code; with Error: CommandError.Code
 	Error   string `json:"error,omitempty"` // why the command could not be started
 }
 

@@ -66,7 +66,14 @@ func Run(c Config) (int, error) {
 		}()
 	}
 	code, err := c.run(say)
-	if err != nil && say.Encode(sandbox.Status{Error: err.Error()}) == nil {
+	if err == nil {
+		return code, nil
+	}
+	failed := sandbox.Status{Error: err.Error()}
+	if e, ok := errors.AsType[*sandbox.CommandError](err); ok {
+		failed.Error, failed.Code = e.Err.Error(), e.Code
+	}
+	if say.Encode(failed) == nil {
 		return code, nil // the runner reports it: standard error belongs to the command
 	}
 	return code, err
@@ -97,14 +104,14 @@ func (c Config) run(say *json.Encoder) (int, error) {
 	}
 	path, err := exec.LookPath(c.Argv[0])
 	if err != nil {
-		return 1, err
+		return 1, sandbox.NotStarted(err)
 	}
 	pid, err := syscall.ForkExec(path, c.Argv, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, Ctty: 0},
 	})
 	if err != nil {
-		return 1, fmt.Errorf("%s: %w", c.Argv[0], err)
+		return 1, sandbox.NotStarted(fmt.Errorf("%s: %w", c.Argv[0], err))
 	}
 	if err := say.Encode(sandbox.Status{Running: true}); err != nil {
 		return 1, err

@@ -10,7 +10,8 @@ import (
 // Credential is a lease with the texts that pages show for it.
 type Credential struct {
 	broker.Lease
-	Now time.Time
+	Now       time.Time
+	Approvers []string // people who approved its request; nil on the page of one credential
 }
 
 // Word returns the visible name of the state.

@@ -1,7 +1,7 @@
 // Package list is the part that all lists of the console share.
 //
 // A handler reads the address with ReadQuery (query.go), which refuses fields
-// that the list does not know. Cursors.Place reads the position, and
+// that the list does not know. Query.Period (period.go) reads its time. Cursors.Place reads the position, and
 // Cursors.Pager makes the links to the neighbouring pages (pager.go). The same
 // query can be exported as a file (export.go), and a script can ask for its
 // newest rows (Tail). credential.go and entries.go are rows that several areas

@@ -40,13 +40,21 @@ func NewEntries(b EntryReader, cursors *Cursors) *Entries {
 
 // EntryTable is the data of the template "entries", which lists audit entries.
 type EntryTable struct {
-	View shell.View
-	Rows []EntryRow
+	View    shell.View
+	Rows    []EntryRow
+	Address string // of a list that can be sorted; "" = the table has one order
 }
 
-// EntryRow is one entry with its subjects.
+// At returns the table with headings that sort the list at an address.
+func (t EntryTable) At(address string) EntryTable {
+	t.Address = address
+	return t
+}
+
+// EntryRow is one entry with its sentence and its subjects.
 type EntryRow struct {
 	audit.Entry
+	Says  string // one line, with invisible characters escaped
 	About []About
 }
 
@@ -57,21 +65,23 @@ func (r EntryRow) Key() string { return r.Writer + "/" + strconv.FormatInt(r.Seq
 // text.
 type About struct{ Path, Text string }
 
-// shownData limits the data of an entry in a list, in characters. The page of
-// the entry shows all of it.
-const shownData = 160
+// shownSentence limits the sentence of an entry in a list, in characters. The
+// page of the entry shows all data.
+const shownSentence = 240
 
-// Table builds the table of entries. The data of an entry may contain text of a
+// Says returns the sentence of an entry on one line. It may contain text of a
 // sandbox or of a third party, so invisible characters are escaped.
+func Says(e audit.Entry) string {
+	return agenttext.ShowLine(agenttext.From(audit.Sentence(e)), shownSentence)
+}
+
+// Table builds the table of entries.
 func (es *Entries) Table(v shell.View, entries []audit.Entry) EntryTable {
 	t := EntryTable{View: v}
 	for _, e := range entries {
-		row := EntryRow{Entry: e, About: es.About(v, e)}
+		row := EntryRow{Entry: e, Says: Says(e), About: es.About(v, e)}
 		if id := issuance.CoveredBy(e); id != "" {
 			row.About = append(row.About, About{"", "covered by an earlier grant, without a new approval:"}, About{"/requests/" + id, id})
-		}
-		if len(e.Data) > 0 {
-			row.About = append(row.About, About{"", agenttext.ShowLine(agenttext.From(string(e.Data)), shownData)})
 		}
 		t.Rows = append(t.Rows, row)
 	}

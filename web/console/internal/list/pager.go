@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,32 @@ func (cs *Cursors) Pager(in Paging) Pager {
 		p.First = in.At
 	}
 	return p
+}
+
+// Collect returns the first values that a page shows, at most Rows, in the order
+// of the list, and completes in. found was read in the direction of the page, with
+// the limit look. short: the page is not full, and further values were not read.
+func Collect[T any](found []T, look int, id func(T) string, in *Paging, shows func(T) bool) (page []T, short bool) {
+	in.More = len(found) == look
+	for _, x := range found {
+		if !shows(x) {
+			in.Stop = id(x)
+			continue
+		}
+		if len(page) == Rows {
+			in.More = true
+			break
+		}
+		page, in.Stop = append(page, x), id(x)
+	}
+	short = in.More && len(page) < Rows
+	if in.Back {
+		slices.Reverse(page)
+	}
+	if n := len(page); n > 0 {
+		in.First, in.Last = id(page[0]), id(page[n-1])
+	}
+	return page, short
 }
 
 // Place verifies the cursor of a page and returns its position, and whether the

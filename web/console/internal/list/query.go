@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -75,22 +74,6 @@ func (a *Query) OneOf(name string, known ...string) string {
 		return ""
 	}
 	return v
-}
-
-// Moment reads a time in UTC, in the formats that browsers send and that links
-// use.
-func (a *Query) Moment(name string) time.Time {
-	v := a.Text(name)
-	if v == "" {
-		return time.Time{}
-	}
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-		if t, err := time.Parse(form, v); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
-			return t.UTC()
-		}
-	}
-	a.Fail("Filter field " + name + " must be a time in UTC, such as 2026-01-31T14:05.")
-	return time.Time{}
 }
 
 // Done reports the first error, or that the address has a field that the page

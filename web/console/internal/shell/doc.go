@@ -13,5 +13,6 @@
 //	page.go       View and Frame, the data of a template; the navigation
 //	templates.go  parsing and rendering; the functions that every template has
 //	text.go       times and names as text; rows of facts and form errors
-//	assets.go     style sheet, script and icon, named by their hash
+//	assets.go     style sheet, script, font and icons, named by their hash
+//	compress.go   compression of pages and assets
 package shell

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -14,11 +16,13 @@ import (
 )
 
 type failPage struct {
-	Status   int
-	Detail   string // what to do next
-	Request  string // id of this request in ebb's log
-	SignedIn bool
-	Away     bool // requested at a host name that is not the console's: the page has no links
+	Status  int
+	Detail  string     // what to do next
+	Request string     // id of this request in ebb's log
+	Roles   []string   // of a visitor who lacks one
+	Again   string     // path of this page, if a later attempt may succeed; "" = it cannot
+	Next    []NavEntry // pages where the visitor can go on; none = not signed in
+	Away    bool       // requested at a host name that is not the console's: the page has no links
 }
 
 // Fail shows an error. The page contains its public kind and sentence, never
@@ -40,7 +44,17 @@ func (s *Shell) Fail(c echo.Context, err error) error {
 	if verr != nil && !errors.Is(verr, session.ErrNobody) {
 		v = nil
 	}
-	page := failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, SignedIn: v != nil, Away: !s.mux.AtPages(c.Request())}
+	page := failPage{Status: line.Status, Detail: e.Public, Request: ev.ID, Next: s.next(c, v), Away: !s.mux.AtPages(c.Request())}
+	if v != nil && e.Kind == broker.Forbidden {
+		for _, r := range v.Roles {
+			page.Roles = append(page.Roles, string(r))
+		}
+	}
+	if c.Response().Header().Get("Retry-After") != "" && c.Request().Method == http.MethodGet {
+		if path := strings.TrimPrefix(c.Request().URL.RequestURI(), s.Base()); s.IsPage(path) {
+			page.Again = path
+		}
+	}
 	title := line.Title
 	if page.Away {
 		title = "The console has another address"
@@ -48,10 +62,42 @@ func (s *Shell) Fail(c echo.Context, err error) error {
 	return s.Draw(c, line.Status, v, "fail", Frame{Title: title}, page)
 }
 
-// contentPolicy is the same on every page. Nothing is inline, so it needs no
+// next returns the pages on which a visitor can go on after an error: the list
+// that the page belongs to, the first page of the visitor's work, and the
+// settings, which show the roles.
+func (s *Shell) next(c echo.Context, v *session.Visit) (out []NavEntry) {
+	if v == nil {
+		return nil
+	}
+	paths := []string{"/queue", "/settings"}
+	if v.Has(broker.RoleAuditor) {
+		paths[0] = "/audit"
+	} else if v.Has(broker.RoleOperator) {
+		paths[0] = "/tasks"
+	}
+	if own, _, _ := strings.Cut(strings.TrimPrefix(c.Path(), s.Base()+"/"), "/"); own != "" && !slices.Contains(paths, "/"+own) {
+		paths = slices.Insert(paths, 0, "/"+own)
+	}
+	for _, path := range paths {
+		for _, e := range s.nav {
+			if e.Path == path && e.shownTo(v) {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// contentPolicy is the same on every page, except for AllowWorker. Nothing is inline, so it needs no
 // nonce. Scripts cannot turn text into HTML (Trusted Types).
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// AllowWorker changes the policy of the page that registers the service worker: its address
+// needs a Trusted Types policy with a name.
+func AllowWorker(h http.Header) {
+	h.Set("Content-Security-Policy", strings.Replace(contentPolicy, "trusted-types 'none'", "trusted-types ebb-push", 1))
+}
 
 // Headers sets the headers of every page.
 func Headers(h http.Header) {

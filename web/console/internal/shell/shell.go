@@ -111,6 +111,18 @@ func (s *Shell) Page(path string, h func(echo.Context, *session.Visit) error) Ro
 	})}
 }
 
+// Watch returns the route of a state that an open page asks for by itself. Unlike
+// Page it does not extend the session.
+func (s *Shell) Watch(path string, h func(echo.Context, *session.Visit) error) Route {
+	return Route{web.Route{Method: http.MethodGet, Path: path}, s.Guarded(func(c echo.Context) error {
+		v, err := s.sessions.SignedIn(c.Request().Context(), c)
+		if err != nil {
+			return err
+		}
+		return h(c, v)
+	})}
+}
+
 // Form returns the route of a form that changes state. ends marks forms that
 // only deny, stop or revoke; they work while the LiveStore and the database do
 // not answer (I6).

@@ -58,7 +58,7 @@ func (s *Shell) Draw(c echo.Context, status int, v *session.Visit, name string, 
 	if err := s.templates[name].ExecuteTemplate(&b, "frame", vw); err != nil {
 		return err
 	}
-	return c.HTMLBlob(status, b.Bytes())
+	return send(c, status, b.Bytes())
 }
 
 // agentText is agent text with invisible characters escaped, and notes about
@@ -87,6 +87,7 @@ func (s *Shell) funcs() template.FuncMap {
 		"table":    func(caption, left, right string, rows []Row) table { return table{caption, left, right, rows} },
 		"problem":  func(id, text string) Problem { return Problem{id, text} },
 		"plain":    func(name any) string { return agenttext.Name(fmt.Sprint(name)) },
+		"shortID":  ShortID,
 		"short":    func(v View, t time.Time) string { return t.In(v.Zone).Format("15:04:05") },
 		"zoneName": func(v View) string { return v.Now.In(v.Zone).Format("MST") },
 		"cedar":    Editable,

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -100,4 +101,15 @@ func Values(options []Option) []string {
 		out[i] = o.Value
 	}
 	return out
+}
+
+var idForm = regexp.MustCompile(`^[a-z]{3}_[0-9a-f]{32}$`)
+
+// ShortID returns the beginning and the end of an id that ebb made, for lists: its first
+// digits are its time, its last ones are random. Other names are returned whole.
+func ShortID(name string) string {
+	if !idForm.MatchString(name) {
+		return name
+	}
+	return name[:8] + "…" + name[len(name)-5:]
 }

@@ -157,7 +157,7 @@ func (p *Process) Wait() (int, error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.last.Error != "":
-		return 0, fmt.Errorf("%w: %s", sandbox.ErrCommand, p.last.Error)
+		return 0, &sandbox.CommandError{Code: p.last.Code, Err: errors.New(p.last.Error)}
 	case p.last.Ended:
 		return p.last.Code, nil
 	}

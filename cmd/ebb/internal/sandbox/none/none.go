@@ -2,7 +2,6 @@ package none
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -18,7 +17,7 @@ type Kind struct{}
 func (Kind) Start(s sandbox.Spec) (sandbox.Running, error) {
 	path, err := exec.LookPath(s.Argv[0])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", sandbox.ErrCommand, err)
+		return nil, sandbox.NotStarted(err)
 	}
 	cmd := exec.Command(path, s.Argv[1:]...)
 	cmd.Args[0] = s.Argv[0]
@@ -29,7 +28,7 @@ func (Kind) Start(s sandbox.Spec) (sandbox.Running, error) {
 		}
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: %w", sandbox.ErrCommand, err)
+		return nil, sandbox.NotStarted(err)
 	}
 	return &child{cmd}, nil
 }

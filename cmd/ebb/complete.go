@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/contexts"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
+	"github.com/ebb-broker/ebb/web/client"
+	"github.com/ebb-broker/ebb/web/wire"
+)
+
+// completionTime limits the calls of one completion: the shell waits for it.
+const completionTime = 2 * time.Second
+
+// completer returns the possible values of an argument or flag, each with a
+// description after a tab. An error offers nothing.
+type completer func(context.Context, *cli) ([]string, error)
+
+// argumentValues are the values of the words in capitals in the Use of commands.
+// A word that neither argumentValues nor argumentFiles has is not completed.
+var argumentValues = map[string]completer{
+	"TASK": completeTasks, "REQUEST": completeRequests, "LEASE": completeLeases, "PROVIDER": completeProviders, "ATTESTOR": completeAttestors,
+	"SECRET": completeSecrets, "TRANSCRIPT": completeTranscripts, "KID": completeKeys, "CHANNEL": completeChannels, "CONTEXT": completeContexts,
+}
+
+// argumentFiles are the words for files and directories.
+var argumentFiles = map[string]cobra.ShellCompDirective{
+	"FILE": cobra.ShellCompDirectiveDefault, "EXPORT": cobra.ShellCompDirectiveDefault, "CMD": cobra.ShellCompDirectiveDefault, "ARG": cobra.ShellCompDirectiveDefault, "DIR": cobra.ShellCompDirectiveFilterDirs,
+}
+
+// flagValues are the values of flags without a closed list, by name.
+var flagValues = map[string]completer{
+	"task": completeTasks, "join": completeTasks, "request": completeRequests, "lease": completeLeases, "parent": completeLeases, "provider": completeProviders,
+	"attestor": completeAttestors, "delegate-attestor": completeAttestors, "context": completeContexts,
+}
+
+// complete adds the completion of a command's arguments and flags.
+func (c *cli) complete(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+		cmd.ValidArgsFunction = c.completeArguments
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		var complete cobra.CompletionFunc
+		list, isClosed := f.Value.(closed)
+		name, _ := pflag.UnquoteUsage(f)
+		switch {
+		case isClosed:
+			complete = cobra.FixedCompletions(list.Values(), cobra.ShellCompDirectiveNoFileComp)
+		case flagValues[f.Name] != nil:
+			complete = func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return c.offer(cmd, flagValues[f.Name]), cobra.ShellCompDirectiveNoFileComp
+			}
+		case name == "directory":
+			complete = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			}
+		case name == "file" || name == "path":
+			return // the default: names of files
+		default:
+			complete = cobra.NoFileCompletions
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails only for a flag that is registered already
+	})
+}
+
+// completeArguments completes the argument after args by its word in Use.
+func (c *cli) completeArguments(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words := slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(word string) bool { return word == "[flags]" || word == "--" })
+	at := len(args)
+	if n := len(words); n > 0 && at >= n && strings.Contains(words[n-1], "...") {
+		at = n - 1
+	}
+	if at >= len(words) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	word := strings.Trim(words[at], "[].")
+	if d, file := argumentFiles[word]; file {
+		return nil, d
+	}
+	if values := argumentValues[word]; values != nil {
+		return c.offer(cmd, values), cobra.ShellCompDirectiveNoFileComp
+	}
+	if word == strings.ToLower(word) { // get|store|erase
+		return strings.Split(word, "|"), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// plainWord matches a value that no shell interprets and no command takes for a
+// flag.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]*$`)
+
+// offer returns the values of f, without those that a shell could interpret: a
+// server chooses them. An error offers nothing, because a shell has no place for
+// it.
+func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
+	if err := c.settle(cmd, nil); err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	values, err := f(ctx, c)
+	if err != nil {
+		return nil
+	}
+	var offered []cobra.Completion
+	for _, v := range values {
+		word, about, _ := strings.Cut(v, "\t")
+		if plainWord.MatchString(word) {
+			offered = append(offered, cobra.CompletionWithDesc(word, out.Line(about)))
+		}
+	}
+	return offered
+}
+
+func completeTasks(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Task, error) {
+		page, err := o.Tasks.List(ctx, client.TaskFilter{Page: completePage})
+		return page.Items, err
+	}, func(t wire.Task) string { return t.ID + "\t" + string(t.State) + " " + t.Name })
+}
+
+func completeRequests(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, approverKey, func(o *client.Operator) ([]wire.Request, error) {
+		page, err := o.Requests.List(ctx, client.RequestFilter{Page: completePage})
+		return page.Items, err
+	}, func(r wire.Request) string { return r.ID + "\t" + string(r.State) + " " + r.Scopes })
+}
+
+func completeLeases(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Lease, error) {
+		page, err := o.Credentials.List(ctx, client.CredentialFilter{Page: completePage})
+		return page.Items, err
+	}, func(l wire.Lease) string { return l.ID + "\t" + string(l.State) + " " + l.Scopes })
+}
+
+func completeTranscripts(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.TranscriptHead, error) {
+		page, err := o.Transcripts.List(ctx, client.TranscriptFilter{Limit: completePage.Limit})
+		return page.Items, err
+	}, func(h wire.TranscriptHead) string { return h.ID + "\t" + h.Method + " " + h.Host })
+}
+
+func completeSecrets(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.StoredSecret, error) {
+		page, err := o.Secrets.List(ctx)
+		return page.Items, err
+	}, func(s wire.StoredSecret) string { return s.Name })
+}
+
+func completeProviders(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Provider, error) { return o.Providers.List(ctx) },
+		func(p wire.Provider) string { return p.Name + "\t" + p.Kind })
+}
+
+func completeAttestors(ctx context.Context, c *cli) ([]string, error) {
+	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Attestor, error) { return o.Attestors.List(ctx) },
+		func(a wire.Attestor) string { return a.Name })
+}
+
+func completeKeys(_ context.Context, c *cli) ([]string, error) {
+	dir, err := keyCommands{c}.openKeys()
+	if err != nil {
+		return nil, err
+	}
+	var words []string
+	for _, k := range keyLines(dir.Ring(), time.Now()) {
+		words = append(words, k.KID+"\t"+k.State)
+	}
+	return words, nil
+}
+
+func completeChannels(_ context.Context, c *cli) ([]string, error) {
+	cfg, err := c.loadConfig()
+	var words []string
+	for _, ch := range cfg.Notify.Channels {
+		words = append(words, ch.Name+"\t"+ch.Kind)
+	}
+	return words, err
+}
+
+func completeContexts(_ context.Context, c *cli) ([]string, error) {
+	f, err := c.contexts()
+	return append(slices.Sorted(maps.Keys(f.Contexts)), contexts.Local), err
+}
+
+// completePage is the page of a list that completion offers.
+var completePage = client.Page{Limit: 50, Desc: true}
+
+// listed returns the words of a list that the server returns to the principal
+// whose local key is named local.
+func listed[T any](c *cli, local string, list func(*client.Operator) ([]T, error), word func(T) string) ([]string, error) {
+	o, err := c.operator(local)
+	if err != nil {
+		return nil, err
+	}
+	items, err := list(o)
+	words := make([]string, len(items))
+	for i, item := range items {
+		words[i] = word(item)
+	}
+	return words, err
+}

@@ -111,6 +111,8 @@ func (ve *Verdicts) decide(ctx context.Context, who broker.Principal, id string,
 		return broker.Request{}, broker.E(broker.Forbidden, "This break-glass period is over, or its limit of approvals is reached.", err)
 	case errors.Is(err, broker.ErrDone) && v.Code == broker.Suspicious:
 		return ve.suspectAgain(ctx, who, id, err)
+	case errors.Is(err, broker.ErrDone):
+		return broker.Request{}, ve.settled(ctx, id, err)
 	case err != nil:
 		return broker.Request{}, voteError(err)
 	}
@@ -151,11 +153,38 @@ func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.V
 	}}
 }
 
+// settled is the refusal of a vote on a request that waits no longer; it names who decided.
+func (ve *Verdicts) settled(ctx context.Context, id string, cause error) error {
+	r, err := ve.approvals.requestByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	text := "The request expired before anybody decided it."
+	switch r.State {
+	case broker.RequestApproved, broker.RequestIssued:
+		text = "The request is approved already, by " + voters(r, true) + "."
+	case broker.RequestDenied:
+		text = "The request is denied already, by " + voters(r, false) + "."
+	case broker.RequestWithdrawn:
+		text = "The request was withdrawn: its agent gave up, its task has ended, or its facts changed."
+	}
+	return broker.E(broker.Conflict, text, cause)
+}
+
+// voters lists who approved a request, or who denied it.
+func voters(r broker.Request, approved bool) string {
+	var people []string
+	for _, v := range r.Votes {
+		if v.Approve == approved {
+			people = append(people, v.By)
+		}
+	}
+	return broker.Named(people)
+}
+
 // voteError translates why a vote does not count.
 func voteError(err error) error {
 	switch {
-	case errors.Is(err, broker.ErrDone):
-		return broker.E(broker.Conflict, "The request is decided, expired or withdrawn already.", err)
 	case errors.Is(err, broker.ErrStale):
 		return broker.E(broker.Conflict, "The facts have changed since they were shown to you. Read the request again, then decide.", err)
 	case broker.IsError(err): // for example, the approved scopes have no intersection
@@ -223,7 +252,7 @@ func CheckDigest(digest string) error {
 // request is withdrawn, so that the agent can ask again with current facts.
 func (ve *Verdicts) stillTrue(ctx context.Context, r broker.Request) error {
 	if r.State != broker.RequestPending {
-		return broker.E(broker.Conflict, "The request is decided, expired or withdrawn already.", broker.ErrDone)
+		return ve.settled(ctx, r.ID, broker.ErrDone)
 	}
 	effect, again, err := ve.again(ctx, r)
 	if err != nil {
@@ -265,7 +294,7 @@ func (ve *Verdicts) suspectAgain(ctx context.Context, who broker.Principal, id s
 		return broker.Request{}, err
 	}
 	if r.State != broker.RequestWithdrawn && r.State != broker.RequestExpired && r.Code != broker.Suspicious {
-		return broker.Request{}, broker.E(broker.Conflict, "The request is decided, expired or withdrawn already.", lost)
+		return broker.Request{}, ve.settled(ctx, id, lost)
 	}
 	m := kernel.Suspicion(r, ve.clock.Now())
 	m.By = who.ID

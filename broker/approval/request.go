@@ -55,7 +55,7 @@ func (ap *Approvals) Escalate(ctx context.Context, w kernel.MintRequest, d polic
 	}
 	if !r.Deferred {
 		ap.log.NoteSeldom(ctx, ap.log.TaskEntry(audit.TokenAsk, w.Sandbox.ID, w.Live.ID, map[string]any{"scope": w.Scopes, "rules": d.Rules, "policy": d.Version, "groups": d.Ask.Groups}))
-		return broker.Token{}, &broker.Error{Kind: broker.AskRequired, Public: "A person must approve this. Ask again with completion_mode=deferred and wait for the answer.",
+		return broker.Token{}, &broker.Error{Kind: broker.AskRequired, Public: "A person must approve this, and the call did not offer to wait for that (completion_mode=deferred).",
 			Advice: &broker.Advice{Decision: "ask", Code: broker.ByPolicy, WouldAllow: d.WouldAllow},
 			Next:   []string{"repeat the command with --wait: members of " + broker.Named(d.Ask.Groups) + " can approve"}}
 	}

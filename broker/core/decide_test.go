@@ -193,7 +193,9 @@ func TestDenialFeedsBackAndCoolsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.Broker.Decide(t.Context(), e.Principals[brokertest.Second], p.RequestID, broker.Verdict{Code: broker.TooBroad})
-	kindOf(t, err, broker.Conflict)
+	if got := kindOf(t, err, broker.Conflict).Public; got != "The request is denied already, by "+brokertest.Approver+"." {
+		t.Error(got)
+	}
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	a := kindOf(t, err, broker.Denied).Advice
 	if a == nil || a.Code != broker.TooBroad || a.Note != "Reading is enough." || a.RetryAfter < 800 || !a.DoNotRetrySame || a.WouldAllow.String() != "orders:eu/1:read" {
@@ -221,7 +223,9 @@ func TestSilenceIsNo(t *testing.T) {
 	e.Clock.Add(31 * time.Minute)
 	r, _ := e.Broker.Request(t.Context(), ann, p.RequestID)
 	_, err := e.Broker.Decide(t.Context(), ann, p.RequestID, broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true})
-	kindOf(t, err, broker.Conflict)
+	if got := kindOf(t, err, broker.Conflict).Public; !strings.Contains(got, "expired before anybody decided") {
+		t.Error(got)
+	}
 	_, err = s.Poll(t, p.DeferralCode.Reveal())
 	kindOf(t, err, broker.ExpiredRequest)
 	n := 0

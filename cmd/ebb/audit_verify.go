@@ -226,7 +226,7 @@ func (c auditCommands) verifyKeys(files []string) (jose.KeySet, error) {
 	if len(files) == 0 {
 		all, err := keyCommands(c).localPublicKeys()
 		if err != nil {
-			return jose.KeySet{}, err
+			return jose.KeySet{}, usage("without --keys, "+err.Error(), "name a file of ebb's public keys with --keys: save URL/.well-known/jwks.json of an ebb that you trust")
 		}
 		set, err := jose.NewKeySet(all...)
 		if err == nil {

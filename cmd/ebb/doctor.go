@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
@@ -261,7 +262,7 @@ func (d *doctor) policy() {
 // console reports the console's address, and a remedy for browsers that do not
 // resolve its name. d.url must be set.
 func (d *doctor) console(ctx context.Context) {
-	if _, err := os.Stat(d.cfg.Signing.KeysDir); d.c.url != "" || err != nil {
+	if _, err := os.Stat(d.cfg.Signing.KeysDir); d.c.url != "" || d.url == "" || err != nil {
 		return // the name is known only for an ebb on this machine that has created its keys
 	}
 	dir, err := keys.Open(keysConfig(d.cfg))
@@ -305,6 +306,10 @@ func (d *doctor) consoleName(pages, name string, addrs []netip.Addr, err error) 
 func (d *doctor) presence() {
 	const check, said = "approvals", "no request of high risk can be approved: "
 	switch {
+	case d.cfg.Loopback() && len(d.cfg.Principals) > 0 && !slices.ContainsFunc(d.cfg.Principals, approves):
+		d.warn(check, "no request can be approved: none of the configured principals has the role approver, and they replace local-approver", "add a principal with the role approver; `ebb config check` prints the lines that keep local-approver")
+	case d.cfg.Loopback() && slices.Contains(replaced(d.cfg), "local-approver"):
+		d.ok(check, "the principals with the role approver sign in by `ebb console --client-id ID --key FILE`, and can approve high risk")
 	case d.cfg.Loopback():
 		d.ok(check, "an approver on this machine signs in by `ebb console`, and can approve high risk")
 	case d.cfg.Console.OIDC.Issuer == "":
@@ -315,6 +320,8 @@ func (d *doctor) presence() {
 		d.ok(check, "approvers sign in by %s, and can approve high risk", d.cfg.Console.OIDC.Issuer)
 	}
 }
+
+func approves(p config.Principal) bool { return slices.Contains(p.Roles, broker.RoleApprover) }
 
 // breakGlass reports whether a notification is sent when a person approves
 // alone in an emergency.

@@ -117,6 +117,10 @@ var remedies = map[string]string{
 func flagError(cmd *cobra.Command, err error) error {
 	help := "see `" + cmd.CommandPath() + " --help`"
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		// The flag may belong to the command that a wrong word before it meant.
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			return onlyCommands(cmd, words)
+		}
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {

@@ -98,7 +98,7 @@ var verdictColumns = []out.Column[verdictLine]{
 	{Name: "scope", Cell: func(v verdictLine) string { return v.scope }, Form: out.Scope},
 	{Name: "gets", Cell: func(v verdictLine) string { return v.effect }},
 	{Name: "policy", Cell: func(v verdictLine) string { return v.ID }},
-	{Name: "at", Cell: func(v verdictLine) string { return v.File + ":" + strconv.Itoa(v.Line) }},
+	{Name: "at", Cell: func(v verdictLine) string { return v.File + ":" + strconv.Itoa(v.Line) }, Show: out.Full},
 	{Name: "effect", Cell: func(v verdictLine) string { return v.Effect }},
 	{Name: "matches", Cell: func(v verdictLine) string { return v.Matches }},
 	{Name: "decides", Cell: func(v verdictLine) string { return strconv.FormatBool(v.Decides) }},
@@ -143,13 +143,17 @@ func (c policyCommands) policyExplain() *cobra.Command {
 				lines = append(lines, verdictLine{s.Scope.String(), s.Effect.String(), v})
 			}
 		}
+		columns := verdictColumns
 		if c.format.IsTable() {
+			if len(x.Scopes) == 1 { // the decision above has its scope and effect
+				columns = columns[2:]
+			}
 			if err := out.One(c.stdout, c.format, decisionColumns, x.Decision); err != nil {
 				return err
 			}
 			c.printf("\n")
 		}
-		return out.List(c.stdout, c.format, verdictColumns, lines)
+		return out.List(c.stdout, c.format, columns, lines)
 	})
 	return c.output(c.remote(cmd))
 }

@@ -23,7 +23,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/ebb-broker/ebb/broker/egress"
+	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
+	"github.com/ebb-broker/ebb/cmd/internal/out"
 )
 
 // serveCommand implements ebb serve and ebb health.
@@ -78,7 +80,7 @@ func (c serveCommand) serve(ctx context.Context, resolver egress.Resolver) error
 	}
 	n, err := assemble(ctx, settings{Config: cfg, Log: log, Tracer: tracer, Resolver: resolver})
 	if err != nil {
-		return err
+		return unstarted(err)
 	}
 	if err := os.WriteFile(filepath.Join(cfg.DataDir, urlFile), []byte(n.url+"\n"), 0o600); err != nil {
 		log.WarnContext(ctx, "writing the URL file failed; commands on this machine need --url", "error", err)
@@ -92,6 +94,17 @@ func (c serveCommand) serve(ctx context.Context, resolver egress.Resolver) error
 		log.WarnContext(ctx, "the last traces were not exported", "error", terr)
 	}
 	return err
+}
+
+// unstarted adds the next step to an error of the start. A client's step, to start ebb, helps nobody who has just
+// tried that.
+func unstarted(err error) error {
+	if command.ExitOf(err) != exitUnavailable {
+		return err
+	}
+	// PostgreSQL's client writes each address that it has tried on a line of its own.
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return &failure{Code: exitUnavailable, Text: out.Line(text), Next: "start what cannot be reached, or correct its address in the configuration (`ebb doctor` checks each), then run `ebb serve` again"}
 }
 
 // reloads converts SIGHUPs to a channel without signal types.

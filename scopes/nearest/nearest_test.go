@@ -11,7 +11,7 @@ func TestOf(t *testing.T) {
 	known := []string{"write", "read", "revocability", "Ebb::Provider", "get"}
 	for got, want := range map[string]string{
 		"wrte": "write", "WRITE": "write", "revocabilty": "revocability", "Ebb::Provder": "Ebb::Provider",
-		"": "", "x": "", "gt": "", "sat": "", "quite-another": "", "rd": "",
+		"": "", "x": "", "gt": "", "sat": "", "raed": "read", "erad": "read", "revocabiltiy": "revocability", "quite-another": "", "rd": "",
 	} {
 		if found := nearest.Of(got, known); found != want {
 			t.Errorf("%q: got %q, want %q", got, found, want)

@@ -95,6 +95,7 @@ func (e exampleServer) ready(ctx context.Context, v *verify.Verifier, url string
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 	start := time.Now()
+	e.sayf("starting: it takes 6 s, after which no proof from before the start is valid\n")
 	for v.Ready() != nil || time.Since(start) < proofWindow+time.Second { // iat has whole seconds
 		select {
 		case <-ctx.Done():

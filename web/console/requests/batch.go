@@ -160,7 +160,7 @@ func share(all []shown) shown {
 	for _, sh := range all[1:] {
 		targets[sh.Title.Target] = true
 		out.Rows, out.Summary, out.Lines = common(out.Rows, sh.Rows), common(out.Summary, sh.Summary), common(out.Lines, sh.Lines)
-		out.Reasons, out.Undo = common(out.Reasons, sh.Reasons), common(out.Undo, sh.Undo)
+		out.Reasons, out.Undo, out.Before = common(out.Reasons, sh.Reasons), common(out.Undo, sh.Undo), common(out.Before, sh.Before)
 	}
 	if len(targets) > 1 {
 		out.Title.Target, out.Title.More = fmt.Sprintf("%d resources", len(targets)), 0
@@ -168,7 +168,7 @@ func share(all []shown) shown {
 	for i := range all {
 		sh := &all[i]
 		sh.Rows, sh.Summary, sh.Lines = less(sh.Rows, out.Rows), less(sh.Summary, out.Summary), less(sh.Lines, out.Lines)
-		sh.Reasons, sh.Undo = less(sh.Reasons, out.Reasons), less(sh.Undo, out.Undo)
+		sh.Reasons, sh.Undo, sh.Before = less(sh.Reasons, out.Reasons), less(sh.Undo, out.Undo), less(sh.Before, out.Before)
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"net/mail"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/fetch"
@@ -47,8 +48,10 @@ type Sender struct {
 	cfg             Config
 	client          *http.Client
 	aead            cipher.AEAD
-	private, public string                   // VAPID, base64url
-	breakers        map[string]*pace.Breaker // by entry of Services
+	private, public string // VAPID, base64url
+
+	mu       sync.Mutex
+	breakers map[string]*pace.Breaker // by host
 }
 
 var _ notify.Sender = (*Sender)(nil)
@@ -72,7 +75,6 @@ func New(c Config) (*Sender, error) {
 		if strings.ContainsAny(host, "/@?# ") || strings.Contains(strings.TrimPrefix(host, "*."), "*") || strings.Count(host, ".") == 0 {
 			return nil, fmt.Errorf("services: %q is not a host such as push.example.com or *.example.com", host)
 		}
-		s.breakers[host] = &pace.Breaker{Failures: 3, Backoff: pace.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}}
 	}
 	c.Fetch.Private, c.Fetch.Timeout, c.Fetch.MaxBytes = c.Private, timeout, 16<<10
 	var err error
@@ -94,6 +96,25 @@ func New(c Config) (*Sender, error) {
 			return s, nil
 		}
 	}
+}
+
+// maxBreakers limits the memory for breakers: people choose the hosts below an entry "*.".
+const maxBreakers = 1000
+
+// breaker returns the breaker of a host. An entry of Services with "*." has one for each of its hosts: otherwise a person
+// with subscriptions at hosts that do not exist would stop the notifications of all people at that service.
+func (s *Sender) breaker(host string) *pace.Breaker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.breakers[host]
+	if b == nil {
+		if len(s.breakers) >= maxBreakers {
+			clear(s.breakers)
+		}
+		b = &pace.Breaker{Failures: 3, Backoff: pace.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}}
+		s.breakers[host] = b
+	}
+	return b
 }
 
 // PublicKey returns the key with which browsers subscribe (applicationServerKey).

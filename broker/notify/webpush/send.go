@@ -96,11 +96,11 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 // push sends to one browser. ErrGone means that the browser's subscription was removed.
 func (s *Sender) push(ctx context.Context, p people.Push, text []byte) error {
 	sub, err := s.open(p)
-	service := s.service(sub.Endpoint)
+	service, host := s.service(sub.Endpoint)
 	if err != nil || service == "" { // sealed with lost keys, or the service is no longer permitted
 		return s.remove(ctx, p)
 	}
-	turn, granted := s.breakers[service].Try(s.cfg.Now())
+	turn, granted := s.breaker(host).Try(s.cfg.Now())
 	if !granted {
 		return fmt.Errorf("%s is paused after failures", service)
 	}

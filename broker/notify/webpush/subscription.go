@@ -25,7 +25,7 @@ func (s *Sender) Subscription(person, text string) (p people.Push, err error) {
 	if len(text) > maxText || json.Unmarshal([]byte(text), &sub) != nil {
 		return p, errors.New("the browser sent no subscription")
 	}
-	if s.service(sub.Endpoint) == "" {
+	if service, _ := s.service(sub.Endpoint); service == "" {
 		return p, errors.New("the browser's push service is not among the services that this ebb permits")
 	}
 	point, err := base64.RawURLEncoding.Strict().DecodeString(sub.Keys.P256dh)
@@ -43,18 +43,18 @@ func (s *Sender) Subscription(person, text string) (p people.Push, err error) {
 	return p, err
 }
 
-// service returns the entry of Services that permits an address, "" without one.
-func (s *Sender) service(address string) string {
+// service returns the entry of Services that permits an address, and the address's host; "" without one.
+func (s *Sender) service(address string) (entry, host string) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.User != nil || u.Fragment != "" || u.Opaque != "" || address != u.String() {
-		return ""
+		return "", ""
 	}
-	for _, host := range s.cfg.Services {
-		if below, all := strings.CutPrefix(host, "*"); u.Host == host || all && strings.HasSuffix(u.Host, below) && u.Port() == "" {
-			return host
+	for _, entry := range s.cfg.Services {
+		if below, all := strings.CutPrefix(entry, "*"); u.Host == entry || all && strings.HasSuffix(u.Host, below) && u.Port() == "" {
+			return entry, u.Host
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // open returns the address and the keys.

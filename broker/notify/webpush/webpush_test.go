@@ -273,6 +273,43 @@ func TestServicePaused(t *testing.T) {
 	}
 }
 
+// Subscriptions at hosts that do not answer pause only those hosts, not the other hosts of the same
+// entry: a person chooses the host.
+func TestForeignHostPausesNobody(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	sub := func(person, host string) {
+		t.Helper()
+		p, err := s.sender.Subscription(person, strings.ReplaceAll(s.subscription("/"+person), s.srv.URL, "https://"+host))
+		p.Name, p.CreatedAt = "Edge", time.Now()
+		if err == nil {
+			err = s.store.AddPush(t.Context(), p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sub("eve", "gone.push.example.com")
+	sub("bo", "db5.push.example.com")
+	send := func(person string) error {
+		m := notifytest.Message(1)
+		m.To = person
+		_, err := s.sender.Send(t.Context(), m)
+		return err
+	}
+	for range 4 {
+		if err := send("eve"); !errors.Is(err, notify.ErrAddress) {
+			t.Fatal(err)
+		}
+	}
+	if err := send("eve"); err == nil || !strings.Contains(err.Error(), "paused") {
+		t.Errorf("the host that fails is called again: %v", err)
+	}
+	if err := send("bo"); err == nil || strings.Contains(err.Error(), "paused") {
+		t.Errorf("another host of the service: %v", err)
+	}
+}
+
 // A subscription is an address that a person chooses: only https at the permitted services.
 //
 //ebb:invariant I8 A subscription to web push is stored encrypted, and bound to its person

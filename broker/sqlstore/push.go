@@ -18,12 +18,10 @@ func (s *peopleStore) AddPush(ctx context.Context, p people.Push) error {
 		return errors.New("subscription: an id, a person, an address and a time are required, with texts in UTF-8")
 	}
 	err := s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
-		if _, err := sess.exec(ctx, "DELETE FROM push_subscriptions WHERE id = ?", p.ID); err != nil {
-			return nil, err
-		}
-		// The row is inserted only below the maximum, in one statement.
-		n, err := sess.exec(ctx, "INSERT INTO push_subscriptions ("+pushColumns+") SELECT "+marks(5)+" WHERE (SELECT COUNT(*) FROM push_subscriptions WHERE person = ?) < ?",
-			p.ID, p.Person, p.Name, p.Sealed, millis(p.CreatedAt), p.Person, people.MaxPushes)
+		// One statement checks the maximum and stores the row: a refusal commits, and must not remove the row of another person.
+		n, err := sess.exec(ctx, "INSERT INTO push_subscriptions ("+pushColumns+") SELECT "+marks(5)+" WHERE (SELECT COUNT(*) FROM push_subscriptions WHERE person = ? AND id <> ?) < ? "+
+			"ON CONFLICT (id) DO UPDATE SET person = excluded.person, name = excluded.name, sealed = excluded.sealed, created_at = excluded.created_at",
+			p.ID, p.Person, p.Name, p.Sealed, millis(p.CreatedAt), p.Person, p.ID, people.MaxPushes)
 		if err == nil && n == 0 {
 			refused = people.ErrPushes
 		}

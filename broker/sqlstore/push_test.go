@@ -66,5 +66,15 @@ func TestPushes(t *testing.T) {
 		if added.Load() != people.MaxPushes {
 			t.Errorf("%d were added", added.Load())
 		}
+		if p.ID = "bo's"; s.AddPush(ctx, p) != nil {
+			t.Fatal("bo has no browser")
+		}
+		eve := p
+		if eve.Person = "eve"; !errors.Is(s.AddPush(ctx, eve), people.ErrPushes) {
+			t.Error("an eleventh browser was added")
+		}
+		if got, err := s.Pushes(ctx, "bo"); err != nil || len(got) != 1 {
+			t.Errorf("a refused subscription removed that of another person: %+v, %v", got, err)
+		}
 	})
 }

@@ -90,10 +90,10 @@ those facts, with the key of its registration entry.`,
 		}
 		report, err := audit.VerifyAgainst(in, keys, passkey.Check, held)
 		if fault, ok := errors.AsType[*audit.Fault](err); ok {
-			return fail("NOT PROVED: "+fault.Error(), "the audit log was altered, the export is damaged, or --keys belong to another ebb; the keys were "+keyIDs(keys))
+			return fail("NOT PROVED: "+out.Line(fault.Error()), "the audit log was altered, the export is damaged, or --keys belong to another ebb; the keys were "+keyIDs(keys))
 		}
 		if part, ok := errors.AsType[*audit.FilteredError](err); ok {
-			return fail("NOT PROVED: "+part.Error(), "export again with --proof, or without --task, --lease, --request, --kind and --actor")
+			return fail("NOT PROVED: "+out.Line(part.Error()), "export again with --proof, or without --task, --lease, --request, --kind and --actor")
 		}
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func heldHeads(file string, keys jose.KeySet) (map[string]audit.Head, error) {
 	}
 	report, err := audit.Verify(bytes.NewReader(text), keys)
 	if err != nil {
-		return nil, fail("NOT PROVED: the earlier export "+file+": "+err.Error(), "name a whole export, or a checkpoint, that was kept earlier")
+		return nil, fail("NOT PROVED: the earlier export "+file+": "+out.Line(err.Error()), "name a whole export, or a checkpoint, that was kept earlier")
 	}
 	heads := map[string]audit.Head{}
 	for _, w := range report.Writers {

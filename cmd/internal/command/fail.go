@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -103,9 +104,21 @@ func Explain(err error) string {
 		return ps.Error()
 	}
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return f.Text
+		return drawn(f.Text)
 	}
 	return out.Line(err.Error())
+}
+
+// drawn escapes the control characters in text, except for the ends of its lines. A failure may
+// repeat a file or an answer.
+func drawn(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !jose.Plain(line) {
+			lines[i] = out.Whole(line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // remedies are the next steps for refusals of a server that names none.
@@ -123,7 +136,7 @@ var remedies = map[wire.Kind]string{
 // separated by stepMark.
 func NextStep(program string, err error, code Exit) string {
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return f.Next
+		return drawn(f.Next)
 	}
 	if _, ok := errors.AsType[config.Problems](err); ok {
 		return "" // each has its own remedy

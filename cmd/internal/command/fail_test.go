@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -38,5 +39,17 @@ func TestReportDrawsTheStepsOfAServer(t *testing.T) {
 	command.Report(&b, "ebb", &client.Problem{Status: 400, Kind: wire.KindInvalid, Detail: "No.", Next: []string{strings.Repeat("a b ", 1<<14)}}, true)
 	if b.Len() > 1200 {
 		t.Errorf("a step of %d bytes is printed", b.Len())
+	}
+}
+
+// A failure may repeat a file, such as an export with a forged filter: nothing of it reaches the terminal as a control
+// sequence. Ends of lines stay.
+func TestReportDrawsFailures(t *testing.T) {
+	t.Parallel()
+	part := audit.FilteredError{Filter: audit.Filter{Kind: "\x1b[2K\rPROVED\u202e"}}
+	var b bytes.Buffer
+	command.Report(&b, "ebb", command.Fail("NOT PROVED: "+part.Error()+"\nsecond line", "look at \x1b]0;x\x07"), true)
+	if text := b.String(); strings.ContainsAny(text, "\x1b\r\x07\u202e") || strings.Count(text, "\n") != 3 || !strings.Contains(text, "PROVED[U+202E]") {
+		t.Errorf("%q", text)
 	}
 }

@@ -76,6 +76,27 @@ func TestDraftFromARequest(t *testing.T) {
 	}
 }
 
+// The rule from a request that an approver narrowed permits only the approved part.
+func TestDraftFromANarrowedRequest(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write orders:eu/2:write")
+	yes := broker.Verdict{Approve: true, Digest: r.Digest, Target: r.Target(), Present: true, Scopes: scopes.MustParseSet("orders:eu/1:write"), TTL: 60}
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, yes); err != nil {
+		t.Fatal(err)
+	}
+	ops := h.as(brokertest.Operator)
+	ops.send(ops.get("/policy"), "/policy/drafts", url.Values{"request[]": {r.ID}}).is(t, http.StatusSeeOther)
+	drafts, err := h.Broker.PolicyDrafts(t.Context(), h.Principals[brokertest.Operator])
+	if err != nil || len(drafts) != 1 {
+		t.Fatal(len(drafts), err)
+	}
+	text := drafts[0].Files[len(drafts[0].Files)-1].Text
+	if !strings.Contains(text, "eu/1") || strings.Contains(text, "eu/2") || !strings.Contains(text, `@max_ttl("60s")`) {
+		t.Errorf("the rule permits more than was approved:\n%s", text)
+	}
+}
+
 // Only operators draft rules, and only from requests that exist and have an exact rule.
 func TestDraftFromARequestRefuses(t *testing.T) {
 	t.Parallel()

@@ -154,7 +154,8 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 	return ps.shell.Redirect(c, "/policy/drafts/"+d.ID)
 }
 
-// permitFor returns a policy file that permits exactly these requests without an approval.
+// permitFor returns a policy file that permits exactly these requests without an approval, and of an approved request
+// the approved part.
 func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (policyset.File, error) {
 	out := policyset.File{}
 	if !v.Has(broker.RoleOperator) {
@@ -173,14 +174,18 @@ func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (poli
 		if err != nil || !f.Understood() {
 			return out, broker.E(broker.NotUnderstood, "ebb does not understand request "+r.ID+", so it cannot draft a rule for it.", err)
 		}
-		key := fmt.Sprintf("%q %q %q %s %d %s %t", f.Sandbox.Attestor, f.TaskKind, f.Owner, r.Scopes, r.TTL, f.Delivery, len(f.Taint) > 0)
+		set, ttl := r.Scopes, r.TTL
+		if !r.Granted.Empty() { // an approver may have narrowed it
+			set, ttl = r.Granted, r.GrantedTTL
+		}
+		key := fmt.Sprintf("%q %q %q %s %d %s %t", f.Sandbox.Attestor, f.TaskKind, f.Owner, set, ttl, f.Delivery, len(f.Taint) > 0)
 		if known[key] {
 			continue
 		}
 		known[key] = true
 		text, err := policy.Permit{
 			ID: "like-" + r.ID, Why: "Drafted from request " + r.ID + ".", Attestor: f.Sandbox.Attestor, Kind: f.TaskKind, Owner: f.Owner,
-			Scopes: r.Scopes, TTL: r.TTL.Duration(), Delivery: f.Delivery, Tainted: len(f.Taint) > 0,
+			Scopes: set, TTL: ttl.Duration(), Delivery: f.Delivery, Tainted: len(f.Taint) > 0,
 		}.Text()
 		if err != nil {
 			return out, broker.E(broker.Invalid, "Request "+r.ID+" asks for a scope with a wildcard. A rule for it would also permit other scopes, so write it by hand.", err)

@@ -116,6 +116,14 @@ test('the adapter for node:http sees several headers of one name', async () => {
   assert.match(response.headers['www-authenticate'], /invalid_request/)
 })
 
+test('a path that encodes plain characters does not reach a scope function', async () => {
+  const request = (target) => ({ method: 'GET', target, authorization: ['DPoP x'], dpop: [] })
+  const v = new Verifier({ ...config, scope: (r) => (r.target.startsWith('/admin') ? 'orders:admin:write' : 'orders:eu/42:read') })
+  for (const target of ['/%61dmin', '/a%64min?x', '/%2e/admin', '/%7E', '/%5Fx']) await assert.rejects(v.verify(request(target)), { code: 'invalid_request' }, target)
+  for (const target of ['/admin', '/a%2Fb', '/%C3%A9', '/%20', '/x?q=%61']) await assert.rejects(v.verify(request(target)), { code: 'invalid_token' }, target)
+  await assert.rejects(new Verifier(config).verify(request('/%61dmin')), { code: 'invalid_token' })
+})
+
 test('no part of the package needs an API of Node.js', () => {
   const dist = new URL('../dist/', import.meta.url)
   for (const name of readdirSync(dist, { recursive: true }).filter((n) => n.endsWith('.js'))) {

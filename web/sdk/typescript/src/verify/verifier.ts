@@ -53,6 +53,8 @@ interface Checked extends Token {
 }
 
 const LEEWAY = 5
+// Encoded unreserved characters: scope sees the path as sent, and a router that decodes it finds another route.
+const NEEDLESS = /%(2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])/
 const CACHE = 4096
 const JWKS_EVERY = 300
 
@@ -91,6 +93,9 @@ export class Verifier {
   /** verify returns the token of a request, or throws a VerifyError. */
   async verify(r: Incoming): Promise<Token> {
     const { token: raw, dpop } = present(r)
+    if (typeof this.config.scope !== 'string' && NEEDLESS.test(r.target.split(/[?#]/, 1)[0]!)) {
+      throw new VerifyError('invalid_request', 'The path encodes characters that need no encoding (RFC 3986 section 2.3).')
+    }
     const now = this.now()
     const token = await this.token(raw, now)
     if (!dpop) throw new VerifyError('invalid_token', 'The access token is bound to a DPoP key: send it with the scheme DPoP and a proof.')

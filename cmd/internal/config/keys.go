@@ -119,7 +119,7 @@ var keys = slices.Concat([]Key{
 		to: func(c *Config, _ *reader) any { return &c.Limits.MaxTTL }},
 	{Path: "limits.task_ttl", Default: "24h", Doc: "Longest lifetime of a task.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.MaxTaskTTL }},
-	{Path: "limits.ticket_ttl", Default: "60s", Doc: "Lifetime of an enrolment ticket; at most 60s.",
+	{Path: "limits.ticket_ttl", Default: "60s", Doc: "Lifetime of an enrolment ticket, at most 60s, if the request for it names none (at most 15m).",
 		to: func(c *Config, _ *reader) any { return &c.Limits.TicketTTL }},
 	{Path: "limits.principal_ttl", Default: "10m", Doc: "Lifetime of a principal's token for /v1.",
 		to: func(c *Config, _ *reader) any { return &c.Limits.PrincipalTTL }},

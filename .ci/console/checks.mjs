@@ -1,6 +1,7 @@
 // Single checks, by their number in the console's acceptance list.
 import assert from 'node:assert/strict';
 import { ownName } from './origin.mjs';
+import { brief } from './facts.mjs';
 import { first } from './pages.mjs';
 import { passkeys } from './passkeys.mjs';
 
@@ -204,4 +205,13 @@ async function tabs(site) {
   return took;
 }
 
-export const checks = [['printed pages', printed], ['copying and sorting', helpers], ['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['36 focus', focus], ['37 weight', weight], ['40 headers and cookies', headers], ['40 a name of its own', ownName], ['13 and 15 passkeys', passkeys]];
+// The request of the demonstration with the most warnings.
+async function short(site) {
+  const c = await site.context('mia');
+  const p = await c.newPage();
+  const { height, words } = await brief(p, site.url + await first('/queue', /^\/requests\/req_/)(p, site.url));
+  await c.close();
+  return `${height} px, ${words} words`;
+}
+
+export const checks = [['a short page with warnings', short], ['printed pages', printed], ['copying and sorting', helpers], ['22 what arrives moves nothing', arrives], ['39 ten tabs', tabs], ['23 a script decides nothing', scripted], ['36 focus', focus], ['37 weight', weight], ['40 headers and cookies', headers], ['40 a name of its own', ownName], ['13 and 15 passkeys', passkeys]];

@@ -9,6 +9,7 @@ async function fill(p, choice) {
   if (await target.count()) await target.fill(await form.locator('label[for$=target] .name').innerText());
   if (choice === 'deny') {
     await form.locator('select[name=code]').selectOption('too_broad');
+    await form.locator('summary').click();
     await form.locator('textarea[name=note]').fill('A branch is enough.');
   }
   return form;

@@ -51,6 +51,39 @@ async function factsFirst(h) {
   return `beside the facts all decisions end at ${Math.max(...ends)} px at most; below them forms begin ${Math.min(...gaps)} to ${Math.max(...gaps)} px below the agent's box`;
 }
 
+// deciding measures the page up to the end of the decision: its height, and the words in view
+// without the agent's text.
+const deciding = () => {
+  const end = document.querySelector('.decide');
+  const seen = (e) => (e.tagName === 'OPTION' ? e.selected && seen(e.parentElement) : e.checkVisibility({ contentVisibilityAuto: true }) && !e.closest('.unseen, .agent'));
+  let text = '';
+  const walk = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+    if (!end.contains(n) && end.compareDocumentPosition(n) & Node.DOCUMENT_POSITION_FOLLOWING) break;
+    if (seen(n.parentElement)) text += (n.previousSibling?.nodeName === 'WBR' ? '' : ' ') + n.data;
+  }
+  return { height: end.getBoundingClientRect().bottom + scrollY, words: text.split(/\s+/).filter((w) => /[\p{L}\p{N}]/u.test(w)) };
+};
+
+// A person decides on one and a half screens of a phone and 80 words.
+export async function brief(p, url) {
+  await p.setViewportSize({ width: 390, height: 844 });
+  await p.goto(url);
+  const { height, words } = await p.evaluate(deciding);
+  assert(height <= 1.5 * 844, `${url}: the decision ends at ${height} px`);
+  assert(words.length <= 80, `${url}: ${words.length} words: ${words.join(' ')}`);
+  return { height: Math.round(height), words: words.length };
+}
+
+async function briefly(h) {
+  const { c, p, at } = await visit(h);
+  const high = await h.ask('of high risk', { scope: 'orders:eu/1:delete' });
+  const all = [];
+  for (const url of [...Object.keys(reasons).map(at), `${h.url}/requests/${high}`]) all.push(await brief(p, url));
+  await c.close();
+  return `at 390x844 at most ${Math.max(...all.map((m) => m.height))} px and ${Math.max(...all.map((m) => m.words))} words`;
+}
+
 async function padding(h) {
   const { c, p, at } = await visit(h);
   const said = [];
@@ -158,4 +191,4 @@ async function whatIsMissing(h) {
   return `422; the focus is on the reason ("${first.problem}")`;
 }
 
-export const checks = [['1 facts first', factsFirst], ['4 padding', padding], ['9 bidi', bidi], ['11 names', names], ['16 what is missing', whatIsMissing]];
+export const checks = [['1 facts first', factsFirst], ['a short page', briefly], ['4 padding', padding], ['9 bidi', bidi], ['11 names', names], ['16 what is missing', whatIsMissing]];

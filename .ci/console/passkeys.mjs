@@ -117,7 +117,7 @@ export async function passkeys(site) {
   await at(first);
   const form13 = p.waitForRequest((r) => r.method() === 'POST');
   const answered = p.waitForResponse((r) => r.request().method() === 'POST');
-  await p.getByText('Approve a narrower scope or a shorter time').click();
+  await p.locator('summary', { hasText: 'Approve narrower' }).click();
   const remains = p.locator('[data-remains]');
   await p.locator('#minutes').fill('0');
   await p.getByText('Enter a whole number of minutes').waitFor();

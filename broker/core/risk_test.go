@@ -58,7 +58,7 @@ func TestFactsSayRiskAndChanges(t *testing.T) {
 	if row := rows[risk.FieldPermission]; row.Now != "read" || row.Asked != "read, write" || !row.Changed {
 		t.Errorf("%+v", row)
 	}
-	if row := rows[risk.FieldTime]; row.Now != "13 min 30 s" || row.Asked != "15 min" || !row.Changed {
+	if row := rows[risk.FieldTime]; row.Now != "13 min" || row.Asked != "15 min" || !row.Changed {
 		t.Errorf("%+v", row)
 	}
 	if end := f.End(r.CreatedAt); !end.Equal(r.CreatedAt.Add(15*time.Minute)) || !f.EndsBy.Equal(r.ExpiresAt.Add(15*time.Minute)) {

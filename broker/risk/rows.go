@@ -53,6 +53,9 @@ func Compare(now []Hold, asked Hold) []Row {
 	}
 	if left > 0 {
 		t.Now = length(left)
+		if left >= 2*time.Minute {
+			t.Now = length(left.Truncate(time.Minute))
+		}
 	}
 	t.Changed = asked.Left > left
 	keys := names(now, func(h Hold) string { return bound(h.Binding) })

@@ -9,6 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
@@ -24,31 +25,33 @@ func both(v shell.View, t time.Time) string {
 // linesOf returns the lines of the summary, and the remaining lines. Every line with a
 // warning is in the summary.
 func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest []shell.Line) {
-	task := quoted(f.TaskName)
-	if f.TaskKind != "" {
-		task += ", kind " + f.TaskKind
-	}
 	out := []shell.Line{
+		{Label: "Sandbox", Text: attested(v, f), Path: "/sandboxes/" + f.Sandbox.ID, Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
 		{Label: "Task id", Text: f.TaskID, Name: true},
 		{Label: "Opened by", Text: f.Runner, Name: true},
 		{Label: "Sandbox id", Text: f.Sandbox.ID, Name: true},
 	}
 	summary = []shell.Line{
 		{Label: "Owner", Text: f.Owner, Name: true},
-		{Label: "Task", Text: task, Path: "/tasks/" + f.TaskID},
-		{Label: "Sandbox", Text: attested(v, f), Path: "/sandboxes/" + f.Sandbox.ID, Warn: f.Sandbox.Class == "bearer" || f.Violations > 0},
+		{Label: "Task", Text: quoted(f.TaskName), Path: "/tasks/" + f.TaskID},
+	}
+	if f.TaskKind != "" {
+		out = append(out, shell.Line{Label: "Kind of task", Text: f.TaskKind, Name: true})
 	}
 	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if open {
-		summary = append(summary, shell.Line{Label: "Ends", Text: "by " + both(v, f.End(v.Now)) + " if you approve now"})
-		out = append(out, shell.Line{Label: "Reuse", Text: "the same request needs no new approval for " + shell.Span(f.Reuse.Duration())})
+		out = append(out,
+			shell.Line{Label: "Ends", Text: "by " + both(v, f.End(v.Now)) + " if you approve now"},
+			shell.Line{Label: "Reuse", Text: "the same request needs no new approval for " + shell.Span(f.Reuse.Duration())},
+		)
 	}
 	if len(f.Above) > 0 {
 		out = append(out, shell.Line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
 	}
 	read := shell.Line{Label: "Untrusted content read", Text: "none reported by the runner or the proxy"}
 	if len(f.Taint) > 0 {
-		read = shell.Line{Label: "Untrusted content read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: true}
+		said := len(f.Taint) == 1 && f.Risk != nil && slices.ContainsFunc(f.Risk.Top(), func(r risk.Reason) bool { return strings.HasPrefix(r.ID, "tainted") })
+		read = shell.Line{Label: "Untrusted content read", Text: strings.Join(f.Taint, ", "), Name: true, Warn: !said} // the reasons name one source
 	}
 	out = append(out, read)
 	switch {
@@ -57,7 +60,7 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 	case f.CouldStay:
 		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself, although ebb could keep it, or a part of it, and add it to requests", Warn: true})
 	case f.Delivery == policy.DeliveryToken:
-		summary = append(summary, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
+		out = append(out, shell.Line{Label: "Delivery", Text: "the sandbox gets the credential itself"})
 	}
 	if r.Tool != "" {
 		out = append(out, shell.Line{Label: "Tool", Text: r.Tool + ", named by the sandbox"})

@@ -40,6 +40,30 @@ func TestLinesOfDelivery(t *testing.T) {
 	}
 }
 
+// A single untrusted source that a reason names is not repeated as a warning. Every other one is
+// in view.
+func TestUntrustedSourcesStayInView(t *testing.T) {
+	t.Parallel()
+	names := &risk.Result{Reasons: []risk.Reason{{ID: "tainted-write", Text: "The task read web, which others can write."}}}
+	below := &risk.Result{Reasons: []risk.Reason{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "tainted"}}}
+	for name, c := range map[string]struct {
+		facts broker.FactSheet
+		warn  bool
+	}{
+		"named by a reason":       {broker.FactSheet{Taint: []string{"web"}, Risk: names}, false},
+		"one of two is named":     {broker.FactSheet{Taint: []string{"mail", "web"}, Risk: names}, true},
+		"the reason is not shown": {broker.FactSheet{Taint: []string{"web"}, Risk: below}, true},
+		"no reason":               {broker.FactSheet{Taint: []string{"web"}, Risk: &risk.Result{}}, true},
+		"of an older version":     {broker.FactSheet{Taint: []string{"web"}}, true},
+	} {
+		summary, rest := linesOf(shell.View{Who: &session.Visit{}}, broker.Request{}, c.facts)
+		is := func(l shell.Line) bool { return l.Label == "Untrusted content read" && strings.Contains(l.Text, "web") }
+		if slices.ContainsFunc(summary, is) != c.warn || slices.ContainsFunc(rest, is) == c.warn {
+			t.Errorf("%s: in view %+v, behind a click %+v", name, summary, rest)
+		}
+	}
+}
+
 // The title shortens the actions and names the first resource alone, so the rows of both
 // stay in view, also if the task has all of them already.
 //

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
@@ -143,6 +144,7 @@ func Funcs() template.FuncMap {
 		"facts":    func(v shell.View, s shown) factsView { return factsView{v, s} },
 		"row":      func(v shell.View, r queueRow) rowView { return rowView{v, r} },
 		"drafting": func(v shell.View, ids []string) draftingView { return draftingView{v, ids} },
+		"parts":    func(s string) []string { return strings.SplitAfter(s, "/") },
 		"levels":   func() []risk.Level { return []risk.Level{risk.High, risk.Medium, risk.Low} },
 	}
 }

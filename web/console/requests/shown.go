@@ -30,7 +30,7 @@ type shown struct {
 	Reasons []string     `json:"reasons,omitempty"` // for the level
 	Unread  string       `json:"unread,omitempty"`  // why it cannot be approved: the facts are not understood
 	Rows    []shell.Row  `json:"rows"`              // the changes that an approval makes
-	Summary []shell.Line `json:"summary,omitempty"` // the facts to decide by: owner, task, sandbox, end, delivery, and every warning
+	Summary []shell.Line `json:"summary,omitempty"` // the facts to decide by: owner, task, and every warning
 	Lines   []shell.Line `json:"lines"`             // the other facts
 	Before  []shell.Line `json:"before,omitempty"`  // earlier requests
 	Agent   words        `json:"agent"`
@@ -85,7 +85,9 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 	}
 	out.Level, out.Undo = f.Risk.Level, undo(*f.Effect)
 	for _, reason := range f.Risk.Top() {
-		out.Reasons = append(out.Reasons, reason.Text)
+		if reason.ID != "write" { // Undo says the same
+			out.Reasons = append(out.Reasons, reason.Text)
+		}
 	}
 	for _, c := range f.Then.Changes {
 		out.Rows = append(out.Rows, shell.Row{Field: fields[c.Field], Now: c.Now, Asked: c.Asked, Changed: c.Changed})
@@ -117,9 +119,9 @@ func (s shown) rows(changed bool) []shell.Row {
 // undo tells whether effects of the credential can be undone, followed by the
 // provider's sentences about it.
 func undo(e risk.Effect) []string {
-	out := []string{map[provider.Answer]string{provider.Yes: "Can it be undone? Yes.", provider.No: "Can it be undone? No."}[e.Reversible]}
+	out := []string{map[provider.Answer]string{provider.Yes: "Undo: yes.", provider.No: "Undo: no."}[e.Reversible]}
 	if out[0] == "" {
-		out[0] = "Can it be undone? Unknown: assume no."
+		out[0] = "Undo: unknown, assume no."
 	}
 	for _, s := range e.Sentences {
 		// The sentence about reading is left out when the credential can also

@@ -27,6 +27,7 @@ type Broker interface {
 	Queue
 	Decider
 	Evidence
+	Context
 }
 
 // Reader reads requests and the conditions of an approval.
@@ -57,6 +58,11 @@ type Decider interface {
 type Evidence interface {
 	EvidenceSnapshot(ctx context.Context, who broker.Principal, id string, voter string) (broker.Request, broker.Vote, error)
 	Signature(ctx context.Context, v broker.Vote) (*audit.Signature, error)
+}
+
+// Context reads the circumstances of a request.
+type Context interface {
+	Actions(ctx context.Context, who broker.Principal, id string) ([]report.Action, error)
 }
 
 // Config holds the dependencies of New.

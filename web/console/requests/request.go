@@ -10,7 +10,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
@@ -54,6 +56,7 @@ type requestPage struct {
 	Alone    *aloneForm        // nil: the visitor cannot approve it alone
 	Next     string            // id of the next request that waits for the visitor; "" = none, or May is true
 	NextOf   string            // number of the requests that wait for the visitor
+	Actions  []report.Action   // the newest actions in the task, without invisible characters
 	Draft    []string          // the id of the request, if the visitor may draft a rule for it
 }
 
@@ -69,6 +72,9 @@ type seenLink struct {
 	At       time.Time
 	Path     string // "" = the visitor may not read it
 }
+
+// shownAction limits the sentence of an action, in characters.
+const shownAction = 240
 
 // Focus reports whether the page puts the focus on this field after a rejected
 // form.
@@ -92,6 +98,11 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	before, _ := ps.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
 	page := requestPage{
 		Shown: ps.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),
+	}
+	// So are the actions.
+	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)
+	for i := range page.Actions {
+		page.Actions[i].Sentence = agenttext.ShowLine(agenttext.From(page.Actions[i].Sentence), shownAction)
 	}
 	page.Typed, page.Narrow = narrowFormOf(r, in, problems)
 	for _, vote := range r.Votes {

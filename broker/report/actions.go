@@ -1,0 +1,63 @@
+package report
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+)
+
+// Action is one action of the sandbox of a task, or the answer to it.
+type Action struct {
+	At       time.Time
+	Sentence string // see audit.Sentence: it contains text of the sandbox
+}
+
+// shownActions is the number of actions that Actions returns.
+const shownActions = 5
+
+// actionKinds are the kinds of entries about actions of a sandbox. Answers of people, and the
+// revocations that follow, are not among them.
+var actionKinds = []string{
+	audit.EgressCompleted, audit.EgressDenied, audit.LeaseIssued, audit.TaskDelegated, audit.TaskTainted,
+	audit.SandboxEnrolled, audit.SandboxRejected, audit.SandboxAttested, audit.SandboxExited, "token.",
+	audit.RequestCreated, audit.RequestRepeated, audit.RequestHeld, audit.RequestWithdrawn,
+}
+
+// Actions returns the newest actions in the task of a request, apart from the request itself. They
+// contain text of the sandbox, so that only readers of the agent's text get any. Actions leaves out actions for other requests that the reader may not see.
+func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]Action, error) {
+	r, err := l.Request(ctx, who, id)
+	if err != nil || !ReadsWords(who, r) {
+		return nil, err
+	}
+	found, err := l.store.EntryList(ctx, broker.EntryQuery{TaskID: r.TaskID, Kinds: actionKinds, Limit: 10 * shownActions, Look: 100 * shownActions})
+	if err != nil {
+		return nil, broker.StoreError(err)
+	}
+	var ids []string
+	for _, e := range found.Entries {
+		if e.RequestID != "" && e.RequestID != id && !slices.Contains(ids, e.RequestID) {
+			ids = append(ids, e.RequestID)
+		}
+	}
+	seen := map[string]bool{"": true}
+	if len(ids) > 0 {
+		rs, err := l.Requests(ctx, who, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range rs {
+			seen[other.ID] = ReadsWords(who, other)
+		}
+	}
+	var out []Action
+	for _, e := range found.Entries {
+		if len(out) < shownActions && seen[e.RequestID] {
+			out = append(out, Action{e.At, audit.Sentence(e)})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,38 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+)
+
+// The page of a request shows the newest actions in its task in a closed list, with times in the
+// visitor's zone and with invisible characters as codes. Readers without the agent's text get none.
+func TestActionsOnThePage(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	h.serial++
+	e := h.Broker.NewEntry(audit.EgressCompleted, r.Sandbox, map[string]any{"method": "GET", "host": "api.test", "path": "/\u202e<script>x</script>", "status": 200})
+	e.TaskID = r.TaskID
+	if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{e}}); err != nil {
+		t.Fatal(err)
+	}
+	page := h.as(brokertest.Approver).get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "<summary>Newest actions in the task</summary>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
+	if strings.Contains(page.body, "\u202e") || strings.Contains(page.body, "<script>x") || strings.Contains(page.body, "egress.completed") {
+		t.Error(page.body)
+	}
+	if at, form := strings.Index(page.body, "Newest actions"), strings.LastIndex(page.body, `<section class="decide`); at < form {
+		t.Errorf("the actions are before the decision: %d, %d", at, form)
+	}
+	for _, who := range []string{brokertest.Viewer, brokertest.Runner} {
+		if page := h.as(who).get("/requests/" + r.ID); page.StatusCode != http.StatusOK || who == brokertest.Viewer && strings.Contains(page.body, "Newest actions") {
+			t.Errorf("%s: %d %s", who, page.StatusCode, page.body)
+		}
+	}
+}

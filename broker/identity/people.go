@@ -21,6 +21,16 @@ func (ac *Accounts) Principal(id string) (broker.Principal, bool) {
 	return cfg.Principal, true
 }
 
+// Approvers returns the configured principals who may decide a request.
+func (ac *Accounts) Approvers(r broker.Request) (out []broker.Principal) {
+	for _, cfg := range ac.principals {
+		if broker.MayDecide(cfg.Principal, r) == nil {
+			out = append(out, cfg.Principal)
+		}
+	}
+	return out
+}
+
 // Once claims a name: the first caller gets it, and every other one until then gets Conflict.
 // The claim is in the live store, so that replicas share it.
 func (ac *Accounts) Once(ctx context.Context, name string, until time.Time) error {

@@ -118,6 +118,15 @@ const (
 	StateDropped State = "dropped" // it had no current notice left
 )
 
+// Sent counts messages that wait, were sent or have failed, of one channel and state.
+type Sent struct {
+	Channel string
+	People  bool // to people's own addresses; false = to the channel's own destination
+	State   State
+	N       int
+	At      time.Time // of the last outcome; zero = StateWaiting
+}
+
 // Backlog counts the due messages of one channel.
 type Backlog struct {
 	Channel string
@@ -133,6 +142,9 @@ type Outbox interface {
 	// SettleMessage stores an outcome. It returns ErrStale when another replica has
 	// claimed the message since.
 	SettleMessage(ctx context.Context, o Outcome) error
+	// Sent counts the messages that a request waits, without those that are due after now, by
+	// channel. Messages that ForgetMessages has removed are not counted.
+	Sent(ctx context.Context, subject string, now time.Time) ([]Sent, error)
 	// Backlogs counts the due messages, by channel.
 	Backlogs(ctx context.Context, now time.Time) ([]Backlog, error)
 	// ForgetMessages removes messages that were settled before this time.

@@ -103,6 +103,25 @@ func (ob *outboxStore) SettleMessage(ctx context.Context, o notify.Outcome) erro
 	return nil
 }
 
+// Sent implements notify.Outbox.
+func (ob *outboxStore) Sent(ctx context.Context, subject string, now time.Time) ([]notify.Sent, error) {
+	out, err := collect(ctx, ob.engine.read(), "SELECT n.channel, CASE n.person WHEN '' THEN 0 ELSE 1 END AS of_people, n.state, count(DISTINCT n.id), max(n.settled_at) "+
+		"FROM notification_items i JOIN notifications n ON n.id = i.notification_id "+
+		"WHERE i.subject = ? AND i.event IN (?, ?) AND (n.state IN ('sent', 'failed') OR n.state = 'waiting' AND n.send_at <= ?) GROUP BY n.channel, of_people, n.state ORDER BY n.channel, of_people, n.state",
+		[]any{subject, string(notify.Waiting), string(notify.Escalated), millis(now)}, func(row scan) (m notify.Sent, err error) {
+			var of, at int64
+			err = row(&m.Channel, &of, &m.State, &m.N, &at)
+			if m.People = of != 0; m.State != notify.StateWaiting {
+				m.At = fromMillis(at)
+			}
+			return m, err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("sent: %w", ob.engine.explain(err))
+	}
+	return out, nil
+}
+
 // Backlogs implements notify.Outbox.
 func (ob *outboxStore) Backlogs(ctx context.Context, now time.Time) ([]notify.Backlog, error) {
 	out, err := collect(ctx, ob.engine.read(), "SELECT channel, count(*), min(send_at) FROM notifications WHERE state = 'waiting' AND send_at <= ? GROUP BY channel ORDER BY channel", []any{millis(now)},

@@ -23,7 +23,7 @@ type NotifyStore interface {
 func RunNotify(t *testing.T, open func(t *testing.T) func() NotifyStore) {
 	for name, f := range map[string]func(*notifyTest){
 		"Begin": notifyBegin, "Unread": notifyUnread, "KeepRace": notifyKeepRace, "Once": notifyOnce, "Digest": notifyDigest, "Crowd": notifyCrowd, "Flood": notifyFlood,
-		"Take": notifyTake, "TakeRace": notifyTakeRace, "Settle": notifySettle, "Fence": notifyFence, "Told": notifyTold, "Backlogs": notifyBacklogs, "Forget": notifyForget, "Refuses": notifyRefuses,
+		"Take": notifyTake, "TakeRace": notifyTakeRace, "Settle": notifySettle, "Fence": notifyFence, "Told": notifyTold, "Sent": notifySent, "Backlogs": notifyBacklogs, "Forget": notifyForget, "Refuses": notifyRefuses,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -312,6 +312,35 @@ func notifyTold(t *notifyTest) {
 	got, err := t.Told(t.Context(), "req_1")
 	if want := []notify.Recipient{{Channel: "ops"}, {Channel: "ops", Person: "ana", Address: "ana@example.com"}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func notifySent(t *notifyTest) {
+	ana, bo, failed, planned, dropped, waits := item(1), item(1), item(1), item(1), item(1), item(1)
+	ana.Person, bo.Person, planned.Person, dropped.Person = "ana", "bo", "cy", "di"
+	failed.Notice.Event, planned.Notice.Event, planned.SendAt = notify.Escalated, notify.Escalated, Epoch.Add(time.Hour)
+	other := item(2)
+	outcome := item(1)
+	outcome.Notice.Event = notify.Approved
+	waits.Channel = "dev"
+	t.keep(item(1), ana, bo, planned, dropped, waits, other, outcome)
+	for _, m := range t.take(Epoch, 10) {
+		state := notify.StateSent
+		if m.Person == "di" {
+			state = notify.StateDropped
+		}
+		t.settle(m, state)
+	}
+	t.keep(failed)
+	t.settle(t.take(Epoch, 1)[0], notify.StateFailed)
+	at := Epoch.Add(time.Second)
+	got, err := t.Sent(t.Context(), "req_1", Epoch)
+	want := []notify.Sent{{Channel: "dev", State: notify.StateWaiting, N: 1}, {Channel: "ops", State: notify.StateFailed, N: 1, At: at}, {Channel: "ops", State: notify.StateSent, N: 1, At: at}, {Channel: "ops", People: true, State: notify.StateSent, N: 2, At: at}}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if got, err := t.Sent(t.Context(), "req_3", Epoch); err != nil || len(got) != 0 {
+		t.Errorf("of another request: %v, %v", got, err)
 	}
 }
 

@@ -44,6 +44,7 @@ type Config struct {
 	Sessions people.Store        // required
 	Passkeys people.PasskeyStore // required
 	Names    people.PasskeyNames // required
+	Outbox   requests.Outbox     // the notifications; nil = none
 	Reach    people.ReachStore   // required
 	Pushes   people.PushStore    // required with Push
 	Push     Push                // the channel that sends to browsers; nil = none
@@ -94,7 +95,7 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		entries:     entries,
 		entrance:    &entrance{b: b, shell: sh, sessions: sessions, methods: c.Methods, reach: c.Reach, clock: c.Now},
 		live:        newLive(b, sessions),
-		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Key: c.Key}),
+		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Key: c.Key, Reach: c.Reach, Outbox: c.Outbox}),
 		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
 		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
 		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),

@@ -65,7 +65,7 @@ func (h *fixture) open(t testing.TB, methods ...func(*fixture) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Reach: h.Store, Pushes: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Outbox: h.Store, Reach: h.Store, Pushes: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
 	if !fips140.Enforced() {
 		if cc.Push, err = webpush.New(webpush.Config{Options: webpush.Options{Contact: "ops@example.com"}, Derive: h.Ring.Derive, Store: h.Store}); err != nil {
 			t.Fatal(err)

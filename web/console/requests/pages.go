@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
@@ -63,6 +64,7 @@ type Evidence interface {
 // Context reads the circumstances of a request.
 type Context interface {
 	Actions(ctx context.Context, who broker.Principal, id string) ([]report.Action, error)
+	Approvers(r broker.Request) []broker.Principal
 }
 
 // Config holds the dependencies of New.
@@ -73,6 +75,8 @@ type Config struct {
 	// Cursors are the cursors of the list of all requests.
 	Cursors *list.Cursors
 	Key     []byte // of the snapshots in forms
+	Reach   people.ReachStore
+	Outbox  Outbox // nil = there are no notifications
 }
 
 // Pages serves the queue, requests, and the decisions on them.
@@ -82,13 +86,15 @@ type Pages struct {
 	proofs  *proof.Proofs
 	cursors *list.Cursors
 	key     []byte
+	reach   people.ReachStore
+	outbox  Outbox
 
 	summaries summaries
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key, reach: c.Reach, outbox: c.Outbox}
 }
 
 // Routes are the routes of waiting requests and decisions.

@@ -1,0 +1,106 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/notify"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// knownFor is the time after the last sign-in for which a person counts as an approver. It is
+// the time for which they are notified.
+const knownFor = 30 * 24 * time.Hour
+
+// Outbox reads which messages were sent.
+type Outbox interface {
+	Sent(ctx context.Context, subject string, now time.Time) ([]notify.Sent, error)
+}
+
+// told describes who else can approve a waiting request, as a number, and who was notified of
+// it. Visitors who may not read the agent's text see neither. Both are optional: a store that
+// does not answer must not prevent a denial.
+func (ps *Pages) told(ctx context.Context, v shell.View, r broker.Request) (out []string) {
+	if !report.ReadsWords(v.Who.Principal, r) {
+		return nil
+	}
+	waits := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
+	if known, err := ps.reach.Reachable(ctx, v.Now.Add(-knownFor)); err == nil && waits {
+		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, ps.b.Approvers(r), known, r)))
+	}
+	if ps.outbox == nil {
+		return out
+	}
+	sent, err := ps.outbox.Sent(ctx, r.ID, v.Now)
+	if err != nil {
+		return out
+	}
+	var parts []string
+	for _, m := range sent {
+		parts = append(parts, message(v, m))
+	}
+	switch {
+	case len(parts) == 0 && !waits:
+		return out // the messages of old requests are removed
+	case len(parts) == 0:
+		parts = []string{"no one"}
+	}
+	return append(out, "Notified: "+strings.Join(parts, "; ")+".")
+}
+
+// others returns the number of people besides the visitor who can decide r: configured
+// principals, and people who have signed in lately.
+func others(visitor broker.Principal, configured []broker.Principal, known []people.Reach, r broker.Request) string {
+	names := [][]string{visitor.Names()}
+	count := func(mine []string) {
+		if !slices.ContainsFunc(names, func(other []string) bool { return people.Same(other, mine) }) {
+			names = append(names, mine)
+		}
+	}
+	for _, p := range configured {
+		count(p.Names())
+	}
+	for _, k := range known {
+		p := broker.Principal{ID: k.Person, Groups: k.Groups, Also: k.Also}
+		for _, role := range k.Roles {
+			p.Roles = append(p.Roles, broker.Role(role))
+		}
+		if broker.MayDecide(p, r) == nil {
+			count(p.Names())
+		}
+	}
+	n := len(names) - 1
+	text := persons(n)
+	if broker.MayDecide(visitor, r) == nil {
+		return strings.Replace(text, " ", " other ", 1)
+	}
+	return text
+}
+
+func persons(n int) string {
+	if n == 1 {
+		return "1 person"
+	}
+	return fmt.Sprintf("%d people", n)
+}
+
+// message describes the messages of one channel and one state.
+func message(v shell.View, m notify.Sent) string {
+	text := m.Channel
+	if m.People {
+		text += " to " + persons(m.N)
+	}
+	switch m.State {
+	case notify.StateSent:
+		return text + " " + shell.Span(v.Now.Sub(m.At)) + " ago"
+	case notify.StateFailed:
+		return text + " failed"
+	}
+	return text + " not sent yet"
+}

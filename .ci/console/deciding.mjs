@@ -74,12 +74,16 @@ async function decidedMeanwhile(h) {
   await q.waitForURL((u) => /\/requests\/req_/.test(u.pathname) && !u.pathname.endsWith(id));
   await p.route('**/events', (route) => route.abort());
   await p.reload();
-  await p.locator('[data-live=lost]').waitFor({ state: 'visible', timeout: 30000 });
+  const banner = p.getByRole('status').filter({ hasText: 'Connection lost' });
+  await banner.waitFor({ state: 'visible', timeout: 30000 });
+  const box = await banner.boundingBox();
+  const { width } = p.viewportSize();
+  assert(box.width === width && box.y < 100, `the banner is at ${JSON.stringify(box)} of ${width} px`);
   await p.unroute('**/events');
-  await p.locator('[data-live=lost]').waitFor({ state: 'hidden', timeout: 30000 });
+  await banner.waitFor({ state: 'hidden', timeout: 30000 });
   await ann.close();
   await c.close();
-  return `the open page says so ${took} ms after the answer was sent; the answered page leads to the next; a lost connection is shown and goes away`;
+  return `the open page says so ${took} ms after the answer was sent; the answered page leads to the next; a banner says that the connection is lost, and goes away`;
 }
 
 async function keys(h) {

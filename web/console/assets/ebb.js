@@ -185,7 +185,7 @@ const tail = (() => {
 
 // Waiting requests. One tab of a browser listens and tells the others: over HTTP/1.1 a browser
 // has six connections for all of its tabs. Elements do not move: texts change in
-// the space reserved for them.
+// the space reserved for them. Only the banner of a lost connection takes space of its own.
 (() => {
   const at = (name) => document.querySelector(`[data-live="${name}"]`);
   const count = at("count");

@@ -97,7 +97,8 @@ async function keys(h) {
       await p.goto(h.url + at, { waitUntil: 'domcontentloaded' });
       await p.keyboard.press(key);
       await p.waitForTimeout(20);
-      assert.equal(new URL(p.url()).pathname, at, `${key} led away from ${at}`);
+      const { pathname } = new URL(p.url());
+      assert(pathname === at || 'jk'.includes(key) && /^\/requests\/req_/.test(at) && /^\/requests\/req_/.test(pathname), `${key} led from ${at} to ${pathname}`);
       await p.close();
       pressed++;
     }
@@ -107,6 +108,77 @@ async function keys(h) {
   assert.deepEqual(posts, []);
   await c.close();
   return `${pressed} keys on fresh pages, ${posts.length} POST`;
+}
+
+// Shortcuts move the focus, send nothing, leave fields, modifiers and dialogs alone, and can be turned off.
+async function shortcuts(h) {
+  const c = await h.context('approver');
+  const p = await c.newPage();
+  const posts = [];
+  p.on('request', (r) => { if (r.method() !== 'GET') posts.push(r.url()); });
+  const focused = () => p.evaluate(() => document.activeElement.name || document.activeElement.textContent.trim());
+  const open = () => p.locator('dialog[open]').count();
+  await p.goto(`${h.url}/queue`);
+  const review = () => p.evaluate(() => document.activeElement.closest('[data-request]')?.dataset.request);
+  await p.keyboard.press('j');
+  const first = await review();
+  await p.keyboard.press('j');
+  const second = await review();
+  assert(first && second && first !== second, `${first} ${second}`);
+  await p.keyboard.press('k');
+  assert.equal(await review(), first);
+  const high = await h.ask('for shortcuts', { scope: 'orders:eu/1:delete' });
+  await p.goto(`${h.url}/requests/${high}`);
+  await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
+  await p.keyboard.press('a');
+  assert.equal(await focused(), 'target');
+  await p.keyboard.type('jkad?');
+  assert.equal(await p.inputValue('#target'), 'jkad?');
+  await p.evaluate(() => document.activeElement.blur());
+  await p.keyboard.press('d');
+  assert.equal(await focused(), 'code');
+  await p.evaluate(() => document.activeElement.blur());
+  for (const key of ['Control+a', 'Alt+d', 'Meta+d', 'Shift+A']) {
+    await p.keyboard.press(key);
+    assert.notEqual(await focused(), 'target', key);
+    assert.notEqual(await focused(), 'code', key);
+  }
+  await p.keyboard.press('?');
+  assert.equal(await open(), 1);
+  for (const key of 'jkad?') await p.keyboard.press(key);
+  assert.equal(new URL(p.url()).pathname, `/requests/${high}`);
+  await p.keyboard.press('Escape');
+  assert.equal(await open(), 0);
+  await p.goto(`${h.url}/requests/${h.requested.plain}`);
+  await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
+  await p.keyboard.press('a');
+  assert.match(await focused(), /^(target$|Approve: )/);
+  await p.evaluate(() => document.activeElement.blur());
+  const ids = await p.evaluate(() => waiting);
+  const here = ids.indexOf(h.requested.plain);
+  assert(here >= 0 && ids.length > 1);
+  const [key, back] = here + 1 < ids.length ? ['j', 'k'] : ['k', 'j'];
+  const there = ids[here + (key === 'j' ? 1 : -1)];
+  for (const [press, id] of [[key, there], [back, h.requested.plain]]) {
+    await p.keyboard.press(press);
+    await p.waitForURL(`**/requests/${id}`);
+    await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
+  }
+  assert.deepEqual(posts, []);
+  const turn = async (on) => {
+    await p.goto(`${h.url}/settings`);
+    await p.locator('input[name=shortcuts]').setChecked(on);
+    await p.locator('form[action$="/settings/notifications"] button').click();
+    await p.waitForURL('**/settings');
+    await p.goto(`${h.url}/requests/${high}`);
+    await p.keyboard.press('d');
+    assert.equal(await focused() === 'code', on);
+  };
+  await turn(false);
+  assert.equal(await p.locator('dialog').count(), 0);
+  await turn(true);
+  await c.close();
+  return 'j, k, a, d and ? move only the focus; off by a switch';
 }
 
 async function noScript(h) {
@@ -217,4 +289,4 @@ async function otherSites(h) {
   return `${sent.length} requests of a page with gadgets, none of theirs; a link from another site is followed signed in, a form from there is 403`;
 }
 
-export const checks = [['18 two at once', twoAtOnce], ['decided meanwhile', decidedMeanwhile], ['21 keys', keys], ['38 without JavaScript', noScript], ['40 other sites', otherSites]];
+export const checks = [['18 two at once', twoAtOnce], ['decided meanwhile', decidedMeanwhile], ['21 keys', keys], ['shortcuts', shortcuts], ['38 without JavaScript', noScript], ['40 other sites', otherSites]];

@@ -29,6 +29,8 @@ type Preferences struct {
 	Zone      string `json:"zone"` // of the IANA database; "" = UTC
 	// HighBreaks allows notices of high risk in quiet hours.
 	HighBreaks bool `json:"high_breaks"`
+	// NoShortcuts turns off the one-key shortcuts of the console.
+	NoShortcuts bool `json:"no_shortcuts,omitempty"`
 }
 
 // DefaultPreferences returns the initial preferences.

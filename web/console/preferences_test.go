@@ -18,7 +18,7 @@ func TestPreferences(t *testing.T) {
 	b.get("/settings").is(t, http.StatusOK, "Notifications", `name="high" value="now" checked`, `name="low" value="digest" checked`, "You get no mail")
 	send := func(f url.Values) answer { return b.send(b.get("/settings"), "/settings/notifications", f) }
 	form := func(change url.Values) url.Values {
-		out := url.Values{"high": {"digest"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {"22:00"}, "quiet_to": {"06:30"}, "quiet_zone": {" Europe/Berlin "}, "breaks": {"yes"}}
+		out := url.Values{"high": {"digest"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {"22:00"}, "quiet_to": {"06:30"}, "quiet_zone": {" Europe/Berlin "}, "breaks": {"yes"}, "shortcuts": {"yes"}}
 		for name, v := range change {
 			out[name] = v
 		}
@@ -52,4 +52,35 @@ func TestPreferences(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	b.do(http.MethodPost, "/settings/notifications", form(nil), nil).is(t, http.StatusConflict) // without the form's nonce
+}
+
+// The one-key shortcuts are on until the person turns them off, for this person alone. No other
+// value of the field turns them on.
+func TestShortcutsAreOptional(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
+	has := func(b *browser, want bool) {
+		t.Helper()
+		for _, path := range []string{"/queue", "/requests/" + r.ID} {
+			if got := strings.Contains(b.get(path).body, "<dialog"); got != want {
+				t.Errorf("%s has shortcuts: %t, want %t", path, got, want)
+			}
+		}
+	}
+	has(ann, true)
+	ann.get("/settings").is(t, http.StatusOK, `name="shortcuts" value="yes" checked`)
+	form := url.Values{"high": {"now"}, "medium": {"now"}, "low": {"off"}}
+	for _, v := range [][]string{nil, {""}, {"no"}, {"YES"}, {"yes "}, {"<b>"}} {
+		form["shortcuts"] = v
+		ann.send(ann.get("/settings"), "/settings/notifications", form).is(t, http.StatusSeeOther)
+		has(ann, false)
+	}
+	has(bob, true)
+	form["shortcuts"] = []string{"yes", "yes"}
+	ann.send(ann.get("/settings"), "/settings/notifications", form).is(t, http.StatusBadRequest)
+	form["shortcuts"] = []string{"yes"}
+	ann.send(ann.get("/settings"), "/settings/notifications", form).is(t, http.StatusSeeOther)
+	has(ann, true)
 }

@@ -183,6 +183,40 @@ const tail = (() => {
   return load;
 })();
 
+// Shortcuts of one key, unless the person has turned them off. None of them sends a form.
+let waiting = []; // ids of the requests that wait for the person
+(() => {
+  const list = document.querySelector("dialog[data-shortcuts]");
+  if (!list) return;
+  list.querySelector("button").addEventListener("click", () => list.close());
+  const rows = document.querySelector(".queue");
+  const step = (by) => {
+    if (rows) {
+      const links = [...rows.querySelectorAll('a.button[href*="/requests/"]')].filter((e) => e.checkVisibility());
+      const at = links.indexOf(document.activeElement);
+      links[at < 0 ? (by > 0 ? 0 : -1) : at + by]?.focus();
+      return;
+    }
+    const at = waiting.indexOf(location.pathname.split("/").pop());
+    const id = waiting[at < 0 ? (by > 0 ? 0 : -1) : at + by];
+    if (id) location.assign(list.dataset.shortcuts + id);
+  };
+  const approve = document.querySelector(".decide form:has(> [name=choice][value=approve])");
+  const keys = {
+    j: () => step(1),
+    k: () => step(-1),
+    a: () => (approve?.querySelector("input:not([type=hidden])") ?? approve?.querySelector("button"))?.focus(),
+    d: () => document.querySelector(".decide select[name=code]")?.focus(),
+    "?": () => list.showModal(),
+  };
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.altKey || e.metaKey || e.repeat || e.isComposing || e.defaultPrevented) return;
+    if (e.target.closest?.("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]") || !Object.hasOwn(keys, e.key)) return;
+    e.preventDefault();
+    keys[e.key]();
+  });
+})();
+
 // Waiting requests. One tab of a browser listens and tells the others: over HTTP/1.1 a browser
 // has six connections for all of its tabs. Elements do not move: texts change in
 // the space reserved for them. Only the banner of a lost connection takes space of its own.
@@ -214,6 +248,7 @@ const tail = (() => {
       return;
     }
     if (!count) return;
+    waiting = now.ids;
     document.title = now.count > 0 ? `(${now.count}) ${title}` : title;
     check(now.ids);
     count.textContent = now.count > 0 ? (now.count > 999 ? "999+" : String(now.count)) : "";

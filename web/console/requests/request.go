@@ -57,6 +57,7 @@ type requestPage struct {
 	Next     string            // id of the next request that waits for the visitor; "" = none, or May is true
 	NextOf   string            // number of the requests that wait for the visitor
 	Actions  []report.Action   // the newest actions in the task, without invisible characters
+	Keys     bool              // shortcuts are on
 	Told     []string          // who else can approve it, and who was notified
 	Draft    []string          // the id of the request, if the visitor may draft a rule for it
 }
@@ -105,6 +106,7 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	for i := range page.Actions {
 		page.Actions[i].Sentence = agenttext.ShowLine(agenttext.From(page.Actions[i].Sentence), shownAction)
 	}
+	page.Keys = ps.shortcuts(ctx, v)
 	page.Told = ps.told(ctx, vw, r)
 	page.Typed, page.Narrow = narrowFormOf(r, in, problems)
 	for _, vote := range r.Votes {

@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
@@ -21,6 +22,12 @@ const knownFor = 30 * 24 * time.Hour
 // Outbox reads which messages were sent.
 type Outbox interface {
 	Sent(ctx context.Context, subject string, now time.Time) ([]notify.Sent, error)
+}
+
+// shortcuts reports whether the person wants shortcuts of one key.
+func (ps *Pages) shortcuts(ctx context.Context, v *session.Visit) bool {
+	r, err := ps.reach.Reach(ctx, v.ID)
+	return err == nil && !r.Preferences.NoShortcuts
 }
 
 // told describes who else can approve a waiting request, as a number, and who was notified of

@@ -25,6 +25,7 @@ type preferencesPage struct {
 	From, To string // quiet hours, as HH:MM; "" = none
 	Zone     string
 	Breaks   bool
+	Keys     bool // one-key shortcuts are on
 	Problem  shell.Problem
 }
 
@@ -44,7 +45,7 @@ func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage,
 		return preferencesPage{}, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
 	w := r.Preferences
-	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks}
+	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks, Keys: !w.NoShortcuts}
 	if page.Browsers = r.Browsers; ps.push == nil {
 		page.Browsers = -1
 	}
@@ -70,6 +71,7 @@ func readPreferences(form url.Values) (w people.Preferences, p shell.Problem) {
 	w = people.Preferences{
 		High: people.Preference(form.Get("high")), Medium: people.Preference(form.Get("medium")), Low: people.Preference(form.Get("low")),
 		Zone: strings.TrimSpace(form.Get("quiet_zone")), HighBreaks: form.Get("breaks") == "yes",
+		NoShortcuts: form.Get("shortcuts") != "yes",
 	}
 	if w.Zone != "" && shell.ZoneOf(w.Zone) == nil {
 		return w, shell.Problem{ID: "quiet_zone", Text: "Unknown time zone. Use an IANA name such as Europe/Berlin or UTC."}
@@ -95,7 +97,7 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 	form := c.Request().PostForm
 	w, p := readPreferences(form)
 	if p.ID != "" {
-		page := preferencesPage{Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, From: form.Get("quiet_from"), To: form.Get("quiet_to"), Zone: w.Zone, Breaks: w.HighBreaks, Problem: p}
+		page := preferencesPage{Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, From: form.Get("quiet_from"), To: form.Get("quiet_to"), Zone: w.Zone, Breaks: w.HighBreaks, Keys: !w.NoShortcuts, Problem: p}
 		kept, err := ps.wishes(c.Request().Context(), v)
 		if err != nil {
 			return err

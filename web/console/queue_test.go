@@ -71,7 +71,7 @@ func TestQueueOfMany(t *testing.T) {
 		t.Errorf("%d rows: %v", len(got), got)
 	}
 	b.get("/queue?risk=high").is(t, http.StatusOK, "Waiting for you (45)")
-	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "The filter hides all waiting requests (131).", `href="/queue"`)
+	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "None of 131 match this filter", "The filter hides every waiting request.", `href="/queue"`)
 	b.get("/queue?after=%00").is(t, http.StatusBadRequest)
 	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusBadRequest)
 	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusBadRequest)
@@ -131,4 +131,25 @@ func TestCoveredByGrant(t *testing.T) {
 		t.Fatal(len(rs), err)
 	}
 	b.get("/requests/"+rs[0].ID).is(t, http.StatusOK, "covered by that grant and need no new approval")
+}
+
+// The titles of tabs begin with names. A name that a runner wrote is quoted, so that it
+// cannot pass for a page of ebb.
+func TestTitlesBeginWithNames(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Name = "Queue\u201d · <b>"
+	s := h.Open(t, spec)
+	token, err := s.Ask(t, "orders:eu/1:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	aud := h.as(brokertest.Auditor)
+	for path, title := range map[string]string{
+		"/tasks/" + s.Task.ID: "“Queue&#39; · &lt;b&gt;” · Task · ebb", "/sandboxes/sbx_" + strings.TrimPrefix(s.Task.ID, "tsk_"): "“Queue&#39; · &lt;b&gt;” · Sandbox · ebb",
+		"/credentials/" + token.LeaseID: "Read eu/1 at orders · Credential · ebb",
+	} {
+		aud.get(path).is(t, http.StatusOK, "<title>"+title+"</title>")
+	}
 }

@@ -76,7 +76,7 @@ func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 			}
 		}
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "sandbox", shell.Frame{Title: "Sandbox", Nav: "/tasks"}, page)
+	return ps.shell.Draw(c, http.StatusOK, v, "sandbox", shell.Frame{Title: titleOf(t, "Sandbox"), Nav: "/tasks"}, page)
 }
 
 func selectorsOf(t broker.Task) []selector {

@@ -70,6 +70,16 @@ func taskQuery(a *list.Query, id string) ([]show, broker.EntryQuery) {
 	return all, q
 }
 
+// titleOf returns the title of a document about a task: its quoted name, or its short id, and what
+// the document is.
+func titleOf(t broker.Task, what string) string {
+	name := shell.ShortID(t.ID)
+	if t.Name != "" {
+		name = audit.Quote(agenttext.ShowLine(agenttext.From(t.Name), 80))
+	}
+	return name + " · " + what
+}
+
 // taskTimeline shows one task and its timeline.
 func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
@@ -102,7 +112,7 @@ func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 			return err
 		}
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "task", shell.Frame{Title: "Task", Nav: "/tasks"}, page)
+	return ps.shell.Draw(c, http.StatusOK, v, "task", shell.Frame{Title: titleOf(t, "Task"), Nav: "/tasks"}, page)
 }
 
 // relatives loads the ancestors and descendants of the task.

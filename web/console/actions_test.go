@@ -8,6 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
 )
 
 // The page of a request shows the newest actions in its task in a closed list, with times in the
@@ -22,8 +23,15 @@ func TestActionsOnThePage(t *testing.T) {
 	if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{e}}); err != nil {
 		t.Fatal(err)
 	}
-	page := h.as(brokertest.Approver).get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "<summary>Newest actions in the task</summary>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
+	e = h.Broker.NewEntry(audit.LeaseIssued, r.Sandbox, map[string]any{"scope": "orders:eu/9:read", "exp": "2030-01-02T23:30:00Z"})
+	e.TaskID = r.TaskID
+	if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{e}}); err != nil {
+		t.Fatal(err)
+	}
+	b := h.as(brokertest.Approver)
+	b.cookies[session.CookieZone] = "Europe/Berlin"
+	page := b.get("/requests/" + r.ID)
+	page.is(t, http.StatusOK, "got a credential for orders:eu/9:read, until 3 Jan 2030 00:30 CET", "<summary>Newest actions in the task</summary>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
 	if strings.Contains(page.body, "\u202e") || strings.Contains(page.body, "<script>x") || strings.Contains(page.body, "egress.completed") {
 		t.Error(page.body)
 	}

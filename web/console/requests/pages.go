@@ -86,15 +86,14 @@ type Pages struct {
 	proofs  *proof.Proofs
 	cursors *list.Cursors
 	key     []byte
-	reach   people.ReachStore
-	outbox  Outbox
+	people  *audience
 
 	summaries summaries
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key, reach: c.Reach, outbox: c.Outbox}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}}
 }
 
 // Routes are the routes of waiting requests and decisions.

@@ -114,7 +114,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 	if err != nil {
 		return err
 	}
-	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f, Keys: ps.shortcuts(c.Request().Context(), v)}
+	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f, Keys: ps.people.shortcuts(c.Request().Context(), v)}
 	page.Total, page.Counts = countsOf(found.Counts, found.Short)
 	if page.Short = found.Short; found.Looked > 0 {
 		page.Looked = strconv.Itoa(found.Looked)

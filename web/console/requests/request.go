@@ -4,13 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
@@ -75,8 +75,19 @@ type seenLink struct {
 	Path     string // "" = the visitor may not read it
 }
 
-// shownAction limits the sentence of an action, in characters.
-const shownAction = 240
+// until is the end of a credential in a sentence of the audit log.
+var until = regexp.MustCompile(`until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// inZone returns a sentence with the end of a credential in the visitor's time zone.
+func inZone(v shell.View, sentence string) string {
+	return until.ReplaceAllStringFunc(sentence, func(s string) string {
+		t, err := time.Parse(time.RFC3339, s[len("until "):])
+		if err != nil {
+			return s
+		}
+		return "until " + shell.Clock(v, t)
+	})
+}
 
 // Focus reports whether the page puts the focus on this field after a rejected
 // form.
@@ -104,10 +115,10 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	// So are the actions.
 	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)
 	for i := range page.Actions {
-		page.Actions[i].Sentence = agenttext.ShowLine(agenttext.From(page.Actions[i].Sentence), shownAction)
+		page.Actions[i].Sentence = shell.OneLine(inZone(vw, page.Actions[i].Sentence))
 	}
-	page.Keys = ps.shortcuts(ctx, v)
-	page.Told = ps.told(ctx, vw, r)
+	page.Keys = ps.people.shortcuts(ctx, v)
+	page.Told = ps.people.told(ctx, vw, r)
 	page.Typed, page.Narrow = narrowFormOf(r, in, problems)
 	for _, vote := range r.Votes {
 		said := "denied"

@@ -24,27 +24,34 @@ type Outbox interface {
 	Sent(ctx context.Context, subject string, now time.Time) ([]notify.Sent, error)
 }
 
+// audience answers who can decide a request, and who was notified of it.
+type audience struct {
+	b      Context
+	reach  people.ReachStore
+	outbox Outbox // nil = there are no notifications
+}
+
 // shortcuts reports whether the person wants shortcuts of one key.
-func (ps *Pages) shortcuts(ctx context.Context, v *session.Visit) bool {
-	r, err := ps.reach.Reach(ctx, v.ID)
+func (a *audience) shortcuts(ctx context.Context, v *session.Visit) bool {
+	r, err := a.reach.Reach(ctx, v.ID)
 	return err == nil && !r.Preferences.NoShortcuts
 }
 
 // told describes who else can approve a waiting request, as a number, and who was notified of
 // it. Visitors who may not read the agent's text see neither. Both are optional: a store that
 // does not answer must not prevent a denial.
-func (ps *Pages) told(ctx context.Context, v shell.View, r broker.Request) (out []string) {
+func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (out []string) {
 	if !report.ReadsWords(v.Who.Principal, r) {
 		return nil
 	}
 	waits := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
-	if known, err := ps.reach.Reachable(ctx, v.Now.Add(-knownFor)); err == nil && waits {
-		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, ps.b.Approvers(r), known, r)))
+	if known, err := a.reach.Reachable(ctx, v.Now.Add(-knownFor)); err == nil && waits {
+		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, a.b.Approvers(r), known, r)))
 	}
-	if ps.outbox == nil {
+	if a.outbox == nil {
 		return out
 	}
-	sent, err := ps.outbox.Sent(ctx, r.ID, v.Now)
+	sent, err := a.outbox.Sent(ctx, r.ID, v.Now)
 	if err != nil {
 		return out
 	}

@@ -81,7 +81,7 @@ func (ps *Pages) credential(c echo.Context, v *session.Visit) error {
 	page.Revoke = ends && (l.State == broker.LeaseLive || l.State == broker.LeaseIntent)
 	page.Retry = v.Has(broker.RoleOperator) && l.State == broker.LeaseRevoking && l.Upstream != nil
 	page.Force = page.Retry
-	return ps.shell.Draw(c, http.StatusOK, v, "credential", shell.Frame{Title: risk.TitleOf(l.Scopes, l.Provider).String() + " · Credential", Nav: "/credentials"}, page)
+	return ps.shell.Draw(c, http.StatusOK, v, "credential", shell.Frame{Title: shell.OneLine(risk.TitleOf(l.Scopes, l.Provider).String()) + " · Credential", Nav: "/credentials"}, page)
 }
 
 // entriesOf reads entries into memory. The filter must have a limit.

@@ -31,7 +31,7 @@ func TestActionsOnThePage(t *testing.T) {
 	b := h.as(brokertest.Approver)
 	b.cookies[session.CookieZone] = "Europe/Berlin"
 	page := b.get("/requests/" + r.ID)
-	page.is(t, http.StatusOK, "got a credential for orders:eu/9:read, until 3 Jan 2030 00:30 CET", "<summary>Newest actions in the task</summary>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
+	page.is(t, http.StatusOK, "got a credential for orders:eu/9:read, until 3 Jan 2030 00:30 CET", "<summary>Newest actions in the task</summary>", "the sandbox enrolled with enroll</bdi>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
 	if strings.Contains(page.body, "\u202e") || strings.Contains(page.body, "<script>x") || strings.Contains(page.body, "egress.completed") {
 		t.Error(page.body)
 	}

@@ -6,12 +6,14 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -115,7 +117,8 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	// So are the actions.
 	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)
 	for i := range page.Actions {
-		page.Actions[i].Sentence = shell.OneLine(inZone(vw, page.Actions[i].Sentence))
+		said := strings.ReplaceAll(page.Actions[i].Sentence, ", as "+audit.Quote(r.Sandbox), "") // the facts have the id
+		page.Actions[i].Sentence = shell.OneLine(inZone(vw, said))
 	}
 	page.Keys = ps.people.shortcuts(ctx, v)
 	page.Told = ps.people.told(ctx, vw, r)

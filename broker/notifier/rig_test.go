@@ -217,7 +217,7 @@ func (r *rig) knows(person string, w people.Preferences, change func(*people.Rea
 	if err := r.Store.Know(r.t.Context(), p); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := r.Store.SetPreferences(r.t.Context(), person, w); err != nil {
+	if err := r.Store.ChangePreferences(r.t.Context(), person, func(old *people.Preferences) error { *old = w; return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -7,4 +7,5 @@
 //	push.go     Push, PushStore: browsers that get notifications
 //	name.go     CheckName, Same: valid names, and equality of persons
 //	reach.go    Preferences, Reach, ReachStore: notification preferences and addresses
+//	views.go    View, Views: the filters that a person has saved on lists
 package people

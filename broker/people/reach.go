@@ -17,7 +17,8 @@ const (
 	Never    Preference = "off"
 )
 
-// Preferences are a person's notification preferences, by risk, and their quiet hours.
+// Preferences are a person's notification preferences, by risk, their quiet hours, and their saved
+// views.
 type Preferences struct {
 	High   Preference `json:"high"`
 	Medium Preference `json:"medium"`
@@ -31,6 +32,8 @@ type Preferences struct {
 	HighBreaks bool `json:"high_breaks"`
 	// NoShortcuts turns off the one-key shortcuts of the console.
 	NoShortcuts bool `json:"no_shortcuts,omitempty"`
+	// Views are the filters that the person has saved on the lists of the console.
+	Views Views `json:"views,omitempty"`
 }
 
 // DefaultPreferences returns the initial preferences.
@@ -51,7 +54,7 @@ func (w Preferences) Check() error {
 	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
 		return fmt.Errorf("%q is not a time zone: use a name such as Europe/Berlin or UTC", w.Zone)
 	}
-	return nil
+	return w.Views.Check()
 }
 
 // Of returns the preference for a risk; an unknown risk counts as high.
@@ -115,8 +118,9 @@ type ReachStore interface {
 	// Know stores the address of a person who signs in. It keeps existing preferences and
 	// otherwise sets the defaults.
 	Know(ctx context.Context, r Reach) error
-	// SetPreferences replaces a person's preferences; ErrNone for an unknown person.
-	SetPreferences(ctx context.Context, person string, w Preferences) error
+	// ChangePreferences applies change to a person's preferences, atomically; ErrNone for an unknown
+	// person. An error of change is returned, and changes nothing. change may be called again.
+	ChangePreferences(ctx context.Context, person string, change func(*Preferences) error) error
 	// Reach returns the address and preferences of a person, or ErrNone.
 	Reach(ctx context.Context, person string) (Reach, error)
 	// Reachable returns up to MaxReach people with a sign-in since the given time, the most recent

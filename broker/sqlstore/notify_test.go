@@ -3,6 +3,8 @@ package sqlstore_test
 import (
 	"errors"
 	"reflect"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,14 +31,17 @@ func TestReach(t *testing.T) {
 		s := open(t, empty(t))
 		at := time.Now().Truncate(time.Millisecond).UTC()
 		ana := people.Reach{Person: "sso:ana", Mail: "ana@example.com", Roles: []string{"approver"}, Groups: []string{"web"}, Also: []string{"ana"}, SeenAt: at, Preferences: people.DefaultPreferences()}
-		if err := s.SetPreferences(ctx, ana.Person, ana.Preferences); !errors.Is(err, people.ErrNone) {
+		set := func(person string, to people.Preferences) error {
+			return s.ChangePreferences(ctx, person, func(w *people.Preferences) error { *w = to; return nil })
+		}
+		if err := set(ana.Person, ana.Preferences); !errors.Is(err, people.ErrNone) {
 			t.Errorf("a stranger's: %v", err)
 		}
 		if err := s.Know(ctx, ana); err != nil {
 			t.Fatal(err)
 		}
 		ana.Preferences.Low, ana.Preferences.QuietFrom, ana.Preferences.Zone = people.Never, 22*60, "Europe/Berlin"
-		if err := s.SetPreferences(ctx, ana.Person, ana.Preferences); err != nil {
+		if err := set(ana.Person, ana.Preferences); err != nil {
 			t.Fatal(err)
 		}
 		// A new sign-in updates the groups and keeps the preferences.
@@ -55,8 +60,29 @@ func TestReach(t *testing.T) {
 		if got, err := s.Reachable(ctx, at); err != nil || len(got) != 2 || !reflect.DeepEqual(got[0], ana) || got[1].Person != "bo" {
 			t.Errorf("got %+v, %v", got, err)
 		}
+		// Concurrent changes are all kept, and an error of one changes nothing.
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				err := s.ChangePreferences(ctx, ana.Person, func(w *people.Preferences) error {
+					w.Views = w.Views.Save(people.View{List: "/audit", Name: strconv.Itoa(i), Fields: map[string]string{"kind": "lease."}})
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		odd := errors.New("odd")
+		if err := s.ChangePreferences(ctx, ana.Person, func(w *people.Preferences) error { w.Views = nil; return odd }); !errors.Is(err, odd) {
+			t.Error(err)
+		}
+		if got, err := s.Reach(ctx, ana.Person); err != nil || len(got.Preferences.Views) != 8 || got.Preferences.Low != people.Never {
+			t.Errorf("got %+v, %v", got, err)
+		}
 		for _, bad := range []people.Preferences{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {
-			if err := s.SetPreferences(ctx, ana.Person, bad); err == nil {
+			if err := set(ana.Person, bad); err == nil {
 				t.Errorf("taken: %+v", bad)
 			}
 		}

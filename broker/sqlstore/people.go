@@ -253,24 +253,36 @@ func (s *peopleStore) Know(ctx context.Context, r people.Reach) error {
 	return nil
 }
 
-// SetPreferences implements people.ReachStore.
-func (s *peopleStore) SetPreferences(ctx context.Context, person string, w people.Preferences) error {
-	if err := w.Check(); err != nil {
-		return fmt.Errorf("notification preferences: %w", err)
-	}
-	text, err := json.Marshal(w)
-	if err != nil {
-		return err
-	}
-	err = s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
-		n, err := sess.exec(ctx, "UPDATE reach SET wishes = ? WHERE person = ?", string(text), person)
-		if err == nil && n == 0 {
-			refused = people.ErrNone
+// ChangePreferences implements people.ReachStore. The first statement locks the row, so that no
+// concurrent change is lost.
+func (s *peopleStore) ChangePreferences(ctx context.Context, person string, change func(*people.Preferences) error) error {
+	err := s.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+		if _, err := sess.exec(ctx, "UPDATE reach SET wishes = wishes WHERE person = ?", person); err != nil {
+			return nil, err
 		}
-		return refused, err
+		found, err := collect(ctx, sess, readReach+" WHERE person = ?", []any{person}, scanReach)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return people.ErrNone, nil
+		}
+		w := found[0].Preferences
+		if refused = change(&w); refused == nil {
+			refused = w.Check()
+		}
+		if refused != nil {
+			return refused, nil
+		}
+		text, err := json.Marshal(w)
+		if err != nil {
+			return nil, err
+		}
+		_, err = sess.exec(ctx, "UPDATE reach SET wishes = ? WHERE person = ?", string(text), person)
+		return nil, err
 	})
 	if err != nil {
-		return fmt.Errorf("notification preferences: %w", err)
+		return fmt.Errorf("preferences: %w", err)
 	}
 	return nil
 }

@@ -82,11 +82,12 @@ type areas struct {
 	insights    *insights.Pages
 	breakglass  *breakglass.Pages
 	settings    *settings.Pages
+	views       *list.Views
 }
 
 // newAreas builds the areas on the shell. The broker serves the port of each.
 func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passkey.Keys) *areas {
-	b, cursors := c.Broker, list.NewCursors(c.Key)
+	b, cursors, views := c.Broker, list.NewCursors(c.Key), list.NewViews(sh, c.Reach)
 	entries := list.NewEntries(b, cursors)
 	proofs := proof.New(proof.Config{Broker: b, Friction: c.Friction, Key: c.Key, Keys: keys, Passkeys: c.Passkeys, Methods: c.Methods, Shell: sh})
 	return &areas{
@@ -95,10 +96,11 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		entries:     entries,
 		entrance:    &entrance{b: b, shell: sh, sessions: sessions, methods: c.Methods, reach: c.Reach, clock: c.Now},
 		live:        newLive(b, sessions),
-		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Key: c.Key, Reach: c.Reach, Outbox: c.Outbox}),
-		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
-		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
-		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries}),
+		views:       views,
+		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Views: views, Key: c.Key, Reach: c.Reach, Outbox: c.Outbox}),
+		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
+		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
+		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
 		transcripts: transcripts.New(transcripts.Config{Broker: b, Shell: sh, Cursors: cursors}),
 		policies:    policies.New(policies.Config{Broker: b, Shell: sh, Proofs: proofs}),
 		insights:    insights.New(insights.Config{Broker: b, Shell: sh, Now: c.Now}),

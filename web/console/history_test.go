@@ -48,7 +48,7 @@ func TestHistory(t *testing.T) {
 	}
 	for _, who := range []string{"out", brokertest.Runner2} {
 		h.as(who).get("/requests").is(t, http.StatusOK, "No request is visible to you yet.")
-		h.as(who).get("/requests?state=denied").is(t, http.StatusOK, "No request matches the filter.", `<a class="reach" href="/requests">Show all</a>`)
+		h.as(who).get("/requests?state=denied").is(t, http.StatusOK, "No request matches the filter.", `<a class="reach" href="/requests?show=all">Show all</a>`)
 	}
 	for _, query := range []string{"?state=x", "?risk=x", "?x=1", "?by=a&by=b", "?by=%00", "?after=AAAA", "?after=x&before=y"} {
 		eve.get("/requests"+query).is(t, http.StatusBadRequest)

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestPreferences(t *testing.T) {
 	send(form(nil)).is(t, http.StatusSeeOther)
 	want := people.Preferences{High: people.InDigest, Medium: people.Never, Low: people.Never, QuietFrom: 22 * 60, QuietTo: 6*60 + 30, Zone: "Europe/Berlin", HighBreaks: true}
 	got, err := h.Store.Reach(t.Context(), brokertest.Approver)
-	if err != nil || got.Preferences != want || got.Mail != "" {
+	if err != nil || !reflect.DeepEqual(got.Preferences, want) || got.Mail != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	h.as(brokertest.Approver).get("/settings").is(t, http.StatusOK, `name="high" value="digest" checked`, `value="22:00"`, `value="06:30"`, `value="Europe/Berlin"`, `name="breaks" value="yes" checked`)
@@ -44,7 +45,7 @@ func TestPreferences(t *testing.T) {
 	for _, bad := range []string{"", "NOW", "now;off", "\x00"} {
 		send(form(url.Values{"high": {bad}})).is(t, http.StatusBadRequest)
 	}
-	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || got.Preferences != want {
+	if got, err := h.Store.Reach(t.Context(), brokertest.Approver); err != nil || !reflect.DeepEqual(got.Preferences, want) {
 		t.Errorf("changed: %+v, %v", got, err)
 	}
 	send(form(url.Values{"quiet_from": {""}, "quiet_to": {""}, "quiet_zone": {""}, "breaks": nil})).is(t, http.StatusSeeOther)

@@ -25,7 +25,7 @@ func (a *areas) listRoutes() []shell.Route {
 		{Route: web.Route{Method: http.MethodGet, Path: "/events"}, Handler: a.shell.Guarded(a.live.events)},
 	}
 	return slices.Concat(own, a.requests.Routes(), a.tasks.Routes(), a.credentials.Routes(), a.auditlog.Routes(), a.transcripts.Routes(),
-		a.policies.Routes(), a.insights.Routes(), a.settings.Routes(), a.entrance.routes(), a.breakglass.Routes())
+		a.policies.Routes(), a.insights.Routes(), a.settings.Routes(), a.views.Routes(), a.entrance.routes(), a.breakglass.Routes())
 }
 
 // nav returns the navigation, in the order in which pages show it.

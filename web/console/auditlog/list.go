@@ -21,6 +21,7 @@ type auditPage struct {
 	Period  list.Period
 	Kinds   []kindGroup
 	Entries []audit.Entry
+	Views   list.ViewBar
 	Address string
 	CSV     string
 	JSONL   string
@@ -94,8 +95,9 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	page := auditPage{Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Address: list.Address("/audit", a.Kept.Encode()),
+	page := auditPage{Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.views.Bar(c, v, "/audit", a),
 		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
+	page.Address = page.Views.Address(a)
 	with := maps.Clone(a.Kept)
 	with.Set("kept", "true")
 	page.Kept = list.Address("/audit.jsonl", with.Encode())

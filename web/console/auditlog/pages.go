@@ -40,6 +40,7 @@ type Config struct {
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
+	Views   *list.Views
 }
 
 // Pages serves the audit log, its chains and its exports.
@@ -48,17 +49,18 @@ type Pages struct {
 	shell   *shell.Shell
 	cursors *list.Cursors
 	entries *list.Entries
+	views   *list.Views
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries}
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
 }
 
 // Routes are the routes of the audit log.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/audit", ps.audit),
+		ps.views.Page("/audit", ps.audit),
 		ps.shell.Page("/audit.csv", ps.exportAudit(list.FormatCSV)),
 		ps.shell.Page("/audit.jsonl", ps.exportAudit(list.FormatJSONL)),
 		ps.shell.Page("/audit.proof.jsonl", ps.exportProof),

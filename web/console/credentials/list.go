@@ -21,6 +21,7 @@ type credentialsPage struct {
 	States  []shell.Option
 	Sorts   []shell.Option
 	Rows    []list.Credential
+	Views   list.ViewBar
 	Tally   *tally // nil: the visitor may see only some credentials
 	Address string // of this list, without a cursor
 	CSV     string
@@ -66,8 +67,8 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	page := credentialsPage{Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts}
-	page.Address = list.Address("/credentials", a.Kept.Encode())
+	page := credentialsPage{Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.views.Bar(c, v, "/credentials", a)}
+	page.Address = page.Views.Address(a)
 	if len(period.Problems) > 0 {
 		page.Narrow = list.WrongPeriod
 		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)

@@ -43,6 +43,7 @@ type Config struct {
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
+	Views   *list.Views
 }
 
 // Pages serves the list of credentials and the pages that revoke one.
@@ -51,17 +52,18 @@ type Pages struct {
 	shell   *shell.Shell
 	cursors *list.Cursors
 	entries *list.Entries
+	views   *list.Views
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries}
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
 }
 
 // Routes are the routes of credentials.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/credentials", ps.credentials),
+		ps.views.Page("/credentials", ps.credentials),
 		ps.shell.Page("/credentials.csv", ps.exportCredentials(list.FormatCSV)),
 		ps.shell.Page("/credentials.jsonl", ps.exportCredentials(list.FormatJSONL)),
 		ps.shell.Page("/credentials.proof.jsonl", ps.exportProof),

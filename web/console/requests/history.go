@@ -24,6 +24,7 @@ type historyPage struct {
 	Wrong   string // why no list is shown
 	States  []shell.Option
 	Rows    []historyRow
+	Views   list.ViewBar
 	Address string
 	Mine    string // id of the visitor, an approver; "" = the visitor is no approver
 	Pager   list.Pager
@@ -63,7 +64,8 @@ func (ps *Pages) history(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	page := historyPage{Filter: a.Filter(), Period: period, States: historyStates, Address: list.Address("/requests", a.Kept.Encode())}
+	page := historyPage{Filter: a.Filter(), Period: period, States: historyStates, Views: ps.views.Bar(c, v, "/requests", a)}
+	page.Address = page.Views.Address(a)
 	if v.Has(broker.RoleApprover) {
 		page.Mine = v.ID
 	}

@@ -74,6 +74,7 @@ type Config struct {
 	Proofs *proof.Proofs
 	// Cursors are the cursors of the list of all requests.
 	Cursors *list.Cursors
+	Views   *list.Views
 	Key     []byte // of the snapshots in forms
 	Reach   people.ReachStore
 	Outbox  Outbox // nil = there are no notifications
@@ -85,6 +86,7 @@ type Pages struct {
 	shell   *shell.Shell
 	proofs  *proof.Proofs
 	cursors *list.Cursors
+	views   *list.Views
 	key     []byte
 	people  *audience
 
@@ -93,14 +95,14 @@ type Pages struct {
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, views: c.Views, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}}
 }
 
 // Routes are the routes of waiting requests and decisions.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/queue", ps.queue),
-		ps.shell.Page("/requests", ps.history),
+		ps.views.Page("/queue", ps.queue),
+		ps.views.Page("/requests", ps.history),
 		ps.shell.Page("/requests/:id", ps.request),
 		ps.shell.Page("/requests/:id/snapshot/:voter", ps.snapshot),
 		ps.shell.Page("/requests/:id/challenge", ps.challenge),

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
@@ -29,8 +29,9 @@ type queuePage struct {
 	Total     string
 	Counts    []count
 	Filter    queueFilter
-	First     string // query of the first page; "" = this is the first page
-	Next      string // query of the next page; "" = last page
+	Views     list.ViewBar
+	First     string // address of the first page; "" = this is the first page
+	Next      string // address of the next page; "" = last page
 	Looked    string // number of waiting requests that the search read; "" = no search
 	Short     bool   // the search stopped before the end of the queue
 	Hidden    string // number of waiting requests, if none of them matches the filter; "" otherwise
@@ -53,19 +54,6 @@ type queueFilter struct {
 func (f queueFilter) Plain() bool {
 	f.All = false
 	return f == queueFilter{}
-}
-
-func (f queueFilter) query() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{"q": f.Text, "provider": f.Provider, "task": f.Task, "risk": f.Risk} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if f.All {
-		q.Set("view", "all")
-	}
-	return q
 }
 
 // queueRow is one request. It contains facts and names from the broker, and no
@@ -98,15 +86,17 @@ func (ps *Pages) queue(c echo.Context, v *session.Visit) error {
 // drawQueue shows the queue, with the typed input of one card after a rejected
 // form.
 func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in heldTyped) error {
-	q := c.QueryParams()
-	approver := v.Has(broker.RoleApprover)
-	f := queueFilter{Text: q.Get("q"), Provider: q.Get("provider"), Task: q.Get("task"), Risk: q.Get("risk"), All: q.Get("view") == "all" || !approver}
-	after, err := readPlace(q.Get("after"))
+	a, approver := list.ReadQuery(c), v.Has(broker.RoleApprover)
+	f := queueFilter{Text: a.Text("q"), Provider: a.Text("provider"), Task: a.Text("task"), Risk: a.OneOf("risk", string(risk.High), string(risk.Medium), string(risk.Low)), All: a.OneOf("view", "all") != "" || !approver}
+	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
+		a.Fail("Each search field must have at most 200 bytes.")
+	}
+	after, err := readPlace(a.Cursor("after"))
+	if err == nil {
+		err = a.Done()
+	}
 	if err != nil {
 		return err
-	}
-	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
-		return broker.E(broker.Invalid, "Each search field must have at most 200 bytes.", nil)
 	}
 	found, err := ps.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
 		Text: f.Text, Provider: f.Provider, TaskID: f.Task, Rank: risk.Level(f.Risk).Rank(), After: after, Limit: queueRows,
@@ -114,7 +104,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 	if err != nil {
 		return err
 	}
-	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f, Keys: ps.people.shortcuts(c.Request().Context(), v)}
+	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f, Views: ps.views.Bar(c, v, "/queue", a), Keys: ps.people.shortcuts(c.Request().Context(), v)}
 	page.Total, page.Counts = countsOf(found.Counts, found.Short)
 	if page.Short = found.Short; found.Looked > 0 {
 		page.Looked = strconv.Itoa(found.Looked)
@@ -132,12 +122,11 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		}
 	}
 	if after.ID != "" {
-		page.First = "?" + f.query().Encode()
+		page.First = page.Views.Address(a)
 	}
 	if found.Next.ID != "" {
-		next := f.query()
-		next.Set("after", placeText(found.Next))
-		page.Next = "?" + next.Encode()
+		a.Kept.Set("after", placeText(found.Next))
+		page.Next = page.Views.Address(a)
 	}
 	if after.ID == "" && f.Plain() {
 		page.Codes = codes

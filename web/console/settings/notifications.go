@@ -108,12 +108,13 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 	if err := w.Check(); err != nil {
 		return broker.E(broker.Invalid, "Choose 'At once', 'In a digest' or 'Not at all' for each level.", err)
 	}
-	err := ps.reach.SetPreferences(c.Request().Context(), v.ID, w)
-	switch {
-	case errors.Is(err, people.ErrNone):
-		return broker.E(broker.Conflict, "Your session is older than the notification feature of this ebb. Sign out and sign in again.", err)
-	case err != nil:
-		return broker.E(broker.Unavailable, "The database does not answer: nothing was changed. Try again in a moment.", err)
+	err := v.ChangePreferences(c.Request().Context(), ps.reach, func(old *people.Preferences) error {
+		w.Views = old.Views
+		*old = w
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return ps.shell.Redirect(c, "/settings")
 }

@@ -19,6 +19,7 @@ type tasksPage struct {
 	Filter  map[string]string
 	States  []shell.Option
 	Rows    []task
+	Views   list.ViewBar
 	Address string
 	Pager   list.Pager
 }
@@ -70,7 +71,8 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := tasksPage{Filter: a.Filter(), States: taskStates, Address: list.Address("/tasks", a.Kept.Encode())}
+	page := tasksPage{Filter: a.Filter(), States: taskStates, Views: ps.views.Bar(c, v, "/tasks", a)}
+	page.Address = page.Views.Address(a)
 	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back}
 	shown, short := list.Collect(found, f.Page.Limit, func(t broker.Task) string { return t.ID }, &in, func(t broker.Task) bool { return kind == "" || t.Kind == kind })
 	for _, t := range shown {

@@ -33,6 +33,7 @@ type Config struct {
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
+	Views   *list.Views
 }
 
 // Pages serves the list of tasks, one task with its timeline, and sandboxes.
@@ -41,17 +42,18 @@ type Pages struct {
 	shell   *shell.Shell
 	cursors *list.Cursors
 	entries *list.Entries
+	views   *list.Views
 }
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries}
+	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
 }
 
 // Routes are the routes of tasks.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/tasks", ps.tasks),
+		ps.views.Page("/tasks", ps.tasks),
 		ps.shell.Page("/tasks/:id", ps.taskTimeline),
 		ps.shell.Watch("/tasks/:id/tail", ps.tailTask),
 		ps.shell.Form("/tasks/:id/stop", true, ps.stopTask),

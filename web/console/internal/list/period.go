@@ -66,6 +66,9 @@ func (a *Query) Period(zone *time.Location, now time.Time) Period {
 	when, from, to := a.Text("when"), a.Text("from"), a.Text("to")
 	if e, known := ends[when]; known {
 		p.From, p.To = e[0], e[1]
+		if _, err := time.Parse(time.DateOnly, when); err != nil {
+			a.when = when
+		}
 	} else if when != "" {
 		p.Problems["when"] = "Choose a period of the list."
 	} else {

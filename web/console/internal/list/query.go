@@ -18,12 +18,20 @@ import (
 type Query struct {
 	values url.Values
 	Kept   url.Values // the fields read so far, for links to the same list
+	when   string     // the period of the days before now that was chosen, such as 7d
 	err    error
 }
 
 // ReadQuery reads the query string of a request.
 func ReadQuery(c echo.Context) *Query {
-	values, err := url.ParseQuery(c.Request().URL.RawQuery)
+	a := parseQuery(c.Request().URL.RawQuery)
+	a.OneOf(showAll, "all")
+	a.Kept.Del(showAll)
+	return a
+}
+
+func parseQuery(text string) *Query {
+	values, err := url.ParseQuery(text)
 	a := &Query{values: values, Kept: url.Values{}}
 	if err != nil {
 		a.Fail("The query string of this address is malformed. Open the page again from the menu.")

@@ -210,6 +210,18 @@ func (ss *Sessions) Open(ctx context.Context, v *Visit) ([]people.Session, error
 	return out, nil
 }
 
+// ChangePreferences applies change to the preferences of the visitor.
+func (v *Visit) ChangePreferences(ctx context.Context, store people.ReachStore, change func(*people.Preferences) error) error {
+	err := store.ChangePreferences(ctx, v.ID, change)
+	if _, public := errors.AsType[*broker.Error](err); err == nil || public {
+		return err
+	}
+	if errors.Is(err, people.ErrNone) {
+		return broker.E(broker.Conflict, "Your session is older than the preferences of this ebb. Sign out and sign in again.", err)
+	}
+	return broker.E(broker.Unavailable, "The database does not answer: nothing was changed. Try again in a moment.", err)
+}
+
 // Everyone is the list of roles that may sign in.
 var Everyone = []broker.Role{broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
 

@@ -79,10 +79,8 @@ func (s *Shell) next(c echo.Context, v *session.Visit) (out []NavEntry) {
 		paths = slices.Insert(paths, 0, "/"+own)
 	}
 	for _, path := range paths {
-		for _, e := range s.nav {
-			if e.Path == path && e.shownTo(v) {
-				out = append(out, e)
-			}
+		if i := s.offered(v, path); i >= 0 {
+			out = append(out, s.nav[i])
 		}
 	}
 	return out

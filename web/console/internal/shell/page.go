@@ -69,6 +69,14 @@ func (n NavEntry) shownTo(v *session.Visit) bool {
 	return v.Has(n.Roles...)
 }
 
+// offered returns the index of the visitor's navigation entry for a path, or -1.
+func (s *Shell) offered(v *session.Visit, path string) int {
+	return slices.IndexFunc(s.nav, func(e NavEntry) bool { return e.Path == path && e.shownTo(v) })
+}
+
+// Offers reports whether the visitor's navigation has an entry for a path.
+func (s *Shell) Offers(v *session.Visit, path string) bool { return s.offered(v, path) >= 0 }
+
 // Banner is the notice at the top of every page. The template of the frame
 // knows its fields.
 type Banner interface {

@@ -101,7 +101,7 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 	busy, isBusy := errors.AsType[*notify.BusyError](err)
 	gone, refused := errors.Is(err, notify.ErrGone), errors.Is(err, notify.ErrRefused)
 	turn.Done(err == nil || isBusy || gone || refused || errors.Is(err, notify.ErrAddress), now, rand.Float64())
-	o.At = now
+	o.At, o.State = now, notify.StateFailed
 	switch {
 	case err == nil:
 		o.State = notify.StateSent
@@ -111,11 +111,9 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 		c.gone = true
 		c.mu.Unlock()
 		n.cfg.Logger.ErrorContext(ctx, "the receiver of a notification channel is gone, and no more messages are sent to it; remove it from notify.channels, or repair it and restart ebb", "channel", c.Name)
-		o.State = notify.StateFailed
 		return n.settle(ctx, c, o, "gone")
 	case refused:
 		n.cfg.Logger.WarnContext(ctx, "a notification was refused", "channel", c.Name, "message", t.ID, "error", err)
-		o.State = notify.StateFailed
 		return n.settle(ctx, c, o, "refused")
 	}
 	wait := again.Wait(t.Attempts+1, rand.Float64())
@@ -126,11 +124,10 @@ func (n *Notifier) judge(ctx context.Context, c *channel, turn pace.Turn, t noti
 		c.mu.Unlock()
 	}
 	n.cfg.Logger.WarnContext(ctx, "a notification was not accepted", "channel", c.Name, "message", t.ID, "attempts", t.Attempts+1, "error", err)
-	if o.Next = now.Add(wait); o.Next.After(t.Until) {
-		o.Next, o.State = time.Time{}, notify.StateFailed
+	if now.Add(wait).After(t.Until) {
 		return n.settle(ctx, c, o, "given_up")
 	}
-	o.State = notify.StateWaiting
+	o.State, o.Next = notify.StateWaiting, now.Add(wait)
 	return n.settle(ctx, c, o, "retried")
 }
 

@@ -88,22 +88,21 @@ func pausedOf(t broker.Task, e audit.Entry) notify.Notice {
 // happening returns the notice of any other entry: its kind and its task.
 func happening(e audit.Entry) (notify.Notice, bool) {
 	n := notify.Notice{Subject: entryID(e), By: e.Actor, TaskID: e.TaskID, Path: fmt.Sprintf("/audit/%s/%d", url.PathEscape(e.Writer), e.Seq)}
+	var data struct {
+		ID       string `json:"break_glass"`
+		Incident string `json:"incident"`
+		Draft    string `json:"draft"`
+	}
+	_ = json.Unmarshal(e.Data, &data) // an entry without data has none of them
 	switch {
 	case strings.HasPrefix(e.Kind, breakGlass):
 		n.Event = notify.BreakGlass
-		var data struct {
-			ID       string `json:"break_glass"`
-			Incident string `json:"incident"`
-		}
-		if json.Unmarshal(e.Data, &data) == nil && data.ID != "" { // approvers may read that page, but not the audit log
+		if data.ID != "" { // approvers may read that page, but not the audit log
 			n.Path, n.Reasons = "/break-glass/"+url.PathEscape(data.ID), []string{"incident " + data.Incident}
 		}
 	case strings.HasPrefix(e.Kind, drafts):
 		n.Event = notify.Draft
-		var data struct {
-			Draft string `json:"draft"`
-		}
-		if json.Unmarshal(e.Data, &data) == nil && data.Draft != "" {
+		if data.Draft != "" {
 			n.Subject = data.Draft // one notice for a draft, however often it changes
 		}
 	default:

@@ -2,13 +2,13 @@
 // events. A message holds facts and a link, never a control for deciding and never an
 // agent's text.
 //
-//	notice.go   Event, Notice: typed facts
-//	words.go    texts: the only place that makes text from facts; text.go makes a
-//	            name safe to show
-//	message.go  Message: notices for one destination or person
-//	sender.go   Sender: the interface of a kind; its errors decide about retries
+//	notice.go   Event, Notice: typed facts; Message: notices for one destination or
+//	            person
+//	words.go    texts: the only place that makes text from facts, and names safe to
+//	            show
+//	sender.go   Sender: the interface of a kind; its errors decide about retries. Key:
+//	            secrets of channels, from a file or a variable
 //	post.go     Post: the shared part of kinds over HTTP
-//	secret.go   secrets of channels: from a file or a variable
 //	outbox.go   Outbox, Sources: the functions that the database provides
 //
 // Each sub-folder implements one kind of channel. A kind delivers a Message in one way;

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,23 +42,18 @@ func (p Post) Where() string { return p.where }
 // busyTime is the wait after a rate-limiting answer without a duration.
 const busyTime = time.Minute
 
-// Do sends a JSON body once.
+// Do sends a JSON body once. It adds to header.
 func (p Post) Do(ctx context.Context, header http.Header, body []byte) (string, error) {
-	header = header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
 	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", "ebb")
 	a, err := p.place.Do(ctx, fetch.Request{Method: http.MethodPost, Body: body, Header: header})
-	if errors.Is(err, fetch.ErrRedirect) {
+	switch {
+	case errors.Is(err, fetch.ErrRedirect):
 		return "", errors.New("the receiver redirects: configure its new URL")
-	}
-	if err != nil && !errors.Is(err, fetch.ErrTooLarge) { // a long answer is an answer, of unknown status
-		return "", fmt.Errorf("the receiver does not answer: %w", cause(err))
-	}
-	if err != nil {
+	case errors.Is(err, fetch.ErrTooLarge): // a long answer is an answer, of unknown status
 		return "", errors.New("the receiver's answer is too long")
+	case err != nil:
+		return "", fmt.Errorf("the receiver does not answer: %w", cmp.Or(errors.Unwrap(err), err)) // the URL comes first in err
 	}
 	return Status(a.Status, a.Header)
 }
@@ -86,15 +82,16 @@ type HookOptions struct {
 	Private bool `json:"allow_private_addresses"` // the host of URL may resolve to a private address
 }
 
-// Hook is the Sender of a chat: it posts messages to an incoming webhook.
+// Hook is a Sender that posts messages.
 type Hook struct {
-	post Post
-	body func(Message) ([]byte, error)
+	Post
+	Body func(Message) ([]byte, error)
+	Sign func(Message, []byte) (http.Header, error) // headers of a body; nil = none
 }
 
 var _ Sender = (*Hook)(nil)
 
-// NewHook reads the URL, which is a secret. body returns a message as the JSON of the chat. look is
+// NewHook returns the Sender of a chat. Its URL is a secret. body returns a message as the JSON of the chat. look is
 // os.LookupEnv; the Private of c is overwritten with that of o. It opens no connection.
 func NewHook(o HookOptions, look func(string) (string, bool), c fetch.Config, body func(Message) ([]byte, error)) (*Hook, error) {
 	secret, err := o.URL.Read(look)
@@ -106,25 +103,18 @@ func NewHook(o HookOptions, look func(string) (string, bool), c fetch.Config, bo
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	return &Hook{post, body}, nil
+	return &Hook{Post: post, Body: body}, nil
 }
-
-// Where implements Sender.
-func (h *Hook) Where() string { return h.post.Where() }
 
 // Send implements Sender.
 func (h *Hook) Send(ctx context.Context, m Message) (string, error) {
-	text, err := h.body(m)
+	text, err := h.Body(m)
+	header := http.Header{}
+	if err == nil && h.Sign != nil {
+		header, err = h.Sign(m, text)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return h.post.Do(ctx, nil, text)
-}
-
-// cause removes the URL, which comes first, from an error of a place.
-func cause(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
-	}
-	return err
+	return h.Do(ctx, header, text)
 }

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
 // Limits for texts in notices, in code points: a notice must be readable at a glance.
@@ -20,35 +23,20 @@ const (
 type Line struct{ Label, Text string }
 
 var headings = map[Event]string{
-	Waiting: "waits for you", Escalated: "still waits after half of its waiting time", Approved: "was approved", Denied: "was denied",
-	Expired: "expired without a decision", Withdrawn: "was withdrawn",
+	Waiting: "waits for you", Escalated: "still waits after half of its waiting time", Approved: "was approved", Denied: "was denied", Expired: "expired without a decision", Withdrawn: "was withdrawn",
+	TaskPaused: "ebb has paused a task of yours", BreakGlass: "Break-glass", Draft: "A policy draft waits for a second person", Test: "A test: this channel works",
 }
 
-// Heading summarizes the notice. It contains only ebb's own words, no name.
+// Heading summarizes the notice. It contains only ebb's own words and a match code, no name.
 func (n Notice) Heading() string {
-	if h, of := headings[n.Event]; of {
-		return risk(n.Risk) + "request " + n.code() + h
+	switch h, known := headings[n.Event]; {
+	case !known:
+		return "An event that this version of ebb does not know"
+	case n.Event.Open() || n.Event.over():
+		return risk(n.Risk) + strings.TrimSpace("request "+matchCode.FindString(n.Match)) + " " + h
+	default:
+		return h
 	}
-	switch n.Event {
-	case TaskPaused:
-		return "ebb has paused a task of yours"
-	case BreakGlass:
-		return "Break-glass"
-	case Draft:
-		return "A policy draft waits for a second person"
-	case Test:
-		return "A test: this channel works"
-	}
-	return "An event that this version of ebb does not know"
-}
-
-// code returns the match code and a space, or "" if Match is not a match code: a heading
-// contains no other text from outside.
-func (n Notice) code() string {
-	if !matchCode.MatchString(n.Match) {
-		return ""
-	}
-	return n.Match + " "
 }
 
 var matchCode = regexp.MustCompile(`^[A-Z]{1,16}-[0-9]{1,4}$`)
@@ -104,27 +92,32 @@ func (m Message) Heading() string {
 	if !m.Digest && len(m.Notices) == 1 {
 		return m.Notices[0].Heading()
 	}
-	waits, over := m.count(Event.Open), m.count(Event.over)
-	total := len(m.Notices) + m.More
-	wait := map[bool]string{true: "1 request waits for you", false: strconv.Itoa(waits) + " requests wait for you"}[waits == 1]
-	switch {
-	case waits == total:
-		return wait
-	case over == total:
-		return map[bool]string{true: "1 request ended", false: strconv.Itoa(over) + " requests ended"}[over == 1]
-	case waits+over == total:
-		return fmt.Sprintf("%s, %d ended", wait, over)
-	}
-	return strconv.Itoa(total) + " notifications"
-}
-
-func (m Message) count(is func(Event) bool) (n int) {
-	for _, x := range m.Notices {
-		if is(x.Event) {
-			n++
+	var waits, over int
+	for _, n := range m.Notices {
+		if n.Event.Open() {
+			waits++
+		} else if n.Event.over() {
+			over++
 		}
 	}
-	return n
+	wait := number(waits, "request waits for you", "requests wait for you")
+	switch total := len(m.Notices) + m.More; total {
+	case waits:
+		return wait
+	case over:
+		return number(over, "request ended", "requests ended")
+	case waits + over:
+		return fmt.Sprintf("%s, %d ended", wait, over)
+	default:
+		return strconv.Itoa(total) + " notifications"
+	}
+}
+
+func number(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + several
 }
 
 // Part is a paragraph of a message: a notice and its page, or the number of further notices.
@@ -160,4 +153,19 @@ func (m Message) Shown(most int) ([]Notice, int) {
 	slices.SortStableFunc(list, func(a, b Notice) int { return rank(a) - rank(b) })
 	n := min(len(list), most)
 	return list[:n], len(list) - n + m.More
+}
+
+// Text makes a name or a short text safe to show: no character in it can hide, reorder or
+// imitate other text. The result is one line of at most limit code points. A longer text
+// loses its middle, because the beginning and the end distinguish paths.
+func Text(s string, limit int) string {
+	out := agenttext.Name(s)
+	n := utf8.RuneCountInString(out)
+	if n <= limit {
+		return out
+	}
+	const gap = " ... "
+	keep := max(limit-len(gap), 2)
+	runes := []rune(out)
+	return string(runes[:keep/2]) + gap + string(runes[n-(keep-keep/2):])
 }

@@ -3,6 +3,7 @@ package all
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,14 +76,7 @@ func chat(body func(notify.Message) ([]byte, error)) func(json.RawMessage, Env) 
 }
 
 // Kinds returns the names of the kinds, sorted.
-func Kinds() []string {
-	var out []string
-	for k := range kinds {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // New makes a channel of a kind. It opens no connection.
 func New(kind string, config json.RawMessage, env Env) (Made, error) {

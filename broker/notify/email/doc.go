@@ -2,8 +2,7 @@
 //
 //	config.go  Options, Config, New
 //	mail.go    the mail: headers and text
-//	dial.go    the connection: encrypted, or on loopback
-//	send.go    one conversation with the server
+//	send.go    one conversation with the server, encrypted or on loopback
 //
 // Every connection that leaves this machine is encrypted, by TLS from the start or
 // STARTTLS, regardless of the server's announced capabilities; a password is sent only

@@ -2,11 +2,16 @@ package email
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/smtp"
 	"net/textproto"
+	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/notify"
 )
 
@@ -32,7 +37,7 @@ func (s *Sender) Send(ctx context.Context, m notify.Message) (string, error) {
 	defer done()
 	unknown, err := s.converse(c, s.compose(m, to), to)
 	if err != nil {
-		return "", final(said(err))
+		return "", err
 	}
 	_ = c.Quit() // the mail is accepted, even if QUIT fails
 	if unknown > 0 {
@@ -51,36 +56,35 @@ func (s *Sender) converse(c *smtp.Client, text []byte, to []string) (unknown int
 			return 0, errors.New("the connection is not encrypted, so the password was not sent: use smtps, or name ca_file on loopback")
 		}
 		if err := c.Auth(smtp.PlainAuth("", s.cfg.Username, s.password.Reveal(), s.host)); err != nil {
-			return 0, fmt.Errorf("logging in: %w", err)
+			return 0, fmt.Errorf("logging in: %w", said(err))
 		}
 	}
 	if err := c.Mail(s.from.Address); err != nil {
-		return 0, err
+		return 0, final(err)
 	}
 	for _, a := range to {
-		err := c.Rcpt(a)
+		err := final(c.Rcpt(a))
 		if err == nil {
 			continue
 		}
-		if unknown++; unknown == len(to) || !errors.Is(final(said(err)), notify.ErrRefused) {
+		if unknown++; unknown == len(to) || !errors.Is(err, notify.ErrRefused) {
 			return 0, err
 		}
 	}
 	w, err := c.Data()
-	if err != nil {
-		return 0, err
+	if err == nil {
+		if _, err = w.Write(text); err == nil {
+			err = w.Close()
+		}
 	}
-	if _, err := w.Write(text); err != nil {
-		return 0, err
-	}
-	return unknown, w.Close()
+	return unknown, final(err)
 }
 
-// said reduces a server's answer to its code. The text is untrusted and may repeat the
-// mail.
+// said reduces a server's answer to its code (RFC 5321, section 4.2). The text is untrusted
+// and may repeat the mail.
 func said(err error) error {
 	if e, is := errors.AsType[*textproto.Error](err); is {
-		return &answer{e.Code}
+		return fmt.Errorf("the mail server answered %d", e.Code)
 	}
 	if _, is := errors.AsType[textproto.ProtocolError](err); is {
 		return errors.New("the mail server does not speak SMTP")
@@ -88,17 +92,65 @@ func said(err error) error {
 	return err
 }
 
-// answer is a reply code of a server (RFC 5321, section 4.2).
-type answer struct{ code int }
-
-// Error implements error.
-func (a *answer) Error() string { return fmt.Sprintf("the mail server answered %d", a.code) }
-
-// final makes a permanent refusal end the attempts. A failure of login or encryption is
-// for the operator to repair: the mail waits for that.
+// final is said for an answer to a mail: a permanent refusal ends the attempts. A failure of
+// login or encryption is for the operator to repair: the mail waits for that.
 func final(err error) error {
-	if a, is := errors.AsType[*answer](err); is && a.code >= 550 && a.code <= 559 {
-		return fmt.Errorf("%w: %w", notify.ErrRefused, err)
+	if e, is := errors.AsType[*textproto.Error](err); is && e.Code >= 550 && e.Code <= 559 {
+		return fmt.Errorf("%w: %w", notify.ErrRefused, said(err))
 	}
-	return err
+	return said(err)
 }
+
+// maxSaid is the maximum number of bytes that a server may send in one conversation.
+const maxSaid = 64 << 10
+
+// errPlain means that the server does not offer encryption.
+var errPlain = errors.New("the mail server offers no STARTTLS, and is not on this machine: nothing was sent")
+
+// connect opens an encrypted connection, or an unencrypted one on loopback.
+func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
+	conn, err := fetch.Dial(ctx, s.addr, fetch.Config{Private: s.cfg.Private, Timeout: s.cfg.Timeout / 2})
+	if err != nil {
+		return nil, nil, fmt.Errorf("the mail server cannot be reached: %w", err)
+	}
+	// The end of ctx ends the conversation with a server that does not answer.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	done := func() { stop(); _ = conn.Close() }
+	encrypted := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
+	bounded := bounded{conn, io.LimitReader(conn, maxSaid)}
+	var c *smtp.Client
+	if s.implicit {
+		c, err = smtp.NewClient(tls.Client(bounded, encrypted), s.host)
+	} else {
+		c, err = smtp.NewClient(bounded, s.host)
+	}
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("the mail server does not greet: %w", said(err))
+	}
+	err = c.Hello("localhost")
+	if err == nil && !s.implicit {
+		can, _ := c.Extension("STARTTLS")
+		switch {
+		case can && (!s.local() || s.roots != nil):
+			err = c.StartTLS(encrypted)
+		case !s.local():
+			err = errPlain
+		}
+	}
+	if err != nil {
+		done()
+		return nil, nil, said(err)
+	}
+	return c, done, nil
+}
+
+// bounded ends the conversation with a server that sends too much. It counts the bytes of
+// TLS.
+type bounded struct {
+	net.Conn
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (b bounded) Read(p []byte) (int, error) { return b.from.Read(p) }

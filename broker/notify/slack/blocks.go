@@ -13,73 +13,36 @@ const (
 	maxItems  = 8 // of a digest: two blocks each, far below 50
 )
 
-// payload is the body for an incoming webhook. Slack fetches no previews for its links.
-type payload struct {
-	Text        string  `json:"text"`
-	Mrkdwn      bool    `json:"mrkdwn"`
-	Parse       string  `json:"parse"`
-	LinkNames   bool    `json:"link_names"`
-	UnfurlLinks bool    `json:"unfurl_links"`
-	UnfurlMedia bool    `json:"unfurl_media"`
-	Blocks      []block `json:"blocks"`
-}
+// object is a JSON object of Block Kit.
+type object map[string]any
 
-type block struct {
-	Type     string `json:"type"` // header, rich_text, actions, context
-	Text     *plain `json:"text,omitempty"`
-	Elements []any  `json:"elements,omitempty"`
-}
-
-// plain is a plain_text object. Emoji is off, so :white_check_mark: stays text.
-type plain struct {
-	Type  string `json:"type"`
-	Text  string `json:"text"`
-	Emoji bool   `json:"emoji"`
-}
-
-// section is a line of rich_text.
-type section struct {
-	Type     string `json:"type"` // rich_text_section
-	Elements []span `json:"elements"`
-}
-
-type span struct {
-	Type  string `json:"type"` // text
-	Text  string `json:"text"`
-	Style *style `json:"style,omitempty"`
-}
-
-type style struct {
-	Bold bool `json:"bold"`
-}
-
-// button opens a page. It has no value, so a click carries no decision.
-type button struct {
-	Type string `json:"type"` // button
-	Text plain  `json:"text"`
-	URL  string `json:"url"`
-}
-
-// Body returns m as the JSON of an incoming webhook.
+// Body returns m as the JSON of an incoming webhook. Slack fetches no previews for its links.
 func Body(m notify.Message) ([]byte, error) {
-	heading := plain{"plain_text", notify.Text(m.Heading(), maxHeader), false}
-	p := payload{Text: notify.Text("ebb: "+m.Heading(), maxHeader), Parse: "none", Blocks: []block{{Type: "header", Text: &heading}}}
+	blocks := []object{{"type": "header", "text": plain(notify.Text(m.Heading(), maxHeader))}}
 	for _, part := range m.Parts(maxItems) {
-		lines := block{Type: "rich_text"}
+		var lines []object
 		if part.Heading != "" {
-			lines.Elements = append(lines.Elements, line(part.Heading, ""))
+			lines = append(lines, line(part.Heading, ""))
 		}
 		for _, l := range part.Lines {
-			lines.Elements = append(lines.Elements, line(l.Label+": ", l.Text))
+			lines = append(lines, line(l.Label+": ", l.Text))
 		}
-		p.Blocks = append(p.Blocks, lines, block{Type: "actions", Elements: []any{button{"button", plain{"plain_text", part.Label, false}, part.Link}}})
+		// The button has no value, so a click carries no decision.
+		open := object{"type": "button", "text": plain(part.Label), "url": part.Link}
+		blocks = append(blocks, object{"type": "rich_text", "elements": lines}, object{"type": "actions", "elements": []object{open}})
 	}
-	p.Blocks = append(p.Blocks, block{Type: "context", Elements: []any{plain{"plain_text", "You cannot decide here. ebb never asks for a decision in a chat.", false}}})
-	b, err := json.Marshal(p)
+	blocks = append(blocks, object{"type": "context", "elements": []object{plain("You cannot decide here. ebb never asks for a decision in a chat.")}})
+	b, err := json.Marshal(object{
+		"text": notify.Text("ebb: "+m.Heading(), maxHeader), "mrkdwn": false, "parse": "none", "link_names": false, "unfurl_links": false, "unfurl_media": false, "blocks": blocks,
+	})
 	return agenttext.ASCIIJSON(b), err
 }
 
+// plain returns a plain_text object. Emoji is off, so :white_check_mark: stays text.
+func plain(text string) object { return object{"type": "plain_text", "text": text, "emoji": false} }
+
 // line returns a bold label and a text.
-func line(label, text string) section {
-	return section{"rich_text_section", []span{{"text", label, &style{true}}, {"text", text + "\n", nil}}}
+func line(label, text string) object {
+	span := object{"type": "text", "text": label, "style": object{"bold": true}}
+	return object{"type": "rich_text_section", "elements": []object{span, {"type": "text", "text": text + "\n"}}}
 }

@@ -47,13 +47,25 @@ func read[T any](t *testing.T, text json.RawMessage) (v T) {
 	return v
 }
 
+// The parts of a message that the picture shows.
+type (
+	shown  struct{ Text string }
+	button struct{ Text shown }
+	spans  struct {
+		Elements []struct {
+			shown
+			Style *struct{}
+		}
+	}
+)
+
 // draw draws a payload of an incoming webhook.
 func draw(t *testing.T, body []byte) string {
 	t.Helper()
 	var p struct {
 		Blocks []struct {
 			Type     string
-			Text     plain
+			Text     shown
 			Elements []json.RawMessage
 		}
 	}
@@ -73,7 +85,7 @@ func draw(t *testing.T, body []byte) string {
 		for _, e := range b.Elements {
 			switch b.Type {
 			case "context":
-				row(30, ` class="soft"`, html.EscapeString(read[plain](t, e).Text))
+				row(30, ` class="soft"`, html.EscapeString(read[shown](t, e).Text))
 			case "actions":
 				label := read[button](t, e).Text.Text
 				fmt.Fprintf(&rows, "<rect class=\"page\" x=\"76\" y=\"%d\" width=\"%d\" height=\"36\" rx=\"6\"/>\n", y+12, 32+8*len(label))
@@ -81,7 +93,7 @@ func draw(t *testing.T, body []byte) string {
 				y += 12
 			case "rich_text":
 				line := ""
-				for _, s := range read[section](t, e).Elements {
+				for _, s := range read[spans](t, e).Elements {
 					class := ""
 					if s.Style != nil {
 						class = ` font-weight="700"`

@@ -130,7 +130,7 @@ func (r *receiver) arrived() []notifytest.Arrived {
 
 const secretText = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw+3xY9uCq0Yk="
 
-func open(t *testing.T, answer http.HandlerFunc, change func(*webhook.Config)) (*webhook.Sender, *receiver) {
+func open(t *testing.T, answer http.HandlerFunc, change func(*webhook.Config)) (notify.Sender, *receiver) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

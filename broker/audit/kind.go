@@ -48,6 +48,9 @@ const (
 	PushAdded   = "push.added"   // a person turned on notifications in a browser
 	PushRemoved = "push.removed" // a person turned off notifications in a browser
 
+	AbsenceBegun = "absence.begun" // an approver named a delegate, who is notified of requests while the approver is away
+	AbsenceEnded = "absence.ended" // an approver ended an absence before its last day
+
 	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why
 	BreakGlassUsed     = "breakglass.used"     // a request was approved alone under it
 	BreakGlassEnded    = "breakglass.ended"    // it expired, or a person ended it
@@ -106,6 +109,7 @@ const (
 
 // kinds is the complete table, sorted.
 var kinds = []string{
+	AbsenceBegun, AbsenceEnded,
 	EndpointClosed, EndpointOpened, EndpointRegistered, EndpointStranger,
 	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 	BrokerStarted, BrokerStopped,

@@ -101,6 +101,13 @@ var sentences = map[string]func(told) string{
 	PushAdded:   func(x told) string { return x.who + " turned on notifications in " + x.text("browser") },
 	PushRemoved: func(x told) string { return x.who + " turned off notifications in a browser" },
 
+	AbsenceBegun: func(x told) string {
+		return x.who + " is away until " + x.text("until") + "; " + x.text("delegate") + " is notified of requests"
+	},
+	AbsenceEnded: func(x told) string {
+		return x.who + " is back; " + x.text("delegate") + " is no longer notified in their place"
+	},
+
 	BreakGlassBegun: func(x told) string {
 		return x.who + " began break-glass for " + x.quoted("incident") + ", until " + x.text("until") + " and for at most " + x.number("most", "approval") + x.because("reason")
 	},

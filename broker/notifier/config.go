@@ -1,6 +1,7 @@
 package notifier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,11 +48,12 @@ type Route struct {
 
 // Config holds the arguments of New.
 type Config struct {
-	Outbox        Outbox               // required
-	Tasks         broker.Store         // required
-	ApprovalStore broker.ApprovalStore // required
-	People        people.ReachStore    // required
-	Base          string               // public URL; required
+	Outbox        Outbox                              // required
+	Tasks         broker.Store                        // required
+	ApprovalStore broker.ApprovalStore                // required
+	People        people.ReachStore                   // required
+	Base          string                              // public URL; required
+	Rights        func(people.Reach) broker.Principal // current rights of a person; required
 	Channels      []Channel
 	Routes        []Route
 	Digest        time.Duration // between digests; 0 = 15 min
@@ -72,24 +74,14 @@ type Notifier struct {
 
 // New checks the configuration and returns a Notifier.
 func New(c Config) (*Notifier, error) {
-	if c.Outbox == nil || c.Tasks == nil || c.ApprovalStore == nil || c.People == nil || c.Base == "" {
-		return nil, errors.New("notifier: Outbox, Tasks, ApprovalStore, People and Base are required")
+	if c.Outbox == nil || c.Tasks == nil || c.ApprovalStore == nil || c.People == nil || c.Rights == nil || c.Base == "" {
+		return nil, errors.New("notifier: Outbox, Tasks, ApprovalStore, People, Rights and Base are required")
 	}
-	if c.Digest <= 0 {
-		c.Digest = 15 * time.Minute
-	}
-	if c.Most <= 0 {
-		c.Most = 20
-	}
-	if c.Poll <= 0 {
-		c.Poll = time.Second
-	}
+	c.Digest, c.Most, c.Poll = cmp.Or(max(c.Digest, 0), 15*time.Minute), cmp.Or(max(c.Most, 0), 20), cmp.Or(max(c.Poll, 0), time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	n := &Notifier{cfg: c, channels: map[string]*channel{}, m: newMetrics(c.Registerer)}
 	for _, ch := range c.Channels {
 		if ch.Name == "" || ch.Sender == nil || n.channels[ch.Name] != nil {

@@ -293,6 +293,7 @@ func TestNew(t *testing.T) {
 	for name, change := range map[string]func(*notifier.Config){
 		"no store":                  func(c *notifier.Config) { c.Outbox = nil },
 		"no base":                   func(c *notifier.Config) { c.Base = "" },
+		"no rights":                 func(c *notifier.Config) { c.Rights = nil },
 		"a channel twice":           func(c *notifier.Config) { c.Channels = append(c.Channels, c.Channels[0]) },
 		"an unknown one":            func(c *notifier.Config) { c.Routes = []notifier.Route{{Channels: []string{"x"}}} },
 		"an unknown to escalate to": func(c *notifier.Config) { c.Routes = []notifier.Route{{Escalate: []string{"x"}}} },

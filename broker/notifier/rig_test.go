@@ -19,6 +19,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/notify/webhook"
 	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // place is the receiver of one channel: the messages it got, and its answers.
@@ -106,10 +107,11 @@ type rig struct {
 	t      *testing.T
 	n      *notifier.Notifier
 	config notifier.Config
-	ops    *place // of channel ops
-	leads  *place // of channel leads
-	mails  *place // of channel mail, which reaches people
-	pushes *place // of channel push, which reaches people in browsers
+	ops    *place                  // of channel ops
+	leads  *place                  // of channel leads
+	mails  *place                  // of channel mail, which reaches people
+	bounds map[string][]scopes.Set // of people without a principal
+	pushes *place                  // of channel push, which reaches people in browsers
 }
 
 func newRig(t *testing.T, routes ...notifier.Route) *rig {
@@ -119,7 +121,7 @@ func newRig(t *testing.T, routes ...notifier.Route) *rig {
 		routes = []notifier.Route{{Channels: []string{"ops"}}}
 	}
 	r.config = notifier.Config{
-		Outbox: r.Store, Tasks: r.Store, ApprovalStore: r.Store, People: r.Store, Base: brokertest.Issuer, Routes: routes, Now: r.Clock.Now, Most: 5,
+		Outbox: r.Store, Tasks: r.Store, ApprovalStore: r.Store, People: r.Store, Base: brokertest.Issuer, Rights: r.rights, Routes: routes, Now: r.Clock.Now, Most: 5,
 		Channels: []notifier.Channel{
 			{Name: "ops", Sender: r.ops.sender(t), Place: true}, {Name: "leads", Sender: r.leads.sender(t), Place: true}, {Name: "mail", Sender: r.mails.sender(t), People: true}, {Name: "push", Sender: r.pushes.sender(t), Push: true},
 		},
@@ -129,6 +131,18 @@ func newRig(t *testing.T, routes ...notifier.Route) *rig {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// rights returns the configured rights of a person, or those of their last sign-in.
+func (r *rig) rights(p people.Reach) broker.Principal {
+	if who, known := r.Broker.Principal(p.Person); known {
+		return who
+	}
+	out := broker.Principal{ID: p.Person, Groups: p.Groups, Also: p.Also, Bounds: r.bounds[p.Person]}
+	for _, role := range p.Roles {
+		out.Roles = append(out.Roles, broker.Role(role))
+	}
+	return out
 }
 
 func (r *rig) another() *notifier.Notifier {

@@ -12,10 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/risk"
 )
 
-// knownFor is the time after the last sign-in for which a person is still notified. Identity
-// providers do not report that a person has left.
-const knownFor = 30 * 24 * time.Hour
-
 // maxPeople bounds the recipients of one notice through one channel.
 const maxPeople = 200
 
@@ -25,7 +21,7 @@ type everybody []people.Reach
 func (n *Notifier) everybody(ctx context.Context) (everybody, error) {
 	for _, c := range n.channels {
 		if c.People || c.Push {
-			return n.cfg.People.Reachable(ctx, n.cfg.Now().Add(-knownFor))
+			return n.cfg.People.Reachable(ctx, n.cfg.Now().Add(-people.KnownFor))
 		}
 	}
 	return nil, nil
@@ -67,7 +63,7 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 		told := 0
 		for _, p := range known { // most recent sign-in first
 			if address := c.address(p); address != "" && told < maxPeople && whom.includes(p) {
-				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: address}, &p.Preferences})
+				out = append(out, recipient{notify.Recipient{Channel: name, Person: p.Person, Address: address}, &p})
 				told++
 			}
 		}
@@ -86,10 +82,26 @@ func (c Channel) address(p people.Reach) string {
 	return ""
 }
 
-// recipient is a shared destination, or a person with their preferences.
+// recipient is a shared destination, or a person.
 type recipient struct {
 	notify.Recipient
-	preferences *people.Preferences
+	who *people.Reach
+}
+
+// waiting plans a notice of a waiting request. A person who is away is left out if their delegate
+// gets this notice and may decide the request.
+func (n *Notifier) waiting(items []notify.Item, r broker.Request, all []recipient, notice notify.Notice, from time.Time, must bool) []notify.Item {
+	now := n.cfg.Now()
+	for _, to := range all {
+		standsIn := func(d recipient) bool {
+			return d.who != nil && d.Person == to.who.Preferences.Away.Delegate && !d.who.Preferences.Away.At(now) &&
+				broker.MayDecide(n.cfg.Rights(*d.who), r) == nil && len(n.add(nil, d, notice, from, r.ExpiresAt, must)) > 0
+		}
+		if to.who == nil || !to.who.Preferences.Away.At(now) || !slices.ContainsFunc(all, standsIn) {
+			items = n.add(items, to, notice, from, r.ExpiresAt, must)
+		}
+	}
+	return items
 }
 
 // asked plans the notices that a request waits: one now and one at half of its waiting time.
@@ -100,9 +112,7 @@ func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item
 	mine := []string{r.Owner, r.Runner} // they have no vote
 	for _, route := range n.cfg.Routes {
 		if route.takes(notify.Waiting, level, r.Provider, r.Groups) {
-			for _, to := range n.recipients(route.Channels, concerned{groups: r.Groups, not: mine}, known) {
-				items = n.add(items, to, notice, now, r.ExpiresAt, false)
-			}
+			items = n.waiting(items, r, n.recipients(route.Channels, concerned{groups: r.Groups, not: mine}, known), notice, now, false)
 		}
 		if !route.takes(notify.Escalated, level, r.Provider, r.Groups) {
 			continue
@@ -113,9 +123,7 @@ func (n *Notifier) asked(r broker.Request, known everybody) (items []notify.Item
 		}
 		late := notice
 		late.Event = notify.Escalated
-		for _, to := range n.recipients(route.Escalate, concerned{groups: groups, not: mine}, known) {
-			items = n.add(items, to, late, slices.MaxFunc([]time.Time{half, now}, time.Time.Compare), r.ExpiresAt, true)
-		}
+		items = n.waiting(items, r, n.recipients(route.Escalate, concerned{groups: groups, not: mine}, known), late, slices.MaxFunc([]time.Time{half, now}, time.Time.Compare), true)
 	}
 	return items
 }
@@ -145,7 +153,7 @@ func (n *Notifier) ended(ctx context.Context, e audit.Entry, known everybody) (i
 	for _, t := range told {
 		to := recipient{Recipient: t}
 		if i := slices.IndexFunc(known, func(p people.Reach) bool { return p.Person == t.Person }); t.Person != "" && i >= 0 {
-			to.preferences = &known[i].Preferences
+			to.who = &known[i]
 		}
 		if n.channels[t.Channel] != nil { // it may have been removed from the configuration
 			items = n.add(items, to, notice, n.cfg.Now(), time.Time{}, false)
@@ -189,4 +197,46 @@ func (n *Notifier) told(notice notify.Notice, whom concerned, known everybody) (
 		}
 	}
 	return items
+}
+
+// newsFor is the time for which an event without a deadline is worth a notice.
+const newsFor = 24 * time.Hour
+
+// add plans one notice for one recipient, unless the recipient does not want it or it would come
+// too late. must means at once, at any risk. Quiet hours still delay it, except for events that
+// ignore all preferences.
+func (n *Notifier) add(items []notify.Item, to recipient, notice notify.Notice, from, until time.Time, must bool) []notify.Item {
+	if until.IsZero() {
+		until = n.cfg.Now().Add(newsFor)
+	}
+	if notice.Event.Must() {
+		return append(items, notify.Item{Recipient: to.Recipient, Notice: notice, SendAt: from, Until: until})
+	}
+	// Events of tasks and policies have no risk level. They are rare and treated as high risk.
+	high := notice.Risk == "" || notice.Risk == string(risk.High)
+	wish := people.InDigest
+	if high {
+		wish = people.AtOnce
+	}
+	if to.who != nil {
+		wish = to.who.Preferences.Of(notice.Risk)
+	}
+	if wish == people.Never {
+		return items
+	}
+	i := notify.Item{Recipient: to.Recipient, Notice: notice, SendAt: from, Until: until}
+	next := from.Truncate(n.cfg.Digest).Add(n.cfg.Digest)
+	// A notice goes out at once if its request would be nearly over at the next digest.
+	if wish == people.InDigest && !must && next.Add(n.cfg.Digest/3).Before(until) {
+		i.SendAt, i.Digest = next, true
+	}
+	if to.who != nil && (!high || !to.who.Preferences.HighBreaks) {
+		if end := to.who.Preferences.QuietUntil(i.SendAt); end.After(i.SendAt) {
+			i.SendAt, i.Digest = end, true
+		}
+	}
+	if !i.SendAt.Before(until) {
+		return items
+	}
+	return append(items, i)
 }

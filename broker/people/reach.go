@@ -17,8 +17,8 @@ const (
 	Never    Preference = "off"
 )
 
-// Preferences are a person's notification preferences, by risk, their quiet hours, and their saved
-// views.
+// Preferences are a person's notification preferences, by risk, their quiet hours, their saved
+// views and their absence.
 type Preferences struct {
 	High   Preference `json:"high"`
 	Medium Preference `json:"medium"`
@@ -33,7 +33,8 @@ type Preferences struct {
 	// NoShortcuts turns off the one-key shortcuts of the console.
 	NoShortcuts bool `json:"no_shortcuts,omitempty"`
 	// Views are the filters that the person has saved on the lists of the console.
-	Views Views `json:"views,omitempty"`
+	Views Views   `json:"views,omitempty"`
+	Away  Absence `json:"away,omitzero"`
 }
 
 // DefaultPreferences returns the initial preferences.
@@ -54,7 +55,7 @@ func (w Preferences) Check() error {
 	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
 		return fmt.Errorf("%q is not a time zone: use a name such as Europe/Berlin or UTC", w.Zone)
 	}
-	return w.Views.Check()
+	return errors.Join(w.Views.Check(), w.Away.Check())
 }
 
 // Of returns the preference for a risk; an unknown risk counts as high.

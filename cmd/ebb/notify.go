@@ -12,9 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/notifier"
 	"github.com/ebb-broker/ebb/broker/notify"
 	channels "github.com/ebb-broker/ebb/broker/notify/all"
+	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
@@ -69,10 +71,21 @@ func (n *node) openNotifier(s settings, metrics prometheus.Registerer) error {
 		routes = append(routes, route)
 	}
 	n.notifier, err = notifier.New(notifier.Config{
-		Outbox: n.store, Tasks: n.store, ApprovalStore: n.store, People: n.store, Base: n.pages, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
+		Outbox: n.store, Tasks: n.store, ApprovalStore: n.store, People: n.store, Rights: n.rights(s), Base: n.pages, Channels: made, Routes: routes, Digest: s.Notify.Digest, Most: s.Notify.AtOnce,
 		Now: s.Now, Logger: s.Log, Registerer: metrics,
 	})
 	return err
+}
+
+// rights returns the current rights of people who have signed in to the console.
+func (n *node) rights(s settings) func(people.Reach) broker.Principal {
+	roles := s.Console.Roles.Groups()
+	return func(r people.Reach) broker.Principal {
+		if p, known := n.broker.Principal(r.Person); known {
+			return p
+		}
+		return roles.Assign(broker.Principal{ID: r.Person, Groups: r.Groups, Also: r.Also})
+	}
 }
 
 // channelLine is a channel in the output of `ebb notify list`.

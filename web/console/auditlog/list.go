@@ -44,7 +44,7 @@ type kindGroup struct {
 var groupLabels = []struct{ prefix, label string }{
 	{"request.", "Requests and answers"}, {"lease.", "Credentials"}, {"token.", "Refused tokens"}, {"task.", "Tasks"}, {"sandbox.", "Sandboxes"},
 	{"egress.", "Requests through egress"}, {"box.", "Egress endpoints"}, {"breakglass.", "Break-glass"}, {"policy.", "Policy"},
-	{"principal.", "Principals"}, {"session.", "Console sessions"}, {"passkey.", "Passkeys"}, {"push.", "Notifications in browsers"}, {"secret.", "Secrets"}, {"record.", "Exports"},
+	{"principal.", "Principals"}, {"session.", "Console sessions"}, {"passkey.", "Passkeys"}, {"push.", "Notifications in browsers"}, {"absence.", "Absences of approvers"}, {"secret.", "Secrets"}, {"record.", "Exports"},
 	{"transcript.", "Transcripts"}, {"orphan.", "Orphans"}, {"key.", "Signing keys"}, {"broker.", "Processes"}, {"livestore.", "Live state"}, {"loss.", "Data loss"},
 }
 

@@ -37,12 +37,9 @@ type levelPreference struct {
 
 // wishes loads the preferences of the person of v.
 func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage, error) {
-	r, err := ps.reach.Reach(ctx, v.ID)
-	if errors.Is(err, people.ErrNone) { // signed in by an earlier version of ebb
-		r, err = people.Reach{Preferences: people.DefaultPreferences()}, nil
-	}
+	r, err := ps.stored(ctx, v)
 	if err != nil {
-		return preferencesPage{}, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+		return preferencesPage{}, err
 	}
 	w := r.Preferences
 	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks, Keys: !w.NoShortcuts}
@@ -53,6 +50,18 @@ func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage,
 		page.From, page.To = hourOf(w.QuietFrom), hourOf(w.QuietTo)
 	}
 	return page, nil
+}
+
+// stored returns the address and the preferences of the person of v.
+func (ps *Pages) stored(ctx context.Context, v *session.Visit) (people.Reach, error) {
+	r, err := ps.reach.Reach(ctx, v.ID)
+	if errors.Is(err, people.ErrNone) { // signed in by an earlier version of ebb
+		return people.Reach{Preferences: people.DefaultPreferences()}, nil
+	}
+	if err != nil {
+		return r, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+	}
+	return r, nil
 }
 
 func hourOf(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
@@ -109,7 +118,7 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 		return broker.E(broker.Invalid, "Choose 'At once', 'In a digest' or 'Not at all' for each level.", err)
 	}
 	err := v.ChangePreferences(c.Request().Context(), ps.reach, func(old *people.Preferences) error {
-		w.Views = old.Views
+		w.Views, w.Away = old.Views, old.Away
 		*old = w
 		return nil
 	})

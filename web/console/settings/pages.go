@@ -64,6 +64,7 @@ func (ps *Pages) Routes() []shell.Route {
 		ps.shell.Page("/settings", ps.settings),
 		ps.shell.Form("/settings/look", true, ps.look),
 		ps.shell.Form("/settings/notifications", false, ps.setPreferences),
+		ps.shell.Form("/settings/absence", false, ps.setAbsence),
 		ps.shell.Page("/settings/push", ps.showPush),
 		ps.shell.Form("/settings/push", false, ps.addPush),
 		ps.shell.Form("/settings/push/remove", true, ps.removePush),

@@ -26,6 +26,7 @@ type settingsPage struct {
 	ZoneSays    string           // the typed time zone
 	Problem     string           // the problem with it
 	Preferences *preferencesPage // nil = as stored
+	Absence     *absencePage     // nil = as stored, if the person decides requests
 }
 
 func (ps *Pages) settings(c echo.Context, v *session.Visit) error {
@@ -48,6 +49,11 @@ func (ps *Pages) drawSettings(c echo.Context, status int, v *session.Visit, page
 			return err
 		}
 		page.Preferences = &kept
+	}
+	if page.Absence == nil {
+		if page.Absence, err = ps.absence(c, v); err != nil {
+			return err
+		}
 	}
 	page.Session, page.Sessions, page.Passkeys, page.Fresh, page.Address, page.Shown = v.Session, browsers, keys, ps.proofs.Fresh(v), ps.keys == nil, shell.Zone(c).String()
 	return ps.shell.Draw(c, status, v, "settings", shell.Frame{Title: "Settings", Nav: "/settings"}, page)

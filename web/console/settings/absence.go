@@ -1,0 +1,105 @@
+package settings
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/web/console/internal/session"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
+)
+
+// absencePage is the form in which an approver names a delegate for an absence.
+type absencePage struct {
+	Now            people.Absence // zero = the person is not away
+	Delegates      []string       // people whom the person may choose
+	Last           string         // last day, as typed
+	Delegate       string
+	Earliest, Most string // limits of Last
+	Problem        shell.Problem
+}
+
+// absence loads the form, or nil for a person who decides no requests.
+func (ps *Pages) absence(c echo.Context, v *session.Visit) (*absencePage, error) {
+	if !v.Has(broker.RoleApprover) || len(v.Groups) == 0 {
+		return nil, nil
+	}
+	ctx := c.Request().Context()
+	mine, err := ps.stored(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	today := v.Now.In(shell.Zone(c))
+	page := &absencePage{Earliest: today.Format(time.DateOnly), Most: today.AddDate(0, 0, people.MaxAbsence).Format(time.DateOnly)}
+	if mine.Preferences.Away.At(v.Now) {
+		page.Now = mine.Preferences.Away
+		return page, nil
+	}
+	known, err := ps.reach.Reachable(ctx, v.Now.Add(-people.KnownFor))
+	if err != nil {
+		return nil, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
+	}
+	for _, p := range known {
+		if !v.Named(append(p.Also, p.Person)...) && slices.Contains(p.Roles, string(broker.RoleApprover)) && broker.Meet(p.Groups, v.Groups) {
+			page.Delegates = append(page.Delegates, p.Person)
+		}
+	}
+	slices.Sort(page.Delegates)
+	return page, nil
+}
+
+// setAbsence begins or ends the absence of a person. The audit log has it before
+// it takes effect (I11).
+func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
+	ctx, form := c.Request().Context(), c.Request().PostForm
+	page, err := ps.absence(c, v)
+	if err != nil {
+		return err
+	}
+	if page == nil {
+		return broker.E(broker.Forbidden, "Only a person who decides requests of a group can name a delegate.", nil)
+	}
+	if form.Has("end") {
+		if page.Now.Delegate == "" { // it has ended already
+			return ps.shell.Redirect(c, "/settings")
+		}
+		if err := ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceEnded, map[string]any{"delegate": page.Now.Delegate}); err != nil {
+			return err
+		}
+		return ps.storeAbsence(c, v, people.Absence{})
+	}
+	page.Last, page.Delegate = form.Get("last"), form.Get("delegate")
+	day, err := time.ParseInLocation(time.DateOnly, page.Last, shell.Zone(c))
+	switch {
+	case page.Now.Delegate != "":
+		return broker.E(broker.Conflict, "You are away already. End that absence first.", nil)
+	case err != nil || page.Last < page.Earliest || page.Last > page.Most:
+		page.Problem = shell.Problem{ID: "last", Text: "Enter a day from " + page.Earliest + " to " + page.Most + "."}
+	case !slices.Contains(page.Delegates, page.Delegate): // the same text for names that exist and that do not
+		page.Problem = shell.Problem{ID: "delegate", Text: "Choose a person of the list."}
+	}
+	if page.Problem.ID != "" {
+		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Absence: page})
+	}
+	away := people.Absence{Until: day.AddDate(0, 0, 1).UTC(), Delegate: page.Delegate}
+	if err := ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceBegun, map[string]any{"delegate": away.Delegate, "until": away.Until}); err != nil {
+		return err
+	}
+	return ps.storeAbsence(c, v, away)
+}
+
+func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, a people.Absence) error {
+	err := v.ChangePreferences(c.Request().Context(), ps.reach, func(w *people.Preferences) error {
+		w.Away = a
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return ps.shell.Redirect(c, "/settings")
+}

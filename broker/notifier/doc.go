@@ -6,8 +6,7 @@
 //	follow.go    reads the audit log; replicas process each entry once
 //	facts.go     builds a notice from an entry, of facts that the broker computed
 //	route.go     finds the recipients, and the time: at once, or in a digest
-//	deliver.go   sends due messages, retries, gives up
-//	metrics.go   metrics of the queue and of the channels
+//	deliver.go   sends due messages, retries, gives up; metrics of the queue and of the channels
 //
 // # Events
 //

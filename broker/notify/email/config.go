@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -117,7 +116,3 @@ func address(text string) (*mail.Address, error) {
 func (s *Sender) Where() string {
 	return map[bool]string{true: "smtps://", false: "smtp://"}[s.implicit] + s.addr
 }
-
-// local reports whether the server is on this machine, so that no network lies in
-// between.
-func (s *Sender) local() bool { return fetch.Loopback(s.host) }

@@ -131,10 +131,11 @@ func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	err = c.Hello("localhost")
 	if err == nil && !s.implicit {
 		can, _ := c.Extension("STARTTLS")
+		local := fetch.Loopback(s.host) // no network lies in between
 		switch {
-		case can && (!s.local() || s.roots != nil):
+		case can && (!local || s.roots != nil):
 			err = c.StartTLS(encrypted)
-		case !s.local():
+		case !local:
 			err = errPlain
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,15 @@ func TestListsRefuse(t *testing.T) {
 		"/credentials?provider=orders&after=" + strings.ToUpper(cursor), "/credentials?provider=orders&after=" + cursor + "&before=" + cursor, "/audit?after=" + cursor, "/tasks?after=" + cursor,
 		"/credentials.csv?state=alive", "/credentials.jsonl?after=" + cursor, "/audit?kind=made.up", "/audit?sort=ending", "/audit.jsonl?kind=x", "/tasks?state=gone", "/tasks?limit=9", "/tasks/" + s.Task.ID + "?decisions=maybe",
 	} {
-		b.get(path).is(t, http.StatusBadRequest, "<h1>Invalid request</h1>")
+		a, list := b.get(path), regexp.MustCompile(`^/(credentials|audit|tasks)\?`).MatchString(path)
+		if !list {
+			a.is(t, http.StatusBadRequest, "<h1>Invalid request</h1>")
+			continue
+		}
+		a.is(t, http.StatusUnprocessableEntity, `<form class="filter`)
+		if strings.Contains(a.body, "<script>\u202e") || strings.Contains(a.body, "<tbody") {
+			t.Errorf("%s shows a list: %s", path, a.body)
+		}
 	}
 	for _, path := range []string{"/credentials/lse_1", "/credentials/" + strings.Repeat("x", 300), "/tasks/tsk_1", "/sandboxes/sbx_1", "/sandboxes/tsk_1", "/sandboxes/" + s.Task.ID[4:], "/audit/nobody/1", "/audit/x/-1", "/audit/x/y", "/tasks/" + s.Task.ID + "x"} {
 		b.get(path).is(t, http.StatusNotFound)
@@ -257,6 +266,40 @@ func TestRecordPages(t *testing.T) {
 	if a := b.get("/audit.csv?task=" + s.Task.ID); !strings.HasPrefix(a.body, "writer,seq,at,") {
 		t.Errorf("as a table: %.200s", a.body)
 	}
+}
+
+// TestWrongFilter: a wrong value is an error beside its field, with the nearest right
+// one. The rest of the filter stays.
+func TestWrongFilter(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	r := h.asked("orders:eu/1:write")
+	b := h.as(brokertest.Auditor)
+	for path, says := range map[string][]string{
+		"/audit?actor=bo&kind=lease.isued":            {`name="actor" value="bo"`, `aria-describedby="kind-problem"`, "“lease.isued” is not a value of this field. Did you mean “lease.issued”?"},
+		"/audit?actor=bo&kind=%3Cb%3E":                {`name="actor" value="bo"`, "“&lt;b&gt;” is not a value of this field."},
+		"/audit?actor=bo&sort=newst":                  {`name="actor" value="bo"`, "Did you mean “newest”?"},
+		"/credentials?owner=bo&state=revokd":          {`name="owner" value="bo"`, "Did you mean “revoked”?"},
+		"/credentials?state=revoked&sort=ending":      {`value="revoked" selected`, `value="ending" selected`, "Only active credentials can be sorted by expiry"},
+		"/credentials?owner=bo&scope=a%E2%80%AEb":     {`name="owner" value="bo"`, `id="scope-problem"`, `name="scope" value="a`},
+		"/credentials?owner=bo&provider=a&provider=b": {`name="owner" value="bo"`, `id="provider-problem"`},
+		"/credentials?owner=bo&token=ghp_secret":      {`name="owner" value="bo"`, "has a field that this page does not support"},
+		"/requests?owner=bo&risk=hgh":                 {`name="owner" value="bo"`, "Did you mean “high”?"},
+		"/tasks?owner=bo&state=opn":                   {`name="owner" value="bo"`, "Did you mean “open”?"},
+		"/transcripts?lease=x&task=a&task=b":          {`name="lease" value="x"`, `id="task-problem"`},
+		"/queue?q=bo&risk=hgh":                        {`name="q" value="bo"`, "Did you mean “high”?", "<details class=\"filters\" open>"},
+		"/queue?q=bo&token=ghp_secret":                {`name="q" value="bo"`, "has a field that this page does not support"},
+	} {
+		a := b.get(path)
+		a.is(t, http.StatusUnprocessableEntity, says...)
+		for _, kept := range []string{"ghp_secret", "\u202e", r.Match, "request.created, "} {
+			if strings.Contains(a.body, kept) {
+				t.Errorf("%s: the page has %q", path, kept)
+			}
+		}
+	}
+	a := b.get("/audit.csv?kind=lease.isued")
+	a.is(t, http.StatusBadRequest, "Filter field kind: “lease.isued” is not a value of this field. Did you mean “lease.issued”?")
 }
 
 // A time in a filter that cannot be read is an error beside its field. The rest of the

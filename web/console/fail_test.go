@@ -21,7 +21,7 @@ func TestErrorsByRole(t *testing.T) {
 		{brokertest.Auditor, "/credentials/lse_" + strings.Repeat("0", 32), http.StatusNotFound, []string{`<a href="/credentials">Credentials</a>`, `<a href="/audit">Audit log</a>`}, []string{`<li><a href="/queue">Queue</a></li>`, "with the role"}},
 		{brokertest.Operator, "/nowhere", http.StatusNotFound, []string{`<li><a href="/tasks">Tasks</a></li>`, `<li><a href="/settings">Settings</a></li>`}, []string{"Try again"}},
 		{brokertest.Approver, "/insights", http.StatusForbidden, []string{`<li><a href="/queue">Queue</a></li>`, "with the role approver."}, []string{`href="/insights"`, `href="/audit"`}},
-		{brokertest.Auditor, "/credentials?state=gone", http.StatusBadRequest, []string{`<a href="/credentials">Credentials</a>`}, nil},
+		{brokertest.Auditor, "/credentials.csv?state=gone", http.StatusBadRequest, []string{`<a href="/credentials">Credentials</a>`}, nil},
 		{"", "/nowhere", http.StatusNotFound, []string{`<a href="/signin">Sign in</a>`}, []string{"/queue", "with the role"}},
 	} {
 		b := h.browser()

@@ -72,9 +72,9 @@ func TestQueueOfMany(t *testing.T) {
 	}
 	b.get("/queue?risk=high").is(t, http.StatusOK, "Waiting for you (45)")
 	b.get("/queue?risk=high&q=nothing-like-it").is(t, http.StatusOK, "None of 131 match this filter", "The filter hides every waiting request.", `href="/queue"`)
-	b.get("/queue?after=%00").is(t, http.StatusBadRequest)
-	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusBadRequest)
-	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusBadRequest)
+	b.get("/queue?after=%00").is(t, http.StatusUnprocessableEntity, `<form class="filter`)
+	b.get("/queue?after="+strings.Repeat("A", 300)).is(t, http.StatusUnprocessableEntity, `<form class="filter`)
+	b.get("/queue?q="+strings.Repeat("x", 201)).is(t, http.StatusUnprocessableEntity, `<form class="filter`)
 	h.as(brokertest.Auditor).get("/queue").is(t, http.StatusOK, "Waiting (131)")
 	h.as(brokertest.Runner2).get("/queue").is(t, http.StatusOK, "Waiting (0)", "No requests are waiting.")
 }

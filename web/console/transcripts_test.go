@@ -279,7 +279,7 @@ func TestTranscriptLists(t *testing.T) {
 	next := linkTo(nextLink, b.get("/transcripts"))
 	cursor := next[strings.Index(next, "after=")+6:]
 	for _, bad := range []string{"?after=" + cursor + "A", "?task=x&after=" + cursor, "?after=" + cursor + "&before=" + cursor, "?task=a&task=b", "?host=x", "?lease=" + url.QueryEscape("\u202e"), "?after=" + all[0]} {
-		b.get("/transcripts"+bad).is(t, http.StatusBadRequest)
+		b.get("/transcripts"+bad).is(t, http.StatusUnprocessableEntity, `<form class="filter`)
 	}
 	b.get("/transcripts.csv?after="+cursor).is(t, http.StatusBadRequest)
 }

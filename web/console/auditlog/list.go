@@ -17,9 +17,11 @@ import (
 )
 
 type auditPage struct {
+	Form    *list.Query
 	Filter  map[string]string
 	Period  list.Period
 	Kinds   []kindGroup
+	Sorts   []shell.Option
 	Entries []audit.Entry
 	Views   list.ViewBar
 	Address string
@@ -47,6 +49,8 @@ var groupLabels = []struct{ prefix, label string }{
 	{"principal.", "Principals"}, {"session.", "Console sessions"}, {"passkey.", "Passkeys"}, {"push.", "Notifications in browsers"}, {"absence.", "Absences of approvers"}, {"secret.", "Secrets"}, {"record.", "Exports"},
 	{"transcript.", "Transcripts"}, {"orphan.", "Orphans"}, {"key.", "Signing keys"}, {"broker.", "Processes"}, {"livestore.", "Live state"}, {"loss.", "Data loss"},
 }
+
+var entrySorts = []shell.Option{{Value: "newest", Label: "newest first"}, {Value: "oldest", Label: "oldest first"}}
 
 // kindGroups returns the menu of the kind filter. Every kind is in one group.
 func kindGroups() []kindGroup {
@@ -76,7 +80,7 @@ func entryKinds() []string {
 func entryQuery(c echo.Context, v *session.Visit, a *list.Query) (broker.EntryQuery, list.Period) {
 	p := a.Period(shell.Zone(c), v.Now)
 	q := broker.EntryQuery{Actor: a.Text("actor"), TaskID: a.Text("task"), LeaseID: a.Text("lease"), RequestID: a.Text("request"),
-		From: p.From, To: p.To, Oldest: a.OneOf("sort", "newest", "oldest") == "oldest"}
+		From: p.From, To: p.To, Oldest: a.OneOf("sort", shell.Values(entrySorts)...) == "oldest"}
 	if k := a.OneOf("kind", entryKinds()...); k != "" {
 		q.Kinds = []string{k}
 	}
@@ -92,10 +96,8 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
 		q.Place, q.Back = list.EntryPlace(place), back
 	}
-	if err := a.Done(); err != nil {
-		return err
-	}
-	page := auditPage{Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.views.Bar(c, v, "/audit", a),
+	wrong := a.Unread()
+	page := auditPage{Form: a, Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), Sorts: entrySorts, All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.views.Bar(c, v, "/audit", a),
 		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
 	page.Address = page.Views.Address(a)
 	with := maps.Clone(a.Kept)
@@ -103,8 +105,7 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	page.Kept = list.Address("/audit.jsonl", with.Encode())
 	page.Proof = list.Address("/audit.proof.jsonl", a.Kept.Encode())
 	f := shell.Frame{Title: "Audit log", Nav: "/audit"}
-	if len(period.Problems) > 0 {
-		page.Narrow = list.WrongPeriod
+	if wrong {
 		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "audit", f, page)
 	}
 	if !page.All && q.TaskID == "" && v.Has(session.AuditReaders...) {
@@ -130,8 +131,7 @@ func entryCells(e audit.Entry) []string {
 func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) error {
 	return func(c echo.Context, v *session.Visit) error {
 		a := list.ReadQuery(c)
-		q, period := entryQuery(c, v, a)
-		period.Done(a)
+		q, _ := entryQuery(c, v, a)
 		with := format == list.FormatJSONL && a.OneOf("kept", "true") != ""
 		if err := a.Done(); err != nil {
 			return err
@@ -197,8 +197,7 @@ func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) e
 // are in the audit log, unaltered.
 func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
-	q, period := entryQuery(c, v, a)
-	period.Done(a)
+	q, _ := entryQuery(c, v, a)
 	if err := a.Done(); err != nil {
 		return err
 	}

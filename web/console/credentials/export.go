@@ -38,8 +38,7 @@ func credentialCells(l broker.Lease, approvers []string) []string {
 func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Visit) error {
 	return func(c echo.Context, v *session.Visit) error {
 		a := list.ReadQuery(c)
-		q, period := leaseQuery(c, v, a)
-		period.Done(a)
+		q, _ := leaseQuery(c, v, a)
 		if err := a.Done(); err != nil {
 			return err
 		}
@@ -80,8 +79,7 @@ func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Vi
 // proof that they are in the audit log, unaltered.
 func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
-	q, period := leaseQuery(c, v, a)
-	period.Done(a)
+	q, _ := leaseQuery(c, v, a)
 	if err := a.Done(); err != nil {
 		return err
 	}
@@ -96,8 +94,7 @@ func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 // same query.
 func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
-	q, period := leaseQuery(c, v, a)
-	period.Done(a)
+	q, _ := leaseQuery(c, v, a)
 	if q.Order != "" && q.Order != broker.LeaseNewest {
 		a.Fail("Only a list sorted newest first can be followed.")
 	}

@@ -16,6 +16,7 @@ import (
 )
 
 type credentialsPage struct {
+	Form    *list.Query
 	Filter  map[string]string
 	Period  list.Period
 	States  []shell.Option
@@ -58,19 +59,16 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	q, period := leaseQuery(c, v, a)
 	after, before := a.Cursor("after"), a.Cursor("before")
 	if q.Order == broker.LeaseEnding && q.State != "" && q.State != broker.LeaseLive {
-		a.Fail("Only active credentials can be sorted by expiry. Set the state to active or any.")
+		a.Wrong("sort", "Only active credentials can be sorted by expiry. Set the state to active or any.")
 	}
 	listKey := "credentials?" + a.Kept.Encode()
 	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
 		q.Place, q.Back = leasePlace(place), back
 	}
-	if err := a.Done(); err != nil {
-		return err
-	}
-	page := credentialsPage{Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.views.Bar(c, v, "/credentials", a)}
+	wrong := a.Unread()
+	page := credentialsPage{Form: a, Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.views.Bar(c, v, "/credentials", a)}
 	page.Address = page.Views.Address(a)
-	if len(period.Problems) > 0 {
-		page.Narrow = list.WrongPeriod
+	if wrong {
 		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
 	}
 	if v.Has(session.AuditReaders...) {

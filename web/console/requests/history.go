@@ -19,10 +19,11 @@ import (
 const historyLook = 1000
 
 type historyPage struct {
+	Form    *list.Query
 	Filter  map[string]string
 	Period  list.Period
-	Wrong   string // why no list is shown
 	States  []shell.Option
+	Risks   []shell.Option
 	Rows    []historyRow
 	Views   list.ViewBar
 	Address string
@@ -46,6 +47,8 @@ type historyRow struct {
 	Detail    string // granted scope and time, or the reason of the denial
 }
 
+var risks = []shell.Option{{Value: string(risk.High), Label: "high"}, {Value: string(risk.Medium), Label: "medium"}, {Value: string(risk.Low), Label: "low"}}
+
 var historyStates = []shell.Option{
 	{Value: string(broker.RequestPending), Label: "waiting"}, {Value: string(broker.RequestApproved), Label: "approved, not fetched yet"}, {Value: string(broker.RequestIssued), Label: "approved and issued"},
 	{Value: string(broker.RequestDenied), Label: "denied"}, {Value: string(broker.RequestExpired), Label: "expired"}, {Value: string(broker.RequestWithdrawn), Label: "withdrawn"},
@@ -57,21 +60,18 @@ func (ps *Pages) history(c echo.Context, v *session.Visit) error {
 	f := broker.RequestFilter{State: broker.RequestState(a.OneOf("state", shell.Values(historyStates)...)), Owner: a.Text("owner"), TaskID: a.Text("task")}
 	period := a.Period(shell.Zone(c), v.Now)
 	f.From, f.To = period.From, period.To
-	by, level, rule := a.Text("by"), a.OneOf("risk", string(risk.High), string(risk.Medium), string(risk.Low)), a.Text("rule")
+	by, level, rule := a.Text("by"), a.OneOf("risk", shell.Values(risks)...), a.Text("rule")
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "requests?" + a.Kept.Encode()
 	place, back := ps.cursors.Place(a, listKey, after, before)
-	if err := a.Done(); err != nil {
-		return err
-	}
-	page := historyPage{Filter: a.Filter(), Period: period, States: historyStates, Views: ps.views.Bar(c, v, "/requests", a)}
+	wrong := a.Unread()
+	page := historyPage{Form: a, Filter: a.Filter(), Period: period, States: historyStates, Risks: risks, Views: ps.views.Bar(c, v, "/requests", a)}
 	page.Address = page.Views.Address(a)
 	if v.Has(broker.RoleApprover) {
 		page.Mine = v.ID
 	}
 	frame := shell.Frame{Title: "Requests", Nav: "/requests"}
-	if len(period.Problems) > 0 {
-		page.Wrong = list.WrongPeriod
+	if wrong {
 		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "history", frame, page)
 	}
 	f.Page = broker.Page{After: place, Desc: !back, Limit: list.Rows + 1}

@@ -12,7 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/report"
-	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web"
@@ -158,6 +157,5 @@ func Funcs() template.FuncMap {
 		"row":      func(v shell.View, r queueRow) rowView { return rowView{v, r} },
 		"drafting": func(v shell.View, ids []string) draftingView { return draftingView{v, ids} },
 		"parts":    func(s string) []string { return strings.SplitAfter(s, "/") },
-		"levels":   func() []risk.Level { return []risk.Level{risk.High, risk.Medium, risk.Low} },
 	}
 }

@@ -3,6 +3,7 @@ package requests
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -28,7 +29,10 @@ type queuePage struct {
 	Rows      []queueRow
 	Total     string
 	Counts    []count
-	Filter    queueFilter
+	Form      *list.Query
+	Risks     []shell.Option
+	Shows     []shell.Option
+	Plain     bool // the filter leaves out nothing
 	Views     list.ViewBar
 	First     string // address of the first page; "" = this is the first page
 	Next      string // address of the next page; "" = last page
@@ -43,17 +47,6 @@ type queuePage struct {
 type count struct {
 	Level risk.Level
 	N     string
-}
-
-type queueFilter struct {
-	Text, Provider, Task, Risk string
-	All                        bool
-}
-
-// Plain reports whether the filter leaves out nothing.
-func (f queueFilter) Plain() bool {
-	f.All = false
-	return f == queueFilter{}
 }
 
 // queueRow is one request. It contains facts and names from the broker, and no
@@ -87,24 +80,27 @@ func (ps *Pages) queue(c echo.Context, v *session.Visit) error {
 // form.
 func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in heldTyped) error {
 	a, approver := list.ReadQuery(c), v.Has(broker.RoleApprover)
-	f := queueFilter{Text: a.Text("q"), Provider: a.Text("provider"), Task: a.Text("task"), Risk: a.OneOf("risk", string(risk.High), string(risk.Medium), string(risk.Low)), All: a.OneOf("view", "all") != "" || !approver}
-	if len(f.Text) > 200 || len(f.Provider) > 200 || len(f.Task) > 200 {
-		a.Fail("Each search field must have at most 200 bytes.")
+	f := broker.WaitFilter{Text: a.Text("q"), Provider: a.Text("provider"), TaskID: a.Text("task"), Rank: risk.Level(a.OneOf("risk", shell.Values(risks)...)).Rank(), Limit: queueRows}
+	plain := len(a.Kept) == 0
+	mine := a.OneOf("view", "all") == "" && approver
+	for _, name := range []string{"q", "provider", "task"} {
+		if len(a.Kept.Get(name)) > 200 {
+			a.Wrong(name, "It must have at most 200 bytes.")
+		}
 	}
-	after, err := readPlace(a.Cursor("after"))
-	if err == nil {
-		err = a.Done()
+	var err error
+	if f.After, err = readPlace(a.Cursor("after")); err != nil {
+		a.Fail("The cursor in this address is not valid. Open the queue again.")
 	}
+	page := queuePage{Mine: mine, Tabs: approver, Form: a, Risks: risks, Shows: []shell.Option{{Value: "all", Label: "I may see"}}, Plain: plain, Views: ps.views.Bar(c, v, "/queue", a), Keys: ps.people.shortcuts(c.Request().Context(), v)}
+	frame := shell.Frame{Title: "Queue", Nav: "/queue"}
+	if a.Unread() {
+		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "queue", frame, page)
+	}
+	found, err := ps.b.Waiting(c.Request().Context(), v.Principal, mine, f)
 	if err != nil {
 		return err
 	}
-	found, err := ps.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{
-		Text: f.Text, Provider: f.Provider, TaskID: f.Task, Rank: risk.Level(f.Risk).Rank(), After: after, Limit: queueRows,
-	})
-	if err != nil {
-		return err
-	}
-	page := queuePage{Mine: !f.All, Tabs: approver, Filter: f, Views: ps.views.Bar(c, v, "/queue", a), Keys: ps.people.shortcuts(c.Request().Context(), v)}
 	page.Total, page.Counts = countsOf(found.Counts, found.Short)
 	if page.Short = found.Short; found.Looked > 0 {
 		page.Looked = strconv.Itoa(found.Looked)
@@ -115,26 +111,26 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 	if approver {
 		page.group(v, found.Requests)
 	}
-	if len(page.Rows) == 0 && !f.Plain() && !page.Short {
+	if len(page.Rows) == 0 && !plain && !page.Short {
 		// The number is optional.
-		if all, err := ps.b.Waiting(c.Request().Context(), v.Principal, !f.All, broker.WaitFilter{Limit: 1}); err == nil && len(all.Requests) > 0 {
+		if all, err := ps.b.Waiting(c.Request().Context(), v.Principal, mine, broker.WaitFilter{Limit: 1}); err == nil && len(all.Requests) > 0 {
 			page.Hidden, _ = countsOf(all.Counts, all.Short)
 		}
 	}
-	if after.ID != "" {
+	if f.After.ID != "" {
 		page.First = page.Views.Address(a)
 	}
 	if found.Next.ID != "" {
 		a.Kept.Set("after", placeText(found.Next))
 		page.Next = page.Views.Address(a)
 	}
-	if after.ID == "" && f.Plain() {
+	if f.After.ID == "" && plain {
 		page.Codes = codes
-		if page.Throttled, err = ps.throttledCards(c, v, !f.All, in); err != nil {
+		if page.Throttled, err = ps.throttledCards(c, v, mine, in); err != nil {
 			return err
 		}
 	}
-	return ps.shell.Draw(c, status, v, "queue", shell.Frame{Title: "Queue", Nav: "/queue"}, page)
+	return ps.shell.Draw(c, status, v, "queue", frame, page)
 }
 
 // countsOf formats the number of waiting requests, in total and by level. A "+"
@@ -229,7 +225,7 @@ func readPlace(text string) (broker.Place, error) {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil || p.ID == "" || len(text) > 200 {
-		return broker.Place{}, broker.E(broker.Invalid, "The cursor in this address is not valid. Open the queue again.", err)
+		return broker.Place{}, errors.New("the cursor of the queue is not valid")
 	}
 	return broker.Place{Rank: p.Rank, ExpiresAt: time.UnixMilli(p.At), ID: p.ID}, nil
 }

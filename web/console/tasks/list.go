@@ -16,6 +16,7 @@ import (
 const taskLook = 1000
 
 type tasksPage struct {
+	Form    *list.Query
 	Filter  map[string]string
 	States  []shell.Option
 	Rows    []task
@@ -59,9 +60,12 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "tasks?" + a.Kept.Encode()
 	place, back := ps.cursors.Place(a, listKey, after, before)
-	if err := a.Done(); err != nil {
-		return err
+	page := tasksPage{Form: a, States: taskStates, Views: ps.views.Bar(c, v, "/tasks", a)}
+	page.Address = page.Views.Address(a)
+	if a.Unread() {
+		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
 	}
+	page.Filter = a.Filter()
 	f.Open = f.State == broker.TaskOpen || f.State == broker.TaskPaused // open and paused tasks have an index
 	f.Page = broker.Page{After: place, Desc: !back, Limit: list.Rows + 1}
 	if kind != "" {
@@ -71,8 +75,6 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := tasksPage{Filter: a.Filter(), States: taskStates, Views: ps.views.Bar(c, v, "/tasks", a)}
-	page.Address = page.Views.Address(a)
 	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back}
 	shown, short := list.Collect(found, f.Page.Limit, func(t broker.Task) string { return t.ID }, &in, func(t broker.Task) bool { return kind == "" || t.Kind == kind })
 	for _, t := range shown {

@@ -16,6 +16,7 @@ import (
 const shownPath = 160
 
 type transcriptsPage struct {
+	Form    *list.Query
 	Filter  map[string]string
 	Rows    []transcriptRow
 	Address string
@@ -46,8 +47,10 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "transcripts?" + a.Kept.Encode()
 	place, back := ps.cursors.Place(a, listKey, after, before)
-	if err := a.Done(); err != nil {
-		return err
+	page := transcriptsPage{Form: a, Filter: a.Filter(), Address: list.Address(list.TranscriptsPath, a.Kept.Encode()), CSV: list.Address(list.TranscriptsPath+".csv", a.Kept.Encode()), JSONL: list.Address(list.TranscriptsPath+".jsonl", a.Kept.Encode())}
+	frame := shell.Frame{Title: "Transcripts", Nav: "/audit"}
+	if a.Unread() {
+		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "transcripts", frame, page)
 	}
 	if f.After = place; back {
 		f.After, f.Before = "", place
@@ -57,13 +60,12 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	in := list.Paging{List: listKey, At: list.Address(list.TranscriptsPath, a.Kept.Encode()), Placed: place != "", Back: back, More: len(heads) > list.Rows}
+	in := list.Paging{List: listKey, At: page.Address, Placed: place != "", Back: back, More: len(heads) > list.Rows}
 	if in.More && back {
 		heads = heads[1:] // the extra row is the newest, at the far end from the cursor
 	} else if in.More {
 		heads = heads[:list.Rows]
 	}
-	page := transcriptsPage{Filter: a.Filter(), Address: in.At, CSV: list.Address(list.TranscriptsPath+".csv", a.Kept.Encode()), JSONL: list.Address(list.TranscriptsPath+".jsonl", a.Kept.Encode())}
 	for _, h := range heads {
 		page.Rows = append(page.Rows, transcriptRow{h})
 	}
@@ -74,7 +76,7 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 		}
 	}
 	page.Pager = ps.cursors.Pager(in)
-	return ps.shell.Draw(c, http.StatusOK, v, "transcripts", shell.Frame{Title: "Transcripts", Nav: "/audit"}, page)
+	return ps.shell.Draw(c, http.StatusOK, v, "transcripts", frame, page)
 }
 
 var transcriptHead = []string{"id", "at", "task_id", "lease_id", "rule", "tool", "method", "host", "path"}

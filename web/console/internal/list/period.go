@@ -11,7 +11,7 @@ import (
 type Period struct {
 	From, To time.Time // in [From, To); zero = no limit
 	Presets  []shell.Option
-	Problems map[string]string // by form field; the list is not shown
+	Problems map[string]string // of the query
 	zone     *time.Location
 }
 
@@ -29,9 +29,6 @@ func NewPeriodForm(v shell.View, p Period, what string) PeriodForm {
 	return PeriodForm{p, v, what, []shell.Option{{Value: "from", Label: what + " from"}, {Value: "to", Label: what + " before"}}}
 }
 
-// WrongPeriod replaces the list when the period has a problem.
-const WrongPeriod = "The list is not shown, because a time in the filter cannot be read."
-
 // Value returns the text of a form field, in the zone of the visitor.
 func (p Period) Value(field string) string {
 	t := map[string]time.Time{"from": p.From, "to": p.To}[field]
@@ -41,16 +38,14 @@ func (p Period) Value(field string) string {
 	return t.In(p.zone).Format("2006-01-02T15:04:05")
 }
 
-// Period reads the fields when, from and to. A time that cannot be read is a
-// problem of the period and no error of the query, so that the page keeps the rest
-// of the filter. Kept gets both ends in UTC: a link selects the same rows for every
-// visitor, on every day.
+// Period reads the fields when, from and to. Kept gets both ends in UTC: a link
+// selects the same rows for every visitor, on every day.
 func (a *Query) Period(zone *time.Location, now time.Time) Period {
 	day := func(back int) time.Time {
 		y, m, d := now.In(zone).Date()
 		return time.Date(y, m, d-back, 0, 0, 0, 0, zone)
 	}
-	p := Period{zone: zone, Problems: map[string]string{}}
+	p := Period{zone: zone, Problems: a.Problems}
 	ends := map[string][2]time.Time{}
 	preset := func(value, label string, from, to time.Time) {
 		p.Presets = append(p.Presets, shell.Option{Value: value, Label: label})
@@ -70,16 +65,16 @@ func (a *Query) Period(zone *time.Location, now time.Time) Period {
 			a.when = when
 		}
 	} else if when != "" {
-		p.Problems["when"] = "Choose a period of the list."
+		a.Wrong("when", "Choose a period of the list.")
 	} else {
-		p.From, p.To = p.moment("from", from), p.moment("to", to)
+		p.From, p.To = a.moment("from", from, zone), a.moment("to", to, zone)
 		if !p.From.IsZero() && !p.To.IsZero() && !p.From.Before(p.To) {
-			p.Problems["to"] = "The end must be after the beginning."
+			a.Wrong("to", "The end must be after the beginning.")
 		}
 	}
 	a.Kept.Del("when")
 	for name, t := range map[string]time.Time{"from": p.From, "to": p.To} {
-		if a.Kept.Del(name); !t.IsZero() {
+		if a.Kept.Del(name); !t.IsZero() && a.Problems[name] == "" {
 			a.Kept.Set(name, t.UTC().Format(time.RFC3339Nano))
 		}
 	}
@@ -87,25 +82,15 @@ func (a *Query) Period(zone *time.Location, now time.Time) Period {
 }
 
 // moment reads a time in the forms that browsers send and that links have.
-func (p Period) moment(field, text string) time.Time {
+func (a *Query) moment(field, text string, zone *time.Location) time.Time {
 	if text == "" {
 		return time.Time{}
 	}
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(form, text, p.zone); err == nil && t.Year() >= 1970 && t.Year() < 9999 {
+		if t, err := time.ParseInLocation(form, text, zone); err == nil && t.Year() >= 1970 && t.Year() < 9999 {
 			return t
 		}
 	}
-	p.Problems[field] = "“" + shell.OneLine(text) + "” is not a time. Write it as 2026-01-31T14:05."
+	a.Wrong(field, "“"+shell.OneLine(text)+"” is not a time. Write it as 2026-01-31T14:05.")
 	return time.Time{}
-}
-
-// Done fails the query for a problem of the period: an export has no form to show
-// it in.
-func (p Period) Done(a *Query) {
-	for _, field := range []string{"when", "from", "to"} {
-		if why := p.Problems[field]; why != "" {
-			a.Fail("Filter field " + field + ": " + why)
-		}
-	}
 }

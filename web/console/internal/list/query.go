@@ -1,6 +1,8 @@
 package list
 
 import (
+	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,16 +12,19 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/scopes/nearest"
+	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
 // Query reads the query string of a list strictly. An unknown field, an unknown
-// value, or a field that occurs twice is an error, so that a list never shows
+// value, or a field that occurs twice is a problem, so that a list never shows
 // more than its address asks for. Empty form fields are ignored.
 type Query struct {
-	values url.Values
-	Kept   url.Values // the fields read so far, for links to the same list
-	when   string     // the period of the days before now that was chosen, such as 7d
-	err    error
+	values   url.Values
+	Kept     url.Values        // the valid fields read so far, for links to the same list
+	Problems map[string]string // by field; "" is the address itself
+	typed    map[string]string // the values with a problem, with invisible characters escaped
+	when     string            // the period of the days before now that was chosen, such as 7d
 }
 
 // ReadQuery reads the query string of a request.
@@ -32,7 +37,7 @@ func ReadQuery(c echo.Context) *Query {
 
 func parseQuery(text string) *Query {
 	values, err := url.ParseQuery(text)
-	a := &Query{values: values, Kept: url.Values{}}
+	a := &Query{values: values, Kept: url.Values{}, Problems: map[string]string{}, typed: map[string]string{}}
 	if err != nil {
 		a.Fail("The query string of this address is malformed. Open the page again from the menu.")
 	}
@@ -44,10 +49,17 @@ func parseQuery(text string) *Query {
 	return a
 }
 
-// Fail records a problem with the query. Done returns the first.
-func (a *Query) Fail(sentence string) {
-	if a.err == nil {
-		a.err = broker.E(broker.Invalid, sentence, nil)
+// Fail records a problem with the address.
+func (a *Query) Fail(sentence string) { a.Wrong("", sentence) }
+
+// Wrong records a problem with a field. The first of each field counts.
+func (a *Query) Wrong(field, sentence string) {
+	if a.Problems[field] == "" {
+		a.Problems[field] = sentence
+	}
+	if v := a.Kept.Get(field); v != "" {
+		a.typed[field] = v
+		a.Kept.Del(field)
 	}
 }
 
@@ -67,7 +79,8 @@ func (a *Query) Text(name string) string {
 		return ""
 	}
 	if len(v) != 1 || len(v[0]) > 512 || !utf8.ValidString(v[0]) || strings.ContainsFunc(v[0], hides) {
-		a.Fail("Filter field " + name + " must occur once and be one line of at most 512 bytes without invisible characters.")
+		a.typed[name] = shell.OneLine(v[0])
+		a.Wrong(name, "It must occur once and be one line of at most 512 bytes without invisible characters.")
 		return ""
 	}
 	a.Kept.Set(name, v[0])
@@ -77,21 +90,37 @@ func (a *Query) Text(name string) string {
 // OneOf reads a field that must have one of the known values.
 func (a *Query) OneOf(name string, known ...string) string {
 	v := a.Text(name)
-	if v != "" && !slices.Contains(known, v) {
-		a.Fail("Filter field " + name + " must be one of " + strings.Join(known, ", ") + ".")
-		return ""
+	if v == "" || slices.Contains(known, v) {
+		return v
 	}
-	return v
+	says := "“" + shell.OneLine(v) + "” is not a value of this field."
+	if near := nearest.Of(v, known); near != "" {
+		says += " Did you mean “" + near + "”?"
+	}
+	a.Wrong(name, says)
+	return ""
 }
 
-// Done reports the first error, or that the address has a field that the page
-// does not support. The error does not repeat the field's name, because it may
-// be a secret pasted in the wrong place.
-func (a *Query) Done() error {
+// Unread reports a field of the address that the page does not have, and whether
+// there is any problem. It does not repeat the field's name, because it may be a
+// secret pasted in the wrong place.
+func (a *Query) Unread() bool {
 	if len(a.values) > 0 {
 		a.Fail("The address has a field that this page does not support. Open the list again and use its filter.")
 	}
-	return a.err
+	return len(a.Problems) > 0
+}
+
+// Done returns the first problem, for answers that cannot show it in a form.
+func (a *Query) Done() error {
+	if !a.Unread() {
+		return nil
+	}
+	field := slices.Sorted(maps.Keys(a.Problems))[0]
+	if field == "" {
+		return broker.E(broker.Invalid, a.Problems[field], nil)
+	}
+	return broker.E(broker.Invalid, "Filter field "+field+": "+a.Problems[field], nil)
 }
 
 // Filter returns the fields read so far, by name.
@@ -101,6 +130,35 @@ func (a *Query) Filter() map[string]string {
 		out[name] = a.Kept.Get(name)
 	}
 	return out
+}
+
+// Field is the data of the template "field". A field with options is a menu; Any
+// is the label of its empty option, if it has one.
+type Field struct {
+	Name, Label, Value, Problem string
+	Max                         int
+	Any                         string
+	Options                     []shell.Option
+}
+
+// Field returns a field of one line.
+func (a *Query) Field(name, label string, most int) Field {
+	return Field{Name: name, Label: label, Value: cmp.Or(a.Kept.Get(name), a.typed[name]), Problem: a.Problems[name], Max: most}
+}
+
+// Menu returns a field with options.
+func (a *Query) Menu(name, label, any string, options []shell.Option) Field {
+	out := a.Field(name, label, 0)
+	out.Any, out.Options = any, options
+	return out
+}
+
+// Refusal returns why the list is not shown, or "".
+func (a *Query) Refusal() string {
+	if len(a.Problems) == 0 {
+		return ""
+	}
+	return cmp.Or(a.Problems[""], "The list is not shown, because a field of the filter is wrong.")
 }
 
 // hides reports characters that are invisible when the field is shown again.

@@ -6,7 +6,6 @@
 //	passkey.go  Passkey, PasskeyStore, PasskeyNames
 //	push.go     Push, PushStore: browsers that get notifications
 //	name.go     CheckName, Same: valid names, and equality of persons
-//	reach.go    Preferences, Reach, ReachStore: notification preferences and addresses
-//	absence.go  Absence: the delegate of a person who is away
-//	views.go    View, Views: the filters that a person has saved on lists
+//	reach.go    Preferences, Absence, Reach, ReachStore: notification preferences and addresses
+//	views.go    Views: the filters that a person has saved on lists
 package people

@@ -65,7 +65,10 @@ func TestReach(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				err := s.ChangePreferences(ctx, ana.Person, func(w *people.Preferences) error {
-					w.Views = w.Views.Save(people.View{List: "/audit", Name: strconv.Itoa(i), Fields: map[string]string{"kind": "lease."}})
+					if w.Views == nil {
+						w.Views = people.Views{"/audit": {Fields: map[string]map[string]string{}}}
+					}
+					w.Views["/audit"].Fields[strconv.Itoa(i)] = map[string]string{"kind": "lease."}
 					return nil
 				})
 				if err != nil {
@@ -78,7 +81,7 @@ func TestReach(t *testing.T) {
 		if err := s.ChangePreferences(ctx, ana.Person, func(w *people.Preferences) error { w.Views = nil; return odd }); !errors.Is(err, odd) {
 			t.Error(err)
 		}
-		if got, err := s.Reach(ctx, ana.Person); err != nil || len(got.Preferences.Views) != 8 || got.Preferences.Low != people.Never {
+		if got, err := s.Reach(ctx, ana.Person); err != nil || got.Preferences.Views.Len() != 8 || got.Preferences.Low != people.Never {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		for _, bad := range []people.Preferences{{}, {High: "x", Medium: people.AtOnce, Low: people.AtOnce}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, QuietTo: 1440}, {High: people.AtOnce, Medium: people.AtOnce, Low: people.AtOnce, Zone: "Mars/Phobos"}} {

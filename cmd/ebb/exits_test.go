@@ -56,7 +56,7 @@ var exits = map[string][]string{
 		"web/client/secrets.go",                        // to the broker that keeps it
 		"attest/kubernetes/api.go",                     // ebb's own token, into a request to the API server
 		"broker/seal/",                                 // to encrypt it
-		"broker/notify/webhook/webhook.go",              // keys, to sign with
+		"broker/notify/webhook/webhook.go",             // keys, to sign with
 		"broker/notify/post.go",                        // the address, which is the secret, into the client
 		"broker/notify/email/send.go",                  // the password, to the mail server
 		"cmd/ebb/stores.go",                            // the password, into the address of the database

@@ -66,17 +66,17 @@ func TestViews(t *testing.T) {
 	b.cookies["ebb-zone"] = "Asia/Tokyo"
 	b.saves("/audit?from=2026-01-02T03:04", "range").is(t, http.StatusSeeOther)
 	views := h.viewsOf(brokertest.Auditor)
-	if i, j := views.Find("/tasks", "My view"), views.Find("/audit", "range"); len(views) != 6 || views[i].Fields["owner"] != "bo" || len(views[i].Fields) != 1 || views[j].Fields["from"] != "2026-01-01T18:04:00Z" {
+	if w := views["/tasks"].Fields["My view"]; views.Len() != 6 || w["owner"] != "bo" || len(w) != 1 || views["/audit"].Fields["range"]["from"] != "2026-01-01T18:04:00Z" {
 		t.Errorf("%+v", views)
 	}
 	b.send(b.get("/tasks?state=open"), "/views", url.Values{"delete": {"My view"}}).is(t, http.StatusSeeOther)
-	if views := h.viewsOf(brokertest.Auditor); len(views) != 5 || views.Find("/tasks", "My view") >= 0 {
+	if views := h.viewsOf(brokertest.Auditor); views.Len() != 5 || len(views["/tasks"].Fields) != 0 {
 		t.Errorf("%+v", views)
 	}
 	// Notification preferences keep them, and they keep the preferences.
 	b.send(b.get("/settings"), "/settings/notifications", url.Values{"high": {"now"}, "medium": {"off"}, "low": {"off"}, "quiet_from": {""}, "quiet_to": {""}, "quiet_zone": {""}}).is(t, http.StatusSeeOther)
 	b.send(b.get("/audit?sort=oldest"), "/views", url.Values{"save": {"yes"}, "name": {"oldest"}}).is(t, http.StatusSeeOther)
-	if r, err := h.Store.Reach(t.Context(), brokertest.Auditor); err != nil || len(r.Preferences.Views) != 6 || r.Preferences.Low != people.Never {
+	if r, err := h.Store.Reach(t.Context(), brokertest.Auditor); err != nil || r.Preferences.Views.Len() != 6 || r.Preferences.Low != people.Never {
 		t.Errorf("%+v, %v", r.Preferences, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestHostileViews(t *testing.T) {
 			t.Errorf("%s: %d", name, a.StatusCode)
 		}
 	}
-	if got := h.viewsOf(brokertest.Auditor); len(got) != 0 {
+	if got := h.viewsOf(brokertest.Auditor); got.Len() != 0 {
 		t.Fatalf("stored: %+v", got)
 	}
 	b.do(http.MethodPost, "/views", url.Values{"list": {"/audit"}, "filter": {"kind=lease."}, "save": {"yes"}, "name": {"mine"}}, nil).is(t, http.StatusConflict) // without the form's nonce
@@ -127,13 +127,13 @@ func TestHostileViews(t *testing.T) {
 	// A viewer cannot see the audit log.
 	viewer := h.as(brokertest.Viewer)
 	viewer.do(http.MethodPost, "/views", url.Values{"nonce": {h.console.NonceFor(viewer.cookies["__Host-ebb-sess"], "/views")}, "list": {"/audit"}, "filter": {"kind=lease."}, "save": {"yes"}, "name": {"mine"}}, nil).is(t, http.StatusForbidden)
-	for i := len(h.viewsOf(brokertest.Auditor)); i < people.MaxViews; i++ {
+	for i := h.viewsOf(brokertest.Auditor).Len(); i < people.MaxViews; i++ {
 		send(url.Values{"name": {"n" + strconv.Itoa(i)}}).is(t, http.StatusSeeOther)
 	}
 	send(url.Values{"name": {"one more"}}).is(t, http.StatusBadRequest, "at most 20 saved views")
 	send(url.Values{"name": {"n7"}, "filter": {"kind=task."}}).is(t, http.StatusSeeOther) // replaced
 	b.get("/audit?kind=task.").is(t, http.StatusOK, "Delete one to save another")
-	if got := h.viewsOf(brokertest.Auditor); len(got) != people.MaxViews {
-		t.Errorf("%d views", len(got))
+	if got := h.viewsOf(brokertest.Auditor); got.Len() != people.MaxViews {
+		t.Errorf("%d views", got.Len())
 	}
 }

@@ -33,7 +33,7 @@ func (ps *Pages) entry(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return broker.E(broker.NotFound, "There is no such entry.", err)
 	}
-	e, err := ps.b.Entry(c.Request().Context(), v.Principal, c.Param("writer"), seq)
+	e, err := ps.Broker.Entry(c.Request().Context(), v.Principal, c.Param("writer"), seq)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (ps *Pages) entry(c echo.Context, v *session.Visit) error {
 		}
 		page.Data = indented.String()
 	}
-	page.About = ps.entries.About(ps.shell.View(c, v, shell.Frame{}, nil), e)
-	return ps.shell.Draw(c, http.StatusOK, v, "entry", shell.Frame{Title: "Audit entry", Nav: "/audit"}, page)
+	page.About = ps.Entries.About(ps.Shell.View(c, v, shell.Frame{}, nil), e)
+	return ps.Shell.Draw(c, http.StatusOK, v, "entry", shell.Frame{Title: "Audit entry", Nav: "/audit"}, page)
 }
 
 // shownHeads and shownPoints limit the lists on the page of the chains.
@@ -88,17 +88,17 @@ func (ps *Pages) chains(check bool) func(echo.Context, *session.Visit) error {
 		ctx := c.Request().Context()
 		page := chainsPage{Last: checkLast}
 		if check {
-			done, err := ps.b.CheckRecord(ctx, v.Principal, checkLast)
+			done, err := ps.Broker.CheckRecord(ctx, v.Principal, checkLast)
 			if err != nil {
 				return err
 			}
 			page.Check = &done
 		}
-		heads, err := ps.b.Heads(ctx, v.Principal)
+		heads, err := ps.Broker.Heads(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
-		points, err := ps.b.Checkpoints(ctx, v.Principal)
+		points, err := ps.Broker.Checkpoints(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
@@ -108,6 +108,6 @@ func (ps *Pages) chains(check bool) func(echo.Context, *session.Visit) error {
 		for _, p := range slices.Backward(points[max(0, len(points)-shownPoints):]) {
 			page.Points = append(page.Points, point{Checkpoint: p, Chains: len(p.Heads)})
 		}
-		return ps.shell.Draw(c, http.StatusOK, v, "chains", shell.Frame{Title: "Chains of the audit log", Nav: "/audit"}, page)
+		return ps.Shell.Draw(c, http.StatusOK, v, "chains", shell.Frame{Title: "Chains of the audit log", Nav: "/audit"}, page)
 	}
 }

@@ -93,11 +93,11 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	q, period := entryQuery(c, v, a)
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "audit?" + a.Kept.Encode()
-	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
+	if place, back := ps.Cursors.Place(a, listKey, after, before); place != "" {
 		q.Place, q.Back = list.EntryPlace(place), back
 	}
 	wrong := a.Unread()
-	page := auditPage{Form: a, Filter: a.Filter(), Period: period, Said: ps.b.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), Sorts: entrySorts, All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.views.Bar(c, v, "/audit", a),
+	page := auditPage{Form: a, Filter: a.Filter(), Period: period, Said: ps.Broker.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), Sorts: entrySorts, All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.Views.Bar(c, v, "/audit", a),
 		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
 	page.Address = page.Views.Address(a)
 	with := maps.Clone(a.Kept)
@@ -106,18 +106,18 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 	page.Proof = list.Address("/audit.proof.jsonl", a.Kept.Encode())
 	f := shell.Frame{Title: "Audit log", Nav: "/audit"}
 	if wrong {
-		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "audit", f, page)
+		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "audit", f, page)
 	}
 	if !page.All && q.TaskID == "" && v.Has(session.AuditReaders...) {
 		page.Narrow = "You can read the audit log of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
-		return ps.shell.Draw(c, http.StatusOK, v, "audit", f, page)
+		return ps.Shell.Draw(c, http.StatusOK, v, "audit", f, page)
 	}
-	slice, p, err := ps.entries.Page(c, v, q, listKey, page.Address)
+	slice, p, err := ps.Entries.Page(c, v, q, listKey, page.Address)
 	if err != nil {
 		return err
 	}
 	page.Entries, page.Pager = slice, p
-	return ps.shell.Draw(c, http.StatusOK, v, "audit", f, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "audit", f, page)
 }
 
 var entryHead = []string{"writer", "seq", "at", "kind", "actor", "task_id", "lease_id", "request_id", "data", "prev", "hash"}
@@ -137,11 +137,11 @@ func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) e
 			return err
 		}
 		// Before the response begins, while an error status can still be sent.
-		if err := ps.b.MayExport(c.Request().Context(), v.Principal); err != nil {
+		if err := ps.Broker.MayExport(c.Request().Context(), v.Principal); err != nil {
 			return err
 		}
 		if with {
-			if _, err := ps.b.Kept(c.Request().Context(), v.Principal, nil); err != nil {
+			if _, err := ps.Broker.Kept(c.Request().Context(), v.Principal, nil); err != nil {
 				return err
 			}
 		}
@@ -150,15 +150,15 @@ func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) e
 		var points []audit.Checkpoint
 		if format == list.FormatJSONL && v.Has(broker.RoleAuditor, broker.RoleOperator) {
 			var err error // read before the entries, so that no checkpoint is newer than the last entry
-			if points, err = ps.b.Checkpoints(ctx, v.Principal); err != nil {
+			if points, err = ps.Broker.Checkpoints(ctx, v.Principal); err != nil {
 				return err
 			}
 		}
-		page, err := ps.b.WholeEntryList(ctx, v.Principal, q)
+		page, err := ps.Broker.WholeEntryList(ctx, v.Principal, q)
 		if err != nil {
 			return err
 		}
-		x := list.NewExport(ps.b, c, v, "audit", format, a.Filter(), entryHead)
+		x := list.NewExport(ps.Broker, c, v, "audit", format, a.Filter(), entryHead)
 		x.Open()
 		if line := filterOf(q).Line(); line != nil && format == list.FormatJSONL {
 			if err := x.Line(line); err != nil {
@@ -180,7 +180,7 @@ func (ps *Pages) exportAudit(format string) func(echo.Context, *session.Visit) e
 				break
 			}
 			q.Place = page.Stop
-			if page, err = ps.b.WholeEntryList(ctx, v.Principal, q); err != nil {
+			if page, err = ps.Broker.WholeEntryList(ctx, v.Principal, q); err != nil {
 				return x.Close(err)
 			}
 		}
@@ -202,11 +202,11 @@ func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	f := broker.EntryFilter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor, From: q.From, To: q.To}
-	p, err := ps.b.ProveEntries(c.Request().Context(), v.Principal, f, a.Filter())
+	p, err := ps.Broker.ProveEntries(c.Request().Context(), v.Principal, f, a.Filter())
 	if err != nil {
 		return err
 	}
-	return list.NewExport(ps.b, c, v, "audit", list.FormatProof, a.Filter(), nil).Proof(p)
+	return list.NewExport(ps.Broker, c, v, "audit", list.FormatProof, a.Filter(), nil).Proof(p)
 }
 
 // filterOf returns the fields that can leave entries out of the middle of a
@@ -218,7 +218,7 @@ func filterOf(q broker.EntryQuery) audit.Filter {
 // exportKept writes the evidence kept for the answers among these entries,
 // after the entries.
 func (ps *Pages) exportKept(ctx context.Context, x *list.Export, v *session.Visit, entries []audit.Entry) error {
-	kept, err := ps.b.Kept(ctx, v.Principal, entries)
+	kept, err := ps.Broker.Kept(ctx, v.Principal, entries)
 	for _, k := range kept {
 		if err == nil {
 			err = x.Line(map[string]audit.Kept{"kept": k})

@@ -44,28 +44,20 @@ type Config struct {
 }
 
 // Pages serves the audit log, its chains and its exports.
-type Pages struct {
-	b       Broker
-	shell   *shell.Shell
-	cursors *list.Cursors
-	entries *list.Entries
-	views   *list.Views
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the audit log.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.views.Page("/audit", ps.audit),
-		ps.shell.Page("/audit.csv", ps.exportAudit(list.FormatCSV)),
-		ps.shell.Page("/audit.jsonl", ps.exportAudit(list.FormatJSONL)),
-		ps.shell.Page("/audit.proof.jsonl", ps.exportProof),
-		ps.shell.Page("/audit/chains", ps.chains(false)),
-		ps.shell.Page("/audit/check", ps.chains(true)),
-		ps.shell.Page("/audit/:writer/:seq", ps.entry),
+		ps.Views.Page("/audit", ps.audit),
+		ps.Shell.Page("/audit.csv", ps.exportAudit(list.FormatCSV)),
+		ps.Shell.Page("/audit.jsonl", ps.exportAudit(list.FormatJSONL)),
+		ps.Shell.Page("/audit.proof.jsonl", ps.exportProof),
+		ps.Shell.Page("/audit/chains", ps.chains(false)),
+		ps.Shell.Page("/audit/check", ps.chains(true)),
+		ps.Shell.Page("/audit/:writer/:seq", ps.entry),
 	}
 }

@@ -50,7 +50,7 @@ func (b banner) Says() bool { return b.Unread || len(b.Rows) > 0 }
 
 // Banner reads the periods that every page tells of.
 func (ps *Pages) Banner(c echo.Context, v *session.Visit) shell.Banner {
-	gs, err := ps.b.BreakGlassNow(c.Request().Context(), v.Principal)
+	gs, err := ps.Broker.BreakGlassNow(c.Request().Context(), v.Principal)
 	if err != nil {
 		web.EventOf(c).Cause = err
 		return banner{Unread: true}
@@ -105,7 +105,7 @@ func (ps *Pages) drawGlasses(c echo.Context, status int, v *session.Visit, page 
 	if err := a.Done(); err != nil {
 		return err
 	}
-	gs, err := ps.b.BreakGlasses(c.Request().Context(), v.Principal, f)
+	gs, err := ps.Broker.BreakGlasses(c.Request().Context(), v.Principal, f)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (ps *Pages) drawGlasses(c echo.Context, status int, v *session.Visit, page 
 	for _, g := range gs {
 		page.Rows = append(page.Rows, glassRowOf(g, v.Now))
 	}
-	page.All, page.Limits = v.Has(broker.RoleAuditor, broker.RoleOperator), ps.b.BreakGlassConfig()
-	if err := ps.b.MayBreakGlass(v.Principal); err != nil {
+	page.All, page.Limits = v.Has(broker.RoleAuditor, broker.RoleOperator), ps.Broker.BreakGlassConfig()
+	if err := ps.Broker.MayBreakGlass(v.Principal); err != nil {
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = true
@@ -126,5 +126,5 @@ func (ps *Pages) drawGlasses(c echo.Context, status int, v *session.Visit, page 
 			page.Usable = true
 		}
 	}
-	return ps.shell.Draw(c, status, v, "breakglass", shell.Frame{Title: "Break-glass", Nav: glassPath}, page)
+	return ps.Shell.Draw(c, status, v, "breakglass", shell.Frame{Title: "Break-glass", Nav: glassPath}, page)
 }

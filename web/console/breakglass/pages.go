@@ -52,29 +52,23 @@ type Config struct {
 
 // Pages serves break-glass: the list of periods, the start of one, its end and
 // its review.
-type Pages struct {
-	b      Broker
-	shell  *shell.Shell
-	proofs *proof.Proofs
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the pages and forms of break-glass.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page(glassPath, ps.glasses),
-		ps.shell.Form(glassPath, false, ps.beginGlass),
-		ps.shell.Page(glassPath+"/plan", ps.plan),
-		ps.shell.Form(glassPath+"/plan", false, ps.planGlass),
-		ps.shell.Page(glassPath+"/challenge", ps.challengeGlass),
-		ps.shell.Page(glassPath+"/again", ps.againForGlass),
-		ps.shell.Page(glassPath+"/:id", ps.glass),
-		ps.shell.Form(glassPath+"/:id/end", true, ps.endGlass),
-		ps.shell.Form(glassPath+"/:id/review", false, ps.reviewGlass),
+		ps.Shell.Page(glassPath, ps.glasses),
+		ps.Shell.Form(glassPath, false, ps.beginGlass),
+		ps.Shell.Page(glassPath+"/plan", ps.plan),
+		ps.Shell.Form(glassPath+"/plan", false, ps.planGlass),
+		ps.Shell.Page(glassPath+"/challenge", ps.challengeGlass),
+		ps.Shell.Page(glassPath+"/again", ps.againForGlass),
+		ps.Shell.Page(glassPath+"/:id", ps.glass),
+		ps.Shell.Form(glassPath+"/:id/end", true, ps.endGlass),
+		ps.Shell.Form(glassPath+"/:id/review", false, ps.reviewGlass),
 	}
 }
 
@@ -82,6 +76,6 @@ func (ps *Pages) Routes() []shell.Route {
 // period see it, and while break-glass is on its readers do.
 func (ps *Pages) Nav() shell.NavEntry {
 	return shell.NavEntry{Path: glassPath, Label: "Break-glass", For: func(v *session.Visit) bool {
-		return v.Has(broker.RoleAuditor, broker.RoleOperator) && ps.b.BreakGlassConfig().On() || ps.b.MayBreakGlass(v.Principal) == nil
+		return v.Has(broker.RoleAuditor, broker.RoleOperator) && ps.Broker.BreakGlassConfig().On() || ps.Broker.MayBreakGlass(v.Principal) == nil
 	}}
 }

@@ -44,7 +44,7 @@ func (ps *Pages) glass(c echo.Context, v *session.Visit) error {
 
 func (ps *Pages) drawGlass(c echo.Context, status int, v *session.Visit, note, problem string) error {
 	ctx := c.Request().Context()
-	g, err := ps.b.BreakGlassOf(ctx, v.Principal, c.Param("id"))
+	g, err := ps.Broker.BreakGlassOf(ctx, v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func (ps *Pages) drawGlass(c echo.Context, status int, v *session.Visit, note, p
 			page.Reviews = true
 		}
 	}
-	return ps.shell.Draw(c, status, v, "breakglassone", shell.Frame{Title: "Break-glass: " + g.Incident, Nav: glassPath}, page)
+	return ps.Shell.Draw(c, status, v, "breakglassone", shell.Frame{Title: "Break-glass: " + g.Incident, Nav: glassPath}, page)
 }
 
 // approvedUnder returns the requests approved under a period that the visitor
 // may see.
 func (ps *Pages) approvedUnder(c echo.Context, v *session.Visit, g broker.BreakGlass) (out []glassApproval, err error) {
-	rs, err := ps.b.Requests(c.Request().Context(), v.Principal, broker.RequestFilter{BreakGlass: g.ID, Page: broker.Page{Limit: 100}})
+	rs, err := ps.Broker.Requests(c.Request().Context(), v.Principal, broker.RequestFilter{BreakGlass: g.ID, Page: broker.Page{Limit: 100}})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (ps *Pages) glassProof(c echo.Context, g broker.BreakGlass) (says string, h
 			says += " (" + g.ACR + ")"
 		}
 		says += ". ebb verified the token when the period started and kept no copy, so the token cannot be verified again. "
-		if err := ps.b.BreakGlassRecorded(c.Request().Context(), g); err != nil {
+		if err := ps.Broker.BreakGlassRecorded(c.Request().Context(), g); err != nil {
 			if e := broker.AsError(err); e.Kind != broker.Conflict {
 				return "", false, err
 			}
@@ -104,25 +104,25 @@ func (ps *Pages) glassProof(c echo.Context, g broker.BreakGlass) (says string, h
 		}
 		return says + "Checked now: the audit entry of the start agrees.", true, nil
 	}
-	return proof.Check(func() (*audit.Signature, error) { return ps.b.BreakGlassSignature(c.Request().Context(), g) }, "for this period alone: person, incident, reason, duration and time")
+	return proof.Check(func() (*audit.Signature, error) { return ps.Broker.BreakGlassSignature(c.Request().Context(), g) }, "for this period alone: person, incident, reason, duration and time")
 }
 
 func (ps *Pages) endGlass(c echo.Context, v *session.Visit) error {
 	id := c.Param("id")
-	if _, err := ps.b.EndBreakGlass(c.Request().Context(), v.Principal, id); err != nil {
+	if _, err := ps.Broker.EndBreakGlass(c.Request().Context(), v.Principal, id); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, glassPath+"/"+id)
+	return ps.Shell.Redirect(c, glassPath+"/"+id)
 }
 
 func (ps *Pages) reviewGlass(c echo.Context, v *session.Visit) error {
 	id, note := c.Param("id"), c.Request().PostForm.Get("note")
-	_, err := ps.b.ReviewBreakGlass(c.Request().Context(), v.Principal, id, note)
+	_, err := ps.Broker.ReviewBreakGlass(c.Request().Context(), v.Principal, id, note)
 	if e := broker.AsError(err); e != nil && e.Kind == broker.Invalid {
 		return ps.drawGlass(c, http.StatusUnprocessableEntity, v, note, e.Public)
 	}
 	if err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, glassPath+"/"+id)
+	return ps.Shell.Redirect(c, glassPath+"/"+id)
 }

@@ -26,7 +26,7 @@ const cookieGlass = "__Host-ebb-glass"
 func (ps *Pages) planGlass(c echo.Context, v *session.Visit) error {
 	form := c.Request().PostForm
 	in := glassPage{Incident: form.Get("incident"), Reason: form.Get("reason")}
-	_, token, err := ps.b.PlanBreakGlass(v.Principal, in.Incident, in.Reason)
+	_, token, err := ps.Broker.PlanBreakGlass(v.Principal, in.Incident, in.Reason)
 	if e := broker.AsError(err); e != nil && e.Kind == broker.Invalid {
 		in.Problem = e.Public
 		return ps.drawGlasses(c, http.StatusUnprocessableEntity, v, in)
@@ -35,7 +35,7 @@ func (ps *Pages) planGlass(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	session.SetCookie(c, cookieGlass, token, http.SameSiteLaxMode, 10*time.Minute)
-	return ps.shell.Redirect(c, glassPath+"/plan")
+	return ps.Shell.Redirect(c, glassPath+"/plan")
 }
 
 // planPage shows the break-glass period that the person is about to start.
@@ -58,19 +58,19 @@ func (ps *Pages) plan(c echo.Context, v *session.Visit) error {
 // passkeys reports whether the person has passkeys, and whether one of them can
 // start break-glass: one that the person added before this session.
 func (ps *Pages) passkeys(c echo.Context, v *session.Visit) (have, usable bool, err error) {
-	if ps.proofs.Available() != nil {
+	if ps.Proofs.Available() != nil {
 		return false, false, nil
 	}
-	all, err := ps.proofs.Passkeys(c.Request().Context(), v)
+	all, err := ps.Proofs.Passkeys(c.Request().Context(), v)
 	return len(all) > 0, slices.ContainsFunc(all, func(p people.Passkey) bool { return p.CreatedAt.Before(v.Session.CreatedAt) }), err
 }
 
 func (ps *Pages) drawPlan(c echo.Context, status int, v *session.Visit, token, problem string) error {
-	plan, err := ps.b.ReadBreakGlassPlan(v.Principal, token)
+	plan, err := ps.Broker.ReadBreakGlassPlan(v.Principal, token)
 	if err != nil {
 		return err
 	}
-	page := planPage{BreakGlassPlan: plan, Digest: plan.Digest(), Token: token, Problem: problem, Ends: v.Now.Add(plan.TTL.Duration()), Only: ps.b.BreakGlassConfig().Passkey}
+	page := planPage{BreakGlassPlan: plan, Digest: plan.Digest(), Token: token, Problem: problem, Ends: v.Now.Add(plan.TTL.Duration()), Only: ps.Broker.BreakGlassConfig().Passkey}
 	if page.Ends.After(v.Session.ExpiresAt) {
 		page.Ends = v.Session.ExpiresAt
 	}
@@ -81,15 +81,15 @@ func (ps *Pages) drawPlan(c echo.Context, status int, v *session.Visit, token, p
 	}
 	page.New = have && !usable
 	if usable && !page.Anew {
-		page.Key = ps.shell.Base() + glassPath + "/challenge"
+		page.Key = ps.Shell.Base() + glassPath + "/challenge"
 	}
-	return ps.shell.Draw(c, status, v, "breakglassplan", shell.Frame{Title: "Start break-glass", Nav: glassPath}, page)
+	return ps.Shell.Draw(c, status, v, "breakglassplan", shell.Frame{Title: "Start break-glass", Nav: glassPath}, page)
 }
 
 // provedFor reports whether this session began with a new sign-in for this plan
 // alone.
 func (ps *Pages) provedFor(v *session.Visit, plan broker.BreakGlassPlan) bool {
-	return ps.proofs.Prover(v) != nil && ps.proofs.Fresh(v) && v.Session.Purpose == plan.ID && v.Session.CreatedAt.After(plan.AskedAt)
+	return ps.Proofs.Prover(v) != nil && ps.Proofs.Fresh(v) && v.Session.Purpose == plan.ID && v.Session.CreatedAt.After(plan.AskedAt)
 }
 
 // glassDecision is the statement that a passkey signs to start the planned
@@ -99,21 +99,21 @@ func glassDecision(plan broker.BreakGlassPlan) []passkey.Decision {
 }
 
 func (ps *Pages) challengeGlass(c echo.Context, v *session.Visit) error {
-	plan, err := ps.b.ReadBreakGlassPlan(v.Principal, session.Cookie(c, cookieGlass))
+	plan, err := ps.Broker.ReadBreakGlassPlan(v.Principal, session.Cookie(c, cookieGlass))
 	if err != nil {
 		return err
 	}
-	return ps.proofs.Ask(c, v, glassDecision(plan))
+	return ps.Proofs.Ask(c, v, glassDecision(plan))
 }
 
 // againForGlass redirects to the identity provider for a sign-in bound to this
 // plan, which returns to the plan.
 func (ps *Pages) againForGlass(c echo.Context, v *session.Visit) error {
-	plan, err := ps.b.ReadBreakGlassPlan(v.Principal, session.Cookie(c, cookieGlass))
+	plan, err := ps.Broker.ReadBreakGlassPlan(v.Principal, session.Cookie(c, cookieGlass))
 	if err != nil {
 		return err
 	}
-	return ps.proofs.SignInAgain(c, v, glassPath+"/plan", plan.ID)
+	return ps.Proofs.SignInAgain(c, v, glassPath+"/plan", plan.ID)
 }
 
 // beginGlass starts the planned period. The broker verifies the proof. This
@@ -121,7 +121,7 @@ func (ps *Pages) againForGlass(c echo.Context, v *session.Visit) error {
 func (ps *Pages) beginGlass(c echo.Context, v *session.Visit) error {
 	ctx, form := c.Request().Context(), c.Request().PostForm
 	token := form.Get("plan")
-	plan, err := ps.b.ReadBreakGlassPlan(v.Principal, token)
+	plan, err := ps.Broker.ReadBreakGlassPlan(v.Principal, token)
 	if err != nil {
 		return err
 	}
@@ -129,15 +129,15 @@ func (ps *Pages) beginGlass(c echo.Context, v *session.Visit) error {
 	switch {
 	case form.Get("assertion") != "":
 		var signed broker.Verdict
-		if err = ps.proofs.Proved(c, v, glassDecision(plan), &signed); err == nil {
+		if err = ps.Proofs.Proved(c, v, glassDecision(plan), &signed); err == nil {
 			given.Signed, given.Passkey = signed.Proof, signed.Passkey
 		}
-	case ps.proofs.Prover(v) != nil && ps.proofs.Fresh(v):
+	case ps.Proofs.Prover(v) != nil && ps.Proofs.Fresh(v):
 		given.AuthAt, given.ACR, given.For = v.Session.AuthAt, v.Session.ACR, v.Session.Purpose
 	}
 	var g broker.BreakGlass
 	if err == nil {
-		g, err = ps.b.BeginBreakGlass(ctx, v.Principal, token, given)
+		g, err = ps.Broker.BeginBreakGlass(ctx, v.Principal, token, given)
 	}
 	if e := broker.AsError(err); e != nil && e.Kind == broker.Forbidden {
 		ev := web.EventOf(c)
@@ -148,5 +148,5 @@ func (ps *Pages) beginGlass(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	session.SetCookie(c, cookieGlass, "", http.SameSiteLaxMode, 0)
-	return ps.shell.Redirect(c, glassPath+"/"+g.ID)
+	return ps.Shell.Redirect(c, glassPath+"/"+g.ID)
 }

@@ -50,19 +50,19 @@ type moment struct {
 // are left.
 func (ps *Pages) credential(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
-	l, err := ps.b.Lease(ctx, v.Principal, id)
+	l, err := ps.Broker.Lease(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	page := credentialPage{Credential: list.Credential{Lease: l, Now: v.Now}}
-	if page.Task, err = ps.b.Task(ctx, v.Principal, l.TaskID); err != nil {
+	if page.Task, err = ps.Broker.Task(ctx, v.Principal, l.TaskID); err != nil {
 		return err
 	}
 	of := "" // a runner may read its own tasks only; narrowed credentials may belong to a child task
 	if !v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
 		of = l.TaskID
 	}
-	children, err := ps.b.Leases(ctx, v.Principal, broker.LeaseFilter{Parents: []string{id}, TaskID: of, Page: broker.Page{Limit: narrowedRows + 1}})
+	children, err := ps.Broker.Leases(ctx, v.Principal, broker.LeaseFilter{Parents: []string{id}, TaskID: of, Page: broker.Page{Limit: narrowedRows + 1}})
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func (ps *Pages) credential(c echo.Context, v *session.Visit) error {
 			return err
 		}
 	}
-	page.Transcripts = ps.entries.Transcripts(v, "lease="+id, transcript.Filter{LeaseID: id})
+	page.Transcripts = ps.Entries.Transcripts(v, "lease="+id, transcript.Filter{LeaseID: id})
 	page.Life = lifeOf(page.Credential)
 	ends := v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && page.Task.Runner == v.ID
 	page.Revoke = ends && (l.State == broker.LeaseLive || l.State == broker.LeaseIntent)
 	page.Retry = v.Has(broker.RoleOperator) && l.State == broker.LeaseRevoking && l.Upstream != nil
 	page.Force = page.Retry
-	return ps.shell.Draw(c, http.StatusOK, v, "credential", shell.Frame{Title: shell.OneLine(risk.TitleOf(l.Scopes, l.Provider).String()) + " · Credential", Nav: "/credentials"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "credential", shell.Frame{Title: shell.OneLine(risk.TitleOf(l.Scopes, l.Provider).String()) + " · Credential", Nav: "/credentials"}, page)
 }
 
 // entriesOf reads entries into memory. The filter must have a limit.
 func (ps *Pages) entriesOf(c echo.Context, v *session.Visit, f broker.EntryFilter) ([]audit.Entry, error) {
-	seq, err := ps.b.Entries(c.Request().Context(), v.Principal, f)
+	seq, err := ps.Broker.Entries(c.Request().Context(), v.Principal, f)
 	if err != nil {
 		return nil, err
 	}
@@ -134,33 +134,33 @@ func (ps *Pages) revokeCredential(c echo.Context, v *session.Visit) error {
 	if reason == "" {
 		return broker.E(broker.Invalid, "A reason is required: it is written to the audit log. Go back and fill it in.", nil)
 	}
-	if _, err := ps.b.RevokeLease(c.Request().Context(), v.Principal, id, reason); err != nil {
+	if _, err := ps.Broker.RevokeLease(c.Request().Context(), v.Principal, id, reason); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/credentials/"+id)
+	return ps.Shell.Redirect(c, "/credentials/"+id)
 }
 
 // retryCredential makes the next revocation attempt at the provider due now.
 func (ps *Pages) retryCredential(c echo.Context, v *session.Visit) error {
-	if _, err := ps.b.RetryLease(c.Request().Context(), v.Principal, c.Param("id")); err != nil {
+	if _, err := ps.Broker.RetryLease(c.Request().Context(), v.Principal, c.Param("id")); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/credentials/"+c.Param("id"))
+	return ps.Shell.Redirect(c, "/credentials/"+c.Param("id"))
 }
 
 // forceCredential closes a pending revocation on the operator's word. The
 // operator types the provider's name as a confirmation.
 func (ps *Pages) forceCredential(c echo.Context, v *session.Visit) error {
 	ctx, id, form := c.Request().Context(), c.Param("id"), c.Request().PostForm
-	l, err := ps.b.Lease(ctx, v.Principal, id)
+	l, err := ps.Broker.Lease(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	if form.Get("provider") != l.Provider {
 		return broker.E(broker.Invalid, "The typed provider name does not match. Type it exactly as the page shows it. Nothing was changed.", nil)
 	}
-	if _, err := ps.b.ForceLease(ctx, v.Principal, id, strings.TrimSpace(form.Get("reason"))); err != nil {
+	if _, err := ps.Broker.ForceLease(ctx, v.Principal, id, strings.TrimSpace(form.Get("reason"))); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/credentials/"+id)
+	return ps.Shell.Redirect(c, "/credentials/"+id)
 }

@@ -48,11 +48,11 @@ func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Vi
 		// roles may read.
 		who := v.Principal
 		who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r broker.Role) bool { return r == broker.RoleViewer })
-		page, err := ps.b.LeaseList(ctx, who, q)
+		page, err := ps.Broker.LeaseList(ctx, who, q)
 		if err != nil {
 			return err
 		}
-		x := list.NewExport(ps.b, c, v, "credentials", format, a.Filter(), credentialHead)
+		x := list.NewExport(ps.Broker, c, v, "credentials", format, a.Filter(), credentialHead)
 		x.Open()
 		for {
 			by, err := ps.approvers(ctx, who, page.Leases)
@@ -68,7 +68,7 @@ func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Vi
 				return x.Close(nil)
 			}
 			q.Place = page.Stop
-			if page, err = ps.b.LeaseList(ctx, who, q); err != nil {
+			if page, err = ps.Broker.LeaseList(ctx, who, q); err != nil {
 				return x.Close(err)
 			}
 		}
@@ -83,11 +83,11 @@ func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 	if err := a.Done(); err != nil {
 		return err
 	}
-	p, err := ps.b.ProveLeases(c.Request().Context(), v.Principal, q, a.Filter())
+	p, err := ps.Broker.ProveLeases(c.Request().Context(), v.Principal, q, a.Filter())
 	if err != nil {
 		return err
 	}
-	return list.NewExport(ps.b, c, v, "credentials", list.FormatProof, a.Filter(), nil).Proof(p)
+	return list.NewExport(ps.Broker, c, v, "credentials", list.FormatProof, a.Filter(), nil).Proof(p)
 }
 
 // tailCredentials returns the newest rows of the list of credentials with the
@@ -102,7 +102,7 @@ func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	q.Limit, q.Look = list.TailRows, list.Look
-	slice, err := ps.b.LeaseList(c.Request().Context(), v.Principal, q)
+	slice, err := ps.Broker.LeaseList(c.Request().Context(), v.Principal, q)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	vw, out := ps.shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
+	vw, out := ps.Shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
 	clock := func(t time.Time) string {
 		if t.IsZero() {
 			return ""

@@ -62,14 +62,14 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 		a.Wrong("sort", "Only active credentials can be sorted by expiry. Set the state to active or any.")
 	}
 	listKey := "credentials?" + a.Kept.Encode()
-	if place, back := ps.cursors.Place(a, listKey, after, before); place != "" {
+	if place, back := ps.Cursors.Place(a, listKey, after, before); place != "" {
 		q.Place, q.Back = leasePlace(place), back
 	}
 	wrong := a.Unread()
-	page := credentialsPage{Form: a, Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.views.Bar(c, v, "/credentials", a)}
+	page := credentialsPage{Form: a, Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.Views.Bar(c, v, "/credentials", a)}
 	page.Address = page.Views.Address(a)
 	if wrong {
-		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
+		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
 	}
 	if v.Has(session.AuditReaders...) {
 		page.CSV, page.JSONL = list.Address("/credentials.csv", a.Kept.Encode()), list.Address("/credentials.jsonl", a.Kept.Encode())
@@ -79,17 +79,17 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	}
 	ctx := c.Request().Context()
 	if v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
-		t, err := ps.b.LeaseTally(ctx, v.Principal)
+		t, err := ps.Broker.LeaseTally(ctx, v.Principal)
 		if err != nil {
 			return err
 		}
 		page.Tally = tallyOf(t)
 	} else if q.TaskID == "" && v.Has(session.AuditReaders...) {
 		page.Narrow = "You can see the credentials of your own tasks only. Enter the id of a task, or open a task from the list of tasks."
-		return ps.shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
+		return ps.Shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
 	}
 	q.Limit, q.Look = list.Rows, list.Look
-	slice, err := ps.b.LeaseList(ctx, v.Principal, q)
+	slice, err := ps.Broker.LeaseList(ctx, v.Principal, q)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	if q.Place.ID == "" && len(page.Rows) > 0 && (q.Order == "" || q.Order == broker.LeaseNewest) {
 		page.Tail = list.Address("/credentials/tail", a.Kept.Encode())
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
 }
 
 // rowsOf returns leases with the people who approved their requests.
@@ -128,7 +128,7 @@ func (ps *Pages) approvers(ctx context.Context, who broker.Principal, leases []b
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rs, err := ps.b.Requests(ctx, who, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
+	rs, err := ps.Broker.Requests(ctx, who, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
 	for _, r := range rs {
 		for _, o := range r.Votes {
 			if o.Approve {
@@ -146,7 +146,7 @@ func (ps *Pages) leasePager(listKey, at string, q broker.LeaseQuery, slice broke
 		first, last := slice.Leases[0], slice.Leases[n-1]
 		in.First, in.Last = placeOf(broker.LeasePlace{ID: first.ID, Ending: first.ExpiresAt}), placeOf(broker.LeasePlace{ID: last.ID, Ending: last.ExpiresAt})
 	}
-	p := ps.cursors.Pager(in)
+	p := ps.Cursors.Pager(in)
 	p.Short, p.Look = slice.Short, q.Look
 	switch q.Order {
 	case broker.LeaseOldest:

@@ -47,30 +47,22 @@ type Config struct {
 }
 
 // Pages serves the list of credentials and the pages that revoke one.
-type Pages struct {
-	b       Broker
-	shell   *shell.Shell
-	cursors *list.Cursors
-	entries *list.Entries
-	views   *list.Views
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of credentials.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.views.Page("/credentials", ps.credentials),
-		ps.shell.Page("/credentials.csv", ps.exportCredentials(list.FormatCSV)),
-		ps.shell.Page("/credentials.jsonl", ps.exportCredentials(list.FormatJSONL)),
-		ps.shell.Page("/credentials.proof.jsonl", ps.exportProof),
-		ps.shell.Watch("/credentials/tail", ps.tailCredentials),
-		ps.shell.Page("/credentials/:id", ps.credential),
-		ps.shell.Form("/credentials/:id/revoke", true, ps.revokeCredential),
-		ps.shell.Form("/credentials/:id/retry", false, ps.retryCredential),
-		ps.shell.Form("/credentials/:id/force", false, ps.forceCredential),
+		ps.Views.Page("/credentials", ps.credentials),
+		ps.Shell.Page("/credentials.csv", ps.exportCredentials(list.FormatCSV)),
+		ps.Shell.Page("/credentials.jsonl", ps.exportCredentials(list.FormatJSONL)),
+		ps.Shell.Page("/credentials.proof.jsonl", ps.exportProof),
+		ps.Shell.Watch("/credentials/tail", ps.tailCredentials),
+		ps.Shell.Page("/credentials/:id", ps.credential),
+		ps.Shell.Form("/credentials/:id/revoke", true, ps.revokeCredential),
+		ps.Shell.Form("/credentials/:id/retry", false, ps.retryCredential),
+		ps.Shell.Form("/credentials/:id/force", false, ps.forceCredential),
 	}
 }

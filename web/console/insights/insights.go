@@ -35,20 +35,14 @@ type Config struct {
 }
 
 // Pages serves the statistics of decisions and credentials.
-type Pages struct {
-	b     Broker
-	shell *shell.Shell
-	clock func() time.Time
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, clock: c.Now}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the statistics.
 func (ps *Pages) Routes() []shell.Route {
-	return []shell.Route{ps.shell.Page("/insights", ps.insights)}
+	return []shell.Route{ps.Shell.Page("/insights", ps.insights)}
 }
 
 // Funcs returns the functions that the templates of this area call.
@@ -140,19 +134,19 @@ func (ps *Pages) insights(c echo.Context, v *session.Visit) error {
 	}
 	// The window begins at a full hour or at midnight (UTC), so that the first
 	// cell is complete.
-	now := ps.clock()
-	in, err := ps.b.Insights(c.Request().Context(), v.Principal, now.Add(-windows[shown].length), now)
+	now := ps.Now()
+	in, err := ps.Broker.Insights(c.Request().Context(), v.Principal, now.Add(-windows[shown].length), now)
 	if err != nil {
 		return err
 	}
-	used, err := ps.b.Usage(c.Request().Context(), v.Principal, in.From, report.UsageByScope)
+	used, err := ps.Broker.Usage(c.Request().Context(), v.Principal, in.From, report.UsageByScope)
 	if err != nil {
 		return err
 	}
-	page := insightsOf(in, shell.Zone(c), ps.shell.Base())
+	page := insightsOf(in, shell.Zone(c), ps.Shell.Base())
 	page.Windows, page.Usage = windows, used.First(usageShown)
 	page.Policy = "/policy"
-	return ps.shell.Draw(c, http.StatusOK, v, "insights", shell.Frame{Title: "Insights", Nav: "/insights"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "insights", shell.Frame{Title: "Insights", Nav: "/insights"}, page)
 }
 
 // insightsOf makes the page. Its times are in zone, its links begin with base.

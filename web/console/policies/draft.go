@@ -52,7 +52,7 @@ type changeRow struct {
 }
 
 func (ps *Pages) draft(c echo.Context, v *session.Visit) error {
-	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	d, err := ps.Broker.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (ps *Pages) draft(c echo.Context, v *session.Visit) error {
 }
 
 func (ps *Pages) drawDraft(c echo.Context, status int, v *session.Visit, d policyset.Draft, problem string) error {
-	live, err := ps.b.PolicyInForce(v.Principal)
+	live, err := ps.Broker.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -71,17 +71,17 @@ func (ps *Pages) drawDraft(c echo.Context, status int, v *session.Visit, d polic
 	if err := errors.Join(err, err2); err != nil {
 		page.Unread = "This version of ebb cannot parse the draft. Its author must save it again."
 	} else {
-		page.Open, page.Changes = ps.b.OpenProviders(set), changeRows(policyset.Compare(before, set))
+		page.Open, page.Changes = ps.Broker.OpenProviders(set), changeRows(policyset.Compare(before, set))
 	}
-	if err := ps.b.MayPublish(v.Principal, d); err != nil {
+	if err := ps.Broker.MayPublish(v.Principal, d); err != nil {
 		page.Why = broker.AsError(err).Public
 	} else {
 		page.May = page.Unread == ""
-		if page.Proof, err = ps.proofs.Demand(c, v, risk.High, d.ChangedAt); err != nil {
+		if page.Proof, err = ps.Proofs.Demand(c, v, risk.High, d.ChangedAt); err != nil {
 			return err
 		}
 	}
-	return ps.shell.Draw(c, status, v, "draft", shell.Frame{Title: "Draft of policies", Nav: "/policy"}, page)
+	return ps.Shell.Draw(c, status, v, "draft", shell.Frame{Title: "Draft of policies", Nav: "/policy"}, page)
 }
 
 func changeRows(changes []policyset.Change) (rows []changeRow) {
@@ -110,7 +110,7 @@ func cedarText(o *policy.Outline) string {
 // steps as publishing a new one.
 func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 	ctx, form := c.Request().Context(), c.Request().PostForm
-	live, err := ps.b.PolicyInForce(v.Principal)
+	live, err := ps.Broker.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 		if err != nil {
 			return broker.E(broker.Invalid, "The release must be a whole number, such as 3.", err)
 		}
-		r, err := ps.b.PolicyRelease(ctx, v.Principal, n)
+		r, err := ps.Broker.PolicyRelease(ctx, v.Principal, n)
 		if err != nil {
 			return err
 		}
 		files = r.Files
 	} else if from := form.Get("draft"); from != "" {
-		d, err := ps.b.PolicyDraft(ctx, v.Principal, from)
+		d, err := ps.Broker.PolicyDraft(ctx, v.Principal, from)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 		}
 		files, note = append(slices.Clip(files), permit), "Permit like request "+asked[0]
 	}
-	d, err := ps.b.DraftPolicies(ctx, v.Principal, note, files)
+	d, err := ps.Broker.DraftPolicies(ctx, v.Principal, note, files)
 	if err != nil {
 		if p := policyset.Problems(err); len(p) > 0 {
 			return broker.E(broker.Invalid, "These policies cannot be saved as a draft: "+shell.OneLine(p[0].String())+".", err)
@@ -149,9 +149,9 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	if len(asked) > 0 {
-		return ps.shell.Redirect(c, "/policy/drafts/"+d.ID+"/replay?days=7")
+		return ps.Shell.Redirect(c, "/policy/drafts/"+d.ID+"/replay?days=7")
 	}
-	return ps.shell.Redirect(c, "/policy/drafts/"+d.ID)
+	return ps.Shell.Redirect(c, "/policy/drafts/"+d.ID)
 }
 
 // permitFor returns a policy file that permits exactly these requests without an approval, and of an approved request
@@ -166,7 +166,7 @@ func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (poli
 	}
 	known := map[string]bool{}
 	for _, id := range ids {
-		r, err := ps.b.Request(c.Request().Context(), v.Principal, id)
+		r, err := ps.Broker.Request(c.Request().Context(), v.Principal, id)
 		if err != nil {
 			return out, err
 		}
@@ -200,47 +200,47 @@ func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (poli
 // policies in force.
 func (ps *Pages) rebaseDraft(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
-	d, err := ps.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
-	if _, err := ps.b.RedraftPolicies(ctx, v.Principal, id, c.Request().PostForm.Get("was"), d.Note, d.Files, true); err != nil {
+	if _, err := ps.Broker.RedraftPolicies(ctx, v.Principal, id, c.Request().PostForm.Get("was"), d.Note, d.Files, true); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/policy/drafts/"+id)
+	return ps.Shell.Redirect(c, "/policy/drafts/"+id)
 }
 
 func (ps *Pages) dropDraft(c echo.Context, v *session.Visit) error {
-	if err := ps.b.DropPolicies(c.Request().Context(), v.Principal, c.Param("id"), c.Request().PostForm.Get("was")); err != nil {
+	if err := ps.Broker.DropPolicies(c.Request().Context(), v.Principal, c.Param("id"), c.Request().PostForm.Get("was")); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/policy")
+	return ps.Shell.Redirect(c, "/policy")
 }
 
 // publishDraft puts a draft in force. The publisher is not the author, and has
 // just proved their identity.
 func (ps *Pages) publishDraft(c echo.Context, v *session.Visit) error {
 	ctx, id, digest := c.Request().Context(), c.Param("id"), c.Request().PostForm.Get("digest")
-	d, err := ps.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	yes := broker.Verdict{Approve: true, Digest: digest}
-	if err = ps.b.MayPublish(v.Principal, d); err == nil {
-		err = ps.proofs.StepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: proof.ChoicePublish, Digest: yes.Digest})
+	if err = ps.Broker.MayPublish(v.Principal, d); err == nil {
+		err = ps.Proofs.StepUp(c, v, risk.High, d.ChangedAt, &yes, passkey.Decision{Request: id, Choice: proof.ChoicePublish, Digest: yes.Digest})
 	}
 	var r policyset.Release
 	if err == nil {
-		r, err = ps.b.PublishPolicies(ctx, v.Principal, id, digest, yes)
+		r, err = ps.Broker.PublishPolicies(ctx, v.Principal, id, digest, yes)
 	}
 	if err == nil {
-		return ps.shell.Redirect(c, "/policy/releases/"+strconv.FormatInt(r.Number, 10))
+		return ps.Shell.Redirect(c, "/policy/releases/"+strconv.FormatInt(r.Number, 10))
 	}
 	e := broker.AsError(err)
 	ev := web.EventOf(c)
 	ev.Kind, ev.Cause = e.Kind, e.Cause
 	// Show the current draft with the error.
-	now, again := ps.b.PolicyDraft(ctx, v.Principal, id)
+	now, again := ps.Broker.PolicyDraft(ctx, v.Principal, id)
 	if again != nil {
 		return err
 	}
@@ -250,29 +250,29 @@ func (ps *Pages) publishDraft(c echo.Context, v *session.Visit) error {
 // challengeForDraft is challenge for publishing. The visitor must be allowed to
 // publish.
 func (ps *Pages) challengeForDraft(c echo.Context, v *session.Visit) error {
-	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	d, err := ps.Broker.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if err := ps.b.MayPublish(v.Principal, d); err != nil {
+	if err := ps.Broker.MayPublish(v.Principal, d); err != nil {
 		return err
 	}
-	return ps.proofs.Ask(c, v, []passkey.Decision{{Request: d.ID, Choice: proof.ChoicePublish, Digest: c.QueryParam("digest")}})
+	return ps.Proofs.Ask(c, v, []passkey.Decision{{Request: d.ID, Choice: proof.ChoicePublish, Digest: c.QueryParam("digest")}})
 }
 
 // againForDraft redirects to the identity provider, which returns to the draft.
 func (ps *Pages) againForDraft(c echo.Context, v *session.Visit) error {
-	return ps.proofs.SignInAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
+	return ps.Proofs.SignInAgain(c, v, "/policy/drafts/"+url.PathEscape(c.Param("id")), "")
 }
 
 // patchDraft returns the draft as a patch against the policy files in force,
 // for a repository that keeps them.
 func (ps *Pages) patchDraft(c echo.Context, v *session.Visit) error {
-	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	d, err := ps.Broker.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	live, err := ps.b.PolicyInForce(v.Principal)
+	live, err := ps.Broker.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}

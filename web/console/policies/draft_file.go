@@ -25,7 +25,7 @@ type filePage struct {
 }
 
 func (ps *Pages) draftFile(c echo.Context, v *session.Visit) error {
-	d, err := ps.b.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
+	d, err := ps.Broker.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (ps *Pages) draftFile(c echo.Context, v *session.Visit) error {
 
 func (ps *Pages) drawFile(c echo.Context, status int, v *session.Visit, page filePage) error {
 	page.Name, page.Text = agenttext.Name(page.Name), shell.Editable(page.Text)
-	return ps.shell.Draw(c, status, v, "draftfile", shell.Frame{Title: "Edit a policy file", Nav: "/policy"}, page)
+	return ps.Shell.Draw(c, status, v, "draftfile", shell.Frame{Title: "Edit a policy file", Nav: "/policy"}, page)
 }
 
 // saveFile stores a file in the visitor's own draft. The whole draft must load
@@ -50,14 +50,14 @@ func (ps *Pages) drawFile(c echo.Context, status int, v *session.Visit, page fil
 // to the typed text.
 func (ps *Pages) saveFile(c echo.Context, v *session.Visit) error {
 	ctx, form, id := c.Request().Context(), c.Request().PostForm, c.Param("id")
-	d, err := ps.b.PolicyDraft(ctx, v.Principal, id)
+	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, id)
 	if err != nil {
 		return err
 	}
 	page := filePage{Draft: id, Was: form.Get("was"), Name: form.Get("name"), Text: form.Get("text"), Note: form.Get("note"), Known: form.Get("known") != ""}
-	_, err = ps.b.RedraftPolicies(ctx, v.Principal, id, page.Was, page.Note, policyset.With(d.Files, policyset.File{Name: page.Name, Text: page.Text}), false)
+	_, err = ps.Broker.RedraftPolicies(ctx, v.Principal, id, page.Was, page.Note, policyset.With(d.Files, policyset.File{Name: page.Name, Text: page.Text}), false)
 	if err == nil {
-		return ps.shell.Redirect(c, "/policy/drafts/"+id)
+		return ps.Shell.Redirect(c, "/policy/drafts/"+id)
 	}
 	e := broker.AsError(err)
 	for _, p := range policyset.Problems(err) {

@@ -56,16 +56,10 @@ type Config struct {
 }
 
 // Pages serves the policies in force, releases and drafts.
-type Pages struct {
-	b      Broker
-	shell  *shell.Shell
-	proofs *proof.Proofs
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Readers may see the policies in force. Auditors and operators among them also
 // see drafts and releases.
@@ -74,19 +68,19 @@ var Readers = []broker.Role{broker.RoleApprover, broker.RoleAuditor, broker.Role
 // Routes are the routes of policies and drafts.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/policy", ps.policy),
-		ps.shell.Page("/policy/releases/:number", ps.release),
-		ps.shell.Form("/policy/drafts", false, ps.beginDraft),
-		ps.shell.Page("/policy/drafts/:id", ps.draft),
-		ps.shell.Page("/policy/drafts/:id/patch", ps.patchDraft),
-		ps.shell.Page("/policy/drafts/:id/replay", ps.replay),
-		ps.shell.Page("/policy/drafts/:id/file", ps.draftFile),
-		ps.shell.Form("/policy/drafts/:id/file", false, ps.saveFile),
-		ps.shell.Form("/policy/drafts/:id/rebase", false, ps.rebaseDraft),
-		ps.shell.Form("/policy/drafts/:id/drop", false, ps.dropDraft),
-		ps.shell.Form("/policy/drafts/:id/publish", false, ps.publishDraft),
-		ps.shell.Page("/policy/drafts/:id/challenge", ps.challengeForDraft),
-		ps.shell.Page("/policy/drafts/:id/again", ps.againForDraft),
+		ps.Shell.Page("/policy", ps.policy),
+		ps.Shell.Page("/policy/releases/:number", ps.release),
+		ps.Shell.Form("/policy/drafts", false, ps.beginDraft),
+		ps.Shell.Page("/policy/drafts/:id", ps.draft),
+		ps.Shell.Page("/policy/drafts/:id/patch", ps.patchDraft),
+		ps.Shell.Page("/policy/drafts/:id/replay", ps.replay),
+		ps.Shell.Page("/policy/drafts/:id/file", ps.draftFile),
+		ps.Shell.Form("/policy/drafts/:id/file", false, ps.saveFile),
+		ps.Shell.Form("/policy/drafts/:id/rebase", false, ps.rebaseDraft),
+		ps.Shell.Form("/policy/drafts/:id/drop", false, ps.dropDraft),
+		ps.Shell.Form("/policy/drafts/:id/publish", false, ps.publishDraft),
+		ps.Shell.Page("/policy/drafts/:id/challenge", ps.challengeForDraft),
+		ps.Shell.Page("/policy/drafts/:id/again", ps.againForDraft),
 	}
 }
 

@@ -38,7 +38,7 @@ type ruleRow struct {
 }
 
 func (ps *Pages) policy(c echo.Context, v *session.Visit) error {
-	in, err := ps.b.PolicyInForce(v.Principal)
+	in, err := ps.Broker.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -56,10 +56,10 @@ func (ps *Pages) policy(c echo.Context, v *session.Visit) error {
 	}
 	ctx := c.Request().Context()
 	if page.All {
-		if page.Drafts, err = ps.b.PolicyDrafts(ctx, v.Principal); err != nil {
+		if page.Drafts, err = ps.Broker.PolicyDrafts(ctx, v.Principal); err != nil {
 			return err
 		}
-		if page.Releases, err = ps.b.PolicyReleases(ctx, v.Principal, before); err != nil {
+		if page.Releases, err = ps.Broker.PolicyReleases(ctx, v.Principal, before); err != nil {
 			return err
 		}
 		if n := len(page.Releases); n > 0 && page.Releases[n-1].Number > 1 {
@@ -74,7 +74,7 @@ func (ps *Pages) policy(c echo.Context, v *session.Visit) error {
 	}
 	ask.Drafts = page.Drafts
 	page.Ask = ask
-	return ps.shell.Draw(c, status, v, "policy", shell.Frame{Title: "Policy", Nav: "/policy"}, page)
+	return ps.Shell.Draw(c, status, v, "policy", shell.Frame{Title: "Policy", Nav: "/policy"}, page)
 }
 
 // release shows a published policy set.
@@ -83,11 +83,11 @@ func (ps *Pages) release(c echo.Context, v *session.Visit) error {
 	if err != nil || n < 1 {
 		return broker.E(broker.NotFound, "No policies were published under this number.", err)
 	}
-	r, err := ps.b.PolicyRelease(c.Request().Context(), v.Principal, n)
+	r, err := ps.Broker.PolicyRelease(c.Request().Context(), v.Principal, n)
 	if err != nil {
 		return err
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "release", shell.Frame{Title: "Release " + strconv.FormatInt(n, 10), Nav: "/policy"},
+	return ps.Shell.Draw(c, http.StatusOK, v, "release", shell.Frame{Title: "Release " + strconv.FormatInt(n, 10), Nav: "/policy"},
 		releasePage{r, textsOf(r.Files), v.Has(broker.RoleOperator), broker.TextHash(r.Proof)})
 }
 

@@ -53,11 +53,11 @@ type pairRow struct {
 
 func (ps *Pages) replay(c echo.Context, v *session.Visit) error {
 	ctx := c.Request().Context()
-	d, err := ps.b.PolicyDraft(ctx, v.Principal, c.Param("id"))
+	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
-	live, err := ps.b.PolicyInForce(v.Principal)
+	live, err := ps.Broker.PolicyInForce(v.Principal)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (ps *Pages) replay(c echo.Context, v *session.Visit) error {
 			days = 0 // ReplayPolicies refuses 0
 		}
 	}
-	got, err := ps.b.ReplayPolicies(ctx, v.Principal, d.ID, days, replayWait)
+	got, err := ps.Broker.ReplayPolicies(ctx, v.Principal, d.ID, days, replayWait)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (ps *Pages) replay(c echo.Context, v *session.Visit) error {
 	for i, m := range got.Moves {
 		page.Moves = append(page.Moves, moveOf(i, m))
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "replay", shell.Frame{Title: "Replay against a draft", Nav: "/policy"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "replay", shell.Frame{Title: "Replay against a draft", Nav: "/policy"}, page)
 }
 
 // answered are the visible names of past decisions.

@@ -48,7 +48,7 @@ func (ps *Pages) policyAsk(a *list.Query) policyAsk {
 		Kind: a.Text("kind"), Owner: a.Text("owner"), Provider: a.Text("provider"), Resource: a.Text("resource"), Action: a.Text("action"), Minutes: a.Text("minutes"),
 		Taint: a.Text("taint"), Attestor: a.Text("attestor"), Class: a.Text("class"), Selectors: a.Text("selectors"), Labels: a.Text("labels"),
 		Violations: a.Text("violations"), Delivery: a.Text("delivery"), Draft: a.Text("draft"),
-		Providers: ps.b.ProviderNames(), Attestors: ps.b.AttestorNames(),
+		Providers: ps.Broker.ProviderNames(), Attestors: ps.Broker.AttestorNames(),
 	}
 	for _, c := range []attest.Class{attest.ClassHardware, attest.ClassKernel, attest.ClassSigned, attest.ClassTicket, attest.ClassBearer} {
 		in.Classes = append(in.Classes, string(c))
@@ -124,7 +124,7 @@ func (ps *Pages) answerAsk(ctx context.Context, v *session.Visit, in *policyAsk)
 		in.Problem = problem
 		return http.StatusUnprocessableEntity, nil
 	}
-	out, err := ps.b.TryPolicies(ctx, v.Principal, q, in.Draft)
+	out, err := ps.Broker.TryPolicies(ctx, v.Principal, q, in.Draft)
 	if e := broker.AsError(err); e != nil {
 		if e.Kind != broker.Invalid {
 			return 0, err

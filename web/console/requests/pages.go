@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -94,7 +96,7 @@ type Pages struct {
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, views: c.Views, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, views: c.Views, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}, summaries: summaries{expirable.NewLRU[[2]string, summary](maxSummaries, nil, 0)}}
 }
 
 // Routes are the routes of waiting requests and decisions.

@@ -1,14 +1,12 @@
 package requests
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -202,32 +200,20 @@ func rowOf(v *session.Visit, r broker.Request, g summary) queueRow {
 	return row
 }
 
-type placeJSON struct {
-	Rank int    `json:"r"`
-	At   int64  `json:"t"` // Unix milliseconds
-	ID   string `json:"i"`
-}
-
 func placeText(p broker.Place) string {
-	b, _ := json.Marshal(placeJSON{p.Rank, p.ExpiresAt.UnixMilli(), p.ID}) // these members always marshal
-	return base64.RawURLEncoding.EncodeToString(b)
+	return fmt.Sprintf("%d.%d.%s", p.Rank, p.ExpiresAt.UnixMilli(), p.ID)
 }
 
 // readPlace parses a cursor of the queue. It is not signed: it chooses where
 // the list begins, and not which requests the visitor may see.
-func readPlace(text string) (broker.Place, error) {
+func readPlace(text string) (p broker.Place, err error) {
 	if text == "" {
-		return broker.Place{}, nil
+		return p, nil
 	}
-	var p placeJSON
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
-	if err != nil || p.ID == "" || len(text) > 200 {
-		return broker.Place{}, errors.New("the cursor of the queue is not valid")
-	}
-	return broker.Place{Rank: p.Rank, ExpiresAt: time.UnixMilli(p.At), ID: p.ID}, nil
+	var at int64
+	_, err = fmt.Sscanf(text, "%d.%d.%s", &p.Rank, &at, &p.ID)
+	p.ExpiresAt = time.UnixMilli(at)
+	return p, err
 }
 
 // summary is the summary of a request's facts for a row of the queue. Parsing the
@@ -245,16 +231,14 @@ type summary struct {
 // maxSummaries limits the cache to the rows of 20 pages.
 const maxSummaries = 20 * queueRows
 
+// summaries are summaries by request and digest.
 type summaries struct {
-	mu    sync.Mutex
-	known map[[2]string]summary // by request and digest
+	*expirable.LRU[[2]string, summary]
 }
 
-func (g *summaries) of(r broker.Request) summary {
+func (g summaries) of(r broker.Request) summary {
 	key := [2]string{r.ID, r.Digest}
-	g.mu.Lock()
-	out, is := g.known[key]
-	g.mu.Unlock()
+	out, is := g.Get(key)
 	if is {
 		return out
 	}
@@ -262,11 +246,6 @@ func (g *summaries) of(r broker.Request) summary {
 	if f, err := r.Sheet(); err == nil {
 		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood(), approval.Alike(r)}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known == nil || len(g.known) >= maxSummaries {
-		g.known = map[[2]string]summary{}
-	}
-	g.known[key] = out
+	g.Add(key, out)
 	return out
 }

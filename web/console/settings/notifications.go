@@ -92,13 +92,10 @@ func readPreferences(form url.Values) (w people.Preferences, p shell.Problem) {
 	var okFrom, okTo bool
 	w.QuietFrom, okFrom = minuteOfDay(from)
 	w.QuietTo, okTo = minuteOfDay(to)
-	switch {
-	case !okFrom:
-		return w, shell.Problem{ID: "quiet_from", Text: "Enter both ends of the quiet hours, such as 22:00 and 07:00, or leave both empty."}
-	case !okTo:
-		return w, shell.Problem{ID: "quiet_to", Text: "Enter both ends of the quiet hours, such as 22:00 and 07:00, or leave both empty."}
+	if okFrom && okTo {
+		return w, shell.Problem{}
 	}
-	return w, shell.Problem{}
+	return w, shell.Problem{ID: map[bool]string{true: "quiet_to", false: "quiet_from"}[okFrom], Text: "Enter both ends of the quiet hours, such as 22:00 and 07:00, or leave both empty."}
 }
 
 // setPreferences stores a person's notification preferences.

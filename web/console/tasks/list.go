@@ -59,11 +59,11 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	kind := a.Text("kind")
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "tasks?" + a.Kept.Encode()
-	place, back := ps.cursors.Place(a, listKey, after, before)
-	page := tasksPage{Form: a, States: taskStates, Views: ps.views.Bar(c, v, "/tasks", a)}
+	place, back := ps.Cursors.Place(a, listKey, after, before)
+	page := tasksPage{Form: a, States: taskStates, Views: ps.Views.Bar(c, v, "/tasks", a)}
 	page.Address = page.Views.Address(a)
 	if a.Unread() {
-		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
+		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
 	}
 	page.Filter = a.Filter()
 	f.Open = f.State == broker.TaskOpen || f.State == broker.TaskPaused // open and paused tasks have an index
@@ -71,7 +71,7 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	if kind != "" {
 		f.Page.Limit = taskLook
 	}
-	found, err := ps.b.Tasks(c.Request().Context(), v.Principal, f)
+	found, err := ps.Broker.Tasks(c.Request().Context(), v.Principal, f)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	for _, t := range shown {
 		page.Rows = append(page.Rows, task{t})
 	}
-	page.Pager = ps.cursors.Pager(in)
+	page.Pager = ps.Cursors.Pager(in)
 	page.Pager.Short, page.Pager.Look = short, taskLook
-	return ps.shell.Draw(c, http.StatusOK, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
 }

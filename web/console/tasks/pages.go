@@ -37,29 +37,21 @@ type Config struct {
 }
 
 // Pages serves the list of tasks, one task with its timeline, and sandboxes.
-type Pages struct {
-	b       Broker
-	shell   *shell.Shell
-	cursors *list.Cursors
-	entries *list.Entries
-	views   *list.Views
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors, entries: c.Entries, views: c.Views}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of tasks.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.views.Page("/tasks", ps.tasks),
-		ps.shell.Page("/tasks/:id", ps.taskTimeline),
-		ps.shell.Watch("/tasks/:id/tail", ps.tailTask),
-		ps.shell.Form("/tasks/:id/stop", true, ps.stopTask),
-		ps.shell.Form("/tasks/:id/resume", false, ps.resumeTask),
-		ps.shell.Page("/tasks/:id/receipt", ps.receipt),
-		ps.shell.Page("/sandboxes/:id", ps.sandbox),
+		ps.Views.Page("/tasks", ps.tasks),
+		ps.Shell.Page("/tasks/:id", ps.taskTimeline),
+		ps.Shell.Watch("/tasks/:id/tail", ps.tailTask),
+		ps.Shell.Form("/tasks/:id/stop", true, ps.stopTask),
+		ps.Shell.Form("/tasks/:id/resume", false, ps.resumeTask),
+		ps.Shell.Page("/tasks/:id/receipt", ps.receipt),
+		ps.Shell.Page("/sandboxes/:id", ps.sandbox),
 	}
 }
 

@@ -44,7 +44,7 @@ var classes = map[string]string{
 // the same id after the prefix.
 func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
-	t, err := ps.b.Task(ctx, v.Principal, "tsk_"+strings.TrimPrefix(id, "sbx_"))
+	t, err := ps.Broker.Task(ctx, v.Principal, "tsk_"+strings.TrimPrefix(id, "sbx_"))
 	if err != nil || !strings.HasPrefix(id, "sbx_") {
 		if err == nil || broker.AsError(err).Kind == broker.NotFound {
 			err = broker.E(broker.NotFound, "There is no such sandbox.", err)
@@ -56,7 +56,7 @@ func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 		page.Class = classes[t.Sandbox.Class]
 	}
 	if page.Reads {
-		slice, err := ps.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: t.ID, Sandbox: id, Limit: list.Rows, Look: list.Look})
+		slice, err := ps.Broker.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: t.ID, Sandbox: id, Limit: list.Rows, Look: list.Look})
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 			page.Live = append(page.Live, list.Credential{Lease: l, Now: v.Now})
 		}
 		page.More = slice.More
-		entries, err := ps.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: t.ID, Kinds: []string{"sandbox."}, Limit: list.Rows, Look: list.Look})
+		entries, err := ps.Broker.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: t.ID, Kinds: []string{"sandbox."}, Limit: list.Rows, Look: list.Look})
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 			}
 		}
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "sandbox", shell.Frame{Title: titleOf(t, "Sandbox"), Nav: "/tasks"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "sandbox", shell.Frame{Title: titleOf(t, "Sandbox"), Nav: "/tasks"}, page)
 }
 
 func selectorsOf(t broker.Task) []selector {

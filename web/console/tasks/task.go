@@ -88,20 +88,20 @@ func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 	page.Shows, q = taskQuery(a, c.Param("id"))
 	after, before := a.Cursor("after"), a.Cursor("before")
 	at := list.Address("/tasks/"+q.TaskID, a.Kept.Encode())
-	if place, back := ps.cursors.Place(a, at, after, before); place != "" {
+	if place, back := ps.Cursors.Place(a, at, after, before); place != "" {
 		q.Place, q.Back = list.EntryPlace(place), back
 	}
 	if err := a.Done(); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	t, err := ps.b.Task(ctx, v.Principal, q.TaskID)
+	t, err := ps.Broker.Task(ctx, v.Principal, q.TaskID)
 	if err != nil {
 		return err
 	}
 	page.task, page.Filter = task{t}, a.Filter()
 	page.Reads, page.Listed = v.Has(session.AuditReaders...), v.Has(session.CredentialReaders...)
-	page.Transcripts = ps.entries.Transcripts(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
+	page.Transcripts = ps.Entries.Transcripts(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
 	page.Resume = approval.MayResume(v.Principal, t)
 	if err := ps.relatives(c, v, &page); err != nil {
@@ -112,14 +112,14 @@ func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 			return err
 		}
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "task", shell.Frame{Title: titleOf(t, "Task"), Nav: "/tasks"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "task", shell.Frame{Title: titleOf(t, "Task"), Nav: "/tasks"}, page)
 }
 
 // relatives loads the ancestors and descendants of the task.
 func (ps *Pages) relatives(c echo.Context, v *session.Visit, page *taskPage) error {
 	ctx := c.Request().Context()
 	if len(page.Ancestors) > 0 {
-		above, err := ps.b.Tasks(ctx, v.Principal, broker.TaskFilter{IDs: page.Ancestors})
+		above, err := ps.Broker.Tasks(ctx, v.Principal, broker.TaskFilter{IDs: page.Ancestors})
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (ps *Pages) relatives(c echo.Context, v *session.Visit, page *taskPage) err
 	if page.Delegation == nil {
 		return nil
 	}
-	below, err := ps.b.Tasks(ctx, v.Principal, broker.TaskFilter{Below: page.ID, Page: broker.Page{Limit: treeRows}})
+	below, err := ps.Broker.Tasks(ctx, v.Principal, broker.TaskFilter{Below: page.ID, Page: broker.Page{Limit: treeRows}})
 	for _, t := range below {
 		page.Below = append(page.Below, task{t})
 	}
@@ -141,7 +141,7 @@ func (ps *Pages) relatives(c echo.Context, v *session.Visit, page *taskPage) err
 // of a task.
 func (ps *Pages) taskRecord(c echo.Context, v *session.Visit, page *taskPage, q broker.EntryQuery, at string) error {
 	ctx := c.Request().Context()
-	live, err := ps.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, State: broker.LeaseLive, Limit: list.Rows, Look: list.Look})
+	live, err := ps.Broker.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, State: broker.LeaseLive, Limit: list.Rows, Look: list.Look})
 	if err != nil {
 		return err
 	}
@@ -149,17 +149,17 @@ func (ps *Pages) taskRecord(c echo.Context, v *session.Visit, page *taskPage, q 
 		page.Live = append(page.Live, list.Credential{Lease: l, Now: v.Now})
 	}
 	page.MoreLive = live.More
-	drawn, err := ps.b.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, Order: broker.LeaseOldest, Limit: drawnLeases, Look: drawnLeases + 1})
+	drawn, err := ps.Broker.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, Order: broker.LeaseOldest, Limit: drawnLeases, Look: drawnLeases + 1})
 	if err != nil {
 		return err
 	}
-	marks, err := ps.b.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: page.ID, Kinds: []string{"task.", "sandbox.", "request.", audit.TokenDenied}, Oldest: true, Limit: drawnMarks, Look: list.Look})
+	marks, err := ps.Broker.EntryList(ctx, v.Principal, broker.EntryQuery{TaskID: page.ID, Kinds: []string{"task.", "sandbox.", "request.", audit.TokenDenied}, Oldest: true, Limit: drawnMarks, Look: list.Look})
 	if err != nil {
 		return err
 	}
 	page.Line = draw(page.Task, drawn.Leases, marks.Entries, v.Now)
 	page.Line.Cut = drawn.More || marks.More
-	page.Entries, page.Pager, err = ps.entries.Page(c, v, q, at, at)
+	page.Entries, page.Pager, err = ps.Entries.Page(c, v, q, at, at)
 	if page.Address = at; q.Place.Writer == "" && len(page.Entries) > 0 && page.State != broker.TaskClosed {
 		page.Tail = strings.Replace(at, "/tasks/"+page.ID, "/tasks/"+page.ID+"/tail", 1)
 	}
@@ -174,25 +174,25 @@ func (ps *Pages) stopTask(c echo.Context, v *session.Visit) error {
 	if reason == "" {
 		return broker.E(broker.Invalid, "A reason is required: it is written to the audit log. Go back and fill it in.", nil)
 	}
-	if _, err := ps.b.StopTask(c.Request().Context(), v.Principal, id, reason, stopWait); err != nil {
+	if _, err := ps.Broker.StopTask(c.Request().Context(), v.Principal, id, reason, stopWait); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/tasks/"+id)
+	return ps.Shell.Redirect(c, "/tasks/"+id)
 }
 
 // resumeTask lets a paused task mint again.
 func (ps *Pages) resumeTask(c echo.Context, v *session.Visit) error {
 	id := c.Param("id")
-	if _, err := ps.b.ResumeTask(c.Request().Context(), v.Principal, id); err != nil {
+	if _, err := ps.Broker.ResumeTask(c.Request().Context(), v.Principal, id); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/tasks/"+id)
+	return ps.Shell.Redirect(c, "/tasks/"+id)
 }
 
 // receipt sends the signed receipt of a closed task, as 'ebb task receipt
 // verify' reads it.
 func (ps *Pages) receipt(c echo.Context, v *session.Visit) error {
-	_, jws, err := ps.b.Receipt(c.Request().Context(), v.Principal, c.Param("id"))
+	_, jws, err := ps.Broker.Receipt(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -210,12 +210,12 @@ func (ps *Pages) tailTask(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	q.Limit, q.Look = list.TailRows, list.Look
-	slice, err := ps.b.EntryList(c.Request().Context(), v.Principal, q)
+	slice, err := ps.Broker.EntryList(c.Request().Context(), v.Principal, q)
 	if err != nil {
 		return err
 	}
-	vw, out := ps.shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
-	for _, e := range ps.entries.Table(vw, slice.Entries).Rows {
+	vw, out := ps.Shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
+	for _, e := range ps.Entries.Table(vw, slice.Entries).Rows {
 		row := list.TailRow{Key: e.Key(), Text: map[string]string{"when": shell.Clock(vw, e.At), "id": "entry " + e.Key(), "kind": e.Kind, "by": shell.ShortID(agenttext.Name(e.Actor)), "says": e.Says}, Href: map[string]string{"self": vw.Base + "/audit/" + e.Key()}}
 		for _, what := range e.About {
 			row.Text["about"] += shell.ShortID(agenttext.Name(what.Text)) + " "

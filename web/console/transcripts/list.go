@@ -46,17 +46,17 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 	f := transcriptFilter(a)
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "transcripts?" + a.Kept.Encode()
-	place, back := ps.cursors.Place(a, listKey, after, before)
+	place, back := ps.Cursors.Place(a, listKey, after, before)
 	page := transcriptsPage{Form: a, Filter: a.Filter(), Address: list.Address(list.TranscriptsPath, a.Kept.Encode()), CSV: list.Address(list.TranscriptsPath+".csv", a.Kept.Encode()), JSONL: list.Address(list.TranscriptsPath+".jsonl", a.Kept.Encode())}
 	frame := shell.Frame{Title: "Transcripts", Nav: "/audit"}
 	if a.Unread() {
-		return ps.shell.Draw(c, http.StatusUnprocessableEntity, v, "transcripts", frame, page)
+		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "transcripts", frame, page)
 	}
 	if f.After = place; back {
 		f.After, f.Before = "", place
 	}
 	f.Limit = list.Rows + 1 // one more row than shown, to know whether there are more
-	heads, err := ps.b.Transcripts(v.Principal, f)
+	heads, err := ps.Broker.Transcripts(v.Principal, f)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 			in.Stop = in.First
 		}
 	}
-	page.Pager = ps.cursors.Pager(in)
-	return ps.shell.Draw(c, http.StatusOK, v, "transcripts", frame, page)
+	page.Pager = ps.Cursors.Pager(in)
+	return ps.Shell.Draw(c, http.StatusOK, v, "transcripts", frame, page)
 }
 
 var transcriptHead = []string{"id", "at", "task_id", "lease_id", "rule", "tool", "method", "host", "path"}
@@ -95,11 +95,11 @@ func (ps *Pages) exportTranscripts(format string) func(echo.Context, *session.Vi
 			return err
 		}
 		f.Limit = list.ExportRows
-		heads, err := ps.b.Transcripts(v.Principal, f)
+		heads, err := ps.Broker.Transcripts(v.Principal, f)
 		if err != nil {
 			return err
 		}
-		x := list.NewExport(ps.b, c, v, "transcripts", format, a.Filter(), transcriptHead)
+		x := list.NewExport(ps.Broker, c, v, "transcripts", format, a.Filter(), transcriptHead)
 		x.Open()
 		for {
 			for _, h := range heads {
@@ -111,7 +111,7 @@ func (ps *Pages) exportTranscripts(format string) func(echo.Context, *session.Vi
 				return x.Close(nil)
 			}
 			f.After = heads[len(heads)-1].ID
-			if heads, err = ps.b.Transcripts(v.Principal, f); err != nil {
+			if heads, err = ps.Broker.Transcripts(v.Principal, f); err != nil {
 				return x.Close(err)
 			}
 		}

@@ -24,23 +24,17 @@ type Config struct {
 }
 
 // Pages serves recorded requests of sandboxes.
-type Pages struct {
-	b       Broker
-	shell   *shell.Shell
-	cursors *list.Cursors
-}
+type Pages struct{ Config }
 
 // New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, cursors: c.Cursors}
-}
+func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the transcripts.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page(list.TranscriptsPath, ps.transcripts),
-		ps.shell.Page(list.TranscriptsPath+".csv", ps.exportTranscripts(list.FormatCSV)),
-		ps.shell.Page(list.TranscriptsPath+".jsonl", ps.exportTranscripts(list.FormatJSONL)),
-		ps.shell.Page(list.TranscriptsPath+"/:id", ps.transcript),
+		ps.Shell.Page(list.TranscriptsPath, ps.transcripts),
+		ps.Shell.Page(list.TranscriptsPath+".csv", ps.exportTranscripts(list.FormatCSV)),
+		ps.Shell.Page(list.TranscriptsPath+".jsonl", ps.exportTranscripts(list.FormatJSONL)),
+		ps.Shell.Page(list.TranscriptsPath+"/:id", ps.transcript),
 	}
 }

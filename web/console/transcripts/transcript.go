@@ -81,7 +81,7 @@ func beginning(text string, most int) string {
 // transcript shows a whole transcript. The broker writes the audit entry of the
 // read before it returns the transcript.
 func (ps *Pages) transcript(c echo.Context, v *session.Visit) error {
-	t, err := ps.b.Transcript(c.Request().Context(), v.Principal, c.Param("id"))
+	t, err := ps.Broker.Transcript(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (ps *Pages) transcript(c echo.Context, v *session.Visit) error {
 		page.Told = messageOf(*t.Answer, "answer")
 		page.Told.Heading, page.Told.ID = "Response to the sandbox, not checked", "told"
 	}
-	return ps.shell.Draw(c, http.StatusOK, v, "transcript", shell.Frame{Title: "Transcript", Nav: "/audit"}, page)
+	return ps.Shell.Draw(c, http.StatusOK, v, "transcript", shell.Frame{Title: "Transcript", Nav: "/audit"}, page)
 }
 
 // messageOf returns one direction of a transcript. direction is "request" or

@@ -47,9 +47,8 @@ func (vs *Views) Routes() []shell.Route {
 func (vs *Views) Page(path string, h func(echo.Context, *session.Visit) error) shell.Route {
 	return vs.shell.Page(path, func(c echo.Context, v *session.Visit) error {
 		if c.Request().URL.RawQuery == "" {
-			mine := vs.of(c, v).Of(path)
-			if i := slices.IndexFunc(mine, func(w people.View) bool { return w.Default }); i >= 0 {
-				return vs.shell.Redirect(c, addressOf(mine[i]))
+			if mine := vs.of(c, v)[path]; mine.Default != "" {
+				return vs.shell.Redirect(c, addressOf(path, mine.Fields[mine.Default]))
 			}
 		}
 		return h(c, v)
@@ -66,55 +65,45 @@ func (vs *Views) of(c echo.Context, v *session.Visit) people.Views {
 	return r.Preferences.Views
 }
 
-func addressOf(w people.View) string {
+func addressOf(path string, fields map[string]string) string {
 	q := url.Values{}
-	for name, value := range w.Fields {
+	for name, value := range fields {
 		q.Set(name, value)
 	}
-	return Address(w.List, q.Encode())
+	return Address(path, q.Encode())
 }
 
 // ViewBar is the data of the template "views", which opens, saves and deletes
 // the views of a list.
 type ViewBar struct {
-	List   string
-	Filter string // the filter that can be saved; "" = none
-	Views  []viewLink
-	Full   bool // the visitor has people.MaxViews views
-	Open   string
+	List    string
+	Filter  string // the filter that can be saved; "" = none
+	Views   []viewLink
+	Full    bool   // the visitor has people.MaxViews views
+	Open    string // the view with this filter; "" = none
+	Default string // the view that opens with the page; "" = none
 }
 
-type viewLink struct {
-	Name, Address string
-	Default       bool
-}
+type viewLink struct{ Name, Address string }
 
 // Bar returns the saved views of a list, whose filter is a.
 func (vs *Views) Bar(c echo.Context, v *session.Visit, path string, a *Query) ViewBar {
 	all := vs.of(c, v)
-	out := ViewBar{List: path, Filter: a.saved().Encode(), Full: len(all) >= people.MaxViews}
-	for _, w := range all.Of(path) {
-		l := viewLink{w.Name, addressOf(w), w.Default}
+	out := ViewBar{List: path, Filter: a.saved().Encode(), Full: all.Len() >= people.MaxViews, Default: all[path].Default}
+	for _, name := range slices.Sorted(maps.Keys(all[path].Fields)) {
+		l := viewLink{name, addressOf(path, all[path].Fields[name])}
 		if l.Address == Address(path, out.Filter) {
-			out.Open = l.Name
+			out.Open = name
 		}
 		out.Views = append(out.Views, l)
 	}
 	return out
 }
 
-// Default returns the name of the view that opens with the list, if it is open.
-func (b ViewBar) Default() string {
-	if slices.ContainsFunc(b.Views, func(l viewLink) bool { return l.Default && l.Name == b.Open }) {
-		return b.Open
-	}
-	return ""
-}
-
 // Address returns the address of the list with the filter of a. If the visitor
 // has a default view, the address without a filter says so.
 func (b ViewBar) Address(a *Query) string {
-	if len(a.Kept) == 0 && slices.ContainsFunc(b.Views, func(l viewLink) bool { return l.Default }) {
+	if len(a.Kept) == 0 && b.Default != "" {
 		return Address(b.List, showAll+"=all")
 	}
 	return Address(b.List, a.Kept.Encode())
@@ -151,20 +140,26 @@ func (vs *Views) change(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	err := v.ChangePreferences(c.Request().Context(), vs.store, func(p *people.Preferences) error {
-		name := form.Get("delete") + form.Get("default")
-		i := p.Views.Find(path, name)
+		if p.Views == nil {
+			p.Views = people.Views{}
+		}
+		name, mine := form.Get("delete")+form.Get("default"), p.Views[path]
+		_, has := mine.Fields[name]
 		switch {
 		case form.Has("save"):
-			return vs.save(v, p, people.View{List: path, Name: strings.TrimSpace(form.Get("name")), Fields: a.Filter()})
-		case i < 0 && name != "":
+			return vs.save(v, p, path, strings.TrimSpace(form.Get("name")), a.Filter())
+		case !has && name != "":
 			return broker.E(broker.NotFound, "You have no such view.", nil)
 		case form.Has("default"):
-			p.Views = p.Views.SetDefault(path, name)
-		case i >= 0:
-			p.Views = slices.Delete(p.Views, i, i+1)
+			mine.Default = name
+		case has:
+			if delete(mine.Fields, name); mine.Default == name {
+				mine.Default = ""
+			}
 		default:
 			return broker.E(broker.Invalid, "The form says nothing to do. Reload the page and send it again.", nil)
 		}
+		p.Views[path] = mine
 		return nil
 	})
 	if err != nil {
@@ -177,9 +172,14 @@ func (vs *Views) change(c echo.Context, v *session.Visit) error {
 }
 
 // save adds a view. Views of lists that the person can no longer open make room.
-func (vs *Views) save(v *session.Visit, p *people.Preferences, w people.View) error {
-	if p.Views = p.Views.Save(w); len(p.Views) > people.MaxViews {
-		p.Views = slices.DeleteFunc(p.Views, func(w people.View) bool { return !vs.shell.Offers(v, w.List) })
+func (vs *Views) save(v *session.Visit, p *people.Preferences, path, name string, fields map[string]string) error {
+	mine := p.Views[path]
+	if mine.Fields == nil {
+		mine.Fields = map[string]map[string]string{}
+	}
+	mine.Fields[name], p.Views[path] = fields, mine
+	if p.Views.Len() > people.MaxViews {
+		maps.DeleteFunc(p.Views, func(list string, _ people.ListViews) bool { return !vs.shell.Offers(v, list) })
 	}
 	if err := p.Views.Check(); err != nil {
 		return broker.E(broker.Invalid, "The view was not saved: "+err.Error()+".", err)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -37,21 +36,13 @@ func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string)
 	if err != nil {
 		return nil, broker.StoreError(err)
 	}
-	var ids []string
-	for _, e := range found.Entries {
-		if e.RequestID != "" && e.RequestID != id && !slices.Contains(ids, e.RequestID) {
-			ids = append(ids, e.RequestID)
-		}
+	rs, err := l.Requests(ctx, who, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 10 * shownActions}})
+	if err != nil {
+		return nil, err
 	}
 	seen := map[string]bool{"": true}
-	if len(ids) > 0 {
-		rs, err := l.Requests(ctx, who, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range rs {
-			seen[other.ID] = ReadsWords(who, other)
-		}
+	for _, other := range rs {
+		seen[other.ID] = other.ID != id && ReadsWords(who, other)
 	}
 	var out []Action
 	for _, e := range found.Entries {

@@ -101,7 +101,7 @@ func TestBannerUnread(t *testing.T) {
 	store := brokertest.OpenStore(t, filepath.Join(t.TempDir(), "ebb.db"), func() time.Time { return clock })
 	c.Store, c.ApprovalStore = store, blindApprovalStore{store, &off}
 	h := newFixtureWith(t, c, func(cc *console.Config) {
-		cc.Sessions, cc.Passkeys, cc.Names, cc.Reach = store, store, store, store
+		cc.Sessions, cc.Passkeys, cc.Names, cc.Reach, cc.Outbox = store, store, store, store, store
 	})
 	b := h.as(brokertest.Viewer)
 	if page := b.get("/queue"); strings.Contains(page.body, "could not be read") {

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/broker/core"
+	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/console/auditlog"
@@ -44,7 +45,7 @@ type Config struct {
 	Sessions people.Store        // required
 	Passkeys people.PasskeyStore // required
 	Names    people.PasskeyNames // required
-	Outbox   requests.Outbox     // the notifications; nil = none
+	Outbox   notify.Outbox       // required
 	Reach    people.ReachStore   // required
 	Pushes   people.PushStore    // required with Push
 	Push     Push                // the channel that sends to browsers; nil = none
@@ -113,8 +114,8 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 
 // New prepares the console. Register adds its routes to the Mux.
 func New(c Config) (*Console, error) {
-	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || len(c.Key) != 32 {
-		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach and a Key of 32 bytes are required")
+	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || c.Outbox == nil || len(c.Key) != 32 {
+		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach, Outbox and a Key of 32 bytes are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -12,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/scopes"
@@ -78,7 +79,7 @@ type Config struct {
 	Views   *list.Views
 	Key     []byte // of the snapshots in forms
 	Reach   people.ReachStore
-	Outbox  Outbox // nil = there are no notifications
+	Outbox  notify.Outbox
 }
 
 // Pages serves the queue, requests, and the decisions on them.

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,16 +20,11 @@ import (
 // the time for which they are notified.
 const knownFor = 30 * 24 * time.Hour
 
-// Outbox reads which messages were sent.
-type Outbox interface {
-	Sent(ctx context.Context, subject string, now time.Time) ([]notify.Sent, error)
-}
-
 // audience answers who can decide a request, and who was notified of it.
 type audience struct {
 	b      Context
 	reach  people.ReachStore
-	outbox Outbox // nil = there are no notifications
+	outbox notify.Outbox
 }
 
 // shortcuts reports whether the person wants shortcuts of one key.
@@ -48,9 +44,6 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 	if known, err := a.reach.Reachable(ctx, v.Now.Add(-knownFor)); err == nil && waits {
 		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, a.b.Approvers(r), known, r)))
 	}
-	if a.outbox == nil {
-		return out
-	}
 	sent, err := a.outbox.Sent(ctx, r.ID, v.Now)
 	if err != nil {
 		return out
@@ -59,13 +52,10 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 	for _, m := range sent {
 		parts = append(parts, message(v, m))
 	}
-	switch {
-	case len(parts) == 0 && !waits:
-		return out // the messages of old requests are removed
-	case len(parts) == 0:
-		parts = []string{"no one"}
+	if len(parts) > 0 || waits { // the messages of old requests are removed
+		out = append(out, "Notified: "+cmp.Or(strings.Join(parts, "; "), "no one")+".")
 	}
-	return append(out, "Notified: "+strings.Join(parts, "; ")+".")
+	return out
 }
 
 // others returns the number of people besides the visitor who can decide r: configured
@@ -89,12 +79,10 @@ func others(visitor broker.Principal, configured []broker.Principal, known []peo
 			count(p.Names())
 		}
 	}
-	n := len(names) - 1
-	text := persons(n)
 	if broker.MayDecide(visitor, r) == nil {
-		return strings.Replace(text, " ", " other ", 1)
+		return strings.Replace(persons(len(names)-1), " ", " other ", 1)
 	}
-	return text
+	return persons(len(names) - 1)
 }
 
 func persons(n int) string {
@@ -110,11 +98,5 @@ func message(v shell.View, m notify.Sent) string {
 	if m.People {
 		text += " to " + persons(m.N)
 	}
-	switch m.State {
-	case notify.StateSent:
-		return text + " " + shell.Span(v.Now.Sub(m.At)) + " ago"
-	case notify.StateFailed:
-		return text + " failed"
-	}
-	return text + " not sent yet"
+	return text + map[notify.State]string{notify.StateSent: " " + shell.Span(v.Now.Sub(m.At)) + " ago", notify.StateFailed: " failed", notify.StateWaiting: " not sent yet"}[m.State]
 }

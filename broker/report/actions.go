@@ -26,7 +26,8 @@ var actionKinds = []string{
 }
 
 // Actions returns the newest actions in the task of a request, apart from the request itself. They
-// contain text of the sandbox, so that only readers of the agent's text get any. Actions leaves out actions for other requests that the reader may not see.
+// contain text of the sandbox, so that only readers of the agent's text get any. Actions leaves out
+// those for other requests that the reader may not see.
 func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]Action, error) {
 	r, err := l.Request(ctx, who, id)
 	if err != nil || !ReadsWords(who, r) {

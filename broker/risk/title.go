@@ -71,5 +71,14 @@ func verbOf(action string) string {
 	if v := verbs[action]; v != "" {
 		return v
 	}
-	return strings.ToUpper(action[:1]) + action[1:]
+	words := strings.FieldsFunc(action, func(r rune) bool { return r == '-' || r == '_' })
+	verb := strings.Join(words, " ")
+	if verb == "" {
+		return action
+	}
+	verb = strings.ToUpper(verb[:1]) + verb[1:]
+	if len(words) > 1 {
+		verb += " in" // such as: Close issues in acme/web
+	}
+	return verb
 }

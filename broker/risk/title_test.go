@@ -1,0 +1,25 @@
+package risk_test
+
+import (
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker/risk"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+func TestTitleOf(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[string]string{
+		"code:acme/web:write":                        "Write to acme/web at code",
+		"code:acme/web:*":                            "Do anything with acme/web at code",
+		"code:acme/web:deploy":                       "Deploy acme/web at code",
+		"code:acme/web:close-issues":                 "Close issues in acme/web at code",
+		"code:acme/web:close_issues":                 "Close issues in acme/web at code",
+		"code:acme/web:write code:acme/web:read":     "Write to and read acme/web at code",
+		"code:acme/web:write code:acme/search:write": "Write to acme/search (+1) at code",
+	} {
+		if got := risk.TitleOf(scopes.MustParseSet(scope), "code").String(); got != want {
+			t.Errorf("%s: %q, want %q", scope, got, want)
+		}
+	}
+}

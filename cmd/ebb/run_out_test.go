@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,8 +52,13 @@ func newOutBed(t *testing.T) *outBed {
 		counterpart.Missing(t, "root", "run the tests as root")
 	}
 	git := counterpart.Program(t, "git")
-	b := &outBed{t: t, bin: buildBinary(t), home: t.TempDir(), work: filepath.Join(t.TempDir(), "work")}
-	if err := os.Mkdir(b.work, 0o755); err != nil {
+	home, err := os.MkdirTemp("", "e") // t.TempDir has the name of the test, and a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	b := &outBed{t: t, bin: buildBinary(t), home: home, work: filepath.Join(t.TempDir(), "work")}
+	if err := errors.Join(os.Chmod(home, 0o755), os.Mkdir(b.work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	b.chown()

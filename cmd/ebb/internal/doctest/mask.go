@@ -19,6 +19,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(\b(sha256:)?[0-9a-f]{12,}\b)`), "DIGEST"},
 	{regexp.MustCompile(`(127\.0\.0\.1|localhost|\[::1\]):(3[2-9]|[456]\d)\d{3}\b`), "${1}:PORT"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ns|us|µs|ms|s|m|h|d))+\b`), "DURATION"},
+	{regexp.MustCompile(`\b(now|DURATION ago)(\)?)$`), "AGO${2}"},
 	{regexp.MustCompile(`\b[A-Z]{3,}-\d\d\b`), "CODE"},
 	{regexp.MustCompile(`─+`), "─"},
 	{regexp.MustCompile(`[ \t]+`), " "}, // columns are as wide as their values

@@ -42,7 +42,6 @@ var codes = []code{
 type requestPage struct {
 	Shown    shown
 	Sealed   string // Shown, signed, for the forms
-	State    string // the result, or that it is waiting
 	Left     time.Time
 	Votes    []seenLink
 	May      bool   // the visitor may decide it now
@@ -112,7 +111,7 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	// denial.
 	before, _ := ps.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
 	page := requestPage{
-		Shown: ps.show(vw, r, before), State: endOf(vw, r), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),
+		Shown: ps.show(vw, r, before), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),
 	}
 	// So are the actions.
 	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)

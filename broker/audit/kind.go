@@ -48,7 +48,7 @@ const (
 	PushAdded   = "push.added"   // a person turned on notifications in a browser
 	PushRemoved = "push.removed" // a person turned off notifications in a browser
 
-	AbsenceBegun = "absence.begun" // an approver named a delegate, who is notified of requests while the approver is away
+	AbsenceBegun = "absence.begun" // an approver named a delegate: until the end of the absence, notices of requests go to the delegate
 	AbsenceEnded = "absence.ended" // an approver ended an absence before its last day
 
 	BreakGlassBegun    = "breakglass.begun"    // a named person approves alone for a while: who, for which incident and why

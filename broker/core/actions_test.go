@@ -15,7 +15,7 @@ import (
 // newest actions in its task. They see no action of another task, no action for a request that
 // they may not see, and no answer of another person.
 //
-//ebb:invariant I9 Actions of a sandbox are shown only to people who may read its agent's text, and not for requests that they may not see
+//ebb:invariant I9 Actions of a sandbox are shown only to readers of its agent's text, without those for requests hidden from the reader
 func TestActions(t *testing.T) {
 	t.Parallel()
 	x := brokertest.New(t, brokertest.Config{

@@ -21,7 +21,7 @@ func (ac *Accounts) Principal(id string) (broker.Principal, bool) {
 	return cfg.Principal, true
 }
 
-// Approvers returns the configured principals who may decide a request.
+// Approvers returns the configured principals with the right to decide a request.
 func (ac *Accounts) Approvers(r broker.Request) (out []broker.Principal) {
 	for _, cfg := range ac.principals {
 		if broker.MayDecide(cfg.Principal, r) == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-// told returns the people who are notified of a new request.
+// told returns the recipients of a new request's notices.
 func (r *rig) told() string {
 	r.t.Helper()
 	q := r.asks(highScope, "")

@@ -8,7 +8,7 @@
 //	            show
 //	sender.go   Sender: the interface of a kind; its errors decide about retries. Key:
 //	            secrets of channels, from a file or a variable
-//	post.go     Post: the shared part of kinds over HTTP
+//	post.go     Post, Status: the shared part of kinds over HTTP; Hook: a Sender with a secret URL
 //	outbox.go   Outbox, Sources: the functions that the database provides
 //
 // Each sub-folder implements one kind of channel. A kind delivers a Message in one way;

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/notify"
@@ -15,10 +14,6 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
-
-// knownFor is the time after the last sign-in for which a person counts as an approver. It is
-// the time for which they are notified.
-const knownFor = 30 * 24 * time.Hour
 
 // audience answers who can decide a request, and who was notified of it.
 type audience struct {
@@ -41,7 +36,7 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 		return nil
 	}
 	waits := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
-	if known, err := a.reach.Reachable(ctx, v.Now.Add(-knownFor)); err == nil && waits {
+	if known, err := a.reach.Reachable(ctx, v.Now.Add(-people.KnownFor)); err == nil && waits {
 		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, a.b.Approvers(r), known, r)))
 	}
 	sent, err := a.outbox.Sent(ctx, r.ID, v.Now)

@@ -31,12 +31,7 @@ var taskStates = []shell.Option{{Value: "open", Label: "open"}, {Value: "paused"
 type task struct{ broker.Task }
 
 // Word returns the visible name of the state.
-func (t task) Word() string {
-	if t.State == broker.TaskClosed {
-		return "closed"
-	}
-	return string(t.State)
-}
+func (t task) Word() string { return string(t.State) }
 
 // Tone returns the CSS class of the state.
 func (t task) Tone() string {

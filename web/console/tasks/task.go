@@ -42,7 +42,6 @@ type taskPage struct {
 	CSV, JSONL   string
 	Address      string
 	Tail         string // URL of the newest rows; "" = this page does not show the newest rows
-	Filter       map[string]string
 }
 
 // show is a checkbox that selects kinds of audit entries.
@@ -99,7 +98,7 @@ func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page.task, page.Filter = task{t}, a.Filter()
+	page.task = task{t}
 	page.Reads, page.Listed = v.Has(session.AuditReaders...), v.Has(session.CredentialReaders...)
 	page.Transcripts = ps.Entries.Transcripts(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)

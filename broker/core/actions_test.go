@@ -27,6 +27,9 @@ func TestActions(t *testing.T) {
 	})
 	s := x.Open(t, brokertest.Spec())
 	mine, others := pending(t, s, "orders:eu/1:write"), pending(t, s, "orders:eu/2:write")
+	if _, err := s.Ask(t, "orders:eu/2:delete"); err == nil { // not deferred: no request has its id
+		t.Fatal("granted without an approval")
+	}
 	elsewhere := x.Open(t, brokertest.Spec())
 	if _, err := elsewhere.Ask(t, "orders:eu/3:delete"); err != nil {
 		t.Fatal(err)

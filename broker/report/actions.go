@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -45,11 +46,43 @@ func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string)
 	for _, other := range rs {
 		seen[other.ID] = other.ID != id && ReadsWords(who, other)
 	}
+	leases, err := requestsOfLeases(ctx, l.store, l.clock.Now(), found.Entries)
+	if err != nil {
+		return nil, err
+	}
 	var out []Action
 	for _, e := range found.Entries {
-		if len(out) < shownActions && seen[e.RequestID] {
+		request, known := e.RequestID, e.RequestID != ""
+		if !known && e.LeaseID != "" {
+			request, known = leases[e.LeaseID]
+		}
+		// Entries of egress and of refused tokens can name the resource of a hidden request without its id.
+		open := who.Has(broker.RoleAuditor, broker.RoleOperator) || known || !strings.HasPrefix(e.Kind, "egress.") && !strings.HasPrefix(e.Kind, "token.")
+		if len(out) < shownActions && open && (seen[request] || request == id && e.RequestID == "") {
 			out = append(out, Action{e.At, audit.Sentence(e)})
 		}
+	}
+	return out, nil
+}
+
+// requestsOfLeases returns the request of each existing lease that the entries name, "" for a lease that policy granted.
+func requestsOfLeases(ctx context.Context, store broker.Store, now time.Time, entries []audit.Entry) (map[string]string, error) {
+	var ids []string
+	for _, e := range entries {
+		if e.LeaseID != "" {
+			ids = append(ids, e.LeaseID)
+		}
+	}
+	out := map[string]string{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	ls, err := store.Leases(ctx, broker.LeaseFilter{IDs: ids, Now: now})
+	if err != nil {
+		return nil, broker.StoreError(err)
+	}
+	for _, le := range ls {
+		out[le.ID] = le.RequestID
 	}
 	return out, nil
 }

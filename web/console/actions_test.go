@@ -16,10 +16,22 @@ import (
 func TestActionsOnThePage(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t, brokertest.Config{})
-	r := h.asked("orders:eu/1:write")
+	s := h.Open(t, brokertest.Spec())
+	tok, err := s.Ask(t, "orders:eu/3:read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AskDeferred(t, "orders:eu/1:write"); err == nil {
+		t.Fatal("nobody was asked")
+	}
+	rs, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
+	if err != nil || len(rs) != 1 {
+		t.Fatal(len(rs), err)
+	}
+	r := rs[0]
 	h.serial++
 	e := h.Broker.NewEntry(audit.EgressCompleted, r.Sandbox, map[string]any{"method": "GET", "host": "api.test", "path": "/\u202e<script>x</script>", "status": 200})
-	e.TaskID = r.TaskID
+	e.TaskID, e.LeaseID = r.TaskID, tok.LeaseID
 	if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{e}}); err != nil {
 		t.Fatal(err)
 	}

@@ -114,3 +114,17 @@ func TestAbsence(t *testing.T) {
 		})
 	}
 }
+
+// TestAbsenceWithQuorum: a delegate has one vote, so a request that needs two
+// people also notifies the person who is away.
+func TestAbsenceWithQuorum(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, map[string][]byte{"p.cedar": []byte(`@id("two") @ask("approvers") @quorum("2") permit (principal, action, resource);`)}, notifier.Route{Channels: []string{"mail"}})
+	w := people.DefaultPreferences()
+	w.Away = people.Absence{Until: r.Clock.Now().Add(48 * time.Hour), Delegate: "cy"}
+	r.knows("ann", w, nil)
+	r.knows("cy", people.DefaultPreferences(), nil)
+	if got := r.told(); got != "ann cy" {
+		t.Errorf("told %s, want both", got)
+	}
+}

@@ -116,7 +116,13 @@ type rig struct {
 
 func newRig(t *testing.T, routes ...notifier.Route) *rig {
 	t.Helper()
-	r := &rig{Env: brokertest.New(t, brokertest.Config{Start: time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC)}), t: t, ops: newPlace(t), leads: newPlace(t), mails: newPlace(t), pushes: newPlace(t)}
+	return newRigWith(t, nil, routes...)
+}
+
+// newRigWith is newRig with policies; nil = the default ones.
+func newRigWith(t *testing.T, policies map[string][]byte, routes ...notifier.Route) *rig {
+	t.Helper()
+	r := &rig{Env: brokertest.New(t, brokertest.Config{Start: time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC), Policies: policies}), t: t, ops: newPlace(t), leads: newPlace(t), mails: newPlace(t), pushes: newPlace(t)}
 	if len(routes) == 0 {
 		routes = []notifier.Route{{Channels: []string{"ops"}}}
 	}

@@ -89,7 +89,8 @@ type recipient struct {
 }
 
 // waiting plans a notice of a waiting request. A person who is away is left out if their delegate
-// gets this notice and may decide the request.
+// gets this notice and may decide the request. A request that needs two approvals notifies both,
+// because the delegate has one vote.
 func (n *Notifier) waiting(items []notify.Item, r broker.Request, all []recipient, notice notify.Notice, from time.Time, must bool) []notify.Item {
 	now := n.cfg.Now()
 	for _, to := range all {
@@ -97,7 +98,7 @@ func (n *Notifier) waiting(items []notify.Item, r broker.Request, all []recipien
 			return d.who != nil && d.Person == to.who.Preferences.Away.Delegate && !d.who.Preferences.Away.At(now) &&
 				broker.MayDecide(n.cfg.Rights(*d.who), r) == nil && len(n.add(nil, d, notice, from, r.ExpiresAt, must)) > 0
 		}
-		if to.who == nil || !to.who.Preferences.Away.At(now) || !slices.ContainsFunc(all, standsIn) {
+		if r.Quorum > 1 || to.who == nil || !to.who.Preferences.Away.At(now) || !slices.ContainsFunc(all, standsIn) {
 			items = n.add(items, to, notice, from, r.ExpiresAt, must)
 		}
 	}

@@ -1,9 +1,11 @@
 package console_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,4 +97,48 @@ func TestAbsence(t *testing.T) {
 	}
 	form := url.Values{"nonce": {h.console.NonceFor(auditor.cookies["__Host-ebb-sess"], "/settings/absence")}, "last": {day(3)}, "delegate": {brokertest.Second}}
 	auditor.do(http.MethodPost, "/settings/absence", form, nil).is(t, http.StatusForbidden)
+}
+
+// TestAbsenceFromTwoWindows: of several windows that begin an absence at once, one does. The audit
+// log has the end of each other.
+func TestAbsenceFromTwoWindows(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	b := h.as(brokertest.Approver)
+	h.as(brokertest.Second)
+	last := h.Clock.Now().AddDate(0, 0, 3).Format(time.DateOnly)
+	codes := make(chan int, 8)
+	var all sync.WaitGroup
+	for range cap(codes) {
+		window := *b
+		window.cookies = maps.Clone(b.cookies)
+		form := url.Values{"nonce": {h.console.NonceFor(b.cookies["__Host-ebb-sess"], "/settings/absence")}, "last": {last}, "delegate": {brokertest.Second}}
+		all.Go(func() { codes <- window.do(http.MethodPost, "/settings/absence", form, nil).StatusCode })
+	}
+	all.Wait()
+	close(codes)
+	begun := 0
+	for code := range codes {
+		if code == http.StatusSeeOther {
+			begun++
+		} else if code != http.StatusConflict {
+			t.Errorf("status %d", code)
+		}
+	}
+	open := 0
+	for kind, n := range map[string]int{"absence.begun": 1, "absence.ended": -1} {
+		entries, err := h.Broker.Entries(t.Context(), h.Principals[brokertest.Auditor], broker.EntryFilter{Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range entries {
+			if err != nil {
+				t.Fatal(err)
+			}
+			open += n
+		}
+	}
+	if begun != 1 || open != 1 {
+		t.Errorf("%d windows began an absence, and %d are open on the audit log, want 1 and 1", begun, open)
+	}
 }

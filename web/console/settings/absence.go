@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -53,10 +55,9 @@ func (ps *Pages) absence(c echo.Context, v *session.Visit) (*absencePage, error)
 	return page, nil
 }
 
-// setAbsence begins or ends the absence of a person. The audit log has it before
-// it takes effect (I11).
+// setAbsence begins or ends the absence of a person.
 func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
-	ctx, form := c.Request().Context(), c.Request().PostForm
+	form := c.Request().PostForm
 	page, err := ps.absence(c, v)
 	if err != nil {
 		return err
@@ -68,10 +69,7 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 		if page.Now.Delegate == "" { // it has ended already
 			return ps.shell.Redirect(c, "/settings")
 		}
-		if err := ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceEnded, map[string]any{"delegate": page.Now.Delegate}); err != nil {
-			return err
-		}
-		return ps.storeAbsence(c, v, people.Absence{})
+		return ps.storeAbsence(c, v, page.Now, people.Absence{})
 	}
 	page.Last, page.Delegate = form.Get("last"), form.Get("delegate")
 	day, err := time.ParseInLocation(time.DateOnly, page.Last, shell.Zone(c))
@@ -87,19 +85,32 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Absence: page})
 	}
 	away := people.Absence{Until: day.AddDate(0, 0, 1).UTC(), Delegate: page.Delegate}
-	if err := ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceBegun, map[string]any{"delegate": away.Delegate, "until": away.Until}); err != nil {
-		return err
-	}
-	return ps.storeAbsence(c, v, away)
+	return ps.storeAbsence(c, v, people.Absence{}, away)
 }
 
-func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, a people.Absence) error {
-	err := v.ChangePreferences(c.Request().Context(), ps.reach, func(w *people.Preferences) error {
-		w.Away = a
+// storeAbsence replaces an absence, or none, by the other. The audit log has the change before it
+// takes effect (I11), and its opposite if it takes none, as when another window was first.
+func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, from, to people.Absence) error {
+	ctx := c.Request().Context()
+	record := func(ctx context.Context, to people.Absence) error {
+		if to.Delegate == "" {
+			return ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceEnded, map[string]any{"delegate": from.Delegate})
+		}
+		return ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceBegun, map[string]any{"delegate": to.Delegate, "until": to.Until})
+	}
+	if err := record(ctx, to); err != nil {
+		return err
+	}
+	err := v.ChangePreferences(ctx, ps.reach, func(w *people.Preferences) error {
+		if now := w.Away; now.At(v.Now) != (from.Delegate != "") || now.At(v.Now) && now.Delegate != from.Delegate {
+			return broker.E(broker.Conflict, "Your absence was changed in another window. Reload the page.", nil)
+		}
+		w.Away = to
 		return nil
 	})
 	if err != nil {
-		return err
+		from, to = to, from
+		return errors.Join(err, record(context.WithoutCancel(ctx), to))
 	}
 	return ps.shell.Redirect(c, "/settings")
 }

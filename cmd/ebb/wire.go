@@ -232,7 +232,7 @@ func (n *node) surfaces(s settings, metrics *prometheus.Registry) (*web.Mux, err
 	if err != nil {
 		return nil, err
 	}
-	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.store, Passkeys: n.store, Names: n.store, Outbox: n.store, Reach: n.store, Pushes: n.store, Push: n.push, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
+	pages, err := console.New(console.Config{Broker: n.broker, Mux: mux, Sessions: n.store, Passkeys: n.store, Names: n.store, Outbox: n.store, Reach: n.store, Rights: n.rights(s), Pushes: n.store, Push: n.push, TellsPeople: n.tellsPeople, Key: n.dir.Ring().Derive("console"), Methods: methods, Friction: friction(s.Console), Now: s.Now})
 	if err != nil {
 		return nil, err
 	}

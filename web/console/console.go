@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/core"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
@@ -40,19 +41,20 @@ type Push = settings.Push
 
 // Config holds the dependencies and settings of New.
 type Config struct {
-	Broker   *core.Broker        // required
-	Mux      *web.Mux            // required: where the routes are registered
-	Sessions people.Store        // required
-	Passkeys people.PasskeyStore // required
-	Names    people.PasskeyNames // required
-	Outbox   notify.Outbox       // required
-	Reach    people.ReachStore   // required
-	Pushes   people.PushStore    // required with Push
-	Push     Push                // the channel that sends to browsers; nil = none
-	Key      []byte              // 32 bytes that replicas share; keys of forms, cursors and challenges derive from it
-	Methods  []signin.Method     // sign-in methods
-	Friction proof.Friction      // the proofs that an approval needs, by risk level
-	Now      func() time.Time    // nil = time.Now
+	Broker   *core.Broker                        // required
+	Mux      *web.Mux                            // required: where the routes are registered
+	Sessions people.Store                        // required
+	Passkeys people.PasskeyStore                 // required
+	Names    people.PasskeyNames                 // required
+	Outbox   notify.Outbox                       // required
+	Rights   func(people.Reach) broker.Principal // current rights of a person; required
+	Reach    people.ReachStore                   // required
+	Pushes   people.PushStore                    // required with Push
+	Push     Push                                // the channel that sends to browsers; nil = none
+	Key      []byte                              // 32 bytes that replicas share; keys of forms, cursors and challenges derive from it
+	Methods  []signin.Method                     // sign-in methods
+	Friction proof.Friction                      // the proofs that an approval needs, by risk level
+	Now      func() time.Time                    // nil = time.Now
 	// TellsPeople reports that a notification channel sends to people's own
 	// addresses.
 	TellsPeople bool
@@ -98,7 +100,7 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		entrance:    &entrance{b: b, shell: sh, sessions: sessions, methods: c.Methods, reach: c.Reach, clock: c.Now},
 		live:        newLive(b, sessions),
 		views:       views,
-		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Views: views, Key: c.Key, Reach: c.Reach, Outbox: c.Outbox}),
+		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Views: views, Key: c.Key, Reach: c.Reach, Rights: c.Rights, Outbox: c.Outbox}),
 		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
 		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
 		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
@@ -114,8 +116,8 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 
 // New prepares the console. Register adds its routes to the Mux.
 func New(c Config) (*Console, error) {
-	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || c.Outbox == nil || len(c.Key) != 32 {
-		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach, Outbox and a Key of 32 bytes are required")
+	if c.Broker == nil || c.Mux == nil || c.Sessions == nil || c.Passkeys == nil || c.Names == nil || c.Reach == nil || c.Rights == nil || c.Outbox == nil || len(c.Key) != 32 {
+		return nil, errors.New("console: Broker, Mux, Sessions, Passkeys, Names, Reach, Rights, Outbox and a Key of 32 bytes are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -14,7 +14,9 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/notify/webpush"
+	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/sqlstore"
+	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/console"
 	"github.com/ebb-broker/ebb/web/signin"
@@ -28,9 +30,22 @@ type fixture struct {
 	mux     *web.Mux
 	links   *link.Links
 	console *console.Console
-	at      string                // public URL of the console
-	serial  int                   // number of entries that tests wrote themselves
-	change  func(*console.Config) // changes to the console's configuration
+	at      string                  // public URL of the console
+	serial  int                     // number of entries that tests wrote themselves
+	change  func(*console.Config)   // changes to the console's configuration
+	bounds  map[string][]scopes.Set // of people who are not configured
+}
+
+// rights returns the configured rights of a person, or those of their last sign-in.
+func (h *fixture) rights(p people.Reach) broker.Principal {
+	if who, known := h.Broker.Principal(p.Person); known {
+		return who
+	}
+	out := broker.Principal{ID: p.Person, Groups: p.Groups, Also: p.Also, Bounds: h.bounds[p.Person]}
+	for _, role := range p.Roles {
+		out.Roles = append(out.Roles, broker.Role(role))
+	}
+	return out
 }
 
 func newFixture(t testing.TB, c brokertest.Config, methods ...func(*fixture) signin.Method) *fixture {
@@ -65,7 +80,7 @@ func (h *fixture) open(t testing.TB, methods ...func(*fixture) signin.Method) {
 	for _, m := range methods {
 		ways = append(ways, m(h))
 	}
-	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Outbox: h.Store, Reach: h.Store, Pushes: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
+	cc := console.Config{Broker: h.Broker, Mux: h.mux, Sessions: h.Store, Passkeys: h.Store, Names: h.Store, Outbox: h.Store, Reach: h.Store, Rights: h.rights, Pushes: h.Store, TellsPeople: true, Key: h.Ring.Derive("console"), Methods: ways, Now: h.Clock.Now}
 	if !fips140.Enforced() {
 		if cc.Push, err = webpush.New(webpush.Config{Options: webpush.Options{Contact: "ops@example.com"}, Derive: h.Ring.Derive, Store: h.Store}); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // keepNotices plans messages about a request.
@@ -47,6 +48,8 @@ func TestToldOnThePage(t *testing.T) {
 	know("sso:other", now, approver, "others")
 	know("sso:reader", now, []string{"viewer"}, "approvers")
 	know(r.Owner, now, approver, "approvers")
+	h.bounds = map[string][]scopes.Set{"sso:bounded": {scopes.MustParseSet("mail:**:read")}}
+	know("sso:bounded", now, approver, "approvers") // may decide less
 	ann := h.as(brokertest.Approver)
 	ann.get("/requests/"+r.ID).is(t, http.StatusOK, "Approvers: members of approvers. ebb knows 2 other people who can decide this.", "Notified: no one.")
 	h.as(brokertest.Auditor).get("/requests/"+r.ID).is(t, http.StatusOK, "ebb knows 3 people who can decide this.")

@@ -79,6 +79,7 @@ type Config struct {
 	Views   *list.Views
 	Key     []byte // of the snapshots in forms
 	Reach   people.ReachStore
+	Rights  func(people.Reach) broker.Principal // current rights of a person
 	Outbox  notify.Outbox
 }
 
@@ -97,7 +98,7 @@ type Pages struct {
 
 // New returns the pages of this area.
 func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, views: c.Views, key: c.Key, people: &audience{c.Broker, c.Reach, c.Outbox}, summaries: summaries{expirable.NewLRU[[2]string, summary](maxSummaries, nil, 0)}}
+	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, cursors: c.Cursors, views: c.Views, key: c.Key, people: &audience{c.Broker, c.Reach, c.Rights, c.Outbox}, summaries: summaries{expirable.NewLRU[[2]string, summary](maxSummaries, nil, 0)}}
 }
 
 // Routes are the routes of waiting requests and decisions.

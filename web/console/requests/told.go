@@ -19,6 +19,7 @@ import (
 type audience struct {
 	b      Context
 	reach  people.ReachStore
+	rights func(people.Reach) broker.Principal
 	outbox notify.Outbox
 }
 
@@ -37,7 +38,7 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 	}
 	waits := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if known, err := a.reach.Reachable(ctx, v.Now.Add(-people.KnownFor)); err == nil && waits {
-		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), others(v.Who.Principal, a.b.Approvers(r), known, r)))
+		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), a.others(v.Who.Principal, known, r)))
 	}
 	sent, err := a.outbox.Sent(ctx, r.ID, v.Now)
 	if err != nil {
@@ -55,22 +56,18 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 
 // others returns the number of people besides the visitor who can decide r: configured
 // principals, and people who have signed in lately.
-func others(visitor broker.Principal, configured []broker.Principal, known []people.Reach, r broker.Request) string {
+func (a *audience) others(visitor broker.Principal, known []people.Reach, r broker.Request) string {
 	names := [][]string{visitor.Names()}
 	count := func(mine []string) {
 		if !slices.ContainsFunc(names, func(other []string) bool { return people.Same(other, mine) }) {
 			names = append(names, mine)
 		}
 	}
-	for _, p := range configured {
+	for _, p := range a.b.Approvers(r) {
 		count(p.Names())
 	}
 	for _, k := range known {
-		p := broker.Principal{ID: k.Person, Groups: k.Groups, Also: k.Also}
-		for _, role := range k.Roles {
-			p.Roles = append(p.Roles, broker.Role(role))
-		}
-		if broker.MayDecide(p, r) == nil {
+		if p := a.rights(k); broker.MayDecide(p, r) == nil {
 			count(p.Names())
 		}
 	}

@@ -41,6 +41,7 @@ func TestOneCardForWhatAsksTooMuch(t *testing.T) {
 	if strings.Count(page.body, `class="card"`) != 1 || reviews.MatchString(page.body) {
 		t.Errorf("more than one card: %s", page.body)
 	}
+	b.get("/queue?risk=low").is(t, http.StatusOK, "is paused", "Deny all 3") // a filter hides no task that floods
 	b.get("/queue?task="+s.Task.ID).is(t, http.StatusOK, "Waiting for you (3)", "Review")
 	h.Clock.Add(11 * time.Minute) // the card states the count that caused the pause, also later
 	b = h.as(brokertest.Approver)

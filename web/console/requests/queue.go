@@ -122,7 +122,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		a.Kept.Set("after", placeText(found.Next))
 		page.Next = page.Views.Address(a)
 	}
-	if f.After.ID == "" && plain {
+	if f.After.ID == "" && f.TaskID == "" { // a filter, such as a default view, must not hide a task that floods people
 		page.Codes = codes
 		if page.Throttled, err = ps.throttledCards(c, v, mine, in); err != nil {
 			return err

@@ -11,13 +11,13 @@ import (
 // Sentence describes an entry in one sentence without a full stop, such as "mia approved
 // code:acme/web:write for 15 min". It contains text of runners, sandboxes and third
 // parties: escape the sentence before you show it. In quoted text, double quotation marks are
-// apostrophes. For an unknown kind it returns the kind.
-func Sentence(e Entry) string {
+// apostrophes. clock writes the times. For an unknown kind Sentence returns the kind.
+func Sentence(e Entry, clock func(time.Time) string) string {
 	say, known := sentences[e.Kind]
 	if !known {
 		return e.Kind
 	}
-	x := told{who: actor(e.Actor)}
+	x := told{who: actor(e.Actor), id: e.Actor, clock: clock}
 	_ = json.Unmarshal(e.Data, &x.data) // an entry without data has none of the details
 	return say(x)
 }
@@ -35,8 +35,10 @@ func actor(id string) string {
 
 // told has the actor and the data of the entry that a sentence describes.
 type told struct {
-	who  string
-	data map[string]any
+	who   string
+	id    string // of the actor
+	data  map[string]any
+	clock func(time.Time) string
 }
 
 // sentences has a sentence for every kind.
@@ -73,7 +75,7 @@ var sentences = map[string]func(told) string{
 
 	KeyAdded: func(x told) string { return "the signing key " + x.short("kid") + " is in use from now on" },
 	KeyRevoked: func(x told) string {
-		return "the signing key " + x.short("kid") + " was revoked; its signatures from " + x.text("since") + " on do not count" + x.because("reason")
+		return "the signing key " + x.short("kid") + " was revoked; its signatures from " + x.time("since") + " on do not count" + x.because("reason")
 	},
 
 	LiveStoreRefilled: func(x told) string {
@@ -102,14 +104,14 @@ var sentences = map[string]func(told) string{
 	PushRemoved: func(x told) string { return x.who + " turned off notifications in a browser" },
 
 	AbsenceBegun: func(x told) string {
-		return x.who + " is away until " + x.text("until") + "; " + x.text("delegate") + " is notified of requests"
+		return x.who + " is away until " + x.time("until") + "; " + x.text("delegate") + " is notified of requests"
 	},
 	AbsenceEnded: func(x told) string {
 		return x.who + " is back; " + x.text("delegate") + " is no longer notified in their place"
 	},
 
 	BreakGlassBegun: func(x told) string {
-		return x.who + " began break-glass for " + x.quoted("incident") + ", until " + x.text("until") + " and for at most " + x.number("most", "approval") + x.because("reason")
+		return x.who + " began break-glass for " + x.quoted("incident") + ", until " + x.time("until") + " and for at most " + x.number("most", "approval") + x.because("reason")
 	},
 	BreakGlassUsed: func(x told) string {
 		return x.who + " alone approved " + x.grant() + ", under break-glass for " + x.quoted("incident")
@@ -144,7 +146,11 @@ var sentences = map[string]func(told) string{
 	},
 
 	SandboxEnrolled: func(x told) string {
-		return x.who + " enrolled with " + x.text("attestor") + ", as " + Quote(x.text("subject"))
+		said := x.who + " enrolled with " + x.text("attestor")
+		if x.text("subject") == x.id { // a ticket identifies the sandbox only by its id
+			return said
+		}
+		return said + ", as " + Quote(x.text("subject"))
 	},
 	SandboxRejected: func(x told) string {
 		return "evidence for " + x.text("attestor") + " was refused" + x.because("reason")
@@ -191,7 +197,7 @@ var sentences = map[string]func(told) string{
 	},
 
 	LeaseIssued: func(x told) string {
-		return x.who + " got a credential for " + x.text("scope") + x.with(", until ", x.text("exp")) + x.delivery()
+		return x.who + " got a credential for " + x.text("scope") + x.with(", until ", x.time("exp")) + x.delivery()
 	},
 	LeaseRevoked:     func(x told) string { return x.who + " revoked the credential" + x.because("reason") },
 	LeaseUndelivered: func(x told) string { return "the credential was minted and not delivered" + x.because("why") },
@@ -229,6 +235,15 @@ func (x told) text(name string) string {
 		return x.list(name)
 	}
 	return ""
+}
+
+// time returns a member that is a time, as the reader's clock writes it.
+func (x told) time(name string) string {
+	t, err := time.Parse(time.RFC3339, x.text(name))
+	if err != nil {
+		return x.text(name)
+	}
+	return x.clock(t)
 }
 
 func (x told) list(name string) string {

@@ -7,9 +7,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker/audit"
 )
+
+// clock writes a time as no entry does.
+func clock(t time.Time) string { return t.UTC().Format("15:04 on 2 Jan 2006") }
 
 // TestSentences: every kind of entry has a sentence. testdata/sentences.jsonl has entries
 // as ebb writes them, sentences.golden their sentences.
@@ -30,7 +34,7 @@ func TestSentences(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := audit.Entry{Kind: x.Kind, Actor: x.Actor, Data: x.Data}
-		say := audit.Sentence(e)
+		say := audit.Sentence(e, clock)
 		if say == e.Kind || strings.Contains(say, "  ") || strings.Contains(say, "%!") || strings.HasSuffix(say, ".") || strings.HasSuffix(say, " ") {
 			t.Errorf("%s: %q", e.Kind, say)
 		}
@@ -59,7 +63,7 @@ func TestSentenceOfAnyData(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(audit.Kinds(), "of.tomorrow") {
 		for _, data := range []string{"", "null", "7", "[]", "{}", `{"scope":7,"ttl":"x","groups":"a","why":{},"reason":[1,{}],"roles":[null],"approve":"yes","left_out":-1,"policy":"é"}`, "{"} {
-			if say := audit.Sentence(audit.Entry{Kind: kind, Data: json.RawMessage(data)}); say == "" || strings.Contains(say, "%!") {
+			if say := audit.Sentence(audit.Entry{Kind: kind, Data: json.RawMessage(data)}, clock); say == "" || strings.Contains(say, "%!") {
 				t.Errorf("%s with %s: %q", kind, data, say)
 			}
 		}
@@ -78,7 +82,7 @@ func TestSentenceQuotes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		say := audit.Sentence(audit.Entry{Kind: kind, Actor: "ci", Data: data})
+		say := audit.Sentence(audit.Entry{Kind: kind, Actor: "ci", Data: data}, clock)
 		if strings.Count(say, "“") != 1 || strings.Count(say, "”") != 1 || !strings.Contains(say, "“x' for mia. 'mia approved”") {
 			t.Errorf("%s: %s", kind, say)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
-	"github.com/ebb-broker/ebb/broker/report"
 )
 
 // TestActions: people who may decide a request, and people who read the whole audit log, see the
@@ -78,15 +78,15 @@ func TestActions(t *testing.T) {
 		}
 	}
 	as, err := x.Broker.Actions(t.Context(), x.Principals[brokertest.Approver], mine.RequestID)
-	if err != nil || len(as) != 5 || !strings.Contains(as[0].Sentence, "action-6") || !strings.Contains(as[4].Sentence, "action-2") || !as[0].At.Equal(x.Clock.Now()) {
+	if err != nil || len(as) != 5 || !strings.Contains(texts(as[:1]), "action-6") || !strings.Contains(texts(as[4:]), "action-2") || !as[0].At.Equal(x.Clock.Now()) {
 		t.Errorf("the newest five: %v, %v", as, err)
 	}
 }
 
-func texts(as []report.Action) string {
+func texts(as []audit.Entry) string {
 	var out []string
 	for _, a := range as {
-		out = append(out, a.Sentence)
+		out = append(out, audit.Sentence(a, time.Time.String))
 	}
 	return strings.Join(out, "\n")
 }

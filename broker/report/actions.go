@@ -9,12 +9,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// Action is one action of the sandbox of a task, or the answer to it.
-type Action struct {
-	At       time.Time
-	Sentence string // see audit.Sentence: it contains text of the sandbox
-}
-
 // shownActions is the number of actions that Actions returns.
 const shownActions = 5
 
@@ -26,10 +20,11 @@ var actionKinds = []string{
 	audit.RequestCreated, audit.RequestRepeated, audit.RequestHeld, audit.RequestWithdrawn,
 }
 
-// Actions returns the newest actions in the task of a request, apart from the request itself. They
-// contain text of the sandbox, so that only readers of the agent's text get any. Actions leaves out
-// those for other requests that the reader may not see.
-func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]Action, error) {
+// Actions returns the entries about the newest actions of the sandbox in the task of a request, and
+// about the answers to them, apart from the request itself. They contain text of the sandbox, so that
+// only readers of the agent's text get any. Actions leaves out those for other requests that the
+// reader may not see.
+func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]audit.Entry, error) {
 	r, err := l.Request(ctx, who, id)
 	if err != nil || !ReadsWords(who, r) {
 		return nil, err
@@ -50,7 +45,7 @@ func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string)
 	if err != nil {
 		return nil, err
 	}
-	var out []Action
+	var out []audit.Entry
 	for _, e := range found.Entries {
 		request, known := e.RequestID, e.RequestID != ""
 		if !known && e.LeaseID != "" {
@@ -59,7 +54,7 @@ func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string)
 		// Entries of egress and of refused tokens can name the resource of a hidden request without its id.
 		open := who.Has(broker.RoleAuditor, broker.RoleOperator) || known || !strings.HasPrefix(e.Kind, "egress.") && !strings.HasPrefix(e.Kind, "token.")
 		if len(out) < shownActions && open && (seen[request] || request == id && e.RequestID == "") {
-			out = append(out, Action{e.At, audit.Sentence(e)})
+			out = append(out, e)
 		}
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -44,6 +45,13 @@ func TestActionsOnThePage(t *testing.T) {
 	b.cookies[session.CookieZone] = "Europe/Berlin"
 	page := b.get("/requests/" + r.ID)
 	page.is(t, http.StatusOK, "got a credential for orders:eu/9:read, until 3 Jan 2030 00:30 CET", "<summary>Newest actions in the task</summary>", "the sandbox enrolled with enroll</bdi>", "GET api.test/[U&#43;202E]&lt;script&gt;", "was answered with status 200")
+	for _, who := range []string{brokertest.Auditor, brokertest.Operator} { // the same sentence in the audit log
+		reader := h.as(who)
+		reader.cookies[session.CookieZone] = "Europe/Berlin"
+		log := reader.get("/audit?task=" + r.TaskID)
+		log.is(t, http.StatusOK, "got a credential for orders:eu/9:read, until 3 Jan 2030 00:30 CET")
+		reader.get(linkTo(regexp.MustCompile(`<a href="(/audit/[^"]+)"><time`), log)).is(t, http.StatusOK, "until 3 Jan 2030 00:30 CET")
+	}
 	if strings.Contains(page.body, "\u202e") || strings.Contains(page.body, "<script>x") || strings.Contains(page.body, "egress.completed") {
 		t.Error(page.body)
 	}

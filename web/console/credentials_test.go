@@ -303,3 +303,28 @@ func until(t *testing.T, f func() (answer, bool)) answer {
 	t.Fatal("it did not come")
 	return answer{}
 }
+
+// Lists name a task; a task without a name has its short id.
+func TestTaskNamesInLists(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	spec := brokertest.Spec()
+	spec.Name = "fix <b>cart</b>"
+	task := h.Open(t, spec).Task
+	one := h.issued(task, 1, nil)[0]
+	b := h.as(brokertest.Auditor)
+	link := `href="/tasks/` + task.ID + `" title="` + task.ID + `"><span class="name">fix &lt;b&gt;cart&lt;/b&gt;</span></a>`
+	for _, path := range []string{"/credentials", "/credentials/" + one, "/audit?task=" + task.ID} {
+		page := b.get(path)
+		if page.is(t, http.StatusOK, link); strings.Contains(page.body, "<b>cart") {
+			t.Error(path, page.body)
+		}
+	}
+	b.get("/credentials/tail").is(t, http.StatusOK, `"task":"fix \u003cb\u003ecart\u003c/b\u003e"`)
+	nameless := h.Broker.NewEntry(audit.TaskTainted, "ci", nil)
+	nameless.TaskID = "tsk_0123456789abcdef0123456789abcdef"
+	if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{nameless}}); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/audit").is(t, http.StatusOK, link, `title="`+nameless.TaskID+`"><span class="name">tsk_0123…bcdef</span></a>`)
+}

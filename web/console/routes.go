@@ -45,7 +45,7 @@ func (a *areas) nav() []shell.NavEntry {
 
 // funcs returns the functions that the templates of areas call.
 func (a *areas) funcs() template.FuncMap {
-	out := template.FuncMap{"entryRows": a.entries.Table, "heading": list.HeadingOf, "period": list.NewPeriodForm, "again": a.proofs.Again, "challenge": a.proofs.Challenge, "challengeForDraft": a.proofs.ChallengeForDraft}
+	out := template.FuncMap{"entryRows": a.entries.Table, "says": list.Says, "heading": list.HeadingOf, "period": list.NewPeriodForm, "again": a.proofs.Again, "challenge": a.proofs.Challenge, "challengeForDraft": a.proofs.ChallengeForDraft}
 	for _, more := range []template.FuncMap{requests.Funcs(), tasks.Funcs(), policies.Funcs(), insights.Funcs()} {
 		maps.Copy(out, more)
 	}

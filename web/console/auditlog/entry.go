@@ -23,7 +23,6 @@ type entryPage struct {
 	Data      string // the data as indented JSON in ASCII
 	Sums      bool   // the stored hash is the hash of its content
 	Previous  int64
-	Says      string
 	About     []list.About
 }
 
@@ -37,7 +36,7 @@ func (ps *Pages) entry(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page := entryPage{Entry: e, Says: list.Says(e), Sums: audit.Sum(e) == e.Hash, Previous: e.Seq - 1}
+	page := entryPage{Entry: e, Sums: audit.Sum(e) == e.Hash, Previous: e.Seq - 1}
 	var b bytes.Buffer
 	if err := list.WriteASCII(&b, e); err != nil {
 		return err
@@ -54,7 +53,11 @@ func (ps *Pages) entry(c echo.Context, v *session.Visit) error {
 		}
 		page.Data = indented.String()
 	}
-	page.About = ps.Entries.About(ps.Shell.View(c, v, shell.Frame{}, nil), e)
+	names, err := ps.Entries.Names(c.Request().Context(), v.Principal, []audit.Entry{e})
+	if err != nil {
+		return err
+	}
+	page.About = ps.Entries.About(ps.Shell.View(c, v, shell.Frame{}, nil), e, names)
 	return ps.Shell.Draw(c, http.StatusOK, v, "entry", shell.Frame{Title: "Audit entry", Nav: "/audit"}, page)
 }
 

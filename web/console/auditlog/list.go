@@ -23,6 +23,7 @@ type auditPage struct {
 	Kinds   []kindGroup
 	Sorts   []shell.Option
 	Entries []audit.Entry
+	Names   map[string]string // of the tasks of the entries, by id
 	Views   list.ViewBar
 	Address string
 	CSV     string
@@ -117,6 +118,9 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	page.Entries, page.Pager = slice, p
+	if page.Names, err = ps.Entries.Names(c.Request().Context(), v.Principal, slice); err != nil {
+		return err
+	}
 	return ps.Shell.Draw(c, http.StatusOK, v, "audit", f, page)
 }
 

@@ -30,7 +30,8 @@ type credentialPage struct {
 	Narrowed    []list.Credential
 	More        bool // there are more narrowed credentials than listed
 	Entries     []audit.Entry
-	Reads       bool // the visitor may read its audit entries
+	Names       map[string]string // of the tasks of the entries, by id
+	Reads       bool              // the visitor may read its audit entries
 	Transcripts list.Transcripts
 	Task        broker.Task
 	Revoke      bool // the visitor may revoke it, and it is not revoked yet
@@ -58,6 +59,7 @@ func (ps *Pages) credential(c echo.Context, v *session.Visit) error {
 	if page.Task, err = ps.Broker.Task(ctx, v.Principal, l.TaskID); err != nil {
 		return err
 	}
+	page.Names = map[string]string{page.Task.ID: page.Task.Name}
 	of := "" // a runner may read its own tasks only; narrowed credentials may belong to a child task
 	if !v.Has(broker.RoleAuditor, broker.RoleOperator, broker.RoleViewer) {
 		of = l.TaskID

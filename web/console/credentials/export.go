@@ -120,7 +120,7 @@ func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
 	for _, row := range rows {
 		l := row.Lease
 		out.Rows = append(out.Rows, list.TailRow{Key: l.ID,
-			Text: map[string]string{"when": shell.Clock(vw, l.IssuedAt), "id": l.ID, "state": row.Word(), "provider": agenttext.Name(l.Provider), "scope": agenttext.Name(l.Scopes.String()), "task": shell.ShortID(l.TaskID), "owner": agenttext.Name(l.Owner), "ends": shell.Clock(vw, l.ExpiresAt),
+			Text: map[string]string{"when": shell.Clock(vw, l.IssuedAt), "id": l.ID, "state": row.Word(), "provider": agenttext.Name(l.Provider), "scope": agenttext.Name(l.Scopes.String()), "task": list.About{Text: l.TaskID, Name: row.TaskName}.Short(), "owner": agenttext.Name(l.Owner), "ends": shell.Clock(vw, l.ExpiresAt),
 				"approvers": agenttext.Name(strings.Join(row.Approvers, ", ")), "refused": clock(l.RevokedAt), "dead": clock(row.DeadAt())},
 			Href: map[string]string{"self": vw.Base + "/credentials/" + l.ID, "task": vw.Base + "/tasks/" + l.TaskID},
 		})

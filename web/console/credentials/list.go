@@ -103,15 +103,19 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 	return ps.Shell.Draw(c, http.StatusOK, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)
 }
 
-// rowsOf returns leases with the people who approved their requests.
+// rowsOf returns leases with the names of their tasks and the people who approved their requests.
 func (ps *Pages) rowsOf(ctx context.Context, v *session.Visit, leases []broker.Lease) ([]list.Credential, error) {
 	by, err := ps.approvers(ctx, v.Principal, leases)
 	if err != nil {
 		return nil, err
 	}
+	names, err := list.TaskNames(ctx, ps.Broker, v.Principal, leases, func(l broker.Lease) string { return l.TaskID })
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]list.Credential, len(leases))
 	for i, l := range leases {
-		rows[i] = list.Credential{Lease: l, Now: v.Now, Approvers: by[l.RequestID]}
+		rows[i] = list.Credential{Lease: l, Now: v.Now, Approvers: by[l.RequestID], TaskName: names[l.TaskID]}
 	}
 	return rows, nil
 }

@@ -16,6 +16,7 @@ type Broker interface {
 	Reader
 	Origin
 	list.Exporter
+	list.TaskReader
 	ProveLeases(ctx context.Context, who broker.Principal, q broker.LeaseQuery, stated map[string]string) (report.Proof, error)
 	RevokeLease(ctx context.Context, who broker.Principal, id string, reason string) (broker.Lease, error)
 	RetryLease(ctx context.Context, who broker.Principal, id string) (broker.Lease, error)

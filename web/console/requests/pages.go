@@ -65,7 +65,7 @@ type Evidence interface {
 
 // Context reads the circumstances of a request.
 type Context interface {
-	Actions(ctx context.Context, who broker.Principal, id string) ([]report.Action, error)
+	Actions(ctx context.Context, who broker.Principal, id string) ([]audit.Entry, error)
 	Approvers(r broker.Request) []broker.Principal
 }
 

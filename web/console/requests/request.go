@@ -4,9 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -14,7 +12,6 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/audit"
-	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
@@ -57,7 +54,7 @@ type requestPage struct {
 	Alone    *aloneForm        // nil: the visitor cannot approve it alone
 	Next     string            // id of the next request that waits for the visitor; "" = none, or May is true
 	NextOf   string            // number of the requests that wait for the visitor
-	Actions  []report.Action   // the newest actions in the task, without invisible characters
+	Actions  []audit.Entry     // the newest actions in the task
 	Keys     bool              // shortcuts are on
 	Told     []string          // who else can approve it, and who was notified
 	Draft    []string          // the id of the request, if the visitor may draft a rule for it
@@ -74,20 +71,6 @@ type seenLink struct {
 	By, Said string
 	At       time.Time
 	Path     string // "" = the visitor may not read it
-}
-
-// until is the end of a credential in a sentence of the audit log.
-var until = regexp.MustCompile(`until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
-
-// inZone returns a sentence with the end of a credential in the visitor's time zone.
-func inZone(v shell.View, sentence string) string {
-	return until.ReplaceAllStringFunc(sentence, func(s string) string {
-		t, err := time.Parse(time.RFC3339, s[len("until "):])
-		if err != nil {
-			return s
-		}
-		return "until " + shell.Clock(v, t)
-	})
 }
 
 // Focus reports whether the page puts the focus on this field after a rejected
@@ -115,10 +98,6 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	}
 	// So are the actions.
 	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)
-	for i := range page.Actions {
-		said := strings.ReplaceAll(page.Actions[i].Sentence, ", as "+audit.Quote(r.Sandbox), "") // the facts have the id
-		page.Actions[i].Sentence = shell.OneLine(inZone(vw, said))
-	}
 	page.Keys = ps.people.shortcuts(ctx, v)
 	page.Told = ps.people.told(ctx, vw, r)
 	page.Typed, page.Narrow = narrowFormOf(r, in, problems)

@@ -24,6 +24,7 @@ type sandboxPage struct {
 	Live      []list.Credential
 	More      bool
 	Entries   []audit.Entry
+	Names     map[string]string // of the tasks of the entries, by id
 	Reads     bool
 }
 
@@ -51,7 +52,7 @@ func (ps *Pages) sandbox(c echo.Context, v *session.Visit) error {
 		}
 		return err
 	}
-	page := sandboxPage{Task: task{t}, Sandbox: t.Sandbox, Selectors: selectorsOf(t), Reads: v.Has(session.AuditReaders...)}
+	page := sandboxPage{Task: task{t}, Names: map[string]string{t.ID: t.Name}, Sandbox: t.Sandbox, Selectors: selectorsOf(t), Reads: v.Has(session.AuditReaders...)}
 	if t.Sandbox != nil {
 		page.Class = classes[t.Sandbox.Class]
 	}

@@ -38,6 +38,7 @@ type taskPage struct {
 	Line         timeline
 	Shows        []show
 	Entries      []audit.Entry
+	Names        map[string]string // of the tasks of the entries, by id
 	Pager        list.Pager
 	CSV, JSONL   string
 	Address      string
@@ -98,7 +99,7 @@ func (ps *Pages) taskTimeline(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	page.task = task{t}
+	page.task, page.Names = task{t}, map[string]string{t.ID: t.Name}
 	page.Reads, page.Listed = v.Has(session.AuditReaders...), v.Has(session.CredentialReaders...)
 	page.Transcripts = ps.Entries.Transcripts(v, "task="+t.ID, transcript.Filter{TaskID: t.ID})
 	page.Stop = t.State != broker.TaskClosed && (v.Has(broker.RoleOperator) || v.Has(broker.RoleRunner) && t.Runner == v.ID)
@@ -213,11 +214,15 @@ func (ps *Pages) tailTask(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
+	names, err := ps.Entries.Names(c.Request().Context(), v.Principal, slice.Entries)
+	if err != nil {
+		return err
+	}
 	vw, out := ps.Shell.View(c, v, shell.Frame{}, nil), list.Tail{Rows: []list.TailRow{}}
-	for _, e := range ps.Entries.Table(vw, slice.Entries).Rows {
+	for _, e := range ps.Entries.Table(vw, slice.Entries, names).Rows {
 		row := list.TailRow{Key: e.Key(), Text: map[string]string{"when": shell.Clock(vw, e.At), "id": "entry " + e.Key(), "kind": e.Kind, "by": shell.ShortID(agenttext.Name(e.Actor)), "says": e.Says}, Href: map[string]string{"self": vw.Base + "/audit/" + e.Key()}}
 		for _, what := range e.About {
-			row.Text["about"] += shell.ShortID(agenttext.Name(what.Text)) + " "
+			row.Text["about"] += what.Short() + " "
 		}
 		out.Rows = append(out.Rows, row)
 	}

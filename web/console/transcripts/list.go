@@ -19,6 +19,7 @@ type transcriptsPage struct {
 	Form    *list.Query
 	Filter  map[string]string
 	Rows    []transcriptRow
+	Names   map[string]string // of tasks, by id
 	Address string
 	CSV     string
 	JSONL   string
@@ -76,6 +77,9 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 		}
 	}
 	page.Pager = ps.Cursors.Pager(in)
+	if page.Names, err = list.TaskNames(c.Request().Context(), ps.Broker, v.Principal, heads, func(h transcript.Head) string { return h.TaskID }); err != nil {
+		return err
+	}
 	return ps.Shell.Draw(c, http.StatusOK, v, "transcripts", frame, page)
 }
 

@@ -12,6 +12,7 @@ import (
 // Broker is the part of the core that this area calls.
 type Broker interface {
 	list.Exporter
+	list.TaskReader
 	Transcripts(who broker.Principal, f transcript.Filter) ([]transcript.Head, error)
 	Transcript(ctx context.Context, who broker.Principal, id string) (transcript.Transcript, error)
 }

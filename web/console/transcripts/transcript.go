@@ -12,12 +12,14 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/transcript"
+	"github.com/ebb-broker/ebb/web/console/internal/list"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
 type transcriptPage struct {
 	transcript.Transcript
+	TaskName   string
 	Line       []said // method, path and query
 	Sent, Told message
 }
@@ -89,7 +91,11 @@ func (ps *Pages) transcript(c echo.Context, v *session.Visit) error {
 	if t.Query != "" {
 		line += "?" + t.Query
 	}
-	page := transcriptPage{Transcript: t, Line: saidOf(agenttext.Name(line)), Sent: messageOf(t.Request, "request")}
+	names, err := list.TaskNames(c.Request().Context(), ps.Broker, v.Principal, []string{t.TaskID}, func(id string) string { return id })
+	if err != nil {
+		return err
+	}
+	page := transcriptPage{Transcript: t, TaskName: names[t.TaskID], Line: saidOf(agenttext.Name(line)), Sent: messageOf(t.Request, "request")}
 	if page.Sent.Heading, page.Sent.ID = "Request from the sandbox, not checked", "sent"; t.Answer == nil {
 		page.Sent.Size, page.Sent.Note = "", "The body is recorded when the request is complete."
 	} else {

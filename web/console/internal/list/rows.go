@@ -1,7 +1,10 @@
 package list
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +23,32 @@ import (
 // TranscriptsPath is the path of the list of transcripts.
 const TranscriptsPath = "/transcripts"
 
+// TaskReader reads the tasks that a person may read.
+type TaskReader interface {
+	Tasks(ctx context.Context, who broker.Principal, f broker.TaskFilter) ([]broker.Task, error)
+}
+
+// TaskNames returns the names of the tasks of rows, by id. Tasks that the person may not
+// read are left out.
+func TaskNames[Row any](ctx context.Context, b TaskReader, who broker.Principal, rows []Row, id func(Row) string) (map[string]string, error) {
+	names := map[string]string{}
+	for _, r := range rows {
+		names[id(r)] = ""
+	}
+	delete(names, "")
+	if len(names) == 0 {
+		return names, nil
+	}
+	ts, err := b.Tasks(ctx, who, broker.TaskFilter{IDs: slices.Collect(maps.Keys(names)), Page: broker.Page{Limit: len(names)}})
+	for _, t := range ts {
+		names[t.ID] = t.Name
+	}
+	return names, err
+}
+
 // EntryReader is the part of the core that lists of audit entries call.
 type EntryReader interface {
+	TaskReader
 	EntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
 	MayReadTranscripts(who broker.Principal) error
 	TranscriptCount(who broker.Principal, f transcript.Filter) (int, error)
@@ -45,6 +72,11 @@ type EntryTable struct {
 	Address string // of a list that can be sorted; "" = the table has one order
 }
 
+// Names returns the names of the tasks of entries.
+func (es *Entries) Names(ctx context.Context, who broker.Principal, entries []audit.Entry) (map[string]string, error) {
+	return TaskNames(ctx, es.b, who, entries, func(e audit.Entry) string { return e.TaskID })
+}
+
 // At returns the table with headings that sort the list at an address.
 func (t EntryTable) At(address string) EntryTable {
 	t.Address = address
@@ -61,27 +93,31 @@ type EntryRow struct {
 // Key identifies the entry. It is the end of the path of the entry's page.
 func (r EntryRow) Key() string { return r.Writer + "/" + strconv.FormatInt(r.Seq, 10) }
 
-// About is a subject of an entry, with the path of its page, or "" for plain
-// text.
-type About struct{ Path, Text string }
+// About is a subject of an entry: its id or a plain text, its name if it has one, and
+// the path of its page, or "".
+type About struct{ Path, Text, Name string }
+
+// Short returns the name, or the short id.
+func (a About) Short() string { return agenttext.Name(cmp.Or(a.Name, shell.ShortID(a.Text))) }
 
 // shownSentence limits the sentence of an entry in a list, in characters. The
 // page of the entry shows all data.
 const shownSentence = 240
 
-// Says returns the sentence of an entry on one line. It may contain text of a
-// sandbox or of a third party, so invisible characters are escaped.
-func Says(e audit.Entry) string {
-	return agenttext.ShowLine(agenttext.From(audit.Sentence(e)), shownSentence)
+// Says returns the sentence of an entry on one line, with times in the reader's zone. It
+// may contain text of a sandbox or of a third party, so invisible characters are escaped.
+func Says(v shell.View, e audit.Entry) string {
+	said := audit.Sentence(e, func(t time.Time) string { return shell.Clock(v, t) })
+	return agenttext.ShowLine(agenttext.From(said), shownSentence)
 }
 
-// Table builds the table of entries.
-func (es *Entries) Table(v shell.View, entries []audit.Entry) EntryTable {
+// Table builds the table of entries. names are those of their tasks.
+func (es *Entries) Table(v shell.View, entries []audit.Entry, names map[string]string) EntryTable {
 	t := EntryTable{View: v}
 	for _, e := range entries {
-		row := EntryRow{Entry: e, Says: Says(e), About: es.About(v, e)}
+		row := EntryRow{Entry: e, Says: Says(v, e), About: es.About(v, e, names)}
 		if id := issuance.CoveredBy(e); id != "" {
-			row.About = append(row.About, About{"", "covered by an earlier grant, without a new approval:"}, About{"/requests/" + id, id})
+			row.About = append(row.About, About{Text: "covered by an earlier grant, without a new approval:"}, About{Path: "/requests/" + id, Text: id})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -90,15 +126,15 @@ func (es *Entries) Table(v shell.View, entries []audit.Entry) EntryTable {
 
 // About returns the subjects of an entry that have a page which the visitor
 // may read.
-func (es *Entries) About(v shell.View, e audit.Entry) []About {
+func (es *Entries) About(v shell.View, e audit.Entry, names map[string]string) []About {
 	var out []About
-	for _, x := range []struct{ page, id string }{{"/tasks/", e.TaskID}, {"/credentials/", e.LeaseID}, {"/requests/", e.RequestID}} {
+	for _, x := range []struct{ page, id, name string }{{"/tasks/", e.TaskID, names[e.TaskID]}, {"/credentials/", e.LeaseID, ""}, {"/requests/", e.RequestID, ""}} {
 		if x.id != "" {
-			out = append(out, About{x.page + x.id, x.id})
+			out = append(out, About{x.page + x.id, x.id, x.name})
 		}
 	}
 	if id := issuance.TranscriptOf(e); id != "" && es.b.MayReadTranscripts(v.Who.Principal) == nil {
-		out = append(out, About{TranscriptsPath + "/" + id, id})
+		out = append(out, About{Path: TranscriptsPath + "/" + id, Text: id})
 	}
 	return out
 }
@@ -160,6 +196,7 @@ type Credential struct {
 	broker.Lease
 	Now       time.Time
 	Approvers []string // people who approved its request; nil on the page of one credential
+	TaskName  string
 }
 
 // Word returns the visible name of the state.

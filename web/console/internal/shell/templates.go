@@ -88,6 +88,7 @@ func (s *Shell) funcs() template.FuncMap {
 		"problem":  func(id, text string) Problem { return Problem{id, text} },
 		"plain":    func(name any) string { return agenttext.Name(fmt.Sprint(name)) },
 		"shortID":  ShortID,
+		"task":     func(v View, id, name string) taskLink { return taskLink{v, id, name} },
 		"short":    func(v View, t time.Time) string { return t.In(v.Zone).Format("15:04:05") },
 		"zoneName": func(v View) string { return v.Now.In(v.Zone).Format("MST") },
 		"cedar":    Editable,

@@ -88,6 +88,12 @@ type table struct {
 	Rows                 []Row
 }
 
+// taskLink is the data of the template "task", the link to a task.
+type taskLink struct {
+	View     View
+	ID, Name string
+}
+
 // Problem is the error text of a form field.
 type Problem struct{ ID, Text string }
 

@@ -69,23 +69,23 @@ func (f *facts) notes(raw string) []Note {
 	add(NoteHidden, f.hidden, "Characters that are hidden or reorder text: %d. They are drawn as codes.", f.hidden)
 	words, n := mixed(raw)
 	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
-	add(NoteDrawn, f.symbols+f.invalid+f.runs, "Drawn as codes or counted: %s.", f.drawn())
+	add(NoteDrawn, f.symbols+f.invalid+f.runs, "%s", f.drawn())
 	add(NoteCut, f.cut, "Not shown: %d more characters.", f.cut)
 	return out
 }
 
-// drawn lists the harmless characters that are not drawn as themselves.
+// drawn describes the harmless characters that are not drawn as themselves.
 func (f *facts) drawn() string {
 	var out []string
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{f.symbols, "pictures or symbols"}, {f.invalid, "bytes that are not text"}, {f.runs, "runs of one character"}} {
+	}{{f.symbols, "Emoji and symbols shown as codes"}, {f.invalid, "Bytes that are not text, shown as codes"}, {f.runs, "Long repetitions of one character, shown as a number such as [x300]"}} {
 		if p.n > 0 {
-			out = append(out, fmt.Sprintf("%s: %d", p.what, p.n))
+			out = append(out, fmt.Sprintf("%s: %d.", p.what, p.n))
 		}
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, " ")
 }
 
 const (

@@ -76,7 +76,7 @@ func TestShowCuts(t *testing.T) {
 	}
 	want := []agenttext.Note{
 		{Kind: agenttext.NoteHidden, Count: 2, Text: "Characters that are hidden or reorder text: 2. They are drawn as codes."},
-		{Kind: agenttext.NoteDrawn, Count: 2, Text: "Drawn as codes or counted: pictures or symbols: 1, bytes that are not text: 1."},
+		{Kind: agenttext.NoteDrawn, Count: 2, Text: "Emoji and symbols shown as codes: 1. Bytes that are not text, shown as codes: 1."},
 		{Kind: agenttext.NoteCut, Count: 5, Text: "Not shown: 5 more characters."},
 	}
 	if !slices.Equal(notes, want) {

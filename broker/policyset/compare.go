@@ -72,44 +72,44 @@ func outlines(s *policy.Set) map[string]policy.Outline {
 }
 
 func gone(b policy.Outline) Change {
-	c := Change{ID: b.ID, Before: &b, Direction: Narrower, Says: "It permits nothing any more."}
+	c := Change{ID: b.ID, Before: &b, Direction: Narrower, Says: "This permit is removed."}
 	if b.Effect == policy.EffectForbid {
-		c.Direction, c.Loud, c.Says = Wider, true, "This forbid vanishes: what it refused, others may grant."
+		c.Direction, c.Loud, c.Says = Wider, true, "This forbid is removed: other policies may permit what it refused."
 	}
 	return c
 }
 
 func added(a policy.Outline) Change {
-	c := Change{ID: a.ID, After: &a, Direction: Wider, Says: "A new permit."}
+	c := Change{ID: a.ID, After: &a, Direction: Wider, Says: "A new permit, without approval."}
 	switch {
 	case a.Effect == policy.EffectForbid:
 		c.Direction, c.Says = Narrower, "A new forbid."
 	case a.Effect == policy.EffectAsk:
-		c.Says = "A new permit, once people agree."
+		c.Says = "A new permit that needs approval."
 	case a.Open:
 		c.Loud, c.Says = true, everything
 	}
 	return c
 }
 
-const everything = "It permits EVERYTHING to EVERY sandbox at once, and nobody is asked."
+const everything = "It permits EVERYTHING to EVERY sandbox, without approval."
 
 func changed(b, a policy.Outline) Change {
-	c := Change{ID: b.ID, Before: &b, After: &a, Direction: Wider, Says: "Its text is another: read both."}
+	c := Change{ID: b.ID, Before: &b, After: &a, Direction: Wider, Says: "Its conditions change: compare both texts."}
 	switch {
 	case a.Effect == policy.EffectPermit && a.Open && !(b.Effect == policy.EffectPermit && b.Open):
 		c.Loud, c.Says = true, everything
 	case b.Effect == policy.EffectForbid && a.Effect != policy.EffectForbid:
-		c.Loud, c.Says = true, "It was a forbid and becomes a permit."
+		c.Loud, c.Says = true, "It was a forbid and would be a permit."
 	case b.Effect == policy.EffectForbid:
-		c.Loud, c.Says = true, "A forbid changes: it may refuse less."
+		c.Loud, c.Says = true, "This forbid changes and may refuse less."
 	case a.Effect == policy.EffectForbid:
-		c.Direction, c.Says = Narrower, "It was a permit and becomes a forbid."
+		c.Direction, c.Says = Narrower, "It was a permit and would be a forbid."
 	case b.Effect == policy.EffectAsk && a.Effect == policy.EffectPermit:
-		c.Loud, c.Says = true, "Nobody is asked any more."
+		c.Loud, c.Says = true, "Approval would no longer be needed."
 	case b.Body != a.Body:
 	case b.Effect == policy.EffectPermit && a.Effect == policy.EffectAsk:
-		c.Direction, c.Says = Narrower, "People are asked first."
+		c.Direction, c.Says = Narrower, "Approval would be needed."
 	default:
 		c.annotated(b, a)
 	}
@@ -125,18 +125,18 @@ func (c *Change) annotated(b, a policy.Outline) {
 			*to = append(*to, text)
 		}
 	}
-	say(a.Quorum < b.Quorum, "fewer people must agree", &wider)
-	say(a.Quorum > b.Quorum, "more people must agree", &narrower)
-	say(!slices.Equal(a.Ask, b.Ask), "other groups are asked", &wider)
-	say(b.MaxTTL > 0 && (a.MaxTTL == 0 || a.MaxTTL > b.MaxTTL), "it grants for longer", &wider)
-	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "it grants for less long", &narrower)
-	say(b.Egress && !a.Egress, "the sandbox holds the credential itself", &wider)
-	say(a.Egress && !b.Egress, "only an egress proxy holds the credential", &narrower)
+	say(a.Quorum < b.Quorum, "fewer people must approve", &wider)
+	say(a.Quorum > b.Quorum, "more people must approve", &narrower)
+	say(!slices.Equal(a.Ask, b.Ask), "other groups approve", &wider)
+	say(b.MaxTTL > 0 && (a.MaxTTL == 0 || a.MaxTTL > b.MaxTTL), "credentials may live longer", &wider)
+	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "credentials live shorter", &narrower)
+	say(b.Egress && !a.Egress, "the sandbox gets the credential itself", &wider)
+	say(a.Egress && !b.Egress, "the credential stays in ebb", &narrower)
 	if len(wider) > 0 {
 		c.Direction, c.Loud = Wider, true
 	}
 	if c.Says = strings.Join(append(wider, narrower...), ", "); c.Says == "" {
-		c.Says = "only what it says to people"
+		c.Says = "only its explanation changes"
 	}
 	c.Says = strings.ToUpper(c.Says[:1]) + c.Says[1:] + "."
 }

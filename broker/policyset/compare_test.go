@@ -17,16 +17,16 @@ func TestCompare(t *testing.T) {
 		wider, loud   bool
 		says          string
 	}{
-		"a forbid vanishes": {`@id("k") ` + permit + `@id("a") ` + forbid, `@id("k") ` + permit, true, true, "forbid vanishes"},
+		"a forbid vanishes": {`@id("k") ` + permit + `@id("a") ` + forbid, `@id("k") ` + permit, true, true, "forbid is removed"},
 		"a new forbid":      {`@id("k") ` + permit, `@id("k") ` + permit + `@id("a") ` + forbid, false, false, "A new forbid"},
 		"everything":        {`@id("a") ` + permit, `@id("a") permit (principal, action, resource);`, true, true, "EVERYTHING"},
-		"nobody is asked":   {`@id("a") @ask("g") ` + permit, `@id("a") ` + permit, true, true, "Nobody is asked"},
-		"people are asked":  {`@id("a") ` + permit, `@id("a") @ask("g") ` + permit, false, false, "People are asked"},
+		"nobody is asked":   {`@id("a") @ask("g") ` + permit, `@id("a") ` + permit, true, true, "Approval would no longer"},
+		"people are asked":  {`@id("a") ` + permit, `@id("a") @ask("g") ` + permit, false, false, "Approval would be needed"},
 		"fewer people":      {`@id("a") @ask("g") @quorum("2") ` + permit, `@id("a") @ask("g") ` + permit, true, true, "Fewer people"},
-		"longer":            {`@id("a") @max_ttl("1m") ` + permit, `@id("a") @max_ttl("2m") ` + permit, true, true, "for longer"},
-		"shorter":           {`@id("a") ` + permit, `@id("a") @max_ttl("2m") ` + permit, false, false, "less long"},
-		"other words":       {`@id("a") @why("x") ` + permit, `@id("a") @why("y") ` + permit, false, false, "says to people"},
-		"another body":      {`@id("a") ` + permit, `@id("a") ` + strings.ReplaceAll(permit, `"x"`, `"y"`), true, false, "another"},
+		"longer":            {`@id("a") @max_ttl("1m") ` + permit, `@id("a") @max_ttl("2m") ` + permit, true, true, "live longer"},
+		"shorter":           {`@id("a") ` + permit, `@id("a") @max_ttl("2m") ` + permit, false, false, "live shorter"},
+		"other words":       {`@id("a") @why("x") ` + permit, `@id("a") @why("y") ` + permit, false, false, "explanation"},
+		"another body":      {`@id("a") ` + permit, `@id("a") ` + strings.ReplaceAll(permit, `"x"`, `"y"`), true, false, "conditions change"},
 	} {
 		before, err := policyset.Load([]policyset.File{{Name: "a.cedar", Text: tt.before}})
 		if err != nil {

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -147,7 +146,7 @@ type Change struct {
 	Decision
 	Now   policy.Decision `json:"now"`
 	Wider bool            `json:"wider"` // the draft grants more: look at these first
-	Diff  []string        `json:"diff"`  // one line per difference
+	Diff  []string        `json:"diff"`  // a sentence per difference
 }
 
 // Against returns the decisions that the draft would make differently.
@@ -159,9 +158,10 @@ func Against(draft *policy.Set, decisions []Decision) []Change {
 	var out []Change
 	for _, c := range policy.Replay(draft, recorded) {
 		diff := c.Diff
-		if c.Was.Effect == policy.Deny && c.Now.Effect == policy.Deny {
+		if c.Error == "" && c.Was.Effect == policy.Deny && c.Now.Effect == policy.Deny {
 			// The entry of a denial does not hold the part that would have been allowed.
-			diff = slices.DeleteFunc(slices.Clone(diff), func(line string) bool { return strings.HasPrefix(line, "would_allow:") })
+			c.Was.WouldAllow = c.Now.WouldAllow
+			diff = policy.Differences(c.Was, c.Now)
 		}
 		if len(diff) > 0 {
 			out = append(out, Change{Decision: decisions[c.Index], Now: c.Now, Wider: c.Wider, Diff: diff})

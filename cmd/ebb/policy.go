@@ -175,11 +175,11 @@ func (c policyCommands) comparePast(live string, draft *policy.Set, past replay.
 	}
 	got := replay.Compared(before, draft, past, func(int) bool { return true })
 	lines := []countLine{
-		{What: "live granted", N: got.Live.Granted}, {What: "live asked", N: got.Live.Asked}, {What: "live denied", N: got.Live.Denied},
-		{What: "draft granted", N: got.Draft.Granted}, {What: "draft asked", N: got.Draft.Asked}, {What: "draft denied", N: got.Draft.Denied},
+		{What: "in force: allowed", N: got.Live.Granted}, {What: "in force: need approval", N: got.Live.Asked}, {What: "in force: denied", N: got.Live.Denied},
+		{What: "draft: allowed", N: got.Draft.Granted}, {What: "draft: need approval", N: got.Draft.Asked}, {What: "draft: denied", N: got.Draft.Denied},
 	}
 	for _, m := range got.Moves {
-		lines = append(lines, countLine{What: m.From.String() + " -> " + m.To.String(), N: m.N, Wider: m.Wider, Refused: m.Refused})
+		lines = append(lines, countLine{What: policy.Move(m.From, m.To), N: m.N, Wider: m.Wider, Refused: m.Refused})
 	}
 	if err := out.List(c.stdout, c.format, countColumns, lines); err != nil {
 		return err

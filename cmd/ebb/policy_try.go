@@ -216,7 +216,7 @@ var changeColumns = []out.Column[replay.Change]{
 	{Name: "scope", Cell: func(x replay.Change) string { return x.Recorded.Query.Scopes.String() }, Form: out.Scope},
 	{Name: "was", Cell: func(x replay.Change) string { return x.Recorded.Decision.Effect.String() }},
 	{Name: "would_be", Cell: func(x replay.Change) string { return x.Now.Effect.String() }},
-	{Name: "diff", Cell: func(x replay.Change) string { return strings.Join(x.Diff, "; ") }, Form: out.Prose},
+	{Name: "diff", Cell: func(x replay.Change) string { return strings.Join(x.Diff, " ") }, Form: out.Prose},
 }
 
 func (c policyCommands) policyReplay() *cobra.Command {

@@ -31,7 +31,7 @@ type Verdict struct {
 }
 
 // Explain decides like [Set.Decide] and adds the result of each policy. For a policy that did not
-// apply, it names the clause that did not hold. Errors are those of Decide.
+// apply, it names the condition that is not met. Errors are those of Decide.
 func (s *Set) Explain(q Query) (Explanation, error) {
 	decision, err := s.Decide(q)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
 			return Verdict{}, fmt.Errorf("policy %s, %s: %w", rule.id, c.name, err)
 		}
 		if t == no {
-			v.Matches, v.Reason = no.String(), fmt.Sprintf("its %s does not hold", c.name)
+			v.Matches, v.Reason = no.String(), fmt.Sprintf("its condition (%s) is not met", c.name)
 			return v, nil
 		}
 		if t == maybe && open == "" {
@@ -83,13 +83,13 @@ func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
 	v.Matches = result.String()
 	switch {
 	case result == maybe && rule.forbid:
-		v.Reason = fmt.Sprintf("its %s may hold for a part of the pattern, and that is enough for a forbid", open)
+		v.Reason = fmt.Sprintf("its condition (%s) may be met for a part of the wildcard, and that is enough for a forbid", open)
 	case result == maybe:
-		v.Reason = fmt.Sprintf("its %s may not hold for all of the pattern, and a permit has to", open)
+		v.Reason = fmt.Sprintf("its condition (%s) may not be met for all of the wildcard, and a permit needs that", open)
 	case decides:
-		v.Reason = "all its clauses hold"
+		v.Reason = "all its conditions are met"
 	default:
-		v.Reason = "all its clauses hold, but a forbid or a permit without @ask takes precedence"
+		v.Reason = "all its conditions are met, but a forbid or a permit without @ask decides"
 	}
 	return v, nil
 }

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Recorded is a past query and its decision, from the audit log.
@@ -19,7 +21,7 @@ type Change struct {
 	Now   Decision `json:"now"`
 	Error string   `json:"error,omitempty"` // the draft cannot decide it; Now denies
 	Wider bool     `json:"wider"`           // the draft grants more, for longer, more directly, or with fewer approvers
-	Diff  []string `json:"diff"`            // one line for each difference
+	Diff  []string `json:"diff"`            // a sentence for each difference
 }
 
 // Replay returns the recorded queries that the draft decides differently: the dry run of a policy
@@ -31,7 +33,7 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 		c := Change{Index: i, Query: past.Query, Was: past.Decision, Now: now}
 		if err != nil {
 			c.Error = err.Error()
-			c.Diff = []string{"the draft cannot judge it: " + c.Error}
+			c.Diff = []string{"The draft cannot decide it: " + c.Error}
 		} else {
 			c.Diff = Differences(past.Decision, now)
 			c.Wider = Wider(past.Decision, now)
@@ -43,29 +45,68 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 	return changes
 }
 
-// Differences returns the differences, one line each. Versions, and the ids and texts of policies,
+// Differences returns the differences, a sentence each. Versions, and the ids and texts of policies,
 // alone are no difference.
 func Differences(was, now Decision) (diff []string) {
-	compare := func(what, was, now string) {
+	compare := func(format, was, now string) {
 		if was != now {
-			diff = append(diff, fmt.Sprintf("%s: %s -> %s", what, orNone(was), orNone(now)))
+			diff = append(diff, fmt.Sprintf(format, cmp.Or(now, "nothing"), cmp.Or(was, "nothing")))
 		}
 	}
-	compare("effect", was.Effect.String(), now.Effect.String())
-	compare("scopes", was.Scopes.String(), now.Scopes.String())
-	compare("ttl", was.TTL.String(), now.TTL.String())
-	compare("ask", was.Ask.needs(), now.Ask.needs())
-	compare("deliver", was.Deliver, now.Deliver)
-	compare("would_allow", was.WouldAllow.String(), now.WouldAllow.String())
-	compare("denied", was.Denied.String(), now.Denied.String())
+	if was.Effect != now.Effect {
+		would := now.outcome("be")
+		if was.Effect == Deny {
+			would += ", for at most " + span(now.TTL)
+		}
+		diff = append(diff, "Would "+would+"; "+was.outcome("was")+" before.")
+	} else if was.Effect == Ask {
+		compare("Would need approval by %s instead of %s.", was.Ask.needs(), now.Ask.needs())
+	}
+	if was.Effect != Deny && now.Effect != Deny {
+		compare("Would cover %s instead of %s.", was.Scopes.String(), now.Scopes.String())
+		compare("Would last at most %s instead of %s.", span(was.TTL), span(now.TTL))
+		if was.Deliver != now.Deliver {
+			diff = append(diff, delivered[now.Deliver])
+		}
+	}
+	if was.Effect == now.Effect || was.Effect != Allow && now.Effect != Allow {
+		compare("Of this request, %s would be allowed without approval instead of %s.", was.WouldAllow.String(), now.WouldAllow.String())
+	}
+	if was.Effect == now.Effect {
+		compare("Would be denied because of %s instead of %s.", was.Denied.String(), now.Denied.String())
+	}
 	return diff
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
+// delivered describes a change to each delivery.
+var delivered = map[string]string{
+	DeliveryEgress: "The credential would stay in ebb instead of going to the sandbox.", DeliveryToken: "The credential would go to the sandbox instead of staying in ebb.",
+}
+
+// outcome returns the effect as a predicate; be is a form of that verb.
+func (d Decision) outcome(be string) string {
+	if d.Effect != Ask {
+		return be + " " + map[Effect]string{Allow: "allowed without approval", Deny: "denied"}[d.Effect]
 	}
-	return s
+	return map[string]string{"be": "need", "was": "needed"}[be] + " approval by " + d.Ask.needs()
+}
+
+// span returns a lifetime in minutes or seconds.
+func span(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", d/time.Second)
+}
+
+// Move describes the change of an effect that a draft makes, without the details.
+func Move(was, now Effect) string {
+	if was == now {
+		return "still " + map[Effect]string{Allow: "allowed without approval", Ask: "subject to approval", Deny: "denied"}[now] + ", on other terms"
+	}
+	would := map[Effect]string{Allow: "would be allowed without approval", Ask: "would need approval", Deny: "would be denied"}
+	before := map[Effect]string{Allow: "was allowed without approval", Ask: "needed approval", Deny: "was denied"}
+	return would[now] + "; " + before[was] + " before"
 }
 
 // needs returns the required approvers without the ids of the policies.
@@ -75,7 +116,11 @@ func (a *Approval) needs() string {
 	}
 	parts := make([]string, len(a.Rules))
 	for i, r := range a.Rules {
-		parts[i] = fmt.Sprintf("%d of %s", r.Quorum, strings.Join(r.Groups, ", "))
+		people := "people"
+		if r.Quorum == 1 {
+			people = "person"
+		}
+		parts[i] = fmt.Sprintf("%d %s in %s", r.Quorum, people, strings.Join(r.Groups, ", "))
 	}
 	return strings.Join(distinct(parts), " and ")
 }

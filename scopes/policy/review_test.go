@@ -26,16 +26,16 @@ func TestReplay(t *testing.T) {
 		  @id("w") @ask("dba") @deliver("egress") permit (principal, action == Ebb::Action::"write", resource);`, ``},
 		{`@id("r") @max_ttl("20m") permit (principal, action == Ebb::Action::"read", resource in Ebb::Provider::"a");
 		  @id("w") @ask("dba,ops") @quorum("2") @deliver("egress") permit (principal, action == Ebb::Action::"write", resource);`,
-			`0 wider: ttl: 10m0s -> 20m0s
-			 1 wider: ask: 1 of dba -> 2 of dba, ops
-			 3: effect: allow -> deny; scopes: b:x:read -> none; ttl: 10m0s -> 0s; deliver: token -> none; would_allow: b:x:read -> none; denied: none -> b:x:read`},
+			`0 wider: Would last at most 20 min instead of 10 min.
+			 1 wider: Would need approval by 2 people in dba, ops instead of 1 person in dba.
+			 3: Would be denied; was allowed without approval before.`},
 		{`@id("r") @max_ttl("5m") @deliver("egress") permit (principal, action == Ebb::Action::"read", resource);
 		  @id("w") @ask("dba") permit (principal, action == Ebb::Action::"write", resource);
 		  @id("d") @ask("dba") @max_ttl("1m") permit (principal, action == Ebb::Action::"drop", resource);`,
-			`0: ttl: 10m0s -> 5m0s; deliver: token -> egress
-			 1 wider: deliver: egress -> token
-			 2 wider: effect: deny -> ask; scopes: none -> a:x:drop; ttl: 0s -> 1m0s; ask: none -> 1 of dba; deliver: none -> token; denied: a:x:drop -> none
-			 3: ttl: 10m0s -> 5m0s; deliver: token -> egress`},
+			`0: Would last at most 5 min instead of 10 min. The credential would stay in ebb instead of going to the sandbox.
+			 1 wider: The credential would go to the sandbox instead of staying in ebb.
+			 2 wider: Would need approval by 1 person in dba, for at most 1 min; was denied before.
+			 3: Would last at most 5 min instead of 10 min. The credential would stay in ebb instead of going to the sandbox.`},
 	} {
 		var lines []string
 		for _, c := range policy.Replay(load(t, tc.draft), recorded) {
@@ -43,7 +43,7 @@ func TestReplay(t *testing.T) {
 			if c.Wider {
 				line += " wider"
 			}
-			lines = append(lines, line+": "+strings.Join(c.Diff, "; "))
+			lines = append(lines, line+": "+strings.Join(c.Diff, " "))
 			if !c.Query.Scopes.Equal(recorded[c.Index].Query.Scopes) || c.Was.Effect != recorded[c.Index].Decision.Effect {
 				t.Errorf("change %d is of another query", c.Index)
 			}
@@ -67,20 +67,20 @@ func TestExplain(t *testing.T) {
 @id("a-read") permit (principal, action == Ebb::Action::"read", resource);`)
 	for asked, want := range map[string]string{
 		"a:eu:read": `allow
-			a-read permit yes true all its clauses hold
-			b-eu permit no false its when #1 does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
-			d-no-secret forbid no false its resource does not hold`,
+			a-read permit yes true all its conditions are met
+			b-eu permit no false its condition (when #1) is not met
+			c-ask ask yes false all its conditions are met, but a forbid or a permit without @ask decides
+			d-no-secret forbid no false its condition (resource) is not met`,
 		"a:secret/x:write": `deny
-			a-read permit no false its action does not hold
-			b-eu permit no false its action does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
-			d-no-secret forbid yes true all its clauses hold`,
+			a-read permit no false its condition (action) is not met
+			b-eu permit no false its condition (action) is not met
+			c-ask ask yes false all its conditions are met, but a forbid or a permit without @ask decides
+			d-no-secret forbid yes true all its conditions are met`,
 		"a:*:*": `deny
-			a-read permit maybe false its action may not hold for all of the pattern, and a permit has to
-			b-eu permit no false its when #1 does not hold
-			c-ask ask yes false all its clauses hold, but a forbid or a permit without @ask takes precedence
-			d-no-secret forbid maybe true its resource may hold for a part of the pattern, and that is enough for a forbid`,
+			a-read permit maybe false its condition (action) may not be met for all of the wildcard, and a permit needs that
+			b-eu permit no false its condition (when #1) is not met
+			c-ask ask yes false all its conditions are met, but a forbid or a permit without @ask decides
+			d-no-secret forbid maybe true its condition (resource) may be met for a part of the wildcard, and that is enough for a forbid`,
 	} {
 		e, err := set.Explain(query(asked))
 		if err != nil || len(e.Scopes) != 1 || e.Scopes[0].Scope.String() != asked || e.Decision.Effect != e.Scopes[0].Effect {

@@ -66,7 +66,7 @@ func TestPolicyPagesHideNothing(t *testing.T) {
 		plainPage(t, path, a)
 	}
 	ops.get("/policy").is(t, http.StatusOK, "[U&#43;202E]", "&lt;script&gt;", "files that this ebb watches", "1 of approvers")
-	ops.get(ask+"&draft="+d.ID).is(t, http.StatusOK, "WIDER", "NEEDS APPROVAL", "GRANTED", "orders:**:*", "effect: ask -&gt; allow")
+	ops.get(ask+"&draft="+d.ID).is(t, http.StatusOK, "WIDER", "NEEDS APPROVAL", "GRANTED", "orders:**:*", "Would be allowed without approval; needed approval by 1 person in approvers before.")
 	for delivery, word := range map[string]string{"egress": "stays in ebb", "token": "returned to the sandbox"} {
 		ops.get(ask+"&delivery="+delivery).is(t, http.StatusOK, "NEEDS APPROVAL", `<option value="`+delivery+`" selected>`+word)
 	}
@@ -120,7 +120,7 @@ func TestPolicyIsPublished(t *testing.T) {
 	page := ops.get(at)
 	page.is(t, http.StatusOK, "only reading", "No policy differs", "You cannot publish your own draft")
 	ops.send(ops.get(at+"/file?name=starter.cedar"), at+"/file", url.Values{"text": {onlyReads}, "note": {"only reading"}}).is(t, http.StatusSeeOther)
-	ops.get(at).is(t, http.StatusOK, "This forbid vanishes", "WIDER", "NARROWER", "starter-no-violators")
+	ops.get(at).is(t, http.StatusOK, "This forbid is removed", "WIDER", "NARROWER", "starter-no-violators")
 	// The author gets no form. A forged form is refused, as are forms of other
 	// people without the right.
 	form := url.Values{"digest": {h.proposed(at).Digest()}, "assertion": {""}, "state": {""}}
@@ -274,7 +274,7 @@ func TestReplayPage(t *testing.T) {
 	h.Clock.Add(time.Minute)
 	d := h.drafted(brokertest.Operator, allOfIt)
 	page := h.as(brokertest.Auditor).get("/policy/drafts/" + d.ID + "/replay?days=1")
-	page.is(t, http.StatusOK, "1 requests until", "Now granted, sent for approval before: 1", "(!) 1 of these was DENIED by a person", "/requests/"+r.ID, "WIDER")
+	page.is(t, http.StatusOK, "1 request until", "Would be allowed without approval; needed approval before: 1", "(!) 1 of these was DENIED by a person", "/requests/"+r.ID, "WIDER")
 }
 
 // Every form works once; sent again, it is refused with the reason.

@@ -78,14 +78,10 @@ func (ps *Pages) replay(c echo.Context, v *session.Visit) error {
 	return ps.Shell.Draw(c, http.StatusOK, v, "replay", shell.Frame{Title: "Replay against a draft", Nav: "/policy"}, page)
 }
 
-// answered are the visible names of past decisions.
-var answered = map[policy.Effect]string{policy.Allow: "granted", policy.Ask: "sent for approval", policy.Deny: "denied"}
-
 func moveOf(i int, m replay.Move) moveRow {
-	r := moveRow{ID: "move-" + strconv.Itoa(i), Says: "Now " + answered[m.To] + ", " + answered[m.From] + " before", Wider: m.Wider, N: m.N, Refused: m.Refused, More: m.N - len(m.Examples)}
-	if m.From == m.To {
-		r.Says = "Still " + answered[m.To] + ", with other approvers or another lifetime"
-	}
+	r := moveRow{ID: "move-" + strconv.Itoa(i), Wider: m.Wider, N: m.N, Refused: m.Refused, More: m.N - len(m.Examples)}
+	says := policy.Move(m.From, m.To)
+	r.Says = strings.ToUpper(says[:1]) + says[1:]
 	for _, p := range m.Examples {
 		row := pairRow{At: p.At, Task: p.TaskID, Scope: agenttext.Name(p.Recorded.Query.Scopes.String()), Request: p.Request, Refused: p.Refused, Rule: agenttext.Name(strings.Join(p.Live.Rules, ", ")), NewRules: agenttext.Name(strings.Join(p.Draft.Rules, ", "))}
 		for _, d := range p.Diff {

@@ -82,6 +82,30 @@ func (b *browser) group(rs []broker.Request) url.Values {
 	return b.multi(page)
 }
 
+// The button that approves a group names its consequence: the resource that all requests share, and
+// the longest lifetime. It is true for any ticked boxes.
+func TestTogetherNamesTheConsequence(t *testing.T) {
+	t.Parallel()
+	h, _ := ofEach(t, proof.Friction{})
+	rs := []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/a:read", "two", nil)}
+	b := h.as(brokertest.Approver)
+	b.get("/batch?"+idsOf(rs).Encode()).is(t, http.StatusOK, `Approve <span data-ticked>the ticked requests</span>: Read <span class="name">t/a</span>, 15 min each</button>`)
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("plain:**:*")
+	s := h.Open(t, spec)
+	in := s.Request(t, "plain:t/a:read")
+	in.Deferred, in.TTL = true, 5*time.Minute
+	if _, err := h.Broker.Token(t.Context(), in); broker.AsError(err).Kind != broker.Pending {
+		t.Fatal(err)
+	}
+	short, err := h.Broker.Requests(t.Context(), h.Principals[brokertest.Auditor], broker.RequestFilter{TaskID: s.Task.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs = append(rs, short...)
+	b.get("/batch?"+idsOf(rs).Encode()).is(t, http.StatusOK, `<span class="name">t/a</span>, at most 15 min each</button>`)
+}
+
 func (h *fixture) state(r broker.Request) broker.RequestState { return h.again(r.ID).State }
 
 // Twenty alike requests of twenty tasks get one answer. Each vote stores the
@@ -94,7 +118,8 @@ func TestTogether(t *testing.T) {
 	q.is(t, http.StatusOK, "Waiting for you (23)", "19 more like this (20 tasks)", "Review all 20 together")
 	link := regexp.MustCompile(`href="(/batch\?[^"]*)">Review all 20`).FindStringSubmatch(q.body)
 	page := b.get(html.UnescapeString(link[1]))
-	page.is(t, http.StatusOK, "20 alike requests", rs[0].Match, rs[19].Match, "“bump 19”", "run 19", "Agent text of request 20, not checked", "Low risk: one click")
+	page.is(t, http.StatusOK, "20 alike requests", rs[0].Match, rs[19].Match, "“bump 19”", "run 19", "Agent text of request 20, not checked", "Low risk: one click", `Deny <span data-ticked>the ticked requests</span></button>`,
+		`Approve <span data-ticked>the ticked requests</span>: Read the listed resources, 15 min each</button>`)
 	if n := strings.Count(page.body, "Opened by"); n != 1 {
 		t.Errorf("a fact that all have in common is shown %d times", n)
 	}
@@ -412,7 +437,7 @@ func TestTogetherOfLongTexts(t *testing.T) {
 	}
 	page := b.get("/batch?" + idsOf(rs).Encode())
 	page.is(t, http.StatusOK, "too long for one form", "the first half")
-	if strings.Contains(page.body, "Approve selected") {
+	if strings.Contains(page.body, "Approve <span") {
 		t.Error("a form that is too long is offered")
 	}
 	form := b.group(rs[:2])

@@ -56,12 +56,12 @@ func TestAttestorGone(t *testing.T) {
 	// while, approving works again.
 	off.Store(false)
 	knock(t, h)
-	b.get(both[:strings.Index(both, "?")]+"?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve selected")
+	b.get(both[:strings.Index(both, "?")]+"?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve <span")
 	off.Store(true)
 	knock(t, h) // a single failure may be caused by the caller
 	knock(t, h)
 	h.Clock.Add(time.Minute)
-	b.get("/batch?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve selected")
+	b.get("/batch?"+idsOf(rs[1:]).Encode()).is(t, http.StatusOK, "Approve <span")
 	delete(h.Config.Attestors, "enroll")
 	b.get("/requests/"+rs[1].ID).is(t, http.StatusOK, "Approving is off", "no longer configured")
 	ops, path := h.as(brokertest.Operator), "/tasks/"+rs[1].TaskID

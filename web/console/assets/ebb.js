@@ -91,6 +91,16 @@ const withTyped = (path, form) => {
   });
 })();
 
+// The buttons of a group name the number of its ticked requests.
+for (const form of document.querySelectorAll("form:has([data-ticked])")) {
+  const show = () => {
+    const n = form.querySelectorAll("[name='of[]']:checked").length;
+    for (const e of form.querySelectorAll("[data-ticked]")) e.textContent = n === 1 ? "1 request" : `${n} requests`;
+  };
+  form.addEventListener("input", show);
+  addEventListener("pageshow", show); // the browser may have restored the boxes
+}
+
 // Passkeys. The form is sent after the passkey has signed the server's challenge. Without
 // this script the form is sent unsigned, and the server answers what is missing.
 (() => {

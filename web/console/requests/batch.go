@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,7 @@ const maxSeen = 48 << 10
 // batchPage is a group of alike requests, and one form to decide them.
 type batchPage struct {
 	Shared  shown // the facts that all requests have in common
+	Several bool  // they have different resources
 	Items   []batchItem
 	Halves  []string // paths of smaller groups, if one form cannot hold the snapshots of all
 	Seen    string   // the snapshots, signed
@@ -127,7 +129,11 @@ func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []br
 	if offs < may {
 		page.Off = ""
 	}
+	title, longest := all[0].Title, longestOf(rs)
 	page.Shared = share(all)
+	if page.Several = page.Shared.Title != title; slices.ContainsFunc(rs, func(r broker.Request) bool { return r.TTL != longest }) {
+		page.Shared.Length = "at most " + shell.Span(longest.Duration())
+	}
 	for i := range page.Items {
 		page.Items[i].Shown = all[i]
 	}
@@ -141,11 +147,16 @@ func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []br
 		page.Again += "?" + url.Values{"id": ids}.Encode()
 	}
 	page.Codes, page.Draft = codes, drafting(v, rs...)
-	title := fmt.Sprintf("%d alike requests", len(rs))
+	heading := fmt.Sprintf("%d alike requests", len(rs))
 	if len(rs) == 1 {
-		title = "1 request"
+		heading = "1 request"
 	}
-	return ps.shell.Draw(c, status, v, "batch", shell.Frame{Title: title, Nav: "/queue"}, page)
+	return ps.shell.Draw(c, status, v, "batch", shell.Frame{Title: heading, Nav: "/queue"}, page)
+}
+
+// longestOf returns the longest requested lifetime.
+func longestOf(rs []broker.Request) broker.Seconds {
+	return slices.MaxFunc(rs, func(a, b broker.Request) int { return cmp.Compare(a.TTL, b.TTL) }).TTL
 }
 
 // newest returns the time of the newest request. A proof of a batch decision must be newer.

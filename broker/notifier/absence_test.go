@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/notifier"
 	"github.com/ebb-broker/ebb/broker/people"
@@ -17,6 +18,12 @@ func (r *rig) told() string {
 	r.t.Helper()
 	q := r.asks(highScope, "")
 	r.look()
+	return r.toldOf(q)
+}
+
+// toldOf returns the recipients of a request's notices so far.
+func (r *rig) toldOf(q broker.Request) string {
+	r.t.Helper()
 	all, err := r.Store.Told(r.t.Context(), q.ID)
 	if err != nil {
 		r.t.Fatal(err)
@@ -110,6 +117,72 @@ func TestAbsence(t *testing.T) {
 			}
 			if glass != 0 {
 				t.Errorf("%d notices of break-glass too many", glass)
+			}
+		})
+	}
+}
+
+// TestAbsenceAfterPlanning: a digest and an escalation that were planned before an absence go to the
+// delegate, also if the delegate was away when they were planned, and to the person if the delegate
+// does not get them.
+func TestAbsenceAfterPlanning(t *testing.T) {
+	t.Parallel()
+	digest := people.DefaultPreferences()
+	digest.High = people.InDigest
+	absent := func(r *rig, delegate string) people.Preferences {
+		w := digest
+		w.Away = people.Absence{Until: r.Clock.Now().Add(48 * time.Hour), Delegate: delegate}
+		return w
+	}
+	for name, tt := range map[string]struct {
+		before, after func(r *rig)
+		route         notifier.Route
+		want          string // recipients of the digest
+		late          int    // recipients of the escalation
+	}{
+		"present":          {want: "ann cy", late: 2},
+		"delegate":         {after: func(r *rig) { r.knows("ann", absent(r, "cy"), nil) }, want: "cy", late: 1},
+		"delegate is back": {before: func(r *rig) { r.knows("cy", absent(r, "ann"), nil) }, after: func(r *rig) { r.knows("cy", digest, nil); r.knows("ann", absent(r, "cy"), nil) }, want: "cy", late: 1},
+		"delegate left": {after: func(r *rig) {
+			r.knows("ann", absent(r, "cy"), nil)
+			r.knows("cy", digest, func(p *people.Reach) { p.Groups = nil })
+		}, want: "ann cy", late: 2},
+		"delegate is not notified of escalations": {route: notifier.Route{EscalateGroups: []string{"leads"}}, before: func(r *rig) {
+			r.knows("ann", digest, func(p *people.Reach) { p.Groups = append(p.Groups, "leads") })
+		}, after: func(r *rig) {
+			r.knows("ann", absent(r, "cy"), func(p *people.Reach) { p.Groups = append(p.Groups, "leads") })
+		}, want: "cy", late: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.route.Channels, tt.route.Escalate = []string{"mail"}, []string{"mail"}
+			r := newRig(t, tt.route)
+			r.knows("ann", digest, nil)
+			r.knows("cy", digest, nil)
+			if tt.before != nil {
+				tt.before(r)
+			}
+			q := r.asks(highScope, "")
+			r.look()
+			count(t, r.mails.take(), 0)
+			if tt.after != nil {
+				tt.after(r)
+			}
+			r.turn(14 * time.Minute)
+			late := 0
+			if got := r.toldOf(q); got != tt.want {
+				t.Errorf("told %q, want %q", got, tt.want)
+			}
+			for range 3 {
+				r.turn(5 * time.Minute)
+			}
+			for _, m := range r.mails.take() {
+				if m.Type == "request.escalated" {
+					late++
+				}
+			}
+			if late != tt.late {
+				t.Errorf("%d escalations, want %d", late, tt.late)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/pace"
+	"github.com/ebb-broker/ebb/broker/people"
 )
 
 // channel is a Channel with this process's state of it.
@@ -145,7 +146,8 @@ func (n *Notifier) settle(ctx context.Context, c *channel, o notify.Outcome, out
 	return nil
 }
 
-// message returns the part of the planned message that is still current.
+// message returns the part of the planned message that is still current, without notices that go to the delegate of
+// its recipient.
 func (n *Notifier) message(ctx context.Context, t notify.Taken, now time.Time) (notify.Message, error) {
 	m := t.Message
 	m.At, m.Base, m.To = now, n.cfg.Base, t.Address
@@ -155,20 +157,47 @@ func (n *Notifier) message(ctx context.Context, t notify.Taken, now time.Time) (
 			ids = append(ids, i.Notice.Subject)
 		}
 	}
-	open := map[string]bool{}
+	open := map[string]broker.Request{}
 	if len(ids) > 0 {
 		rs, err := n.cfg.ApprovalStore.Requests(ctx, broker.RequestFilter{IDs: ids, Page: broker.Page{Limit: len(ids)}})
 		if err != nil {
 			return m, err
 		}
 		for _, r := range rs {
-			open[r.ID] = waits(r, now)
+			if waits(r, now) {
+				open[r.ID] = r
+			}
+		}
+	}
+	var to people.Reach
+	var known everybody // nil = the recipient is present
+	if t.Person != "" && len(open) > 0 {
+		var err error
+		if to, err = n.cfg.People.Reach(ctx, t.Person); err == nil && to.Preferences.Away.At(now) {
+			known, err = n.everybody(ctx)
+		}
+		if err != nil && !errors.Is(err, people.ErrNone) {
+			return m, err
 		}
 	}
 	for _, i := range t.Items {
-		if i.Until.After(now) && (!i.Notice.Event.Open() || open[i.Notice.Subject]) {
-			m.Notices = append(m.Notices, i.Notice)
+		if !i.Until.After(now) {
+			continue
 		}
+		if i.Notice.Event.Open() {
+			r, is := open[i.Notice.Subject]
+			if !is {
+				continue
+			}
+			if known != nil {
+				if gone, err := n.delegated(ctx, to, i, r, known); err != nil {
+					return m, err
+				} else if gone {
+					continue
+				}
+			}
+		}
+		m.Notices = append(m.Notices, i.Notice)
 	}
 	return m, nil
 }

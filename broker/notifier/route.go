@@ -40,16 +40,12 @@ func (c concerned) includes(p people.Reach) bool {
 	if slices.ContainsFunc(c.not, p.Is) {
 		return false
 	}
-	common := func(a, b []string) bool {
-		return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
-	}
-	return p.Is(c.owner) || common(c.roles, p.Roles) || slices.Contains(p.Roles, string(broker.RoleApprover)) && common(c.groups, p.Groups)
+	return p.Is(c.owner) || broker.Meet(c.roles, p.Roles) || slices.Contains(p.Roles, string(broker.RoleApprover)) && broker.Meet(c.groups, p.Groups)
 }
 
 // takes reports whether the route selects this event.
 func (r Route) takes(e notify.Event, level risk.Level, provider string, groups []string) bool {
-	common := slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(r.Groups, g) })
-	return (len(r.Events) == 0 || slices.Contains(r.Events, e)) && (len(r.Groups) == 0 || common) &&
+	return (len(r.Events) == 0 || slices.Contains(r.Events, e)) && (len(r.Groups) == 0 || broker.Meet(groups, r.Groups)) &&
 		(len(r.Providers) == 0 || slices.Contains(r.Providers, provider)) && level.Rank() >= r.MinRisk.Rank()
 }
 
@@ -103,6 +99,25 @@ func (n *Notifier) waiting(items []notify.Item, r broker.Request, all []recipien
 		}
 	}
 	return items
+}
+
+// delegated reports whether a planned notice of a request goes to the delegate of its recipient, whose absence has
+// begun since. It plans the notice for the delegate, who may have it already.
+func (n *Notifier) delegated(ctx context.Context, to people.Reach, i notify.Item, r broker.Request, known everybody) (bool, error) {
+	var items []notify.Item
+	for _, now := range n.asked(r, known) {
+		switch {
+		case now.Notice.Event != i.Notice.Event:
+		case now.Person == to.Person:
+			return false, nil
+		case now.Person == to.Preferences.Away.Delegate:
+			items = append(items, now)
+		}
+	}
+	if len(items) == 0 {
+		return false, nil
+	}
+	return true, n.cfg.Outbox.Keep(ctx, notify.Plan{Items: items, Now: n.cfg.Now(), Most: n.cfg.Most, Window: n.cfg.Digest})
 }
 
 // asked plans the notices that a request waits: one now and one at half of its waiting time.

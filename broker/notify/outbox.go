@@ -76,7 +76,8 @@ type Sources interface {
 	// and the entries of these kinds in it. A kind that ends in "." is a prefix.
 	Unread(ctx context.Context, kinds []string, n int) ([]Reading, error)
 	// Keep stores a plan and marks its Reading as read, in one unit. It stores nothing
-	// and returns ErrStale when another replica has read the range in the meantime.
+	// and returns ErrStale when another replica has read the range in the meantime. A plan
+	// without a Reading only adds items.
 	Keep(ctx context.Context, p Plan) error
 	// Told returns the recipients that were notified, or are being notified, of this
 	// pending request.

@@ -218,16 +218,19 @@ func ofKinds(w *where, kinds []string) {
 
 // Keep implements notify.Sources.
 func (ob *outboxStore) Keep(ctx context.Context, p notify.Plan) error {
-	if p.Writer == "" || p.To <= p.From || p.Now.IsZero() || len(p.Items) > 0 && p.Window <= 0 {
-		return errors.New("plan: it needs a reading, a time and a window")
+	read := p.Writer != ""
+	if read != (p.To > p.From) || p.Now.IsZero() || len(p.Items) > 0 && p.Window <= 0 {
+		return errors.New("plan: it needs a time, a window, and a reading with an end after its start or none")
 	}
 	err := ob.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
-		n, err := sess.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq WHERE notification_cursors.seq = ?", p.Writer, p.To, p.From)
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return notify.ErrStale, nil
+		if read {
+			n, err := sess.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq WHERE notification_cursors.seq = ?", p.Writer, p.To, p.From)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				return notify.ErrStale, nil
+			}
 		}
 		for _, i := range p.Items {
 			if err := keepItem(ctx, sess, p, i); err != nil {

@@ -175,6 +175,15 @@ func notifyKeepRace(t *notifyTest) {
 	if got := t.take(Epoch, 100); len(got) != 5 {
 		t.Errorf("%d messages, want 5", len(got))
 	}
+	// A plan without a reading adds its items once.
+	for range 2 {
+		if err := second.Keep(t.Context(), notify.Plan{Items: []notify.Item{item(1000)}, Now: Epoch, Window: window}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := t.take(Epoch, 100); len(got) != 1 {
+		t.Errorf("%d messages, want 1", len(got))
+	}
 }
 
 func notifyRefuses(t *notifyTest) {
@@ -187,7 +196,7 @@ func notifyRefuses(t *notifyTest) {
 	t.write(audit.RequestCreated)
 	r := t.unread(10)[0]
 	for name, p := range map[string]notify.Plan{
-		"no writer": {Now: Epoch}, "nothing read": {Reading: notify.Reading{Writer: r.Writer, From: 1, To: 1}, Now: Epoch}, "no time": {Reading: r},
+		"no writer": {Reading: notify.Reading{From: 1, To: 2}, Now: Epoch}, "nothing read": {Reading: notify.Reading{Writer: r.Writer, From: 1, To: 1}, Now: Epoch}, "no time": {Reading: r},
 		"no window": {Reading: r, Now: Epoch, Items: []notify.Item{item(1)}}, "NUL": {Reading: r, Now: Epoch, Items: []notify.Item{item(2), bad}, Window: window},
 	} {
 		if err := t.Keep(ctx, p); err == nil {

@@ -51,24 +51,32 @@ async function twoAtOnce(h) {
   return seen.join(' | ');
 }
 
-// A page that stays open learns that another person has decided, and leads on to the next request.
+// A page that stays open learns within a second that another person has decided, and leads on to the next request.
 async function decidedMeanwhile(h) {
   const c = await h.context('approver');
-  const id = await h.ask('decided by another');
   const p = await c.newPage();
-  await p.goto(`${h.url}/requests/${id}`);
-  await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
-  const notice = p.locator('[data-decided]');
-  assert.equal(await notice.isVisible(), false);
   const ann = await h.sso('ann', 'secret');
   const q = await ann.newPage();
-  await q.goto(`${h.url}/requests/${id}`);
-  const begun = Date.now();
-  assert.equal(await answer(q, 'deny'), 303);
-  await notice.waitFor({ state: 'visible' });
-  const took = Date.now() - begun;
-  assert.match(await notice.innerText(), /^\S+ denied this \d+ s ago: too broad\.$/);
-  assert(took < 5000, `${took} ms`);
+  const notice = p.locator('[data-decided]');
+  const took = [];
+  let id;
+  for (let i = 0; i < 5; i++) {
+    id = await h.ask(`decided by another, ${i}`);
+    await p.goto(`${h.url}/requests/${id}`);
+    await p.waitForFunction(() => /^\(\d+\) /.test(document.title));
+    assert.equal(await notice.isVisible(), false);
+    await q.goto(`${h.url}/requests/${id}`);
+    const form = await fill(q, 'deny');
+    const shown = p.evaluate(() => new Promise((go) => {
+      const e = document.querySelector('[data-decided]');
+      new MutationObserver(() => { if (!e.hidden) go(Date.now()); }).observe(e, { attributes: true });
+    }));
+    const begun = Date.now();
+    assert.equal(await send(q, form), 303);
+    took.push(await shown - begun);
+    assert.match(await notice.innerText(), /^\S+ denied this \d+ s ago: too broad\.$/);
+  }
+  assert(Math.max(...took) < 1000, `${took.join(', ')} ms`);
   const next = q.getByRole('link', { name: /^Next \(\d+\+? left\)$/ });
   await next.click();
   await q.waitForURL((u) => /\/requests\/req_/.test(u.pathname) && !u.pathname.endsWith(id));
@@ -83,7 +91,7 @@ async function decidedMeanwhile(h) {
   await banner.waitFor({ state: 'hidden', timeout: 30000 });
   await ann.close();
   await c.close();
-  return `the open page says so ${took} ms after the answer was sent; the answered page leads to the next; a banner says that the connection is lost, and goes away`;
+  return `the open page says so ${took.join(', ')} ms after the answer was sent; the answered page leads to the next; a banner says that the connection is lost, and goes away`;
 }
 
 async function keys(h) {

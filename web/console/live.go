@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	liveRound   = time.Second      // interval of reads of the approval store while a browser listens
-	livePing    = 20 * time.Second // keeps proxies from closing an idle connection
+	liveRound   = 500 * time.Millisecond // interval of reads of the approval store while a browser listens
+	livePing    = 20 * time.Second       // keeps proxies from closing an idle connection
 	liveWrite   = 10 * time.Second
 	liveSession = 3 // connections of one session; the tabs of a browser share one
 	liveIDs     = 100

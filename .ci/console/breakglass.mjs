@@ -1,23 +1,8 @@
 // Break-glass, with Chromium's virtual authenticator: begun, used, ended and reviewed, and each of its pages in every view.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import path from 'node:path';
 import { person } from './passkeys.mjs';
-import { every } from './every.mjs';
-import { views } from './site.mjs';
-
-async function look(page, name) {
-  const out = process.argv[3];
-  const at = page.url();
-  for (const v of views) {
-    await page.setViewportSize(v);
-    await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
-    await page.goto(at);
-    assert.deepEqual(await every(page), [], `${name} ${v.name}`);
-    if (out) await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });
-  }
-  await page.setViewportSize({ width: 1280, height: 800 });
-}
+import { look } from './every.mjs';
 
 async function walk(site) {
   if (process.argv[3]) fs.mkdirSync(process.argv[3], { recursive: true });

@@ -1,5 +1,8 @@
 // Checks that must hold on every page in every view. Each returns a list of defects.
+import assert from 'node:assert/strict';
+import path from 'node:path';
 import { AxeBuilder } from '@axe-core/playwright';
+import { views } from './site.mjs';
 
 const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
@@ -86,4 +89,18 @@ function outline(page) {
 
 export async function every(page) {
   return [...await axe(page), ...await geometry(page), ...await agentText(page), ...await outline(page), ...await words(page)];
+}
+
+// look asserts the properties of the open page in every view.
+export async function look(page, name) {
+  const out = process.argv[3];
+  const at = page.url();
+  for (const v of views) {
+    await page.setViewportSize(v);
+    await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
+    await page.goto(at);
+    assert.deepEqual(await every(page), [], `${name} ${v.name}`);
+    if (out) await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
 }

@@ -1,6 +1,7 @@
 // Notifications in browsers. Chromium cannot reach a push service here, so the check ends at the subscription, and begins
 // again at the message: DevTools delivers it to the service worker.
 import assert from 'node:assert/strict';
+import { look } from './every.mjs';
 
 async function push(h) {
   const c = await h.context('approver');
@@ -8,6 +9,7 @@ async function push(h) {
   const p = await c.newPage();
   const answer = await p.goto(`${h.url}/settings/push`);
   assert.match(answer.headers()['content-security-policy'], /; trusted-types ebb-push$/);
+  await look(p, 'push');
   const worker = await p.evaluate(async () => Object.fromEntries((await fetch('/worker.js')).headers));
   assert.equal(worker['content-security-policy'], "default-src 'none'; require-trusted-types-for 'script'; trusted-types 'none'");
   assert.equal(worker['cache-control'], 'no-cache');

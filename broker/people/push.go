@@ -9,7 +9,7 @@ import (
 // Push is a browser in which a person gets notifications (Push API). Its address permits
 // sending to the browser, so the database holds it encrypted.
 type Push struct {
-	ID        string // hash of the address: a browser has one subscription
+	ID        string // hash of the address and the keys: a browser has one subscription
 	Person    string // id of the principal
 	Name      string // of the browser
 	Sealed    string // address and keys, by package webpush
@@ -28,7 +28,8 @@ var (
 
 // PushStore stores subscriptions; replicas share it.
 type PushStore interface {
-	// AddPush stores a subscription. A browser belongs to the person who subscribed last.
+	// AddPush stores a subscription. A browser, by its address and keys, belongs to the person who
+	// subscribed last.
 	// The error wraps ErrPushes when the person has MaxPushes browsers.
 	AddPush(ctx context.Context, p Push) error
 	// Pushes returns the subscriptions of a person, the oldest first.

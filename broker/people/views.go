@@ -1,6 +1,7 @@
 package people
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -21,7 +22,11 @@ type ListViews struct {
 const (
 	MaxViews      = 20   // of a person, on all lists
 	maxViewName   = 40   // code points
-	maxViewFields = 1000 // bytes of the names and values of one view: the notifier reads the preferences of all people
+	maxViewFields = 1000 // bytes of the names and values of one view
+
+	// maxViewsSize limits the JSON of all views of a person, in bytes: the notifier and pages read the preferences of all
+	// people. An escaped character has up to six bytes.
+	maxViewsSize = 8 << 10
 )
 
 // Len returns the number of views.
@@ -53,6 +58,9 @@ func (vs Views) Check() error {
 				return fmt.Errorf("a saved view must have 1 to %d bytes of filter", maxViewFields)
 			}
 		}
+	}
+	if text, err := json.Marshal(vs); err != nil || len(text) > maxViewsSize {
+		return fmt.Errorf("the saved views of a person have at most %d bytes as JSON: delete one first", maxViewsSize)
 	}
 	return nil
 }

@@ -127,6 +127,17 @@ func TestHostileViews(t *testing.T) {
 	// A viewer cannot see the audit log.
 	viewer := h.as(brokertest.Viewer)
 	viewer.do(http.MethodPost, "/views", url.Values{"nonce": {h.console.NonceFor(viewer.cookies["__Host-ebb-sess"], "/views")}, "list": {"/audit"}, "filter": {"kind=lease."}, "save": {"yes"}, "name": {"mine"}}, nil).is(t, http.StatusForbidden)
+	// The JSON of all views is limited, with its escapes.
+	escaped := url.Values{"filter": {"actor=" + strings.Repeat("%3C", 400)}}
+	for i := range 3 {
+		escaped.Set("name", "big"+strconv.Itoa(i))
+		send(escaped).is(t, http.StatusSeeOther)
+	}
+	escaped.Set("name", "big3")
+	send(escaped).is(t, http.StatusBadRequest, "at most 8192 bytes")
+	for i := range 3 {
+		send(url.Values{"save": nil, "delete": {"big" + strconv.Itoa(i)}}).is(t, http.StatusSeeOther)
+	}
 	for i := h.viewsOf(brokertest.Auditor).Len(); i < people.MaxViews; i++ {
 		send(url.Values{"name": {"n" + strconv.Itoa(i)}}).is(t, http.StatusSeeOther)
 	}

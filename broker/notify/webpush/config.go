@@ -150,7 +150,8 @@ func (s *Sender) Subscription(person, text string) (p people.Push, err error) {
 	if err != nil || err2 != nil || len(auth) != 16 {
 		return p, errors.New("the subscription must have a P-256 point as p256dh and 16 bytes as auth")
 	}
-	sum := sha256.Sum256([]byte(sub.Endpoint))
+	// With the keys in the id, a person who knows only another browser's address cannot replace its row.
+	sum := sha256.Sum256([]byte(sub.Endpoint + "\x00" + sub.Keys.P256dh + "\x00" + sub.Keys.Auth))
 	p.ID, p.Person = hex.EncodeToString(sum[:16]), person
 	clear, err := json.Marshal(sub)
 	p.Sealed = base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, clear, bound(p)))

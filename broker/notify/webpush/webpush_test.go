@@ -351,6 +351,52 @@ func TestSubscription(t *testing.T) {
 	}
 }
 
+// A person who knows the address of another browser, but not its keys, does not get its row. The
+// person who signs in at the same browser does.
+func TestAnotherPersonsBrowser(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	add := func(person, text string) {
+		t.Helper()
+		p, err := s.sender.Subscription(person, text)
+		p.Name, p.CreatedAt = "Firefox", time.Now()
+		if err == nil {
+			err = s.store.AddPush(t.Context(), p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	browsers := func(person string) int {
+		t.Helper()
+		got, err := s.store.Pushes(t.Context(), person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got)
+	}
+	hers := s.subscription("/x")
+	var mine, other map[string]any
+	if err := errors.Join(json.Unmarshal([]byte(hers), &mine), json.Unmarshal([]byte(s.subscription("/y")), &other)); err != nil {
+		t.Fatal(err)
+	}
+	add("kim", hers)
+	keys, others := mine["keys"].(map[string]any), other["keys"].(map[string]any)
+	for _, k := range []map[string]any{others, {"p256dh": keys["p256dh"], "auth": others["auth"]}, {"p256dh": others["p256dh"], "auth": keys["auth"]}} {
+		text, err := json.Marshal(map[string]any{"endpoint": mine["endpoint"], "keys": k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add("eve", string(text))
+		if browsers("kim") != 1 {
+			t.Errorf("%s took the row", text)
+		}
+	}
+	if add("bo", hers); browsers("kim") != 0 || browsers("bo") != 1 {
+		t.Errorf("the browser is with kim %d times, with bo %d times", browsers("kim"), browsers("bo"))
+	}
+}
+
 // A name of a permitted service that resolves to this machine is not called.
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()

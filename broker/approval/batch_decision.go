@@ -72,7 +72,8 @@ func CheckBatch(rs []broker.Request) error {
 // Outcome is the result of a batch decision for one request.
 type Outcome struct {
 	broker.Request
-	Err error // why the answer does not count; nil = it counts
+	Counts bool
+	Err    error // why the answer does not count, or the step that failed after it was counted
 }
 
 // DecideBatch gives one answer to several requests: it approves each as requested, or denies
@@ -113,10 +114,11 @@ func (ve *Verdicts) DecideBatch(ctx context.Context, who broker.Principal, items
 			Proof: v.Proof, Choice: v.Choice, Passkey: v.Passkey, Present: v.Present, Presence: v.Presence,
 		}
 		r, err := ve.decide(ctx, who, it.ID, one, ids)
-		if r.ID == "" {
+		counts := r.ID != ""
+		if !counts {
 			r = rs[i]
 		}
-		out[i] = Outcome{r, err}
+		out[i] = Outcome{r, counts, err}
 	}
 	return out, nil
 }

@@ -63,7 +63,8 @@ func certainty(v broker.Verdict) broker.Standing {
 	return broker.Doubtful
 }
 
-// decide implements Decide and DecideBatch. with lists the requests of a batch decision, in their
+// decide implements Decide and DecideBatch. With an error it returns the request only if the answer
+// counts, and a later step failed. with lists the requests of a batch decision, in their
 // order.
 func (ve *Verdicts) decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict, with []string) (broker.Request, error) {
 	roles := []broker.Role{broker.RoleApprover}
@@ -278,8 +279,11 @@ func (ve *Verdicts) afterVote(ctx context.Context, r broker.Request) error {
 			ve.logger.WarnContext(ctx, "counting a denial failed", "task_id", r.TaskID, "error", err)
 		}
 		if r.Code == broker.Suspicious {
-			_, err := ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), kernel.Suspicion(r, ve.clock.Now()))
-			return err
+			if _, err := ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), kernel.Suspicion(r, ve.clock.Now())); err != nil {
+				e := *broker.AsError(err)
+				e.Public = "The denial counts. " + e.Public
+				return &e
+			}
 		}
 	}
 	return nil
@@ -298,6 +302,8 @@ func (ve *Verdicts) suspectAgain(ctx context.Context, who broker.Principal, id s
 	}
 	m := kernel.Suspicion(r, ve.clock.Now())
 	m.By = who.ID
-	_, err = ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), m)
-	return r, err
+	if _, err = ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), m); err != nil {
+		return broker.Request{}, err
+	}
+	return r, nil
 }

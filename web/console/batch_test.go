@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/approval"
 	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/memstore"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/console/passkey"
@@ -145,6 +147,28 @@ func TestTogether(t *testing.T) {
 		if together != len(rs) {
 			t.Errorf("the record names %d of %d", together, len(rs))
 		}
+	}
+}
+
+// A denial as suspicious counts, but the task could not be stopped: the page says both.
+func TestTogetherCountsBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	var off atomic.Bool
+	h := newFixture(t, brokertest.Config{
+		LiveStore: silent{memstore.New(memstore.Config{}), &off},
+		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
+		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
+	})
+	rs := []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/b:read", "two", nil)}
+	b := h.as(brokertest.Approver)
+	form := b.group(rs)
+	form.Set("deny", "yes")
+	form.Set("code", "suspicious")
+	off.Store(true)
+	a := b.do(http.MethodPost, "/batch", form, nil)
+	a.is(t, http.StatusOK, "You denied 2 requests", ">denied<", "The denial counts. The end of the task could not be recorded everywhere yet.")
+	if strings.Contains(a.body, "not decided by you") || h.state(rs[0]) != broker.RequestDenied || h.state(rs[1]) != broker.RequestDenied {
+		t.Error(a.body)
 	}
 }
 

@@ -364,7 +364,10 @@ func (ps *Pages) drawOutcomes(c echo.Context, v *session.Visit, out []approval.O
 		decided = append(decided, o.Request)
 		row := ps.outcomeOf(o.Request, v.Now)
 		switch {
-		case o.Err != nil:
+		case o.Counts && o.Err != nil:
+			row.Tone, row.Detail = "warn", broker.AsError(o.Err).Public
+			n++
+		case !o.Counts:
 			row.Word, row.Tone, row.Detail = "not decided by you", "bad", broker.AsError(o.Err).Public
 			if now, err := ps.b.Request(c.Request().Context(), v.Principal, o.ID); err == nil && now.State != broker.RequestPending {
 				row.Detail = whyNot(vw, now)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/gowebpki/jcs"
@@ -17,8 +18,15 @@ type Statement struct {
 	Unsigned int               `json:"unsigned"` // selected entries that were left out, because no checkpoint covers them yet
 }
 
-// maxStatement is the maximum size of the first line of a proof.
-const maxStatement = 16 << 10
+// MaxStatement is the maximum size of the first line of a proof, in bytes.
+const MaxStatement = 16 << 10
+
+// Long reports whether the first line of a proof would be longer than MaxStatement.
+func (s Statement) Long() bool {
+	s.Unsigned = math.MaxInt // any number of entries fits
+	b, err := json.Marshal(ProofLine{Statement: &s})
+	return err != nil || len(ASCII(b)) > MaxStatement
+}
 
 // ProofLine is one line of an inclusion proof. One of Statement, Entry and Checkpoint is set.
 type ProofLine struct {
@@ -146,7 +154,7 @@ func (v *verifier) readStatement(line []byte) error {
 	var wrap struct {
 		Proof Statement `json:"proof"`
 	}
-	if len(line) > maxStatement || !readStrict(line, &wrap) || wrap.Proof.Unsigned < 0 {
+	if len(line) > MaxStatement || !readStrict(line, &wrap) || wrap.Proof.Unsigned < 0 {
 		return v.fault("the first line of the proof cannot be read")
 	}
 	if v.line != 1 {

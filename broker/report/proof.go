@@ -27,7 +27,8 @@ type Proof struct {
 // ProveEntries returns the proof of the audit entries that match f. stated is the filter as the
 // caller wrote it. A principal must be allowed to read the whole audit log.
 func (l *Listings) ProveEntries(ctx context.Context, who broker.Principal, f broker.EntryFilter, stated map[string]string) (Proof, error) {
-	points, err := l.pointsToProve(ctx, who)
+	statement := audit.Statement{List: "audit", Filter: stated}
+	points, err := l.pointsToProve(ctx, who, statement)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -35,14 +36,15 @@ func (l *Listings) ProveEntries(ctx context.Context, who broker.Principal, f bro
 	if err := l.selectEntries(ctx, who, f, &s, func(audit.Entry) bool { return true }); err != nil {
 		return Proof{}, err
 	}
-	return l.prove(ctx, who, &s, points, audit.Statement{List: "audit", Filter: stated})
+	return l.prove(ctx, who, &s, points, statement)
 }
 
 // ProveLeases returns the proof of the audit entries about the credentials that match q: about
 // their issue and their end, about the approval that they came from, and about the end of their
 // task.
 func (l *Listings) ProveLeases(ctx context.Context, who broker.Principal, q broker.LeaseQuery, stated map[string]string) (Proof, error) {
-	points, err := l.pointsToProve(ctx, who)
+	statement := audit.Statement{List: "credentials", Filter: stated}
+	points, err := l.pointsToProve(ctx, who, statement)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -70,19 +72,23 @@ func (l *Listings) ProveLeases(ctx context.Context, who broker.Principal, q brok
 			}
 		}
 		if !page.More {
-			return l.prove(ctx, who, &s, points, audit.Statement{List: "credentials", Filter: stated})
+			return l.prove(ctx, who, &s, points, statement)
 		}
 		q.Place = page.Stop
 	}
 }
 
-// pointsToProve returns the checkpoints, to a principal that may export the whole audit log.
-func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal) ([]audit.Checkpoint, error) {
+// pointsToProve returns the checkpoints, to a principal that may export the whole audit log. It refuses
+// a statement that 'ebb audit verify' would not read.
+func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal, stated audit.Statement) ([]audit.Checkpoint, error) {
 	points, err := l.Checkpoints(ctx, who)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = l.MayExport(ctx, who)
 	}
-	return points, l.MayExport(ctx, who)
+	if err == nil && stated.Long() {
+		err = broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line of the proof that states it has at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
+	}
+	return points, err
 }
 
 // selectEntries adds the entries that match f, and that wanted selects.

@@ -268,6 +268,30 @@ func TestRecordPages(t *testing.T) {
 	}
 }
 
+// TestLongProof: ebb refuses a proof whose first line the verifier would not read.
+func TestLongProof(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{})
+	h.asked("orders:eu/1:write")
+	if err := h.Broker.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := jose.ParseJWKS(h.Ring.JWKS(h.Clock.Now()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, path := h.as(brokertest.Auditor), "/credentials.proof.jsonl?sort=newest"
+	escaped := strings.Repeat("<", 512) // one byte each in the address, six in the proof
+	for _, field := range []string{"provider", "owner", "sandbox", "scope"} {
+		path += "&" + field + "=" + escaped
+	}
+	proof, err := audit.Verify(strings.NewReader(b.get(path).body), keys)
+	if err != nil || proof.Proof.Filter["owner"] != escaped {
+		t.Errorf("%+v, %v", proof, err)
+	}
+	b.get(path+"&task="+escaped+"&resource="+escaped).is(t, http.StatusBadRequest, "at most 16384 bytes")
+}
+
 // TestWrongFilter: a wrong value is an error beside its field, with the nearest right
 // one. The rest of the filter stays.
 func TestWrongFilter(t *testing.T) {

@@ -24,15 +24,6 @@ type Outbox interface {
 	notify.Outbox
 }
 
-// Channel is one configured destination, such as a chat room or a mail server.
-type Channel struct {
-	Name   string
-	Sender notify.Sender
-	Place  bool // it has a destination of its own that gets every message
-	People bool // the channel reaches people by their mail address
-	Push   bool // the channel reaches people in their browsers
-}
-
 // Route selects events and names the channels for them. An empty member selects everything.
 type Route struct {
 	Events    []notify.Event
@@ -54,7 +45,7 @@ type Config struct {
 	People        people.ReachStore                   // required
 	Base          string                              // public URL; required
 	Rights        func(people.Reach) broker.Principal // current rights of a person; required
-	Channels      []Channel
+	Channels      []notify.Channel
 	Routes        []Route
 	Digest        time.Duration // between digests; 0 = 15 min
 	Most          int           // messages sent at once to one recipient between digests; 0 = 20

@@ -15,9 +15,9 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// channel is a Channel with this process's state of it.
+// channel is a notify.Channel with this process's state of it.
 type channel struct {
-	Channel
+	notify.Channel
 	breaker *pace.Breaker
 
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ const (
 	round    = 3                // messages taken at one time
 )
 
-func newChannel(c Channel) *channel {
+func newChannel(c notify.Channel) *channel {
 	return &channel{Channel: c, breaker: &pace.Breaker{Failures: failures, Backoff: resting}}
 }
 

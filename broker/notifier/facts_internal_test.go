@@ -18,7 +18,7 @@ func TestHappenings(t *testing.T) {
 	t.Parallel()
 	approver, auditor := people.Reach{Person: "ann", Mail: "ann@example.com", Roles: []string{string(broker.RoleApprover)}}, people.Reach{Person: "aud", Mail: "aud@example.com", Roles: []string{string(broker.RoleAuditor)}}
 	operator := people.Reach{Person: "ops", Mail: "ops@example.com", Roles: []string{string(broker.RoleOperator)}}
-	n := &Notifier{cfg: Config{Routes: []Route{{Channels: []string{"mail"}}}}, channels: map[string]*channel{"mail": {Channel: Channel{Name: "mail", People: true}}}}
+	n := &Notifier{cfg: Config{Routes: []Route{{Channels: []string{"mail"}}}}, channels: map[string]*channel{"mail": {Channel: notify.Channel{Name: "mail", People: true}}}}
 	n.cfg.Now, n.cfg.Digest = testNow, window
 	for kind, tt := range map[string]struct {
 		actor string

@@ -128,7 +128,7 @@ func newRigWith(t *testing.T, policies map[string][]byte, routes ...notifier.Rou
 	}
 	r.config = notifier.Config{
 		Outbox: r.Store, Tasks: r.Store, ApprovalStore: r.Store, People: r.Store, Base: brokertest.Issuer, Rights: r.rights, Routes: routes, Now: r.Clock.Now, Most: 5,
-		Channels: []notifier.Channel{
+		Channels: []notify.Channel{
 			{Name: "ops", Sender: r.ops.sender(t), Place: true}, {Name: "leads", Sender: r.leads.sender(t), Place: true}, {Name: "mail", Sender: r.mails.sender(t), People: true}, {Name: "push", Sender: r.pushes.sender(t), Push: true},
 		},
 	}

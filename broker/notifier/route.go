@@ -68,7 +68,7 @@ func (n *Notifier) recipients(names []string, whom concerned, known everybody) (
 }
 
 // address returns the person's address in the form of the channel, "" without one.
-func (c Channel) address(p people.Reach) string {
+func (c *channel) address(p people.Reach) string {
 	switch {
 	case c.People:
 		return p.Mail

@@ -21,6 +21,15 @@ type Sender interface {
 	Where() string
 }
 
+// Channel is a destination that its kind has made.
+type Channel struct {
+	Name   string // in the configuration; the kinds leave it empty
+	Sender Sender
+	Place  bool // it has a destination of its own that gets every message
+	People bool // the channel reaches people by their mail address
+	Push   bool // the channel reaches people in their browsers
+}
+
 var (
 	// ErrRefused is wrapped when the receiver will never accept this message.
 	ErrRefused = errors.New("the message is refused permanently")

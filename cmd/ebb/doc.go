@@ -20,17 +20,17 @@
 //	../internal/config   the configuration: keys, sources, every problem at once
 //	../internal/out      output as table, JSON or CSV, with control characters escaped
 //	../internal/keyfile  private keys of clients
-//	internal/contexts the ebbs that a person has stored by ebb login
-//	internal/doctest  runs the documents, for tests
-//	internal/sandbox      starts a command isolated from its machine
-//	internal/shim     the first process of a sandbox
-//	internal/ask      the protocol by which a process in a sandbox requests credentials
-//	internal/awskeys  credentials in the formats of AWS clients
-//	internal/sshagent the SSH agent, which keeps the private keys of certificates
-//	internal/mcp      ebb as tools of MCP clients
-//	internal/stdio    the standard streams of a sandbox
-//	internal/demo     the guided tour
-//	internal/history  the history of one working day, for the demo console
+//	internal/contexts    the ebbs that a person has stored by ebb login
+//	internal/doctest     runs the documents, for tests
+//	internal/sandbox     starts a command isolated from its machine
+//	internal/shim        the first process of a sandbox
+//	internal/ask         the protocol by which a process in a sandbox requests credentials
+//	internal/awskeys     credentials in the formats of AWS clients
+//	internal/sshagent    the SSH agent, which keeps the private keys of certificates
+//	internal/mcp         ebb as tools of MCP clients
+//	internal/stdio       the standard streams of a sandbox
+//	internal/demo        the guided tour
+//	internal/history     the history of one working day, for the demo console
 //
 // Tests of the repository's structure are here too: layers_test.go (which package
 // may import which), exits_test.go (which code may read the bytes of a secret),

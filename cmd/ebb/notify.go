@@ -25,8 +25,8 @@ import (
 
 // openChannels creates the configured channels and returns all problems at
 // once. It opens no connection.
-func openChannels(c config.Notify, env channels.Env) ([]notifier.Channel, error) {
-	var out []notifier.Channel
+func openChannels(c config.Notify, env channels.Env) ([]notify.Channel, error) {
+	var out []notify.Channel
 	env.Look = os.LookupEnv
 	var ps config.Problems
 	for _, ch := range c.Channels {
@@ -38,7 +38,8 @@ func openChannels(c config.Notify, env channels.Env) ([]notifier.Channel, error)
 			ps = append(ps, config.Problem{Key: "notify.channels, " + ch.Name, Wrong: err.Error(), Remedy: "correct its kind or config; kinds are " + strings.Join(channels.Kinds(), ", ")})
 			continue
 		}
-		out = append(out, notifier.Channel{Name: ch.Name, Sender: m.Sender, Place: m.Place, People: m.People, Push: m.Push})
+		m.Name = ch.Name
+		out = append(out, m)
 	}
 	if len(ps) > 0 {
 		return nil, ps
@@ -138,7 +139,7 @@ response. The command needs no running ebb and does not use the database.`,
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(made, func(ch notifier.Channel) bool { return ch.Name == args[0] })
+		i := slices.IndexFunc(made, func(ch notify.Channel) bool { return ch.Name == args[0] })
 		switch {
 		case i < 0:
 			return usage("no channel is named "+out.Line(args[0]), "list the channels with `ebb notify list`")

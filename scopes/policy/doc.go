@@ -6,13 +6,14 @@
 //	schema.cedarschema, schema.go  the entities, attributes and context that a policy may name
 //	query.go, decision.go          input and result; wire.go is their stable JSON (stored in the audit log)
 //	load.go, syntax.go, check.go,  text -> Set; every problem of every file is reported at once, with file and line
-//	annotations.go
+//	annotations.go, position.go
 //	request.go                     one scope of a query -> one Cedar request and its entities
 //	clause.go, tri.go              policies as three-valued clauses, for scopes that are patterns
 //	decide.go                      verdict of each scope, then the decision; smaller.go suggests a smaller request
 //	explain.go                     every policy's verdict and reason, as data; outline.go describes each policy for reviewers
 //	golden.go, goldenfile.go       `*.test.yaml` beside policies
-//	replay.go                      recorded queries against a draft
+//	permit.go                      one decided request -> the text of a policy that permits exactly it
+//	replay.go                      recorded queries against a draft, and the differences as sentences
 //	live.go                        the Set in force, replaced whole
 //	starter.go, starter/           the built-in policy
 //

@@ -18,14 +18,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// Made is a channel that its kind has made.
-type Made struct {
-	Sender notify.Sender
-	Place  bool // it has a destination of its own that gets every message
-	People bool // the channel reaches people by their mail address
-	Push   bool // the channel reaches people in their browsers
-}
-
 // Env holds the dependencies that channels of all kinds share.
 type Env struct {
 	Look   func(string) (string, bool) // variables of the environment: os.LookupEnv
@@ -33,45 +25,45 @@ type Env struct {
 	Pushes people.PushStore            // nil if Derive is nil
 }
 
-var kinds = map[string]func(json.RawMessage, Env) (Made, error){
-	"email": kind(func(o email.Options, env Env) (Made, error) {
+var kinds = map[string]func(json.RawMessage, Env) (notify.Channel, error){
+	"email": kind(func(o email.Options, env Env) (notify.Channel, error) {
 		s, err := email.New(email.Config{Options: o, Look: env.Look})
-		return Made{Sender: s, Place: len(o.To) > 0, People: o.People}, err
+		return notify.Channel{Sender: s, Place: len(o.To) > 0, People: o.People}, err
 	}),
 	"slack": chat(slack.Body),
 	"teams": chat(teams.Body),
-	"webpush": kind(func(o webpush.Options, env Env) (Made, error) {
+	"webpush": kind(func(o webpush.Options, env Env) (notify.Channel, error) {
 		s, err := webpush.New(webpush.Config{Options: o, Derive: env.Derive, Store: env.Pushes})
-		return Made{Sender: s, Push: true}, err
+		return notify.Channel{Sender: s, Push: true}, err
 	}),
-	"webhook": kind(func(o webhook.Options, env Env) (Made, error) {
+	"webhook": kind(func(o webhook.Options, env Env) (notify.Channel, error) {
 		s, err := webhook.New(webhook.Config{Options: o, Look: env.Look})
-		return Made{Sender: s, Place: true}, err
+		return notify.Channel{Sender: s, Place: true}, err
 	}),
 }
 
 // kind decodes the options of a kind strictly: a misspelt restriction must be an error.
-func kind[O any](make func(O, Env) (Made, error)) func(json.RawMessage, Env) (Made, error) {
-	return func(config json.RawMessage, env Env) (Made, error) {
+func kind[O any](open func(O, Env) (notify.Channel, error)) func(json.RawMessage, Env) (notify.Channel, error) {
+	return func(config json.RawMessage, env Env) (notify.Channel, error) {
 		var o O
 		if len(config) > 0 {
 			if err := options.Decode(config, &o); err != nil {
-				return Made{}, err
+				return notify.Channel{}, err
 			}
 		}
-		m, err := make(o, env)
+		c, err := open(o, env)
 		if err != nil {
-			return Made{}, err
+			return notify.Channel{}, err // without the nil pointer of the kind in Sender
 		}
-		return m, nil
+		return c, nil
 	}
 }
 
 // chat returns a kind that posts JSON to an incoming webhook.
-func chat(body func(notify.Message) ([]byte, error)) func(json.RawMessage, Env) (Made, error) {
-	return kind(func(o notify.HookOptions, env Env) (Made, error) {
+func chat(body func(notify.Message) ([]byte, error)) func(json.RawMessage, Env) (notify.Channel, error) {
+	return kind(func(o notify.HookOptions, env Env) (notify.Channel, error) {
 		s, err := notify.NewHook(o, env.Look, fetch.Config{}, body)
-		return Made{Sender: s, Place: true}, err
+		return notify.Channel{Sender: s, Place: true}, err
 	})
 }
 
@@ -79,10 +71,10 @@ func chat(body func(notify.Message) ([]byte, error)) func(json.RawMessage, Env) 
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // New makes a channel of a kind. It opens no connection.
-func New(kind string, config json.RawMessage, env Env) (Made, error) {
-	make, known := kinds[kind]
+func New(kind string, config json.RawMessage, env Env) (notify.Channel, error) {
+	open, known := kinds[kind]
 	if !known {
-		return Made{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
+		return notify.Channel{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
 	}
-	return make(config, env)
+	return open(config, env)
 }

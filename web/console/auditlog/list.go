@@ -18,7 +18,6 @@ import (
 
 type auditPage struct {
 	Form    *list.Query
-	Filter  map[string]string
 	Period  list.Period
 	Kinds   []kindGroup
 	Sorts   []shell.Option
@@ -98,7 +97,7 @@ func (ps *Pages) audit(c echo.Context, v *session.Visit) error {
 		q.Place, q.Back = list.EntryPlace(place), back
 	}
 	wrong := a.Unread()
-	page := auditPage{Form: a, Filter: a.Filter(), Period: period, Said: ps.Broker.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), Sorts: entrySorts, All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.Views.Bar(c, v, "/audit", a),
+	page := auditPage{Form: a, Period: period, Said: ps.Broker.MayReadTranscripts(v.Principal) == nil, Kinds: kindGroups(), Sorts: entrySorts, All: v.Has(broker.RoleAuditor, broker.RoleOperator), Views: ps.Views.Bar(c, v, "/audit", a),
 		CSV: list.Address("/audit.csv", a.Kept.Encode()), JSONL: list.Address("/audit.jsonl", a.Kept.Encode())}
 	page.Address = page.Views.Address(a)
 	with := maps.Clone(a.Kept)

@@ -17,7 +17,6 @@ import (
 
 type credentialsPage struct {
 	Form    *list.Query
-	Filter  map[string]string
 	Period  list.Period
 	States  []shell.Option
 	Sorts   []shell.Option
@@ -66,7 +65,7 @@ func (ps *Pages) credentials(c echo.Context, v *session.Visit) error {
 		q.Place, q.Back = leasePlace(place), back
 	}
 	wrong := a.Unread()
-	page := credentialsPage{Form: a, Filter: a.Filter(), Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.Views.Bar(c, v, "/credentials", a)}
+	page := credentialsPage{Form: a, Period: period, States: leaseStates, Sorts: leaseSorts, Views: ps.Views.Bar(c, v, "/credentials", a)}
 	page.Address = page.Views.Address(a)
 	if wrong {
 		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "credentials", shell.Frame{Title: "Credentials", Nav: "/credentials"}, page)

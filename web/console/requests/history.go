@@ -20,7 +20,6 @@ const historyLook = 1000
 
 type historyPage struct {
 	Form    *list.Query
-	Filter  map[string]string
 	Period  list.Period
 	States  []shell.Option
 	Risks   []shell.Option
@@ -65,7 +64,7 @@ func (ps *Pages) history(c echo.Context, v *session.Visit) error {
 	listKey := "requests?" + a.Kept.Encode()
 	place, back := ps.cursors.Place(a, listKey, after, before)
 	wrong := a.Unread()
-	page := historyPage{Form: a, Filter: a.Filter(), Period: period, States: historyStates, Risks: risks, Views: ps.views.Bar(c, v, "/requests", a)}
+	page := historyPage{Form: a, Period: period, States: historyStates, Risks: risks, Views: ps.views.Bar(c, v, "/requests", a)}
 	page.Address = page.Views.Address(a)
 	if v.Has(broker.RoleApprover) {
 		page.Mine = v.ID

@@ -58,6 +58,7 @@ type queueRow struct {
 	TTL        time.Duration
 	Ends       time.Time
 	Notes      []string
+	barred     bool // the visitor cannot decide it
 	summary    summary
 	Alike      []queueRow // the requests that one answer can decide with this one
 	Tasks      int        // number of their tasks
@@ -107,7 +108,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 		page.Rows = append(page.Rows, rowOf(v, r, ps.summaries.of(r)))
 	}
 	if approver {
-		page.group(v, found.Requests)
+		page.group(found.Requests)
 	}
 	if len(page.Rows) == 0 && !plain && !page.Short {
 		// The number is optional.
@@ -155,12 +156,12 @@ func countsOf(counts map[int]int, short bool) (string, []count) {
 
 // group moves requests that one answer can decide below the first of them. A request with a long
 // text of its agent stays a row, because a group shows all texts at once.
-func (p *queuePage) group(v *session.Visit, list []broker.Request) {
+func (p *queuePage) group(list []broker.Request) {
 	at := map[string]int{} // index in rows of the group that is not full, by approval.Alike
 	rows := p.Rows[:0:0]
 	for i, row := range p.Rows {
 		r, key := list[i], row.summary.alike
-		if key == "" || r.Reason.Len() > agentShown || whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
+		if key == "" || r.Reason.Len() > agentShown || row.barred {
 			rows = append(rows, row)
 			continue
 		}
@@ -194,7 +195,7 @@ func rowOf(v *session.Visit, r broker.Request, g summary) queueRow {
 	if r.Asked > 1 {
 		row.Notes = append(row.Notes, "asked more than once")
 	}
-	if whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != "" {
+	if row.barred = whyNot(shell.View{Who: v, Now: v.Now, Zone: time.UTC}, r) != ""; row.barred {
 		row.Notes = append(row.Notes, "you cannot decide it")
 	}
 	return row

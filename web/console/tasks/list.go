@@ -17,7 +17,6 @@ const taskLook = 1000
 
 type tasksPage struct {
 	Form    *list.Query
-	Filter  map[string]string
 	States  []shell.Option
 	Rows    []task
 	Views   list.ViewBar
@@ -60,7 +59,6 @@ func (ps *Pages) tasks(c echo.Context, v *session.Visit) error {
 	if a.Unread() {
 		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "tasks", shell.Frame{Title: "Tasks", Nav: "/tasks"}, page)
 	}
-	page.Filter = a.Filter()
 	f.Open = f.State == broker.TaskOpen || f.State == broker.TaskPaused // open and paused tasks have an index
 	f.Page = broker.Page{After: place, Desc: !back, Limit: list.Rows + 1}
 	if kind != "" {

@@ -17,7 +17,6 @@ const shownPath = 160
 
 type transcriptsPage struct {
 	Form    *list.Query
-	Filter  map[string]string
 	Rows    []transcriptRow
 	Names   map[string]string // of tasks, by id
 	Address string
@@ -48,7 +47,7 @@ func (ps *Pages) transcripts(c echo.Context, v *session.Visit) error {
 	after, before := a.Cursor("after"), a.Cursor("before")
 	listKey := "transcripts?" + a.Kept.Encode()
 	place, back := ps.Cursors.Place(a, listKey, after, before)
-	page := transcriptsPage{Form: a, Filter: a.Filter(), Address: list.Address(list.TranscriptsPath, a.Kept.Encode()), CSV: list.Address(list.TranscriptsPath+".csv", a.Kept.Encode()), JSONL: list.Address(list.TranscriptsPath+".jsonl", a.Kept.Encode())}
+	page := transcriptsPage{Form: a, Address: list.Address(list.TranscriptsPath, a.Kept.Encode()), CSV: list.Address(list.TranscriptsPath+".csv", a.Kept.Encode()), JSONL: list.Address(list.TranscriptsPath+".jsonl", a.Kept.Encode())}
 	frame := shell.Frame{Title: "Transcripts", Nav: "/audit"}
 	if a.Unread() {
 		return ps.Shell.Draw(c, http.StatusUnprocessableEntity, v, "transcripts", frame, page)

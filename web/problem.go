@@ -66,7 +66,7 @@ func fromEcho(err error) *broker.Error {
 	}
 	switch he.Code {
 	case http.StatusNotFound:
-		return broker.E(broker.NotFound, "There is no resource at this path.", nil)
+		return broker.E(broker.NotFound, "There is no page or resource at this path.", nil)
 	case http.StatusMethodNotAllowed:
 		return broker.E(MethodNotAllowed, "This path does not support the method. See the Allow header.", nil)
 	}

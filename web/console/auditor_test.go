@@ -232,7 +232,7 @@ func TestRecordPages(t *testing.T) {
 	b := h.as(brokertest.Auditor)
 	b.get("/audit").is(t, http.StatusOK, "session.began", "lease.issued", `rel="next"`)
 	b.get("/audit?kind=task.&actor="+brokertest.Runner).is(t, http.StatusOK, ">task.opened<")
-	b.get("/audit?kind=task.opened&actor=nobody").is(t, http.StatusOK, "No entries.")
+	b.get("/audit?kind=task.opened&actor=nobody").is(t, http.StatusOK, "No entry matches the filter.")
 	e := h.lastEntry(t, audit.TaskOpened)
 	b.get(fmt.Sprintf("/audit/%s/%d", e.Writer, e.Seq)).is(t, http.StatusOK, "hash is valid", e.Hash, e.Prev)
 	b.get("/audit/chains").is(t, http.StatusOK, e.Writer, "ebb audit verify", "1 signed so far")

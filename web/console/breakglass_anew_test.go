@@ -39,6 +39,9 @@ func TestBreakGlassAnew(t *testing.T) {
 	b := h.browser()
 	o.signIn(t, b, attesttest.Claims{"acr": "phr"}).is(t, http.StatusSeeOther)
 	h.Clock.Add(time.Second)
+	if page := b.get("/break-glass"); strings.Contains(page.body, "You cannot start break-glass now") {
+		t.Error(page.body)
+	}
 	page := b.planned()
 	page.is(t, http.StatusOK, `href="/break-glass/again"`, "sign in again at your identity provider")
 	plan := b.cookies["__Host-ebb-glass"]

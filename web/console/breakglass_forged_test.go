@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -93,8 +94,15 @@ func TestBreakGlassForm(t *testing.T) {
 	t.Parallel()
 	h := breakGlassFixture(t)
 	b, a := h.as(brokertest.Approver), newAuthenticator(t)
+	// Without an identity provider only a passkey starts it: the page says so above the form.
+	const cannot = "You cannot start break-glass now"
+	b.get("/break-glass").is(t, http.StatusOK, cannot, "and you have none")
 	a.register(b).is(t, http.StatusSeeOther)
+	b.get("/break-glass").is(t, http.StatusOK, cannot, "Sign out and sign in again first")
 	b = h.signedInAnew(brokertest.Approver)
+	if page := b.get("/break-glass"); strings.Contains(page.body, cannot) {
+		t.Error(page.body)
+	}
 	good := func() url.Values { return a.signs(b, b.planned()) }
 	post := func(form url.Values, change func(*http.Request)) answer {
 		return b.do(http.MethodPost, "/break-glass", form, change)

@@ -16,7 +16,7 @@ func TestSignIn(t *testing.T) {
 	h := newFixture(t, brokertest.Config{})
 	b := h.browser()
 	a := b.get("/nowhere?x=1")
-	a.is(t, http.StatusNotFound, "no resource at this path", "<h1>")
+	a.is(t, http.StatusNotFound, "no page or resource at this path", "<h1>")
 	for _, path := range []string{"/v1/nowhere", "/oauth2/nowhere", "/.well-known/nowhere", "/problems/nowhere"} {
 		if a := b.get(path); a.StatusCode/100 != 4 || strings.Contains(a.body, "<h1>") {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)

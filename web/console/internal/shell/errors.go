@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,6 +24,11 @@ type failPage struct {
 	Again   string     // path of this page, if a later attempt may succeed; "" = it cannot
 	Next    []NavEntry // pages where the visitor can go on; none = not signed in
 	Away    bool       // requested at a host name that is not the console's: the page has no links
+}
+
+// titles are titles for people where those of the API name terms of HTTP.
+var titles = map[broker.Kind]string{
+	broker.Unauthenticated: "You are not signed in", broker.Conflict: "This cannot be done now", web.MethodNotAllowed: "There is no page at this address",
 }
 
 // Fail shows an error. The page contains its public kind and sentence, never
@@ -55,9 +61,12 @@ func (s *Shell) Fail(c echo.Context, err error) error {
 			page.Again = path
 		}
 	}
-	title := line.Title
+	title := cmp.Or(titles[e.Kind], line.Title)
 	if page.Away {
 		title = "The console has another address"
+	}
+	if e.Kind == web.MethodNotAllowed {
+		page.Detail = "Only forms of other pages lead to this address."
 	}
 	return s.Draw(c, line.Status, v, "fail", Frame{Title: title}, page)
 }

@@ -10,10 +10,9 @@ import (
 // descriptor limit allows more.
 const maxConns = 1 << 16
 
-// Conns returns the number of connections that a listener may accept: share of
-// the file descriptor limit of this process. The rest is for ebb's own
-// connections and files, so that clients cannot exhaust the descriptors that
-// the stores need.
+// Conns returns the number of connections that a listener may accept: share of the file descriptor
+// limit of this process. The rest is for ebb's own connections and files, so that clients cannot
+// exhaust the descriptors that the stores need.
 func Conns(share float64) int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

@@ -31,10 +31,9 @@ type Line struct {
 // Lookup returns the row of a kind. It is the only place that maps kinds to
 // status codes. An unknown kind is a 500.
 //
-// Error codes at /oauth2 come from the OAuth Extensions Error Registry. A
-// request that needs approval from a client that cannot wait is
-// interaction_required. Rate limits keep 429, which RFC 6749 section 5.2 leaves
-// to HTTP, because clients back off on it.
+// Error codes at /oauth2 come from the OAuth Extensions Error Registry. A request that needs
+// approval from a client that cannot wait is interaction_required. Rate limits keep 429, which RFC
+// 6749 section 5.2 leaves to HTTP, because clients back off on it.
 func Lookup(k broker.Kind) Line {
 	const bad = http.StatusBadRequest
 	switch k {

@@ -7,10 +7,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Handle returns a handler for one call. enter authenticates the caller before
-// the body is read. Req is decoded strictly (None for no body). Resp is encoded
-// as JSON with the status, or omitted for 204. Mux turns an error into a
-// problem document.
+// Handle returns a handler for one call. enter authenticates the caller before the body is read.
+// Req is decoded strictly (None for no body). Resp is encoded as JSON with the status, or omitted
+// for 204. Mux turns an error into a problem document.
 func Handle[Who, Req, Resp any](m *Mux, status int, enter func(echo.Context) (Who, error), call func(echo.Context, Who, Req) (Resp, error)) echo.HandlerFunc {
 	limit := m.limits.Body
 	return func(c echo.Context) error {

@@ -46,8 +46,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	return buf, nil
 }
 
-// IsType reports whether the request has exactly one Content-Type and it is
-// want, parameters aside.
+// IsType reports whether the request has exactly one Content-Type and it is want, parameters aside.
 func IsType(h http.Header, want string) bool {
 	values := h["Content-Type"]
 	if len(values) != 1 {
@@ -60,14 +59,12 @@ func IsType(h http.Header, want string) bool {
 	return err == nil && got == want
 }
 
-// None is the request of a call without a body. It accepts an empty body or an
-// empty object.
+// None is the request of a call without a body. It accepts an empty body or an empty object.
 type None struct{}
 
-// Decode parses one JSON value strictly (RFC 8259, I-JSON RFC 7493). It
-// requires application/json, limits the size, and rejects unknown members,
-// duplicate members, invalid UTF-8 and data after the value. Only None accepts
-// an empty body.
+// Decode parses one JSON value strictly (RFC 8259, I-JSON RFC 7493). It requires application/json,
+// limits the size, and rejects unknown members, duplicate members, invalid UTF-8 and data after the
+// value. Only None accepts an empty body.
 func Decode[T any](r *http.Request, limit int64) (T, error) {
 	var v T
 	body, err := ReadBody(r, limit)

@@ -43,8 +43,7 @@ func orDefault[T int | int64 | time.Duration](v, d T) T {
 // down. It distinguishes a shutdown from a client that disconnected.
 var ErrStopping = errors.New("web: the server is shutting down")
 
-// slop is the number of bytes that net/http adds to MaxHeaderBytes before it
-// refuses a request.
+// slop is the number of bytes that net/http adds to MaxHeaderBytes before it refuses a request.
 const slop = 4 << 10
 
 // NewServer returns an http.Server with every limit set. The caller configures
@@ -70,12 +69,10 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *http.Server {
 	}
 }
 
-// CloseAfterChunked closes an HTTP/1.1 connection after the response to a
-// request with Transfer-Encoding. RFC 9112 section 6.1 requires this for a
-// request that also has Content-Length, because a proxy may have read a
-// different end of the body. net/http removes that Content-Length before a
-// handler sees it, so every request with Transfer-Encoding closes its
-// connection.
+// CloseAfterChunked closes an HTTP/1.1 connection after the response to a request with
+// Transfer-Encoding. RFC 9112 section 6.1 requires this for a request that also has Content-Length,
+// because a proxy may have read a different end of the body. net/http removes that Content-Length
+// before a handler sees it, so every request with Transfer-Encoding closes its connection.
 func CloseAfterChunked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 && r.ProtoMajor == 1 {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// silence is the time after which the kernel closes a connection with
-// unacknowledged data. A sandbox whose machine has disappeared is detected
-// after the next heartbeat and this time. Without it TCP would retransmit for
-// about 15 min.
+// silence is the time after which the kernel closes a connection with unacknowledged data. A
+// sandbox whose machine has disappeared is detected after the next heartbeat and this time. Without
+// it TCP would retransmit for about 15 min.
 const silence = 20 * time.Second
 
 // ListenTCP listens on host:port.

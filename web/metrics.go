@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics have labels from closed sets: route templates, methods, status
-// classes.
+// metrics have labels from closed sets: route templates, methods, status classes.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec

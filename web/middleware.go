@@ -109,8 +109,7 @@ func (m *Mux) finish(c echo.Context, ev *Event, took time.Duration) {
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
-	// Log the route, never the URL: a query or an unknown path may contain
-	// secrets.
+	// Log the route, never the URL: a query or an unknown path may contain secrets.
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("request_id", ev.ID), slog.String("method", method), slog.String("route", route),
 		slog.Int("status", res.Status), slog.Int64("bytes", res.Size), slog.Duration("took", took), slog.String("client", m.proxies.ClientIP(r)))

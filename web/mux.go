@@ -31,8 +31,7 @@ type Config struct {
 	Now        func() time.Time      // nil = time.Now
 }
 
-// Mux is the handler of a listener. Surfaces register their routes on it before
-// it serves.
+// Mux is the handler of a listener. Surfaces register their routes on it before it serves.
 type Mux struct {
 	echo      *echo.Echo
 	outer     http.Handler
@@ -79,8 +78,7 @@ func New(c Config) (*Mux, error) {
 			otelhttp.WithTracerProvider(c.Tracer),
 			otelhttp.WithMeterProvider(noop.NewMeterProvider()),
 			otelhttp.WithPropagators(propagation.TraceContext{}),
-			// A caller's trace is linked, never continued: its ids are
-			// unverified.
+			// A caller's trace is linked, never continued: its ids are unverified.
 			otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
 	}
 	return m, nil
@@ -109,8 +107,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// loopbackHost reports whether a Host header, with or without a port, names
-// loopback.
+// loopbackHost reports whether a Host header, with or without a port, names loopback.
 func loopbackHost(host string) bool {
 	u, err := url.Parse("//" + host)
 	return err == nil && u.User == nil && loopback(strings.ToLower(u.Hostname()))
@@ -142,8 +139,7 @@ func (m *Mux) Pages(draw func(c echo.Context, err error) error) { m.pages = draw
 // Route is one registered route.
 type Route struct{ Method, Path string }
 
-// Routes lists the registered routes. A test compares them with the API
-// document.
+// Routes lists the registered routes. A test compares them with the API document.
 func (m *Mux) Routes() []Route {
 	var out []Route
 	for _, r := range m.echo.Routes() {
@@ -152,8 +148,7 @@ func (m *Mux) Routes() []Route {
 	return out
 }
 
-// PublicURL returns the configured base URL. ebb never derives URLs from the
-// Host header.
+// PublicURL returns the configured base URL. ebb never derives URLs from the Host header.
 func (m *Mux) PublicURL() string { return m.publicURL }
 
 // Base returns the path of the public URL, "" for none.

@@ -32,9 +32,8 @@ func (l *peerListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// Accept implements net.Listener. It closes a connection whose process the
-// kernel does not report. Otherwise a process could avoid identification by
-// making ebb run out of file descriptors.
+// Accept implements net.Listener. It closes a connection whose process the kernel does not report.
+// Otherwise a process could avoid identification by making ebb run out of file descriptors.
 func (l *peerListener) Accept() (net.Conn, error) {
 	if !l.slots.take() {
 		return nil, net.ErrClosed
@@ -86,9 +85,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// releaseConn is the ConnState of a server. A closed connection has no handler
-// any more. A hijacked connection is counted by its new owner, who must read
-// its peer before the hijack.
+// releaseConn is the ConnState of a server. A closed connection has no handler any more. A hijacked
+// connection is counted by its new owner, who must read its peer before the hijack.
 func releaseConn(c net.Conn, s http.ConnState) {
 	if s != http.StateClosed && s != http.StateHijacked {
 		return

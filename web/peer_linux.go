@@ -9,8 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 )
 
-// peerOf returns the credentials that the kernel recorded when the peer
-// connected.
+// peerOf returns the credentials that the kernel recorded when the peer connected.
 func peerOf(c *net.UnixConn) (*attest.Peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/ebb-broker/ebb/web/wire"
 )
 
-// Fail sends err in the form that clients of the path expect: OAuth's at
-// /oauth2, a page for browser navigation outside the API, and a problem
-// document everywhere else.
+// Fail sends err in the form that clients of the path expect: OAuth's at /oauth2, a page for
+// browser navigation outside the API, and a problem document everywhere else.
 func (m *Mux) Fail(c echo.Context, err error) error {
 	path, below := strings.CutPrefix(c.Request().URL.Path, m.base+"/")
 	first, _, _ := strings.Cut(path, "/")

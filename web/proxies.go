@@ -95,10 +95,9 @@ var errClientCert = errors.New("the Client-Cert headers of the proxy do not foll
 // maxChain limits the certificates that a proxy may forward.
 const maxChain = 16
 
-// ClientChain returns the client's certificates in DER, leaf first, or nil when
-// it sent none. They come from the TLS layer, or from the headers Client-Cert
-// and Client-Cert-Chain (RFC 9440) of a configured proxy. The client has proved
-// possession of the leaf's key. The chain is not verified.
+// ClientChain returns the client's certificates in DER, leaf first, or nil when it sent none. They
+// come from the TLS layer, or from the headers Client-Cert and Client-Cert-Chain (RFC 9440) of a
+// configured proxy. The client has proved possession of the leaf's key. The chain is not verified.
 func (p Proxies) ClientChain(r *http.Request) ([][]byte, error) {
 	// The certificate of a proxy is not that of the client behind it.
 	if p.trusts(peer(r)) {
@@ -143,8 +142,7 @@ func passedOn(leaf, above []string) ([][]byte, error) {
 	return chain, nil
 }
 
-// X5T returns the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), ""
-// for none.
+// X5T returns the x5t#S256 of a certificate in DER (RFC 8705 section 3.1), "" for none.
 func X5T(der []byte) string {
 	if len(der) == 0 {
 		return ""

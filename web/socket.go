@@ -20,13 +20,12 @@ const MaxSocketPath = 103
 // process, so that the TCP listener keeps its half.
 const socketShare = 0.125
 
-// ListenUnix listens on a Unix socket at an absolute path and asks the kernel
-// for the process of each connection (see Peer). It creates a missing directory
-// with mode 0700. It refuses a directory that others can write to, because they
-// could replace the socket. It removes a stale socket that nothing listens on;
-// any other file at the path is an error. mode is the mode of the socket: write
-// permission allows connecting. Connections beyond the share of the socket
-// (Conns) wait. Closing the listener removes the socket.
+// ListenUnix listens on a Unix socket at an absolute path and asks the kernel for the process of
+// each connection (see Peer). It creates a missing directory with mode 0700. It refuses a directory
+// that others can write to, because they could replace the socket. It removes a stale socket that
+// nothing listens on; any other file at the path is an error. mode is the mode of the socket: write
+// permission allows connecting. Connections beyond the share of the socket (Conns) wait. Closing
+// the listener removes the socket.
 func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if !filepath.IsAbs(path) || len(path) > MaxSocketPath {
 		return nil, fmt.Errorf("the path of a unix socket must be absolute and at most %d bytes long", MaxSocketPath)
@@ -37,9 +36,8 @@ func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	if err := clearPlace(ctx, path); err != nil {
 		return nil, err
 	}
-	// On Linux the socket file gets the mode of the bound descriptor, so that
-	// others cannot connect before Chmod. On other systems the directory must
-	// protect it.
+	// On Linux the socket file gets the mode of the bound descriptor, so that others cannot connect
+	// before Chmod. On other systems the directory must protect it.
 	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
 	}}

@@ -134,8 +134,7 @@ type marks struct {
 }
 
 // Marks returns summaries of the waiting requests, newest first, at most MaxMarks. It checks no
-// rights, so that one call serves all viewers: show a person only summaries for which For
-// holds.
+// rights, so that one call serves all viewers: show a person only summaries for which For holds.
 func (ap *Approvals) Marks(ctx context.Context) ([]broker.Mark, error) {
 	held, err := ap.fatigue.ThrottledRoots(ctx)
 	if err != nil {

@@ -76,9 +76,8 @@ func (em *Emergencies) runs(who broker.Principal) bool {
 	})
 }
 
-// MayBreakGlass returns why a person may not begin a period; nil = they may. A principal that
-// opens tasks never may, whether it is a program or a person, even if the current token lacks
-// that role.
+// MayBreakGlass returns why a person may not begin a period; nil = they may. A principal that opens
+// tasks never may, whether it is a program or a person, even if the current token lacks that role.
 func (em *Emergencies) MayBreakGlass(who broker.Principal) error {
 	c := em.breakGlassRules
 	switch {

@@ -28,8 +28,7 @@ func (em *Emergencies) EndBreakGlass(ctx context.Context, who broker.Principal, 
 	return out, breakGlassError(err, "The break-glass period has ended already.")
 }
 
-// LeaveBreakGlass ends the open period of a person who signs out, because it needs their
-// session.
+// LeaveBreakGlass ends the open period of a person who signs out, because it needs their session.
 func (em *Emergencies) LeaveBreakGlass(ctx context.Context, who broker.Principal) error {
 	return em.EndOwn(ctx, who.ID, who.ID, "signed_out")
 }
@@ -225,8 +224,7 @@ func (em *Emergencies) BreakGlassNow(ctx context.Context, who broker.Principal) 
 	return gs, nil
 }
 
-// OpenBreakGlass returns the open period in which the person may approve alone, if there is
-// one.
+// OpenBreakGlass returns the open period in which the person may approve alone, if there is one.
 func (em *Emergencies) OpenBreakGlass(ctx context.Context, who broker.Principal) (broker.BreakGlass, bool, error) {
 	if em.MayBreakGlass(who) != nil {
 		return broker.BreakGlass{}, false, nil

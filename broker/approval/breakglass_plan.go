@@ -25,8 +25,7 @@ const planFor = 10 * time.Minute
 const maxPlan = 3800
 
 // BreakGlassProof proves that a person wants the planned period now. It is either a passkey
-// assertion over the plan's digest, or a sign-in at the identity provider after the plan was
-// made.
+// assertion over the plan's digest, or a sign-in at the identity provider after the plan was made.
 type BreakGlassProof struct {
 	Signed  string    // JSON of the assertion
 	Passkey string    // id of the passkey, in hex

@@ -64,8 +64,7 @@ func certainty(v broker.Verdict) broker.Standing {
 }
 
 // decide implements Decide and DecideBatch. With an error it returns the request only if the answer
-// counts, and a later step failed. with lists the requests of a batch decision, in their
-// order.
+// counts, and a later step failed. with lists the requests of a batch decision, in their order.
 func (ve *Verdicts) decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict, with []string) (broker.Request, error) {
 	roles := []broker.Role{broker.RoleApprover}
 	if v.BreakGlass != "" {

@@ -42,9 +42,8 @@ func (ve *Verdicts) EvidenceSnapshot(ctx context.Context, who broker.Principal, 
 	return r, r.Votes[i], nil
 }
 
-// Kept returns the evidence snapshots and proofs of the votes among these entries, for an
-// export of the audit log. If one of them is hidden from the principal, it returns Conflict
-// instead of a gap.
+// Kept returns the evidence snapshots and proofs of the votes among these entries, for an export of
+// the audit log. If one of them is hidden from the principal, it returns Conflict instead of a gap.
 func (ve *Verdicts) Kept(ctx context.Context, who broker.Principal, entries []audit.Entry) ([]audit.Kept, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleAuditor, broker.RoleOperator); err != nil {
 		return nil, err

@@ -172,9 +172,8 @@ func (ve *Verdicts) again(ctx context.Context, r broker.Request) (policy.Effect,
 	return d.Effect, r, nil
 }
 
-// Again returns a request with the facts and digest that it would have if it were made now, and
-// the policy's effect on it. An approval counts only while the facts are those that the
-// approver saw.
+// Again returns a request with the facts and digest that it would have if it were made now, and the
+// policy's effect on it. An approval counts only while the facts are those that the approver saw.
 func (ve *Verdicts) Again(ctx context.Context, who broker.Principal, id string) (policy.Effect, broker.Request, error) {
 	r, err := ve.listings.Request(ctx, who, id)
 	if err != nil {

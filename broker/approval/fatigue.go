@@ -43,9 +43,8 @@ func (g *FatigueGuard) Denied(ctx context.Context, taskID string, byPerson bool)
 	if err != nil {
 		return err
 	}
-	// The live store returns each number once, so that of many concurrent denials exactly one
-	// is the twentieth. After a person has resumed the task, the next pause comes after twenty
-	// more.
+	// The live store returns each number once, so that of many concurrent denials exactly one is
+	// the twentieth. After a person has resumed the task, the next pause comes after twenty more.
 	if limit := g.limits.Denials; root.Denials > 0 && root.Denials%limit == 0 {
 		g.trip(ctx, root.ID, broker.CauseDenials, fmt.Sprintf("%d of its requests were denied", root.Denials))
 		return nil
@@ -327,9 +326,8 @@ func (g *FatigueGuard) DenyAll(ctx context.Context, who broker.Principal, taskID
 	return n, nil
 }
 
-// SayIn reports whether the person may decide a request of this task or of a task delegated
-// below it. Such a person may also end the task, as they could by denying the request as
-// suspicious.
+// SayIn reports whether the person may decide a request of this task or of a task delegated below
+// it. Such a person may also end the task, as they could by denying the request as suspicious.
 func (g *FatigueGuard) SayIn(ctx context.Context, who broker.Principal, taskID string) bool {
 	if !who.Has(broker.RoleApprover) || !broker.ValidID(broker.TaskPrefix, taskID) {
 		return false

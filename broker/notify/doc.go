@@ -1,6 +1,5 @@
-// Package notify is the contract of channels that notify people of pending requests and
-// events. A message holds facts and a link, never a control for deciding and never an
-// agent's text.
+// Package notify is the contract of channels that notify people of pending requests and events. A
+// message holds facts and a link, never a control for deciding and never an agent's text.
 //
 //	notice.go   Event, Notice: typed facts; Message: notices for one destination or
 //	            person

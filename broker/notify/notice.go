@@ -68,8 +68,7 @@ type Message struct {
 // the broker.
 func (m Message) Link(n Notice) string { return m.Base + n.Path }
 
-// Page returns the URL of the message's page: that of its only notice, else the approval
-// queue.
+// Page returns the URL of the message's page: that of its only notice, else the approval queue.
 func (m Message) Page() string {
 	if len(m.Notices) == 1 && m.More == 0 {
 		return m.Link(m.Notices[0])

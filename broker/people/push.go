@@ -29,8 +29,7 @@ var (
 // PushStore stores subscriptions; replicas share it.
 type PushStore interface {
 	// AddPush stores a subscription. A browser, by its address and keys, belongs to the person who
-	// subscribed last.
-	// The error wraps ErrPushes when the person has MaxPushes browsers.
+	// subscribed last. The error wraps ErrPushes when the person has MaxPushes browsers.
 	AddPush(ctx context.Context, p Push) error
 	// Pushes returns the subscriptions of a person, the oldest first.
 	Pushes(ctx context.Context, person string) ([]Push, error)

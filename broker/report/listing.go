@@ -66,8 +66,7 @@ func (x *Export) Ended(err error) {
 	}
 }
 
-// Exported records an export after it has ended, complete or not, even when its connection
-// broke.
+// Exported records an export after it has ended, complete or not, even when its connection broke.
 func (l *Listings) Exported(ctx context.Context, who broker.Principal, x Export) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -97,8 +96,7 @@ func (l *Listings) EntryList(ctx context.Context, who broker.Principal, q broker
 	return s, nil
 }
 
-// WholeEntryList is EntryList for an export: Conflict when an entry is hidden from the
-// principal.
+// WholeEntryList is EntryList for an export: Conflict when an entry is hidden from the principal.
 func (l *Listings) WholeEntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error) {
 	s, err := l.EntryList(ctx, who, q)
 	if err == nil && s.LeftOut > 0 {

@@ -54,11 +54,11 @@ func Differences(was, now Decision) (diff []string) {
 		}
 	}
 	if was.Effect != now.Effect {
-		would := now.outcome("be")
+		would := outcomes[now.Effect].would + now.by()
 		if was.Effect == Deny {
 			would += ", for at most " + span(now.TTL)
 		}
-		diff = append(diff, "Would "+would+"; "+was.outcome("was")+" before.")
+		diff = append(diff, "Would "+would+"; "+outcomes[was.Effect].before+was.by()+" before.")
 	} else if was.Effect == Ask {
 		compare("Would need approval by %s instead of %s.", was.Ask.needs(), now.Ask.needs())
 	}
@@ -83,12 +83,27 @@ var delivered = map[string]string{
 	DeliveryEgress: "The credential would stay in ebb instead of going to the sandbox.", DeliveryToken: "The credential would go to the sandbox instead of staying in ebb.",
 }
 
-// outcome returns the effect as a predicate; be is a form of that verb.
-func (d Decision) outcome(be string) string {
-	if d.Effect != Ask {
-		return be + " " + map[Effect]string{Allow: "allowed without approval", Deny: "denied"}[d.Effect]
+// outcomes are predicates for effects: of the draft, of what it replaces, and of both.
+var outcomes = map[Effect]struct{ would, before, still string }{
+	Allow: {"be allowed without approval", "was allowed without approval", "still allowed without approval"},
+	Ask:   {"need approval", "needed approval", "still needs approval"},
+	Deny:  {"be denied", "was denied", "still denied"},
+}
+
+// Move describes the change of an effect that a draft makes, without the details.
+func Move(was, now Effect) string {
+	if was == now {
+		return outcomes[now].still + ", on other terms"
 	}
-	return map[string]string{"be": "need", "was": "needed"}[be] + " approval by " + d.Ask.needs()
+	return "would " + outcomes[now].would + "; " + outcomes[was].before + " before"
+}
+
+// by returns the approvers of a decision that needs an approval.
+func (d Decision) by() string {
+	if d.Effect != Ask {
+		return ""
+	}
+	return " by " + d.Ask.needs()
 }
 
 // span returns a lifetime in minutes or seconds.
@@ -97,16 +112,6 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
 	return fmt.Sprintf("%d s", d/time.Second)
-}
-
-// Move describes the change of an effect that a draft makes, without the details.
-func Move(was, now Effect) string {
-	if was == now {
-		return "still " + map[Effect]string{Allow: "allowed without approval", Ask: "subject to approval", Deny: "denied"}[now] + ", on other terms"
-	}
-	would := map[Effect]string{Allow: "would be allowed without approval", Ask: "would need approval", Deny: "would be denied"}
-	before := map[Effect]string{Allow: "was allowed without approval", Ask: "needed approval", Deny: "was denied"}
-	return would[now] + "; " + before[was] + " before"
 }
 
 // needs returns the required approvers without the ids of the policies.

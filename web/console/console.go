@@ -55,8 +55,7 @@ type Config struct {
 	Methods  []signin.Method                     // sign-in methods
 	Friction proof.Friction                      // the proofs that an approval needs, by risk level
 	Now      func() time.Time                    // nil = time.Now
-	// TellsPeople reports that a notification channel sends to people's own
-	// addresses.
+	// TellsPeople reports that a notification channel sends to people's own addresses.
 	TellsPeople bool
 }
 

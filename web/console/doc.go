@@ -1,7 +1,6 @@
-// Package console is ebb's web console. Approvers decide requests in it, and
-// auditors read the audit log. Pages are rendered on the server, forms are
-// plain HTML, and everything works without JavaScript. The console decides
-// nothing: every handler calls the broker.
+// Package console is ebb's web console. Approvers decide requests in it, and auditors read the
+// audit log. Pages are rendered on the server, forms are plain HTML, and everything works without
+// JavaScript. The console decides nothing: every handler calls the broker.
 //
 // A request passes three layers:
 //
@@ -10,12 +9,11 @@
 //	                  of pages, errors as pages
 //	an area           one handler, which calls the core and draws a page
 //
-// Each area is a package of its own: requests, tasks, credentials, auditlog,
-// transcripts, policies, breakglass, settings, insights. An area declares the
-// calls of the core that it makes, as interfaces, and imports no other area.
-// They share internal/list, for lists with filters and pages, and proof, which
-// demands proofs of presence before an answer counts. passkey and chart know
-// neither pages nor people.
+// Each area is a package of its own: requests, tasks, credentials, auditlog, transcripts, policies,
+// breakglass, settings, insights. An area declares the calls of the core that it makes, as
+// interfaces, and imports no other area. They share internal/list, for lists with filters and
+// pages, and proof, which demands proofs of presence before an answer counts. passkey and chart
+// know neither pages nor people.
 //
 // This package connects them:
 //

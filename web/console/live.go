@@ -23,10 +23,9 @@ const (
 	liveIDs     = 100
 )
 
-// waiting is the event sent to a browser: the number of requests that wait for
-// the person, and their ids. It contains no name, scope or agent text. People
-// who may read lists are also told that the audit log has grown, and then fetch
-// the entries that they may see.
+// waiting is the event sent to a browser: the number of requests that wait for the person, and
+// their ids. It contains no name, scope or agent text. People who may read lists are also told that
+// the audit log has grown, and then fetch the entries that they may see.
 type waiting struct {
 	Count int      `json:"count"`
 	IDs   []string `json:"ids"` // the newest
@@ -38,9 +37,8 @@ type liveBroker interface {
 	Newest(ctx context.Context) (string, error)
 }
 
-// live tells browsers which requests wait. One read of the approval store
-// serves all browsers. The approval store is in the database, so every replica
-// sees the requests of the others.
+// live tells browsers which requests wait. One read of the approval store serves all browsers. The
+// approval store is in the database, so every replica sees the requests of the others.
 type live struct {
 	b       liveBroker
 	visitor *session.Sessions
@@ -60,8 +58,7 @@ func newLive(b liveBroker, visitor *session.Sessions) *live {
 	return &live{b: b, visitor: visitor, listeners: map[*listener]struct{}{}, sessions: map[string]int{}}
 }
 
-// enter registers a listener. It returns nil when the session has liveSession
-// listeners already.
+// enter registers a listener. It returns nil when the session has liveSession listeners already.
 func (l *live) enter(id string) *listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,9 +142,8 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	return w, newest, l.fresh
 }
 
-// events serves GET /events: server-sent events for as long as the session
-// lasts. Each event contains the whole state, so that a browser that reconnects
-// misses nothing.
+// events serves GET /events: server-sent events for as long as the session lasts. Each event
+// contains the whole state, so that a browser that reconnects misses nothing.
 func (l *live) events(c echo.Context) error {
 	v, err := l.visitor.SignedIn(c.Request().Context(), c)
 	if err != nil {

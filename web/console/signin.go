@@ -121,8 +121,7 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if err := e.sessions.Start(ctx, started); err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
-	// Store where the person can be notified. An error must not prevent the
-	// sign-in.
+	// Store where the person can be notified. An error must not prevent the sign-in.
 	_ = e.reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: started.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
 	// A new sign-in replaces the earlier session of this browser.
 	if old := session.Cookie(c, session.CookieRead); old != "" {
@@ -141,8 +140,7 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	return e.shell.Redirect(c, to)
 }
 
-// agent returns the User-Agent header with at most 200 characters, all
-// printable ASCII.
+// agent returns the User-Agent header with at most 200 characters, all printable ASCII.
 func agent(s string) string {
 	out := make([]rune, 0, 200)
 	for _, r := range s {

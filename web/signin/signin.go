@@ -25,11 +25,9 @@ type Person struct {
 type Method interface {
 	// Name is the last segment of its path, /signin/<name>: lower-case ASCII.
 	Name() string
-	// Label is the text of its button on the sign-in page. "" = no button:
-	// people come by a link.
+	// Label is the text of its button on the sign-in page. "" = no button: people come by a link.
 	Label() string
-	// Begin serves GET /signin/<name>, which the console's sign-in page links
-	// to.
+	// Begin serves GET /signin/<name>, which the console's sign-in page links to.
 	Begin(c echo.Context, h Host) error
 	// Finish serves POST /signin/<name>, a form of the console's own pages, and
 	// GET /signin/<name>/callback, which the identity provider redirects to.
@@ -45,9 +43,8 @@ type Prover interface {
 	Strong(acr string) bool
 }
 
-// Knower is a Method that maps a person's groups to rights. Sessions call it
-// for each request, so that a role removed from the configuration is lost at
-// once.
+// Knower is a Method that maps a person's groups to rights. Sessions call it for each request, so
+// that a role removed from the configuration is lost at once.
 type Knower interface {
 	Method
 	Know(p broker.Principal) broker.Principal

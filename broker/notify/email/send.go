@@ -146,8 +146,7 @@ func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	return c, done, nil
 }
 
-// bounded ends the conversation with a server that sends too much. It counts the bytes of
-// TLS.
+// bounded ends the conversation with a server that sends too much. It counts the bytes of TLS.
 type bounded struct {
 	net.Conn
 	from io.Reader

@@ -29,8 +29,7 @@ var more = map[string]string{
 	"many bad bytes": strings.Repeat("\xff", 3000),
 }
 
-// hostile: with any names, the message is clean, links only to its page, and is one
-// message.
+// hostile: with any names, the message is clean, links only to its page, and is one message.
 func hostile(t *testing.T, s Suite) {
 	sender, arrived := s.Open(t)
 	corpus := agenttexttest.Hostile(t)

@@ -99,8 +99,7 @@ func (s *signer) addEd25519(key []byte) error {
 	return nil
 }
 
-// decode removes the prefix and decodes the base64 of a secret. Errors do not repeat the
-// secret.
+// decode removes the prefix and decodes the base64 of a secret. Errors do not repeat the secret.
 func decode(secret secret.Secret, prefix string) ([]byte, error) {
 	text, found := strings.CutPrefix(secret.Reveal(), prefix)
 	if !found {

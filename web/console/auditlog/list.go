@@ -218,8 +218,7 @@ func filterOf(q broker.EntryQuery) audit.Filter {
 	return audit.Filter{TaskID: q.TaskID, LeaseID: q.LeaseID, RequestID: q.RequestID, Kind: strings.Join(q.Kinds, " "), Actor: q.Actor}
 }
 
-// exportKept writes the evidence kept for the answers among these entries,
-// after the entries.
+// exportKept writes the evidence kept for the answers among these entries, after the entries.
 func (ps *Pages) exportKept(ctx context.Context, x *list.Export, v *session.Visit, entries []audit.Entry) error {
 	kept, err := ps.Broker.Kept(ctx, v.Principal, entries)
 	for _, k := range kept {

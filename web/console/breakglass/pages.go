@@ -50,8 +50,7 @@ type Config struct {
 	Proofs *proof.Proofs
 }
 
-// Pages serves break-glass: the list of periods, the start of one, its end and
-// its review.
+// Pages serves break-glass: the list of periods, the start of one, its end and its review.
 type Pages struct{ Config }
 
 // New returns the pages of this area.

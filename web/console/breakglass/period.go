@@ -69,8 +69,7 @@ func (ps *Pages) drawGlass(c echo.Context, status int, v *session.Visit, note, p
 	return ps.Shell.Draw(c, status, v, "breakglassone", shell.Frame{Title: "Break-glass: " + g.Incident, Nav: glassPath}, page)
 }
 
-// approvedUnder returns the requests approved under a period that the visitor
-// may see.
+// approvedUnder returns the requests approved under a period that the visitor may see.
 func (ps *Pages) approvedUnder(c echo.Context, v *session.Visit, g broker.BreakGlass) (out []glassApproval, err error) {
 	rs, err := ps.Broker.Requests(c.Request().Context(), v.Principal, broker.RequestFilter{BreakGlass: g.ID, Page: broker.Page{Limit: 100}})
 	if err != nil {
@@ -86,9 +85,8 @@ func (ps *Pages) approvedUnder(c echo.Context, v *session.Visit, g broker.BreakG
 	return out, nil
 }
 
-// glassProof describes the proof given when the period started, and whether it
-// still verifies. A sign-in leaves no token to verify again: the page shows the
-// sign-in and its time.
+// glassProof describes the proof given when the period started, and whether it still verifies. A
+// sign-in leaves no token to verify again: the page shows the sign-in and its time.
 func (ps *Pages) glassProof(c echo.Context, g broker.BreakGlass) (says string, holds bool, err error) {
 	if g.Proof == "" {
 		says = "A sign-in at the identity provider for this period alone, at " + g.AuthAt.UTC().Format("2006-01-02 15:04:05 UTC") + " by its clock"

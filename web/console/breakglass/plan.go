@@ -16,9 +16,8 @@ import (
 	"github.com/ebb-broker/ebb/web/console/passkey"
 )
 
-// cookieGlass holds the signed break-glass plan while the person proves their
-// identity. It is SameSite=Lax, because the person returns from the identity
-// provider by a cross-site link.
+// cookieGlass holds the signed break-glass plan while the person proves their identity. It is
+// SameSite=Lax, because the person returns from the identity provider by a cross-site link.
 const cookieGlass = "__Host-ebb-glass"
 
 // planGlass validates the form, stores the plan in a cookie, and redirects to
@@ -86,14 +85,12 @@ func (ps *Pages) drawPlan(c echo.Context, status int, v *session.Visit, token, p
 	return ps.Shell.Draw(c, status, v, "breakglassplan", shell.Frame{Title: "Start break-glass", Nav: glassPath}, page)
 }
 
-// provedFor reports whether this session began with a new sign-in for this plan
-// alone.
+// provedFor reports whether this session began with a new sign-in for this plan alone.
 func (ps *Pages) provedFor(v *session.Visit, plan broker.BreakGlassPlan) bool {
 	return ps.Proofs.Prover(v) != nil && ps.Proofs.Fresh(v) && v.Session.Purpose == plan.ID && v.Session.CreatedAt.After(plan.AskedAt)
 }
 
-// glassDecision is the statement that a passkey signs to start the planned
-// period.
+// glassDecision is the statement that a passkey signs to start the planned period.
 func glassDecision(plan broker.BreakGlassPlan) []passkey.Decision {
 	return []passkey.Decision{{Request: plan.ID, Choice: approval.ChoiceBreakGlass, Digest: plan.Digest()}}
 }

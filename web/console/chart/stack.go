@@ -76,8 +76,7 @@ func NewStack(series ...Series) Stack {
 // Line returns the Y of the grid line of Axis[n].
 func (c Stack) Line(n int) float64 { return c.Height * float64(n) / float64(len(c.Axis)-1) }
 
-// round returns the smallest of 1, 2, 4, 5, 10, 20, 40, 50, 100 ... that is at
-// least n.
+// round returns the smallest of 1, 2, 4, 5, 10, 20, 40, 50, 100 ... that is at least n.
 func round(n int) int {
 	for p := 1; ; p *= 10 {
 		for _, m := range [...]int{1, 2, 4, 5} {

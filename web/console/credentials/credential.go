@@ -47,8 +47,7 @@ type moment struct {
 	Tone string
 }
 
-// credential shows one credential: its scope, its events, and the actions that
-// are left.
+// credential shows one credential: its scope, its events, and the actions that are left.
 func (ps *Pages) credential(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
 	l, err := ps.Broker.Lease(ctx, v.Principal, id)
@@ -129,8 +128,7 @@ func lifeOf(l list.Credential) []moment {
 	return out
 }
 
-// revokeCredential revokes one credential. It works while the LiveStore is
-// unavailable.
+// revokeCredential revokes one credential. It works while the LiveStore is unavailable.
 func (ps *Pages) revokeCredential(c echo.Context, v *session.Visit) error {
 	id, reason := c.Param("id"), strings.TrimSpace(c.Request().PostForm.Get("reason"))
 	if reason == "" {

@@ -44,8 +44,7 @@ func (ps *Pages) exportCredentials(format string) func(echo.Context, *session.Vi
 		}
 		q.Limit, q.Look = list.ExportRows, list.ExportLook
 		ctx := c.Request().Context()
-		// The viewer role may not export: the export contains what the other
-		// roles may read.
+		// The viewer role may not export: the export contains what the other roles may read.
 		who := v.Principal
 		who.Roles = slices.DeleteFunc(slices.Clone(who.Roles), func(r broker.Role) bool { return r == broker.RoleViewer })
 		page, err := ps.Broker.LeaseList(ctx, who, q)
@@ -90,8 +89,7 @@ func (ps *Pages) exportProof(c echo.Context, v *session.Visit) error {
 	return list.NewExport(ps.Broker, c, v, "credentials", list.FormatProof, a.Filter(), nil).Proof(p)
 }
 
-// tailCredentials returns the newest rows of the list of credentials with the
-// same query.
+// tailCredentials returns the newest rows of the list of credentials with the same query.
 func (ps *Pages) tailCredentials(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
 	q, _ := leaseQuery(c, v, a)

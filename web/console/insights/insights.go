@@ -132,8 +132,7 @@ func (ps *Pages) insights(c echo.Context, v *session.Visit) error {
 	if shown < 0 {
 		return broker.E(broker.Invalid, "window must be 24h, 7d or 30d.", nil)
 	}
-	// The window begins at a full hour or at midnight (UTC), so that the first
-	// cell is complete.
+	// The window begins at a full hour or at midnight (UTC), so that the first cell is complete.
 	now := ps.Now()
 	in, err := ps.Broker.Insights(c.Request().Context(), v.Principal, now.Add(-windows[shown].length), now)
 	if err != nil {
@@ -202,8 +201,7 @@ func insightsOf(in report.Insights, zone *time.Location, base string) insightsPa
 	return p
 }
 
-// figure returns a chart whose columns link to the rows at path that are in
-// their time.
+// figure returns a chart whose columns link to the rows at path that are in their time.
 func (p *insightsPage) figure(title, path string, query url.Values, series ...chart.Series) figure {
 	f := figure{Stack: chart.NewStack(series...), Title: title}
 	for i, c := range p.Columns {
@@ -224,8 +222,7 @@ func (p *insightsPage) figure(title, path string, query url.Values, series ...ch
 	return f
 }
 
-// cellTime formats the beginning of a column in the zone of the reader. Days
-// begin at midnight UTC.
+// cellTime formats the beginning of a column in the zone of the reader. Days begin at midnight UTC.
 func cellTime(start time.Time, unit string) string {
 	if _, offset := start.Zone(); unit == "day" && offset == 0 {
 		return start.Format("2 Jan")

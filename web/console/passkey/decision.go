@@ -41,8 +41,7 @@ func Combine(ds []Decision) Decision {
 	return Decision{Request: strings.Join(ids, ","), Choice: "approve-together", Digest: strings.Join(digests, ",")}
 }
 
-// exact reports whether the grant itself is signed, and not only the digest of
-// the facts.
+// exact reports whether the grant itself is signed, and not only the digest of the facts.
 func (d Decision) exact() bool { return d.Scope != "" }
 
 // text is the signed text without the salt. Only the scope may contain a bar,
@@ -61,8 +60,7 @@ func (d Decision) Challenge(salt []byte) []byte {
 	return sum[:]
 }
 
-// Proof is stored with a decision. An auditor verifies with it that this key
-// signed the decision.
+// Proof is stored with a decision. An auditor verifies with it that this key signed the decision.
 type Proof struct {
 	Key       []byte          `json:"key"`        // id of the passkey
 	PublicKey []byte          `json:"public_key"` // COSE (RFC 9052 section 7)
@@ -93,9 +91,8 @@ func (k *Keys) Ask(d Decision, person, session string, have []people.Passkey) (o
 	return options, state, err
 }
 
-// Proved verifies the browser's response. It returns the proof, the passkey's
-// signature counter, and the value that the caller must claim so that the proof
-// is accepted once.
+// Proved verifies the browser's response. It returns the proof, the passkey's signature counter,
+// and the value that the caller must claim so that the proof is accepted once.
 func (k *Keys) Proved(d Decision, person, session, state string, have []people.Passkey, response []byte) (p Proof, count uint32, once string, err error) {
 	s, err := k.open(state, "decide|"+d.text(), person, session)
 	if err != nil {
@@ -132,9 +129,8 @@ func (k *Keys) verify(d Decision, salt []byte, u user, response []byte) (*webaut
 	return c, nil
 }
 
-// Verify checks a stored proof: that the passkey in it signed this decision.
-// The audit entry of the passkey's registration tells whose it is, by the
-// SHA-256 of PublicKey.
+// Verify checks a stored proof: that the passkey in it signed this decision. The audit entry of the
+// passkey's registration tells whose it is, by the SHA-256 of PublicKey.
 func (p Proof) Verify(d Decision) error {
 	if !p.Exact {
 		d.Scope, d.TTL = "", 0
@@ -165,10 +161,9 @@ func (p Proof) Verify(d Decision) error {
 	return err
 }
 
-// Check verifies the stored proof of an answer against its audit entry: that
-// this passkey signed this choice for this request on these facts. When the
-// entry names no public key, it only shows that the owner of the key in the
-// proof signed.
+// Check verifies the stored proof of an answer against its audit entry: that this passkey signed
+// this choice for this request on these facts. When the entry names no public key, it only shows
+// that the owner of the key in the proof signed.
 func Check(s audit.Signature) error {
 	p, err := ReadProof([]byte(s.Proof))
 	switch {
@@ -196,8 +191,7 @@ func ReadProof(b []byte) (Proof, error) {
 	return p, nil
 }
 
-// withoutUser removes the user handle, which names the owner of the passkey and
-// is not signed.
+// withoutUser removes the user handle, which names the owner of the passkey and is not signed.
 func withoutUser(assertion []byte) []byte {
 	var a map[string]json.RawMessage
 	var r map[string]json.RawMessage
@@ -210,8 +204,7 @@ func withoutUser(assertion []byte) []byte {
 	return out
 }
 
-// hashOf returns the hash by which the registration's audit entry names a
-// public key.
+// hashOf returns the hash by which the registration's audit entry names a public key.
 func hashOf(publicKey []byte) string {
 	sum := sha256.Sum256(publicKey)
 	return hex.EncodeToString(sum[:])

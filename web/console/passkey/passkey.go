@@ -22,11 +22,9 @@ import (
 const Lifetime = 2 * time.Minute
 
 var (
-	// ErrAddress: the origin is an IP address. Browsers create passkeys for
-	// host names only.
+	// ErrAddress: the origin is an IP address. Browsers create passkeys for host names only.
 	ErrAddress = errors.New("passkeys need a host name, and the console's origin is an IP address; set public_url to a host name")
-	// errStale: the challenge belongs to another session or answer, or has
-	// expired.
+	// errStale: the challenge belongs to another session or answer, or has expired.
 	errStale = errors.New("the challenge belongs to another form or is older than 2 minutes")
 	// errCloned: the passkey's signature counter went backwards.
 	errCloned = errors.New("the passkey's signature counter went backwards: a copy of the passkey may be in use")
@@ -39,8 +37,7 @@ type Keys struct {
 	now func() time.Time
 }
 
-// New returns Keys for a console at origin. key has 32 bytes and is the same on
-// all replicas.
+// New returns Keys for a console at origin. key has 32 bytes and is the same on all replicas.
 func New(origin string, key []byte, now func() time.Time) (*Keys, error) {
 	u, err := url.Parse(origin)
 	if err != nil {

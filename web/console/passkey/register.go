@@ -33,8 +33,7 @@ func (k *Keys) Register(person, name, session string, have []people.Passkey) (op
 	return options, state, err
 }
 
-// Registered verifies the browser's response. The returned passkey has no name
-// yet.
+// Registered verifies the browser's response. The returned passkey has no name yet.
 func (k *Keys) Registered(person, name, session, state string, response []byte) (people.Passkey, error) {
 	var none people.Passkey
 	s, err := k.open(state, register, person, session)

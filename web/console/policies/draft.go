@@ -24,8 +24,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// draftPage shows a proposed policy set, its changes, and the forms to edit or
-// publish it.
+// draftPage shows a proposed policy set, its changes, and the forms to edit or publish it.
 type draftPage struct {
 	policyset.Draft
 	Digest    string // of the draft as shown
@@ -105,9 +104,8 @@ func cedarText(o *policy.Outline) string {
 	return shell.Editable(o.Text)
 }
 
-// beginDraft creates a draft from the policies in force, from a release, or
-// from another draft. Publishing an older set again therefore takes the same
-// steps as publishing a new one.
+// beginDraft creates a draft from the policies in force, from a release, or from another draft.
+// Publishing an older set again therefore takes the same steps as publishing a new one.
 func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 	ctx, form := c.Request().Context(), c.Request().PostForm
 	live, err := ps.Broker.PolicyInForce(v.Principal)
@@ -196,8 +194,7 @@ func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (poli
 	return out, nil
 }
 
-// rebaseDraft records that the author has checked the draft against the
-// policies in force.
+// rebaseDraft records that the author has checked the draft against the policies in force.
 func (ps *Pages) rebaseDraft(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Param("id")
 	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, id)
@@ -247,8 +244,7 @@ func (ps *Pages) publishDraft(c echo.Context, v *session.Visit) error {
 	return ps.drawDraft(c, web.Lookup(e.Kind).Status, v, now, e.Public)
 }
 
-// challengeForDraft is challenge for publishing. The visitor must be allowed to
-// publish.
+// challengeForDraft is challenge for publishing. The visitor must be allowed to publish.
 func (ps *Pages) challengeForDraft(c echo.Context, v *session.Visit) error {
 	d, err := ps.Broker.PolicyDraft(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {

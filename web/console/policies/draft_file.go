@@ -45,9 +45,8 @@ func (ps *Pages) drawFile(c echo.Context, status int, v *session.Visit, page fil
 	return ps.Shell.Draw(c, status, v, "draftfile", shell.Frame{Title: "Edit a policy file", Nav: "/policy"}, page)
 }
 
-// saveFile stores a file in the visitor's own draft. The whole draft must load
-// with it. Otherwise nothing is stored, and the page shows every problem next
-// to the typed text.
+// saveFile stores a file in the visitor's own draft. The whole draft must load with it. Otherwise
+// nothing is stored, and the page shows every problem next to the typed text.
 func (ps *Pages) saveFile(c echo.Context, v *session.Visit) error {
 	ctx, form, id := c.Request().Context(), c.Request().PostForm, c.Param("id")
 	d, err := ps.Broker.PolicyDraft(ctx, v.Principal, id)

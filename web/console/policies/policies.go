@@ -17,8 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// policyPage shows the policies in force, drafts, releases, and the form to
-// test a request.
+// policyPage shows the policies in force, drafts, releases, and the form to test a request.
 type policyPage struct {
 	Live     policyset.InForce
 	Rules    []ruleRow
@@ -118,8 +117,7 @@ func ruleRows(outline []policy.Outline) (rows []ruleRow) {
 	return rows
 }
 
-// fileText is a policy file for display: numbered lines with invisible
-// characters escaped.
+// fileText is a policy file for display: numbered lines with invisible characters escaped.
 type fileText struct {
 	Name  string
 	Text  string

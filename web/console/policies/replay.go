@@ -17,8 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// replayWait limits the wait for a replay. After it the page shows the
-// progress.
+// replayWait limits the wait for a replay. After it the page shows the progress.
 const replayWait = 2 * time.Second
 
 // replayPage shows the decisions that a draft would have made on past requests.
@@ -30,8 +29,7 @@ type replayPage struct {
 	Moves []moveRow
 }
 
-// moveRow groups the requests whose decision changes from one given effect to
-// another.
+// moveRow groups the requests whose decision changes from one given effect to another.
 type moveRow struct {
 	ID       string
 	Says     string

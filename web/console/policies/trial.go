@@ -58,8 +58,7 @@ func (ps *Pages) policyAsk(a *list.Query) policyAsk {
 
 func (in policyAsk) asked() bool { return in.Resource != "" || in.Action != "" }
 
-// query returns the form as a policy query, or the problem as a sentence for
-// the page.
+// query returns the form as a policy query, or the problem as a sentence for the page.
 func (in policyAsk) query() (q policy.Query, problem string) {
 	s, err := scopes.ParseSet(in.Provider + ":" + in.Resource + ":" + in.Action)
 	if err != nil {
@@ -181,8 +180,7 @@ func answerOf(set string, a policyadmin.PolicyAnswer) policyAnswer {
 	return out
 }
 
-// noQuestion returns the largest scope at the provider that is granted without
-// approval.
+// noQuestion returns the largest scope at the provider that is granted without approval.
 func noQuestion(a policyadmin.PolicyAnswer) string {
 	if a.Granted.Empty() {
 		return "nothing is granted without approval"

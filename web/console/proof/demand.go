@@ -16,8 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 )
 
-// Proof is the proof of identity that an approval needs in addition to a
-// session.
+// Proof is the proof of identity that an approval needs in addition to a session.
 type Proof string
 
 // Proofs, from the weakest to the strictest.
@@ -31,8 +30,7 @@ const (
 // weakest allowed: recent at low risk, passkey_if_any at medium and high risk.
 type Friction struct{ Low, Medium, High Proof }
 
-// at returns the proof required at a risk level. An unknown level counts as
-// high.
+// at returns the proof required at a risk level. An unknown level counts as high.
 func (f Friction) at(l risk.Level) Proof {
 	want, least := f.High, ProofIfAny
 	switch l {
@@ -75,8 +73,7 @@ func (ps *Proofs) Demand(c echo.Context, v *session.Visit, l risk.Level, asked t
 // Key reports whether the form asks for the passkey.
 func (w Demand) Key() bool { return w.has && (w.want != ProofRecent || !w.fresh) }
 
-// Missing reports whether the person must sign in again or add a passkey before
-// they can approve.
+// Missing reports whether the person must sign in again or add a passkey before they can approve.
 func (w Demand) Missing() bool {
 	return !w.has && (!w.fresh || w.want == ProofPasskey)
 }
@@ -129,9 +126,8 @@ func (w Demand) refusal() error {
 	return no("To approve, you must have signed in within the last 10 minutes with the required strength (acr). Sign in again by the link on this page, then send this form again.")
 }
 
-// cookieProved holds the time at which this session last used a passkey, with a
-// MAC bound to the session. Approvals at low risk ask for the passkey once in
-// 10 minutes.
+// cookieProved holds the time at which this session last used a passkey, with a MAC bound to the
+// session. Approvals at low risk ask for the passkey once in 10 minutes.
 const cookieProved = "__Host-ebb-proved"
 
 func (ps *Proofs) provedNow(c echo.Context, v *session.Visit) {

@@ -27,16 +27,14 @@ func (ps *Proofs) Passkeys(ctx context.Context, v *session.Visit) ([]people.Pass
 	return list, nil
 }
 
-// Ceremony holds the options for the browser, and the state that the form sends
-// back.
+// Ceremony holds the options for the browser, and the state that the form sends back.
 type Ceremony struct {
 	Options json.RawMessage `json:"options"`
 	State   string          `json:"state"`
 }
 
-// Challenge returns the URL from which the form's script gets the passkey
-// challenge. It returns "" when the person has no passkey, or the console has
-// none.
+// Challenge returns the URL from which the form's script gets the passkey challenge. It returns ""
+// when the person has no passkey, or the console has none.
 func (ps *Proofs) Challenge(v shell.View, request, choice, digest string) (string, error) {
 	return ps.challengeAt(v, "/requests/"+url.PathEscape(request), choice, digest)
 }
@@ -57,8 +55,7 @@ func (ps *Proofs) challengeAt(v shell.View, page, choice, digest string) (string
 	return v.Base + page + "/challenge?" + url.Values{"choice": {choice}, "digest": {digest}}.Encode(), nil
 }
 
-// Available returns an error of kind NotFound when this console has no
-// passkeys.
+// Available returns an error of kind NotFound when this console has no passkeys.
 func (ps *Proofs) Available() error {
 	if ps.keys == nil {
 		return broker.E(broker.NotFound, "Passkeys are not available: the console is at an IP address. Set public_url to a host name.", nil)

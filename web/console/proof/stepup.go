@@ -127,9 +127,8 @@ func (ps *Proofs) Prover(v *session.Visit) signin.Prover {
 	return nil
 }
 
-// SignInAgain redirects to a new sign-in that returns to back. purpose is the
-// id of the only action that the sign-in is valid for; "" = every action that
-// needs a recent sign-in.
+// SignInAgain redirects to a new sign-in that returns to back. purpose is the id of the only action
+// that the sign-in is valid for; "" = every action that needs a recent sign-in.
 func (ps *Proofs) SignInAgain(c echo.Context, v *session.Visit, back, purpose string) error {
 	p := ps.Prover(v)
 	if p == nil {

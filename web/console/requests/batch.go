@@ -311,9 +311,8 @@ func wrongDenial(v broker.Verdict) map[string]string {
 	return wrong
 }
 
-// itemsOf returns the selected requests with the snapshots of the page, and the ids of all
-// requests on the page. It refuses a request or a digest that the page did not show to this
-// person.
+// itemsOf returns the selected requests with the snapshots of the page, and the ids of all requests
+// on the page. It refuses a request or a digest that the page did not show to this person.
 func (ps *Pages) itemsOf(v *session.Visit, seen string, ds []passkey.Decision) (items []approval.Shown, page []string, err error) {
 	raw, err := ps.unseal(seen, approval.MaxBatch*approval.MaxSnapshot)
 	var parts []json.RawMessage

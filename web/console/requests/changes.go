@@ -12,17 +12,15 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// factLabels are the labels of known facts. Other facts are labelled with their
-// own name.
+// factLabels are the labels of known facts. Other facts are labelled with their own name.
 var factLabels = map[string]string{
 	"taint": "Untrusted content read", "violations": "Violations", "policy_version": "Policy version", "rules": "Policy rules", "why": "Policy reason",
 	"would_allow": "Would be granted without approval", "deadline": "Task deadline", "sandbox.attested_at": "Attested at", "sandbox.class": "Evidence",
 	"ask.groups": "Approver groups", "ask.quorum": "Approvals needed", "ask.rules": "Approvers by rule", "revocability": "Revocability", "ttl_seconds": "Lifetime in seconds",
 }
 
-// changes returns the differences between the facts of a request and the same
-// facts computed now. It compares every member, also those that this page has
-// no label for.
+// changes returns the differences between the facts of a request and the same facts computed now.
+// It compares every member, also those that this page has no label for.
 func changes(r broker.Request, effect policy.Effect, again broker.Request) []shell.Row {
 	var out []shell.Row
 	if effect != policy.Ask {
@@ -48,8 +46,7 @@ func changes(r broker.Request, effect policy.Effect, again broker.Request) []she
 	return out
 }
 
-// flat returns every member of canonical JSON as one line. Nested members get
-// dotted names.
+// flat returns every member of canonical JSON as one line. Nested members get dotted names.
 func flat(facts broker.Facts) map[string]string {
 	out := map[string]string{}
 	var top map[string]any

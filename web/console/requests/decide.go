@@ -23,9 +23,8 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// decideRoute receives every decide form. It differs from other forms in two
-// ways: denying works while the LiveStore is unavailable, and after a failure
-// the page shows the typed input again.
+// decideRoute receives every decide form. It differs from other forms in two ways: denying works
+// while the LiveStore is unavailable, and after a failure the page shows the typed input again.
 func (ps *Pages) decideRoute() shell.Route {
 	return shell.Route{Route: web.Route{Method: http.MethodPost, Path: "/requests/:id/decide"}, Handler: ps.shell.Guarded(ps.decide)}
 }
@@ -87,8 +86,7 @@ func (ps *Pages) decide(c echo.Context) error {
 	return ps.shell.Redirect(c, "/requests/"+id)
 }
 
-// mayDecide returns why the person may not give this answer, or nil when they
-// may.
+// mayDecide returns why the person may not give this answer, or nil when they may.
 func (ps *Pages) mayDecide(c echo.Context, v *session.Visit, r broker.Request, choice string) error {
 	if choice != proof.ChoiceAlone {
 		return broker.MayDecide(v.Principal, r)
@@ -100,8 +98,7 @@ func (ps *Pages) mayDecide(c echo.Context, v *session.Visit, r broker.Request, c
 	return approval.MayDecideAlone(v.Principal, r, g, v.Now)
 }
 
-// targetFields are the form fields, by choice, that show the error about a
-// wrong target name.
+// targetFields are the form fields, by choice, that show the error about a wrong target name.
 var targetFields = map[string]string{proof.ChoiceApprove: "target", proof.ChoiceNarrow: "narrow-target", proof.ChoiceAlone: "alone"}
 
 // verdict reads the form into a Verdict, or returns the problems by form field.
@@ -174,8 +171,7 @@ type stalePage struct {
 	Rows   []shell.Row
 }
 
-// stale shows which facts have changed since the page was drawn. No decision
-// was made.
+// stale shows which facts have changed since the page was drawn. No decision was made.
 func (ps *Pages) stale(c echo.Context, v *session.Visit, r broker.Request, e *broker.Error) error {
 	page := stalePage{Shown: shown{Request: r.ID, Title: risk.TitleOf(r.Scopes, r.Provider), Match: r.Match}, Detail: e.Public}
 	effect, again, err := ps.b.Again(c.Request().Context(), v.Principal, r.ID)

@@ -24,9 +24,8 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// A form contains a signed snapshot of its page. The evidence stored with a
-// decision is therefore the page that the person saw, and not the page as it
-// would be when the form arrives.
+// A form contains a signed snapshot of its page. The evidence stored with a decision is therefore
+// the page that the person saw, and not the page as it would be when the form arrives.
 
 var errSealed = errors.New("the snapshot is not one that this console showed to this person")
 

@@ -118,8 +118,7 @@ func whyYou(v shell.View, r broker.Request) string {
 	return text
 }
 
-// membership lists groups of an approver, each with its limit on decisions, if
-// it has one.
+// membership lists groups of an approver, each with its limit on decisions, if it has one.
 func membership(who broker.Principal, groups []string) string {
 	var out []string
 	for _, g := range groups {

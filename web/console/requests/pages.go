@@ -56,8 +56,7 @@ type Decider interface {
 	DecideBatch(ctx context.Context, who broker.Principal, items []approval.Shown, v broker.Verdict) ([]approval.Outcome, error)
 }
 
-// Evidence reads the page that an approver saw, and the signature of the
-// answer.
+// Evidence reads the page that an approver saw, and the signature of the answer.
 type Evidence interface {
 	EvidenceSnapshot(ctx context.Context, who broker.Principal, id string, voter string) (broker.Request, broker.Vote, error)
 	Signature(ctx context.Context, v broker.Vote) (*audit.Signature, error)

@@ -47,8 +47,7 @@ type count struct {
 	N     string
 }
 
-// queueRow is one request. It contains facts and names from the broker, and no
-// agent text.
+// queueRow is one request. It contains facts and names from the broker, and no agent text.
 type queueRow struct {
 	ID, Match  string
 	Level      risk.Level
@@ -68,15 +67,13 @@ type queueRow struct {
 // Together is the number of requests that one answer can decide.
 func (r queueRow) Together() int { return len(r.Alike) + 1 }
 
-// queue shows the waiting requests that the visitor may see, highest risk
-// first, then earliest deadline. Rows do not move until the person reloads the
-// page.
+// queue shows the waiting requests that the visitor may see, highest risk first, then earliest
+// deadline. Rows do not move until the person reloads the page.
 func (ps *Pages) queue(c echo.Context, v *session.Visit) error {
 	return ps.drawQueue(c, v, http.StatusOK, heldTyped{})
 }
 
-// drawQueue shows the queue, with the typed input of one card after a rejected
-// form.
+// drawQueue shows the queue, with the typed input of one card after a rejected form.
 func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in heldTyped) error {
 	a, approver := list.ReadQuery(c), v.Has(broker.RoleApprover)
 	f := broker.WaitFilter{Text: a.Text("q"), Provider: a.Text("provider"), TaskID: a.Text("task"), Rank: risk.Level(a.OneOf("risk", shell.Values(risks)...)).Rank(), Limit: queueRows}
@@ -217,10 +214,9 @@ func readPlace(text string) (p broker.Place, err error) {
 	return p, err
 }
 
-// summary is the summary of a request's facts for a row of the queue. Parsing the
-// facts strictly is most of the cost of the page, and facts never change, so
-// each digest is parsed once. Approvers decide on another page, which shows the
-// facts themselves.
+// summary is the summary of a request's facts for a row of the queue. Parsing the facts strictly is
+// most of the cost of the page, and facts never change, so each digest is parsed once. Approvers
+// decide on another page, which shows the facts themselves.
 type summary struct {
 	level      risk.Level
 	name       string // of the task

@@ -73,8 +73,7 @@ type seenLink struct {
 	Path     string // "" = the visitor may not read it
 }
 
-// Focus reports whether the page puts the focus on this field after a rejected
-// form.
+// Focus reports whether the page puts the focus on this field after a rejected form.
 func (p requestPage) Focus(field string) bool { return p.Problems[field] != "" }
 
 // request shows one request.
@@ -90,8 +89,7 @@ func (ps *Pages) request(c echo.Context, v *session.Visit) error {
 func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r broker.Request, in typed, problems map[string]string) error {
 	ctx := c.Request().Context()
 	vw := ps.shell.View(c, v, shell.Frame{}, nil)
-	// The history is optional: an error in reading it must not prevent a
-	// denial.
+	// The history is optional: an error in reading it must not prevent a denial.
 	before, _ := ps.b.Requests(ctx, v.Principal, broker.RequestFilter{TaskID: r.TaskID, Page: broker.Page{Desc: true, Limit: 20}})
 	page := requestPage{
 		Shown: ps.show(vw, r, before), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),

@@ -12,9 +12,8 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// shown is the page of a request as text. The page is rendered from it, and it
-// is stored as JSON with the decision, so that the same page can be shown again
-// later (B6).
+// shown is the page of a request as text. The page is rendered from it, and it is stored as JSON
+// with the decision, so that the same page can be shown again later (B6).
 type shown struct {
 	Version string    `json:"page"` // of the console's templates and style
 	At      time.Time `json:"at"`   // time of rendering
@@ -47,8 +46,7 @@ type words struct {
 	Withheld bool `json:"withheld,omitempty"`
 }
 
-// agentShown limits the agent text that is shown without a click, in code
-// points.
+// agentShown limits the agent text that is shown without a click, in code points.
 const agentShown = 600
 
 func wordsOf(u agenttext.Untrusted) words {
@@ -105,8 +103,7 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 // always are the rows that stay in view, because the title shortens them.
 var always = []string{fields[risk.FieldPermission], fields[risk.FieldResource]}
 
-// Changed returns the rows that an approval changes, and always the permission and the
-// resources.
+// Changed returns the rows that an approval changes, and always the permission and the resources.
 func (s shown) Changed() []shell.Row { return s.rows(true) }
 
 // Same returns the other rows.
@@ -124,8 +121,7 @@ func undo(e risk.Effect) []string {
 		out[0] = "Undo: unknown, assume no."
 	}
 	for _, s := range e.Sentences {
-		// The sentence about reading is left out when the credential can also
-		// write.
+		// The sentence about reading is left out when the credential can also write.
 		if e.Writes == provider.No || s != provider.Reading().Sentence {
 			out[0] += " " + s
 		}

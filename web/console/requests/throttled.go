@@ -21,16 +21,14 @@ type throttledCard struct {
 	heldTyped
 }
 
-// heldTyped is the typed input of the forms on one card, with the problems by
-// form field.
+// heldTyped is the typed input of the forms on one card, with the problems by form field.
 type heldTyped struct {
 	Task       string
 	Code, Note string
 	Problems   map[string]string
 }
 
-// Focus reports whether the page puts the focus on this field after a rejected
-// form.
+// Focus reports whether the page puts the focus on this field after a rejected form.
 func (h heldTyped) Focus(field string) bool { return h.Problems[field] != "" }
 
 func (ps *Pages) throttledCards(c echo.Context, v *session.Visit, mine bool, in heldTyped) ([]throttledCard, error) {

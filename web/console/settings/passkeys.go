@@ -18,10 +18,9 @@ import (
 	"github.com/ebb-broker/ebb/web/console/proof"
 )
 
-// mayChange refuses people who have not signed in within the last 10 minutes
-// with the strength that a decision needs. A passkey is that proof later.
-// Without the check, a person who finds an open browser, or has only a
-// password, could add their own passkey.
+// mayChange refuses people who have not signed in within the last 10 minutes with the strength that
+// a decision needs. A passkey is that proof later. Without the check, a person who finds an open
+// browser, or has only a password, could add their own passkey.
 func (ps *Pages) mayChange(v *session.Visit) error {
 	switch {
 	case ps.keys == nil:

@@ -11,8 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// taskLook limits the tasks that one page scans for a kind, because no index
-// covers kinds.
+// taskLook limits the tasks that one page scans for a kind, because no index covers kinds.
 const taskLook = 1000
 
 type tasksPage struct {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// scale maps times to positions between 0 and a width. Its points are the times
-// of events. The width of the interval between two of them grows with the
-// logarithm of its length, so that events a second apart stay apart beside an
-// hour without events.
+// scale maps times to positions between 0 and a width. Its points are the times of events. The
+// width of the interval between two of them grows with the logarithm of its length, so that events
+// a second apart stay apart beside an hour without events.
 type scale struct {
 	points []time.Time // ascending, at least two
 	at     []float64   // position of each point

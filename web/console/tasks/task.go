@@ -137,8 +137,7 @@ func (ps *Pages) relatives(c echo.Context, v *session.Visit, page *taskPage) err
 	return err
 }
 
-// taskRecord loads the active credentials, the timeline and the audit entries
-// of a task.
+// taskRecord loads the active credentials, the timeline and the audit entries of a task.
 func (ps *Pages) taskRecord(c echo.Context, v *session.Visit, page *taskPage, q broker.EntryQuery, at string) error {
 	ctx := c.Request().Context()
 	live, err := ps.Broker.LeaseList(ctx, v.Principal, broker.LeaseQuery{TaskID: page.ID, State: broker.LeaseLive, Limit: list.Rows, Look: list.Look})
@@ -167,8 +166,7 @@ func (ps *Pages) taskRecord(c echo.Context, v *session.Visit, page *taskPage, q 
 	return err
 }
 
-// stopTask stops a task and revokes its credentials. It works while the
-// LiveStore is unavailable.
+// stopTask stops a task and revokes its credentials. It works while the LiveStore is unavailable.
 func (ps *Pages) stopTask(c echo.Context, v *session.Visit) error {
 	id, reason := c.Param("id"), strings.TrimSpace(c.Request().PostForm.Get("reason"))
 	if reason == "" {
@@ -189,8 +187,7 @@ func (ps *Pages) resumeTask(c echo.Context, v *session.Visit) error {
 	return ps.Shell.Redirect(c, "/tasks/"+id)
 }
 
-// receipt sends the signed receipt of a closed task, as 'ebb task receipt
-// verify' reads it.
+// receipt sends the signed receipt of a closed task, as 'ebb task receipt verify' reads it.
 func (ps *Pages) receipt(c echo.Context, v *session.Visit) error {
 	_, jws, err := ps.Broker.Receipt(c.Request().Context(), v.Principal, c.Param("id"))
 	if err != nil {
@@ -201,8 +198,7 @@ func (ps *Pages) receipt(c echo.Context, v *session.Visit) error {
 	return c.Blob(http.StatusOK, "application/jose", []byte(jws))
 }
 
-// tailTask returns the newest audit entries of a task, of the kinds that the
-// page's query selects.
+// tailTask returns the newest audit entries of a task, of the kinds that the page's query selects.
 func (ps *Pages) tailTask(c echo.Context, v *session.Visit) error {
 	a := list.ReadQuery(c)
 	_, q := taskQuery(a, c.Param("id"))

@@ -21,9 +21,8 @@ const (
 	labelHigh = 14 // of the label below a bar
 )
 
-// timeline is a chart of a task: lanes with marks for the task, its sandbox and
-// the decisions, and below them one bar for each credential. Its only text is
-// times, ids and fixed words.
+// timeline is a chart of a task: lanes with marks for the task, its sandbox and the decisions, and
+// below them one bar for each credential. Its only text is times, ids and fixed words.
 type timeline struct {
 	High   int
 	Ticks  []tick

@@ -11,8 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// shownPath limits a path in the list, in bytes. The page of the transcript
-// shows the whole path.
+// shownPath limits a path in the list, in bytes. The page of the transcript shows the whole path.
 const shownPath = 160
 
 type transcriptsPage struct {

@@ -42,8 +42,7 @@ type header struct {
 	Value []said
 }
 
-// said is a part of a text that a sandbox sent or received, with invisible
-// characters escaped.
+// said is a part of a text that a sandbox sent or received, with invisible characters escaped.
 type said struct {
 	Text string
 	Mark bool // Text is a redaction mark of ebb, or the same words written by the sandbox

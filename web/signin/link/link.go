@@ -50,15 +50,13 @@ type content struct {
 	Roles     []broker.Role `json:"r"`
 	Until     int64         `json:"e"` // Unix seconds
 	Once      string        `json:"o"`
-	// Times of the access token with which the link was made, in Unix seconds;
-	// 0 = unknown.
+	// Times of the access token with which the link was made, in Unix seconds; 0 = unknown.
 	AuthAt int64 `json:"a"` // time at which its holder authenticated
 	End    int64 `json:"s"` // its expiry, which also ends the session
 }
 
-// Make returns a link that signs who in, once, and the time until which it
-// works. It is no proof of presence: the session keeps the time at which who
-// authenticated, and ends with the access token.
+// Make returns a link that signs who in, once, and the time until which it works. It is no proof of
+// presence: the session keeps the time at which who authenticated, and ends with the access token.
 func (l *Links) Make(_ context.Context, who broker.Principal) (secret.Secret, time.Time, error) {
 	if err := who.Certain(); err != nil {
 		return secret.Secret{}, time.Time{}, err

@@ -65,8 +65,7 @@ func (o *OIDC) seal(a attempt) string {
 	return text + "." + o.derive("cookie", text)
 }
 
-// attempt reads the cookie. It accepts one that this ebb wrote within the last
-// 10 minutes.
+// attempt reads the cookie. It accepts one that this ebb wrote within the last 10 minutes.
 func (o *OIDC) attempt(c echo.Context) (attempt, error) {
 	no := broker.E(broker.Unauthenticated, "This sign-in did not start in this browser, or started more than 10 minutes ago. Start again.", nil)
 	found := c.Request().CookiesNamed(cookieName)

@@ -54,8 +54,7 @@ func (o *OIDC) Finish(c echo.Context, h signin.Host) error {
 var answers = []string{"access_denied", "login_required", "interaction_required", "consent_required", "account_selection_required",
 	"invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error", "temporarily_unavailable", "unmet_authentication_requirements"}
 
-// code returns the authorization code of the callback, if the callback belongs
-// to this sign-in.
+// code returns the authorization code of the callback, if the callback belongs to this sign-in.
 func (o *OIDC) code(u *url.URL, s *source, a attempt) (string, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -101,8 +100,7 @@ func (o *OIDC) exchange(ctx context.Context, s *source, code string, a attempt) 
 	case refused.ErrorCode == "invalid_client" || refused.ErrorCode == "unauthorized_client":
 		return nil, broker.E(broker.Unavailable, "The identity provider rejected this ebb as a client. Its operator should check console.oidc.client_id and the client secret.", errors.New(refused.ErrorCode))
 	}
-	// The body is not logged, because it may repeat the request with its
-	// secrets.
+	// The body is not logged, because it may repeat the request with its secrets.
 	return nil, errAnswer(fmt.Errorf("the token endpoint answered %d", refused.Response.StatusCode))
 }
 

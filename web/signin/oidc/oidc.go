@@ -52,8 +52,7 @@ var (
 	_ signin.Knower = (*OIDC)(nil)
 )
 
-// New checks the configuration. It contacts the provider at the first sign-in,
-// not before.
+// New checks the configuration. It contacts the provider at the first sign-in, not before.
 func New(c Config) (*OIDC, error) {
 	if c.Base == "" || len(c.Key) != 32 || c.Name == "" || c.Issuer == "" || c.ClientID == "" || c.ClientSecret.Empty() || len(c.Roles) == 0 {
 		return nil, errors.New("oidc: Base, a Key of 32 bytes, Name, Issuer, ClientID, ClientSecret and Roles are required")

@@ -35,8 +35,7 @@ func (o *OIDC) person(sub string, all claims) (signin.Person, error) {
 	if mail := text(all, "email"); plain(mail) && mailVerified(all) {
 		p.Mail = mail
 	}
-	// A runner may name the owner of a task by any of these names; all mean
-	// this person.
+	// A runner may name the owner of a task by any of these names; all mean this person.
 	for _, also := range []string{sub, value, text(all, "email"), text(all, "preferred_username"), text(all, "upn"), text(all, "oid")} {
 		if plain(also) && !slices.Contains(p.Also, also) {
 			p.Also = append(p.Also, also)
@@ -54,16 +53,14 @@ func (o *OIDC) subject(sub string, all claims) (string, error) {
 	if people.CheckName(value) != nil {
 		return "", broker.E(broker.Forbidden, "The identity provider sent no "+o.cfg.SubjectClaim+" of 1 to 256 printable ASCII characters, which this ebb identifies people by. Ask its administrator.", nil)
 	}
-	// Otherwise people who can edit the address in their profile could sign in
-	// as others.
+	// Otherwise people who can edit the address in their profile could sign in as others.
 	if o.cfg.SubjectClaim == "email" && !mailVerified(all) {
 		return "", broker.E(broker.Forbidden, "The identity provider has not verified your e-mail address (email_verified), which this ebb identifies people by. Ask its administrator.", nil)
 	}
 	return value, nil
 }
 
-// mailVerified reports whether the provider has verified the person's e-mail
-// address.
+// mailVerified reports whether the provider has verified the person's e-mail address.
 func mailVerified(all claims) bool {
 	var verified bool
 	return json.Unmarshal(all["email_verified"], &verified) == nil && verified

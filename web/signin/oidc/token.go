@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// maxToken is the largest ID token in bytes. Some tokens list hundreds of
-	// groups.
+	// maxToken is the largest ID token in bytes. Some tokens list hundreds of groups.
 	maxToken = 64 << 10
 	// maxMembers is the largest number of members of all JSON objects of an ID
 	// token. Keycloak writes an object for each client in which a person has roles.
@@ -30,8 +29,7 @@ const (
 	longest = 366 * 24 * time.Hour
 )
 
-// profile is what an ID token for this client looks like (OpenID Connect Core
-// section 3.1.3.7).
+// profile is what an ID token for this client looks like (OpenID Connect Core section 3.1.3.7).
 func (o *OIDC) profile(algs []jose.Alg) jose.Profile {
 	return jose.Profile{Types: []string{"jwt"}, AllowNoType: true, Algs: algs, Issuer: o.cfg.Issuer, Audience: o.cfg.ClientID, IDToken: true,
 		MaxLifetime: longest, Leeway: skew, Limits: jose.Limits{Size: maxToken, Members: maxMembers}}
@@ -139,8 +137,7 @@ func (o *OIDC) strict(id *jose.Claims, std standard, a attempt) error {
 	return nil
 }
 
-// more adds claims of the user info that the token lacks (OpenID Connect Core
-// section 5.3).
+// more adds claims of the user info that the token lacks (OpenID Connect Core section 5.3).
 func (o *OIDC) more(ctx context.Context, s *source, token, sub string, all claims) error {
 	missing := false
 	for _, name := range []string{o.cfg.GroupsClaim, o.cfg.NameClaim, o.cfg.SubjectClaim} {

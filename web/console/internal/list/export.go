@@ -132,8 +132,7 @@ func (x *Export) Proof(p report.Proof) error {
 // Line writes one line of JSON that is not a row, such as a checkpoint.
 func (x *Export) Line(value any) error { return WriteASCII(x.w, value) }
 
-// WriteASCII writes a line of JSON in ASCII, so that every viewer shows the
-// same characters.
+// WriteASCII writes a line of JSON in ASCII, so that every viewer shows the same characters.
 func WriteASCII(w io.Writer, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -90,8 +90,7 @@ func Collect[T any](found []T, look int, id func(T) string, in *Paging, shows fu
 	return page, short
 }
 
-// Place verifies the cursor of a page and returns its position, and whether the
-// page ends there.
+// Place verifies the cursor of a page and returns its position, and whether the page ends there.
 func (cs *Cursors) Place(a *Query, list, after, before string) (place string, back bool) {
 	if after != "" && before != "" {
 		a.Fail("Use either after or before, not both.")
@@ -124,10 +123,9 @@ func join(address, name, value string) string {
 	return address + sep + name + "=" + value // cursors need no URL escaping
 }
 
-// Cursors reads and writes cursors. A cursor is a position in a list, signed
-// together with the list and its filter. A cursor of another list or filter,
-// or a forged one, is rejected. It is not bound to a person, so that people
-// can share the address of a page.
+// Cursors reads and writes cursors. A cursor is a position in a list, signed together with the list
+// and its filter. A cursor of another list or filter, or a forged one, is rejected. It is not bound
+// to a person, so that people can share the address of a page.
 type Cursors struct{ key []byte }
 
 // NewCursors returns cursors that are signed with a key.
@@ -154,13 +152,11 @@ func (cs *Cursors) cursorMAC(list, place string) []byte {
 	return m.Sum(nil)[:cursorMAC]
 }
 
-// TailRows limits the rows of one response. Readers further behind
-// reload the page.
+// TailRows limits the rows of one response. Readers further behind reload the page.
 const TailRows = 20
 
-// TailRow is a row for the script that follows a list: texts and links, by the
-// names of slots in the list's template. It contains no markup, and the script
-// creates none.
+// TailRow is a row for the script that follows a list: texts and links, by the names of slots in
+// the list's template. It contains no markup, and the script creates none.
 type TailRow struct {
 	Key  string            `json:"key"` // id of the row
 	Text map[string]string `json:"text"`
@@ -179,10 +175,9 @@ type Heading struct {
 	Path  string // the same list, sorted by this column, or in the other order
 }
 
-// HeadingOf returns a heading of the list at an address. down and up are the
-// values of the field "sort" for the two orders; "" means that the list has no
-// such order. first reports that the list is in the order down without the
-// field.
+// HeadingOf returns a heading of the list at an address. down and up are the values of the field
+// "sort" for the two orders; "" means that the list has no such order. first reports that the list
+// is in the order down without the field.
 func HeadingOf(address, label, down, up string, first bool) Heading {
 	path, rest, _ := strings.Cut(address, "?")
 	query, _ := url.ParseQuery(rest) // made by Address, so there is no error

@@ -15,8 +15,7 @@ type Period struct {
 	zone     *time.Location
 }
 
-// PeriodForm is the data of the template "period", which has the fields of a
-// period.
+// PeriodForm is the data of the template "period", which has the fields of a period.
 type PeriodForm struct {
 	Period
 	View   shell.View

@@ -124,8 +124,7 @@ func (es *Entries) Table(v shell.View, entries []audit.Entry, names map[string]s
 	return t
 }
 
-// About returns the subjects of an entry that have a page which the visitor
-// may read.
+// About returns the subjects of an entry that have a page which the visitor may read.
 func (es *Entries) About(v shell.View, e audit.Entry, names map[string]string) []About {
 	var out []About
 	for _, x := range []struct{ page, id, name string }{{"/tasks/", e.TaskID, names[e.TaskID]}, {"/credentials/", e.LeaseID, ""}, {"/requests/", e.RequestID, ""}} {
@@ -173,8 +172,7 @@ func EntryPlace(s string) broker.EntryPlace {
 	return broker.EntryPlace{At: time.UnixMilli(ms).UTC(), Writer: writer, Seq: n}
 }
 
-// Transcripts is the number of transcripts of a task or credential, for its
-// page.
+// Transcripts is the number of transcripts of a task or credential, for its page.
 type Transcripts struct {
 	Path string // path of their list; "" = the visitor may not read transcripts
 	N    int
@@ -258,8 +256,7 @@ func (l Credential) Proof() string {
 	}[l.Upstream.Proof]
 }
 
-// Own reports whether ebb itself issued the token. Such a token is dead as soon
-// as ebb refuses it.
+// Own reports whether ebb itself issued the token. Such a token is dead as soon as ebb refuses it.
 func (l Credential) Own() bool { return l.Upstream == nil }
 
 // DeadAt returns the time by which the provider refused the credential. Zero

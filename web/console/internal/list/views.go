@@ -24,8 +24,7 @@ var viewFields = map[string][]string{
 	"/audit":       {"kind", "actor", "task", "lease", "request", "when", "from", "to", "sort"},
 }
 
-// showAll is the field of an address that shows a list without the visitor's
-// default view.
+// showAll is the field of an address that shows a list without the visitor's default view.
 const showAll = "show"
 
 // Views are the filters that people save on lists. One of a person's views can
@@ -73,8 +72,7 @@ func addressOf(path string, fields map[string]string) string {
 	return Address(path, q.Encode())
 }
 
-// ViewBar is the data of the template "views", which opens, saves and deletes
-// the views of a list.
+// ViewBar is the data of the template "views", which opens, saves and deletes the views of a list.
 type ViewBar struct {
 	List    string
 	Filter  string // the filter that can be saved; "" = none

@@ -20,8 +20,7 @@ const (
 	CookieTo   = "__Host-ebb-to"   // path to return to after signing in
 )
 
-// Preferences of this browser. No decision depends on them, and scripts may
-// write them.
+// Preferences of this browser. No decision depends on them, and scripts may write them.
 const (
 	CookieTheme = "ebb-theme" // light, dark, or empty: the system setting
 	CookieZone  = "ebb-zone"  // IANA name of the time zone
@@ -33,8 +32,7 @@ func NewSecret() (value, hash string) {
 	return value, HashOf(value)
 }
 
-// HashOf returns the hash of a cookie value that is stored: the id of a
-// session.
+// HashOf returns the hash of a cookie value that is stored: the id of a session.
 func HashOf(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:])

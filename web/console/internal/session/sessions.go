@@ -76,9 +76,8 @@ func (v *Visit) Acts(c echo.Context) bool {
 	return subtle.ConstantTimeCompare([]byte(HashOf(Cookie(c, CookieAct))), []byte(v.Session.Act)) == 1
 }
 
-// Visit returns the visitor and updates the last use of the session. With ends
-// (deny, stop, revoke), a cached session is enough while the database does not
-// answer.
+// Visit returns the visitor and updates the last use of the session. With ends (deny, stop,
+// revoke), a cached session is enough while the database does not answer.
 func (ss *Sessions) Visit(c echo.Context, ends bool) (*Visit, error) {
 	ctx, cancel := c.Request().Context(), context.CancelFunc(func() {})
 	if ends {
@@ -96,9 +95,8 @@ func (ss *Sessions) Visit(c echo.Context, ends bool) (*Visit, error) {
 	return v, err
 }
 
-// remembered returns the visitor from this process's cache. Only the database
-// knows whether the session has ended since. The result is therefore good for a
-// denial, stop or revocation only.
+// remembered returns the visitor from this process's cache. Only the database knows whether the
+// session has ended since. The result is therefore good for a denial, stop or revocation only.
 func (ss *Sessions) remembered(c echo.Context, cause error) (*Visit, error) {
 	found, known := ss.lastSeen.Get(HashOf(Cookie(c, CookieRead)))
 	now := ss.clock()
@@ -171,8 +169,7 @@ func (ss *Sessions) Rights(p people.Session) (broker.Principal, error) {
 	return who, nil
 }
 
-// knower returns the sign-in method with this name that maps people to rights,
-// or nil.
+// knower returns the sign-in method with this name that maps people to rights, or nil.
 func (ss *Sessions) knower(name string) signin.Knower {
 	for _, m := range ss.methods {
 		if k, ok := m.(signin.Knower); ok && m.Name() == name {
@@ -225,10 +222,8 @@ func (v *Visit) ChangePreferences(ctx context.Context, store people.ReachStore, 
 // Everyone is the list of roles that may sign in.
 var Everyone = []broker.Role{broker.RoleViewer, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
 
-// AuditReaders may read and export the audit entries. Approvers see their
-// requests only.
+// AuditReaders may read and export the audit entries. Approvers see their requests only.
 var AuditReaders = []broker.Role{broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner}
 
-// CredentialReaders may list credentials. Viewers among them cannot read the
-// audit entries.
+// CredentialReaders may list credentials. Viewers among them cannot read the audit entries.
 var CredentialReaders = append([]broker.Role{broker.RoleViewer}, AuditReaders...)

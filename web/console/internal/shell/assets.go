@@ -77,8 +77,7 @@ func linksLast(file string) string {
 	return file
 }
 
-// link adds the hashes to the links of a style sheet: url("NAME") becomes
-// url("../HASH/NAME").
+// link adds the hashes to the links of a style sheet: url("NAME") becomes url("../HASH/NAME").
 func (a *assets) link(css []byte) []byte {
 	for name, f := range a.files {
 		css = bytes.ReplaceAll(css, []byte(`url("`+name+`")`), []byte(`url("../`+f.hash+"/"+name+`")`))
@@ -86,8 +85,7 @@ func (a *assets) link(css []byte) []byte {
 	return css
 }
 
-// url returns the URL path of an asset. An unknown name is an error in a
-// template.
+// url returns the URL path of an asset. An unknown name is an error in a template.
 func (a *assets) url(name string) (string, error) {
 	f, known := a.files[name]
 	if !known {
@@ -121,8 +119,7 @@ func (s *Shell) ServeWorker(c echo.Context) error {
 	return c.Blob(http.StatusOK, f.kind, f.plain)
 }
 
-// versionOf returns the version of the pages: a hash of all templates and
-// assets.
+// versionOf returns the version of the pages: a hash of all templates and assets.
 func versionOf(embedded ...fs.FS) (string, error) {
 	h := sha256.New()
 	for _, dir := range embedded {

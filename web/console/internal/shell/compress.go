@@ -10,13 +10,11 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// padding is the largest number of bytes by which the length of a compressed
-// page varies at random.
+// padding is the largest number of bytes by which the length of a compressed page varies at random.
 const padding = 256
 
-// send sends a page, compressed if the length of the response cannot help
-// another site to guess the content of the page (BREACH,
-// docs/decisions/0106-compression-of-pages.md).
+// send sends a page, compressed if the length of the response cannot help another site to guess the
+// content of the page (BREACH, docs/decisions/0106-compression-of-pages.md).
 func send(c echo.Context, status int, page []byte) error {
 	h := c.Response().Header()
 	h.Add("Vary", "Accept-Encoding, Sec-Fetch-Site")
@@ -38,8 +36,7 @@ func ownRequest(r *http.Request) bool {
 	return len(site) == 1 && (site[0] == "same-origin" || site[0] == "none")
 }
 
-// acceptsGzip reports whether the client names gzip without a weight. Browsers
-// do.
+// acceptsGzip reports whether the client names gzip without a weight. Browsers do.
 func acceptsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if strings.TrimSpace(coding) == "gzip" {

@@ -1,12 +1,10 @@
-// Package shell is what every page of the console stands in: routes that admit
-// only the right visitors, the frame around pages, forms that are sent once,
-// errors as pages. It knows no area. The areas and their entries in the
-// navigation are given to Shell.Open.
+// Package shell is what every page of the console stands in: routes that admit only the right
+// visitors, the frame around pages, forms that are sent once, errors as pages. It knows no area.
+// The areas and their entries in the navigation are given to Shell.Open.
 //
-// A GET request passes Shell.Page: guarded sets the headers (errors.go), the
-// session is read, the area's handler collects the data of its page, and
-// Shell.Draw renders it (page.go, templates.go). A form passes Shell.Form,
-// which also passes the gate (gate.go): it must come from a page of this
+// A GET request passes Shell.Page: guarded sets the headers (errors.go), the session is read, the
+// area's handler collects the data of its page, and Shell.Draw renders it (page.go, templates.go).
+// A form passes Shell.Form, which also passes the gate (gate.go): it must come from a page of this
 // console, with the nonce of that page.
 //
 //	shell.go      Config, New, Open; routes, redirects, paths of the console

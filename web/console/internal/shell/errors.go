@@ -31,8 +31,7 @@ var titles = map[broker.Kind]string{
 	broker.Unauthenticated: "You are not signed in", broker.Conflict: "This cannot be done now", web.MethodNotAllowed: "There is no page at this address",
 }
 
-// Fail shows an error. The page contains its public kind and sentence, never
-// the cause.
+// Fail shows an error. The page contains its public kind and sentence, never the cause.
 func (s *Shell) Fail(c echo.Context, err error) error {
 	if c.Response().Committed {
 		return err
@@ -71,9 +70,8 @@ func (s *Shell) Fail(c echo.Context, err error) error {
 	return s.Draw(c, line.Status, v, "fail", Frame{Title: title}, page)
 }
 
-// next returns the pages on which a visitor can go on after an error: the list
-// that the page belongs to, the first page of the visitor's work, and the
-// settings, which show the roles.
+// next returns the pages on which a visitor can go on after an error: the list that the page
+// belongs to, the first page of the visitor's work, and the settings, which show the roles.
 func (s *Shell) next(c echo.Context, v *session.Visit) (out []NavEntry) {
 	if v == nil {
 		return nil
@@ -119,10 +117,9 @@ func Headers(h http.Header) {
 	}
 }
 
-// Guarded sets the headers of a page and shows errors as pages. For a host name
-// that is not the console's it only answers with an error, and neither reads
-// nor sets cookies. It does not redirect to the right name, because programs
-// also call this name.
+// Guarded sets the headers of a page and shows errors as pages. For a host name that is not the
+// console's it only answers with an error, and neither reads nor sets cookies. It does not redirect
+// to the right name, because programs also call this name.
 func (s *Shell) Guarded(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		Headers(c.Response().Header())

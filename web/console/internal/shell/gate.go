@@ -79,8 +79,7 @@ func (s *Shell) Nonce(v *session.Visit, path string) string {
 	return once + "." + s.nonceMAC(v, path, once)
 }
 
-// readNonce verifies a nonce and returns its random part, which the caller
-// claims.
+// readNonce verifies a nonce and returns its random part, which the caller claims.
 func (s *Shell) readNonce(v *session.Visit, path, nonce string) (once string, ok bool) {
 	once, mac, found := strings.Cut(nonce, ".")
 	return once, found && hmac.Equal([]byte(mac), []byte(s.nonceMAC(v, path, once)))

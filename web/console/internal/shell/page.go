@@ -77,14 +77,12 @@ func (s *Shell) offered(v *session.Visit, path string) int {
 // Offers reports whether the visitor's navigation has an entry for a path.
 func (s *Shell) Offers(v *session.Visit, path string) bool { return s.offered(v, path) >= 0 }
 
-// Banner is the notice at the top of every page. The template of the frame
-// knows its fields.
+// Banner is the notice at the top of every page. The template of the frame knows its fields.
 type Banner interface {
 	Says() bool // it is shown
 }
 
-// View returns the data of a template. v is nil for a person who is not signed
-// in.
+// View returns the data of a template. v is nil for a person who is not signed in.
 func (s *Shell) View(c echo.Context, v *session.Visit, f Frame, page any) View {
 	out := View{Frame: f, Base: s.Base(), Theme: theme(c), Zone: Zone(c), Now: s.clock(), Who: v, Page: page, s: s}
 	if v == nil {

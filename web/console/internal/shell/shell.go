@@ -123,9 +123,8 @@ func (s *Shell) Watch(path string, h func(echo.Context, *session.Visit) error) R
 	})}
 }
 
-// Form returns the route of a form that changes state. ends marks forms that
-// only deny, stop or revoke; they work while the LiveStore and the database do
-// not answer (I6).
+// Form returns the route of a form that changes state. ends marks forms that only deny, stop or
+// revoke; they work while the LiveStore and the database do not answer (I6).
 func (s *Shell) Form(path string, ends bool, h func(echo.Context, *session.Visit) error) Route {
 	return Route{web.Route{Method: http.MethodPost, Path: path}, s.Guarded(func(c echo.Context) error {
 		v, err := s.sessions.Visit(c, ends)
@@ -144,8 +143,7 @@ func (s *Shell) Redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.Base()+path)
 }
 
-// toSignIn stores the requested path in a cookie. In the address, another site
-// could choose it.
+// toSignIn stores the requested path in a cookie. In the address, another site could choose it.
 func (s *Shell) toSignIn(c echo.Context) error {
 	to := strings.TrimPrefix(c.Request().URL.RequestURI(), s.Base())
 	if len(to) < 1024 && s.IsPage(to) {

@@ -19,8 +19,7 @@ import (
 // other templates are pages.
 const shared = "_"
 
-// parse parses every page together with the frame around it. funcs are the
-// functions of the areas.
+// parse parses every page together with the frame around it. funcs are the functions of the areas.
 func (s *Shell) parse(templates fs.FS, funcs template.FuncMap) (map[string]*template.Template, error) {
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -47,8 +46,7 @@ func (s *Shell) parse(templates fs.FS, funcs template.FuncMap) (map[string]*temp
 	return out, nil
 }
 
-// Draw sends a page. It renders into memory first, so that an error cannot
-// leave half a page.
+// Draw sends a page. It renders into memory first, so that an error cannot leave half a page.
 func (s *Shell) Draw(c echo.Context, status int, v *session.Visit, name string, f Frame, page any) error {
 	var b bytes.Buffer
 	vw := s.View(c, v, f, page)
@@ -61,8 +59,7 @@ func (s *Shell) Draw(c echo.Context, status int, v *session.Visit, name string, 
 	return send(c, status, b.Bytes())
 }
 
-// agentText is agent text with invisible characters escaped, and notes about
-// it.
+// agentText is agent text with invisible characters escaped, and notes about it.
 type agentText struct {
 	Text  string
 	Notes []agenttext.Note

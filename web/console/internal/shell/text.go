@@ -9,8 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
-// Clock formats a time in the reader's zone, with the date when it is not
-// today.
+// Clock formats a time in the reader's zone, with the date when it is not today.
 func Clock(v View, t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -45,8 +44,7 @@ func Span(d time.Duration) string {
 // runners, so it escapes invisible characters.
 func OneLine(text string) string { return agenttext.ShowLine(agenttext.From(text), 400) }
 
-// Visible returns one line of text with invisible characters escaped.
-// Each tab is replaced by tab.
+// Visible returns one line of text with invisible characters escaped. Each tab is replaced by tab.
 func Visible(line, tab string) string {
 	parts := strings.Split(line, "\t")
 	for i, p := range parts {

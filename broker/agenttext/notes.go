@@ -65,7 +65,7 @@ func (f *facts) notes(raw string) []Note {
 	text := plainWords(raw)
 	add(NoteImitates, matches(text, ours)+labelled(raw), "The text repeats words of this page. It contains no facts and no buttons of ebb.")
 	add(NoteClaims, matches(text, claims), "The text claims approval. No approval exists.")
-	add(NoteHurry, matches(text, hurry), "The text presses or gives orders. Nothing here is known to be urgent.")
+	add(NoteHurry, matches(text, hurry), "The text urges or gives orders. Nothing here is known to be urgent.")
 	add(NoteHidden, f.hidden, "Characters that are hidden or reorder text: %d. They are drawn as codes.", f.hidden)
 	words, n := mixed(raw)
 	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
@@ -80,7 +80,7 @@ func (f *facts) drawn() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{f.symbols, "Emoji and symbols shown as codes"}, {f.invalid, "Bytes that are not text, shown as codes"}, {f.runs, "Long repetitions of one character, shown as a number such as [x300]"}} {
+	}{{f.symbols, "Emoji and symbols shown as codes"}, {f.invalid, "Bytes that are not text, shown as codes"}, {f.runs, "Runs of one character, shown as counts"}} {
 		if p.n > 0 {
 			out = append(out, fmt.Sprintf("%s: %d.", p.what, p.n))
 		}

@@ -65,8 +65,8 @@ var rules = []rule{
 	{"evidence", Medium, weak, text("Any program with a copy of the sandbox's token could have sent this."), nil},
 	{"ttl-only", Medium, func(f Facts) bool { return f.Class != provider.ClassInstant && f.Class != provider.ClassEventual },
 		text("It cannot be revoked before it expires."), nil},
-	{"pattern", Medium, func(f Facts) bool { return f.Pattern }, text("It covers more than one resource or action."), nil},
-	{"first-write", Medium, func(f Facts) bool { return f.writes() && f.First }, text("Not approved before for this owner and kind of task."),
+	{"pattern", Medium, func(f Facts) bool { return f.Pattern }, text("It covers several resources or actions."), nil},
+	{"first-write", Medium, func(f Facts) bool { return f.writes() && f.First }, text("First approval for this owner and kind of task."),
 		[]string{"first"}},
 	{"denials", Medium, func(f Facts) bool { return f.Denials > 0 }, count("Denied in this task before: %d.", func(f Facts) int { return f.Denials }), nil},
 	{"production", Medium, func(f Facts) bool { return f.Production }, text("The task is labelled production."), nil},
@@ -78,7 +78,7 @@ var rules = []rule{
 	{"write", Low, func(f Facts) bool { return f.writes() && !f.final() }, text("It changes things, and that can be undone."), nil},
 	{"late", Low, func(f Facts) bool { return f.Class == provider.ClassEventual && f.Bound > halfMinute },
 		count("Revoking it can take %d seconds.", func(f Facts) int { return int(f.Bound / time.Second) }), nil},
-	{"first", Low, func(f Facts) bool { return f.First }, text("Not approved before for this owner and kind of task."), nil},
+	{"first", Low, func(f Facts) bool { return f.First }, text("First approval for this owner and kind of task."), nil},
 	{"long", Low, func(f Facts) bool { return f.TTL > longTime }, text("It lasts more than half an hour."), nil},
 }
 

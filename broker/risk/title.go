@@ -16,9 +16,39 @@ type Title struct {
 	Provider string `json:"provider"`
 }
 
+// Reach returns the meaning of the wildcard at the end of the target, and Name the target without
+// it. An approver need not know that ** stands for everything.
+func (t Title) Reach() string {
+	_, kind := t.reach()
+	return kind
+}
+
+// Name is described at Reach. It is "" for a target that is only a wildcard.
+func (t Title) Name() string {
+	name, _ := t.reach()
+	return name
+}
+
+func (t Title) reach() (name, kind string) {
+	for _, w := range []struct{ suffix, alone, under string }{{"**", "everything", "everything under"}, {"*", "everything at the top", "everything in"}} {
+		if t.Target == w.suffix {
+			return "", w.alone
+		}
+		if name, is := strings.CutSuffix(t.Target, "/"+w.suffix); is {
+			return name, w.under
+		}
+	}
+	return t.Target, ""
+}
+
 // String returns the title in one line.
 func (t Title) String() string {
-	out := t.Verb + " " + t.Target
+	out := t.Verb
+	for _, part := range []string{t.Reach(), t.Name()} {
+		if part != "" {
+			out += " " + part
+		}
+	}
 	if t.More > 0 {
 		out += fmt.Sprintf(" (+%d)", t.More)
 	}

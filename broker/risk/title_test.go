@@ -17,6 +17,11 @@ func TestTitleOf(t *testing.T) {
 		"code:acme/web:close_issues":                 "Close issues in acme/web at code",
 		"code:acme/web:write code:acme/web:read":     "Write to and read acme/web at code",
 		"code:acme/web:write code:acme/search:write": "Write to acme/search (+1) at code",
+		"code:**:write":                              "Write to everything at code",
+		"code:acme/**:write":                         "Write to everything under acme at code",
+		"code:acme/*:write":                          "Write to everything in acme at code",
+		"code:*:write":                               "Write to everything at the top at code",
+		"code:acme/*/docs:write":                     "Write to acme/*/docs at code",
 	} {
 		if got := risk.TitleOf(scopes.MustParseSet(scope), "code").String(); got != want {
 			t.Errorf("%s: %q, want %q", scope, got, want)

@@ -51,7 +51,7 @@ func TestToldOnThePage(t *testing.T) {
 	h.bounds = map[string][]scopes.Set{"sso:bounded": {scopes.MustParseSet("mail:**:read")}}
 	know("sso:bounded", now, approver, "approvers") // may decide less
 	ann := h.as(brokertest.Approver)
-	ann.get("/requests/"+r.ID).is(t, http.StatusOK, "Approvers: members of approvers. ebb knows 2 other people who can decide this.", "Notified: no one.")
+	ann.get("/requests/"+r.ID).is(t, http.StatusOK, "Approvers: group approvers. ebb knows 2 other people who can decide this.", "Notified: nobody.")
 	h.as(brokertest.Auditor).get("/requests/"+r.ID).is(t, http.StatusOK, "ebb knows 3 people who can decide this.")
 
 	h.keepNotices(r.ID, notify.Recipient{Channel: "ops"}, notify.Recipient{Channel: "pager"}, notify.Recipient{Channel: "mail", Person: "sso:cy", Address: "cy@secret.test"}, notify.Recipient{Channel: "mail", Person: "BOB", Address: "bob@secret.test"}, notify.Recipient{Channel: "late"})

@@ -142,7 +142,7 @@ func (ps *Pages) verdict(v *session.Visit, r broker.Request, in typed, form url.
 	}
 	out.Approve, out.Target = true, in.Target
 	if field, ok := targetFields[in.Choice]; ok && slices.Contains(ps.b.MissingProofs(r, out), broker.MissingTarget) {
-		problems[field] = "Type the name exactly as it is shown above."
+		problems[field] = "Type the name exactly as it is shown."
 	}
 	return out, problems
 }

@@ -83,7 +83,7 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 	}
 	out.Level, out.Undo = f.Risk.Level, undo(*f.Effect)
 	for _, reason := range f.Risk.Top() {
-		if reason.ID != "write" { // Undo says the same
+		if reason.ID != "write" { // "Reversible" says the same
 			out.Reasons = append(out.Reasons, reason.Text)
 		}
 	}
@@ -116,9 +116,9 @@ func (s shown) rows(changed bool) []shell.Row {
 // undo tells whether effects of the credential can be undone, followed by the
 // provider's sentences about it.
 func undo(e risk.Effect) []string {
-	out := []string{map[provider.Answer]string{provider.Yes: "Undo: yes.", provider.No: "Undo: no."}[e.Reversible]}
+	out := []string{map[provider.Answer]string{provider.Yes: "Reversible: yes.", provider.No: "Reversible: no."}[e.Reversible]}
 	if out[0] == "" {
-		out[0] = "Undo: unknown, assume no."
+		out[0] = "Reversible: unknown, assume no."
 	}
 	for _, s := range e.Sentences {
 		// The sentence about reading is left out when the credential can also write.
@@ -131,5 +131,5 @@ func undo(e risk.Effect) []string {
 
 // fields are the labels of the rows of changes.
 var fields = map[risk.Field]string{
-	risk.FieldPermission: "Permission", risk.FieldResource: "Resource", risk.FieldAudience: "Audience", risk.FieldTime: "Lifetime", risk.FieldBinding: "Bound to",
+	risk.FieldPermission: "Permission", risk.FieldResource: "Resource", risk.FieldAudience: "Used at", risk.FieldTime: "Lifetime", risk.FieldBinding: "Bound to",
 }

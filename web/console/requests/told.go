@@ -38,7 +38,7 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 	}
 	waits := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if known, err := a.reach.Reachable(ctx, v.Now.Add(-people.KnownFor)); err == nil && waits {
-		out = append(out, fmt.Sprintf("Approvers: members of %s. ebb knows %s who can decide this.", strings.Join(r.Groups, ", "), a.others(v.Who.Principal, known, r)))
+		out = append(out, fmt.Sprintf("Approvers: %s. ebb knows %s who can decide this.", groups(r.Groups), a.others(v.Who.Principal, known, r)))
 	}
 	sent, err := a.outbox.Sent(ctx, r.ID, v.Now)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (ou
 		parts = append(parts, message(v, m))
 	}
 	if len(parts) > 0 || waits { // the messages of old requests are removed
-		out = append(out, "Notified: "+cmp.Or(strings.Join(parts, "; "), "no one")+".")
+		out = append(out, "Notified: "+cmp.Or(strings.Join(parts, "; "), persons(0))+".")
 	}
 	return out
 }
@@ -71,14 +71,28 @@ func (a *audience) others(visitor broker.Principal, known []people.Reach, r brok
 			count(p.Names())
 		}
 	}
-	if broker.MayDecide(visitor, r) == nil {
-		return strings.Replace(persons(len(names)-1), " ", " other ", 1)
+	n := persons(len(names) - 1)
+	switch {
+	case broker.MayDecide(visitor, r) != nil:
+		return n
+	case len(names) == 1:
+		return n + " else"
 	}
-	return persons(len(names) - 1)
+	return strings.Replace(n, " ", " other ", 1)
+}
+
+func groups(names []string) string {
+	if len(names) == 1 {
+		return "group " + names[0]
+	}
+	return "groups " + strings.Join(names, ", ")
 }
 
 func persons(n int) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return "nobody"
+	case 1:
 		return "1 person"
 	}
 	return fmt.Sprintf("%d people", n)

@@ -44,6 +44,9 @@ var errNotEntry = errors.New("not an audit entry in canonical form")
 // MarshalJSON writes the canonical form, Hash included.
 func (e Entry) MarshalJSON() ([]byte, error) { return appendEntry(nil, &e, true) }
 
+// AppendJSON appends the canonical form, Hash included.
+func (e *Entry) AppendJSON(b []byte) ([]byte, error) { return appendEntry(b, e, true) }
+
 // UnmarshalJSON reads the output of MarshalJSON, re-indented or not. It refuses unknown, duplicate
 // and differently cased members, and times of another form: two readers must never read different
 // entries from one line.

@@ -61,6 +61,7 @@ func newUnit(r broker.Record) (*unit, error) {
 		if u.late && u.lease != nil {
 			return nil, errors.New("a record with a lease cannot be late; only entries may be late")
 		}
+		u.egress = u.lease == nil && ofEgress(u.entries)
 		return u, nil
 	}
 	if u.late {

@@ -52,6 +52,9 @@ func scanEntry(row scan) (audit.Entry, error) {
 func (a *auditStore) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq2[audit.Entry, error] {
 	return func(yield func(audit.Entry, error) bool) {
 		text, args, err := entriesText(f)
+		if err == nil {
+			err = a.com.flushed(ctx)
+		}
 		if err != nil {
 			yield(audit.Entry{}, fmt.Errorf("entries: %w", err))
 			return
@@ -124,6 +127,9 @@ func entriesText(f broker.EntryFilter) (string, []any, error) {
 
 // Heads implements broker.Audit.
 func (a *auditStore) Heads(ctx context.Context) ([]audit.Entry, error) {
+	if err := a.com.flushed(ctx); err != nil {
+		return nil, fmt.Errorf("heads: %w", err)
+	}
 	columns := "e." + strings.ReplaceAll(entryColumns, ", ", ", e.")
 	out, err := collect(ctx, a.engine.read(), "SELECT "+columns+" FROM audit_writers w JOIN audit_entries e ON e.writer = w.writer "+
 		"AND e.seq = (SELECT max(seq) FROM audit_entries WHERE writer = w.writer) ORDER BY w.started_at, w.writer", nil, scanEntry)
@@ -188,6 +194,9 @@ type entryWindow struct {
 func (a *auditStore) EntryList(ctx context.Context, q broker.EntryQuery) (broker.EntrySlice, error) {
 	if q.Limit < 1 || q.Limit > maxLimit || q.Look <= q.Limit || (q.FirstSeq != 0 || q.LastSeq != 0) && q.Writer == "" {
 		return broker.EntrySlice{}, errors.New("entry list: the query needs a Limit of 1 to 1000, a Look above Limit, and a Writer when FirstSeq or LastSeq is set")
+	}
+	if err := a.com.flushed(ctx); err != nil {
+		return broker.EntrySlice{}, fmt.Errorf("entry list: %w", err)
 	}
 	w := entriesWindow(q)
 	look := q.Look

@@ -16,6 +16,9 @@ import (
 // settle commits the units together if possible, otherwise each by itself, and sends each
 // unit its outcome.
 func (c *committer) settle(units []*unit) {
+	if c.logged(units) {
+		return
+	}
 	err := c.attempt(units)
 	if err == nil {
 		return
@@ -153,6 +156,7 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 	if head := c.chain.Head(); len(c.entries) > 0 {
 		c.durable.Store(&durable{head: head})
 	}
+	c.entryLog.rewind()
 	for _, u := range units {
 		if err := refused[u]; err != nil {
 			u.done <- err
@@ -188,7 +192,8 @@ func (c *committer) rollback(ctx context.Context) error {
 // before they wrote, each with its reason, and continues with the others.
 func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, error) {
 	var refused map[*unit]error
-	leases, entries := c.leases[:0], c.entries[:0]
+	leases, entries := c.leases[:0], append(c.entries[:0], c.entryLog.rows()...)
+	linked := len(entries)
 	for _, u := range units {
 		if u.work != nil {
 			before := c.sess.writes
@@ -210,7 +215,7 @@ func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, 
 		entries = append(entries, u.entries...)
 	}
 	c.leases, c.entries = leases, entries
-	for i := range entries {
+	for i := linked; i < len(entries); i++ {
 		if err := c.chain.Link(&entries[i]); err != nil {
 			return nil, err
 		}

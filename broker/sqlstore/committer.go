@@ -36,6 +36,7 @@ type unit struct {
 	entries []audit.Entry
 	answer  error
 	late    bool // see broker.Record
+	egress  bool // only entries about requests through egress
 	probe   bool // the probe of Writable
 
 	place atomic.Int32
@@ -64,11 +65,12 @@ type committer struct {
 	once    sync.Once
 
 	// Owned by run.
-	sess   *session // nil: not connected; connecting also reads the end of the chain
-	chain  *audit.Chain
-	writer string
-	used   time.Time // when the connection last worked
-	lost   error     // set when the database lacks an entry that this run committed; all later writes fail with it
+	sess     *session // nil: not connected; connecting also reads the end of the chain
+	chain    *audit.Chain
+	writer   string
+	used     time.Time // when the connection last worked
+	entryLog *entryLog // nil: every unit is a commit to the database
+	lost     error     // set when the database lacks an entry that this run committed; all later writes fail with it
 
 	durable atomic.Pointer[durable] // the part of the state that other goroutines read
 	shared  int                     // prompt units of the previous batch
@@ -150,12 +152,16 @@ func (c *committer) run() {
 		select {
 		case u := <-c.queue:
 			c.commit(u)
+		case <-c.dueLog():
+			c.flush()
 		case <-c.closing:
 			for {
 				select {
 				case u := <-c.queue:
 					c.commit(u)
 				default:
+					c.flush()
+					c.entryLog.close()
 					if c.sess != nil {
 						c.sess.close()
 					}
@@ -202,6 +208,9 @@ func (c *committer) ready(ctx context.Context) error {
 		return err
 	}
 	chain, err := readChain(ctx, s, c.writer)
+	if err == nil {
+		chain, err = c.entryLog.resume(chain)
+	}
 	if err == nil {
 		err = c.holds(ctx, s, chain.Head())
 	}

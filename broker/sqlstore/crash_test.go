@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if u := os.Getenv(childURL); u != "" {
 		os.Exit(child(u))
 	}
+	if u := os.Getenv(loggingChild); u != "" {
+		os.Exit(logging(u))
+	}
 	os.Exit(m.Run())
 }
 

@@ -28,4 +28,11 @@
 // the transaction is rolled back and each unit runs by itself, so that a unit never fails
 // because of another unit. Only a commit with an unknown outcome fails a whole batch; the
 // end of the chain is then read back before the next batch.
+//
+// # Log of egress entries
+//
+// A SQLite database that one process owns has a log in front of it. A batch that holds only
+// entries about requests through egress is written to the log instead of the database, and
+// acknowledged. The rows follow in the transaction of a later batch or on their own, always
+// before later entries of the chain. Reads of the audit log wait for them.
 package sqlstore

@@ -27,6 +27,7 @@ const streams = 4
 type engine struct {
 	dialect migrations.Dialect
 	name    string // for messages; holds no secret
+	path    string // of the SQLite file; "" = PostgreSQL
 	writer  *sql.DB
 	reader  *sql.DB
 	stream  *sql.DB // for exports, which may be slow: they must not use up reader's connections
@@ -109,6 +110,10 @@ type Config struct {
 	Queue int
 	// Manual refuses a database with pending migrations instead of applying them.
 	Manual bool
+	// Exclusive states that no other process uses the SQLite database. Rows that egress reads
+	// for each request are then kept in memory, and entries that it writes for each request
+	// are durable in a file beside the database before they have rows.
+	Exclusive bool
 
 	Now        func() time.Time      // default time.Now
 	Logger     *slog.Logger          // default: none
@@ -116,6 +121,7 @@ type Config struct {
 
 	batchTime time.Duration // limit for one batch, so that a hanging database becomes an error. Default 10 s
 	checkTime time.Duration // limit for the integrity check of a SQLite file at the start. Default 5 s
+	flushTime time.Duration // see entryLog. Default 50 ms
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -130,6 +136,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.checkTime == 0 {
 		c.checkTime = 5 * time.Second
+	}
+	if c.flushTime == 0 {
+		c.flushTime = 50 * time.Millisecond
 	}
 	if c.Queue == 0 {
 		c.Queue = 1024

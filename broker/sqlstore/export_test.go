@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -214,3 +216,45 @@ func (s *Store) Later(d time.Duration) {
 		o.failed = o.failed.Add(-d)
 	}
 }
+
+// LateRows makes rows of egress entries wait for an hour, or for the next commit.
+func (c Config) LateRows() Config {
+	c.flushTime = time.Hour
+	return c
+}
+
+// FailingLog makes writes to the log of egress entries fail while fail is set.
+func (s *Store) FailingLog(fail *atomic.Bool) error {
+	return s.com.do(context.Background(), &unit{work: func(context.Context, *session, *unit) error {
+		s.com.entryLog.file = failingLog{s.com.entryLog.file, fail}
+		return nil
+	}})
+}
+
+type failingLog struct {
+	logFile
+	fail *atomic.Bool
+}
+
+// WriteAt writes half of b and fails, as a full disk does.
+func (f failingLog) WriteAt(b []byte, at int64) (int, error) {
+	if !f.fail.Load() {
+		return f.logFile.WriteAt(b, at)
+	}
+	n, _ := f.logFile.WriteAt(b[:len(b)/2], at)
+	return n, syscall.ENOSPC
+}
+
+// LoseOutcome makes the committer lose the outcome of a commit, and so its connection.
+func (s *Store) LoseOutcome() error {
+	return s.com.do(context.Background(), &unit{work: func(context.Context, *session, *unit) error { return ErrUnknown }})
+}
+
+// WithoutRow returns how many egress entries are durable without a row.
+func (s *Store) WithoutRow() int { return int(s.com.entryLog.count.Load()) }
+
+// ReadFrames exports readFrames.
+var ReadFrames = readFrames
+
+// LogSuffix exports logSuffix.
+const LogSuffix = logSuffix

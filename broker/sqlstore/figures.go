@@ -14,6 +14,7 @@ import (
 
 // figureStore computes sums over a window for the statistics pages.
 type figureStore struct {
+	com    *committer
 	engine *engine
 
 	days leaseDays

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -15,6 +16,7 @@ import (
 type secretStore struct {
 	com    *committer
 	engine *engine
+	kept   keptSecrets
 }
 
 var _ secretstore.Database = (*secretStore)(nil)
@@ -32,8 +34,13 @@ func scanSecret(row scan) (secretstore.Row, error) {
 // Secrets implements secretstore.Database.
 func (ss *secretStore) Secrets(ctx context.Context, names ...string) ([]secretstore.Row, error) {
 	text, args, from := "SELECT "+secretColumns+" FROM secrets", []any{}, querier(ss.engine.read())
+	var changes int
 	if len(names) == 1 {
-		from = hotPool{ss.engine}
+		row, is, n := ss.kept.get(names[0])
+		if is {
+			return []secretstore.Row{row}, nil
+		}
+		changes, from = n, hotPool{ss.engine}
 	}
 	if len(names) > 0 {
 		text += " WHERE name IN (" + marks(len(names)) + ")"
@@ -45,7 +52,50 @@ func (ss *secretStore) Secrets(ctx context.Context, names ...string) ([]secretst
 	if err != nil {
 		return nil, fmt.Errorf("secrets: %w", ss.engine.explain(err))
 	}
+	if len(names) == 1 && len(out) == 1 {
+		ss.kept.put(out[0], changes)
+	}
 	return out, nil
+}
+
+// keptSecrets holds rows of secrets, still sealed, that requests through egress need. The
+// zero value keeps none.
+type keptSecrets struct {
+	mu       sync.Mutex
+	changing int // while a secret is being changed, every read is one of the database
+	changes  int // a row that was read before the latest change is not kept
+	rows     map[string]secretstore.Row
+}
+
+func (k *keptSecrets) get(name string) (r secretstore.Row, is bool, changes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, is = k.rows[name]
+	return r, is, k.changes
+}
+
+// put keeps a row that was read after so many changes had begun.
+func (k *keptSecrets) put(r secretstore.Row, changes int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.rows != nil && k.changing == 0 && k.changes == changes {
+		k.rows[r.Name] = r
+	}
+}
+
+// change forgets all rows until done is called, after the outcome of the change.
+func (k *keptSecrets) change() (done func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changing++
+	k.changes++
+	clear(k.rows)
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.changing--
+		k.changes++
+	}
 }
 
 // change runs one compare-and-swap on data other than tasks and leases. A refusal is
@@ -61,6 +111,7 @@ func (ss *secretStore) change(ctx context.Context, work func(ctx context.Context
 
 // PutSecret implements secretstore.Database.
 func (ss *secretStore) PutSecret(ctx context.Context, r secretstore.Row) error {
+	defer ss.kept.change()()
 	if r.Name == "" || r.ChangedAt.IsZero() || storable(r.Name, r.Sealed) != nil {
 		return errors.New("secret: a name and a time are required")
 	}
@@ -87,6 +138,7 @@ func (ss *secretStore) PutSecret(ctx context.Context, r secretstore.Row) error {
 
 // ClaimSecret implements secretstore.Database.
 func (ss *secretStore) ClaimSecret(ctx context.Context, name string, now, until time.Time) (out secretstore.Row, err error) {
+	defer ss.kept.change()()
 	err = ss.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "UPDATE secrets SET fence = fence + 1, claimed_until = ? WHERE name = ? AND claimed_until <= ?", millis(until), name, millis(now))
 		if err != nil {
@@ -112,6 +164,7 @@ func (ss *secretStore) ClaimSecret(ctx context.Context, name string, now, until 
 
 // SettleSecret implements secretstore.Database.
 func (ss *secretStore) SettleSecret(ctx context.Context, name string, fence int64, sealed string, at time.Time) error {
+	defer ss.kept.change()()
 	if storable(sealed) != nil || at.IsZero() {
 		return errors.New("secret: a time is required")
 	}
@@ -150,6 +203,7 @@ func (ss *secretStore) SecretsNotBy(ctx context.Context, key, after string, n in
 
 // ResealSecret implements secretstore.Rotation.
 func (ss *secretStore) ResealSecret(ctx context.Context, name, from, to string) error {
+	defer ss.kept.change()()
 	if name == "" || from == "" || to == "" || storable(name, from, to) != nil {
 		return errors.New("sealing a secret again needs its name, its present sealed form and the new one")
 	}

@@ -35,7 +35,7 @@ func openSQLite(ctx context.Context, u *url.URL, cfg Config, create bool) (*engi
 	if fresh && !create {
 		return nil, nil
 	}
-	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, begin: "BEGIN IMMEDIATE",
+	e := &engine{dialect: migrations.SQLite, name: "sqlite " + path, path: path, begin: "BEGIN IMMEDIATE",
 		waits: 16, // a commit is work of this process, mostly on pages that its units share
 		tell:  tellSQLite, lone: loneSQLite, again: func(error) bool { return false },
 		taken: violated("UNIQUE", "leases.id"), shut: violated("NOT NULL", "leases.task_id"), forked: violated("UNIQUE", "audit_entries.writer")}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/secretstore"
 	"github.com/ebb-broker/ebb/migrations"
 )
 
@@ -40,6 +41,9 @@ var (
 // connect gives each embedded store the engine and the committer, which must both be set.
 func (s *Store) connect() {
 	s.secretStore = &secretStore{com: s.com, engine: s.engine}
+	if s.cfg.Exclusive {
+		s.secretStore.kept.rows = map[string]secretstore.Row{}
+	}
 	s.taskStore = &taskStore{engine: s.engine}
 	s.leaseStore = &leaseStore{engine: s.engine}
 	s.requestStore = &requestStore{com: s.com, engine: s.engine}
@@ -47,7 +51,7 @@ func (s *Store) connect() {
 	s.auditStore = &auditStore{writer: s.cfg.Writer, com: s.com, engine: s.engine}
 	s.storeWriter = &storeWriter{com: s.com, engine: s.engine}
 	s.revocationStore = &revocationStore{com: s.com, engine: s.engine}
-	s.figureStore = &figureStore{engine: s.engine}
+	s.figureStore = &figureStore{com: s.com, engine: s.engine}
 	s.outboxStore = &outboxStore{engine: s.engine, secrets: s.secretStore}
 	s.policyStore = &policyStore{com: s.com, engine: s.engine}
 	s.peopleStore = &peopleStore{engine: s.engine, secrets: s.secretStore}
@@ -90,6 +94,12 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	s.com = newCommitter(s.cfg, s.engine, m, sess, chain)
+	if s.engine.path != "" && s.cfg.Exclusive {
+		if err := s.com.openLog(ctx, s.engine.path+logSuffix, s.cfg.flushTime); err != nil {
+			sess.close()
+			return err
+		}
+	}
 	s.connect()
 	go s.com.run()
 	return nil

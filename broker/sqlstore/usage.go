@@ -72,7 +72,11 @@ func (fs *figureStore) Usage(ctx context.Context, f broker.UsageFilter) (broker.
 	if _, known := usageColumns[f.By]; !known || f.From.IsZero() || !f.From.Before(f.Now) {
 		return broker.Usage{}, errors.New("usage: the time, a window before it, and a grouping by scope, owner or task are required")
 	}
-	out, err := fs.usage(ctx, f, usageEdges)
+	err := fs.com.flushed(ctx)
+	var out broker.Usage
+	if err == nil {
+		out, err = fs.usage(ctx, f, usageEdges)
+	}
 	if err != nil {
 		return broker.Usage{}, fmt.Errorf("usage: %w", fs.engine.explain(err))
 	}

@@ -38,7 +38,8 @@ func sqliteFile(c config.Config) string { return filepath.Join(c.DataDir, databa
 // databaseConfig returns the address of the database, including the password.
 func databaseConfig(c config.Config) sqlstore.Config {
 	if c.Database == "" {
-		return sqlstore.Config{URL: "sqlite://" + sqliteFile(c)}
+		// The data directory is locked for one process (openData).
+		return sqlstore.Config{URL: "sqlite://" + sqliteFile(c), Exclusive: true}
 	}
 	u, err := url.Parse(c.Database)
 	if err != nil || c.DatabasePassword().Empty() {

@@ -1,0 +1,341 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker/audit"
+)
+
+// entryLog is a file beside a SQLite database that one process owns. Entries about requests
+// through egress become durable there, with one write for all requests that wait, and their
+// rows follow in bulk. The file is written from its start again after each commit.
+//
+// The file is a sequence of frames. Integers are little-endian:
+//
+//	4 bytes  length of the entry
+//	4 bytes  CRC-32C of the 8 bytes that follow and of the entry
+//	8 bytes  round: a random number that changes when the file is written from its start
+//	         again, so that frames of earlier rounds are not read
+//	         the entry as canonical JSON, with its place in the chain
+//
+// Anything that is not a frame of the first frame's round ends the sequence.
+type entryLog struct {
+	file  logFile
+	round uint64
+	end   int64
+	// broken is set after a failed write, which may have left any bytes. Nothing is written
+	// before the rows of the waiting entries are committed.
+	broken  bool
+	waiting []audit.Entry // durable in the file, without a row in the database
+	count   atomic.Int64  // len(waiting), for other goroutines
+	due     *time.Timer   // runs while entries wait: their rows are inserted after delay at the latest
+	delay   time.Duration
+	buf     []byte
+}
+
+// logFile is an *os.File whose writes are durable when they return.
+type logFile interface {
+	io.WriterAt
+	io.Closer
+}
+
+const (
+	logSuffix  = "-egress" // after the path of the database
+	logSize    = 1 << 20   // bytes of the file, allocated once
+	frameHead  = 16
+	maxWaiting = 256 // entries; further units share the commit that inserts their rows
+	retryTime  = time.Second // after a failed flush
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ofEgress reports whether all entries are about requests through egress.
+func ofEgress(entries []audit.Entry) bool {
+	for i := range entries {
+		if !strings.HasPrefix(entries[i].Kind, "egress.") {
+			return false
+		}
+	}
+	return len(entries) > 0
+}
+
+// openLog opens or creates the log of a database. Entries that an earlier run left in it, and
+// that have no row yet, wait.
+func openLog(ctx context.Context, s *session, path string, delay time.Duration) (l *entryLog, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it readable and writable for this user: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("database: another process uses %s: stop it, or give this one a database of its own: %w", path, err)
+	}
+	l = &entryLog{file: f, round: rand.Uint64(), due: time.NewTimer(delay), delay: delay}
+	l.due.Stop()
+	old, err := io.ReadAll(io.LimitReader(f, logSize))
+	if err == nil {
+		err = allocate(f, int64(len(old)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database: the log of egress entries cannot be read or written: check its disk: %w", err)
+	}
+	entries, err := readFrames(old)
+	if err == nil {
+		l.waiting, err = withoutRow(ctx, s, entries)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("database: %s: %w", path, err)
+	}
+	return l, nil
+}
+
+// openLog opens the log, and inserts the rows of entries that an earlier run left in it.
+func (c *committer) openLog(ctx context.Context, path string, delay time.Duration) (err error) {
+	if c.entryLog, err = openLog(ctx, c.sess, path, delay); err != nil {
+		return err
+	}
+	if n := len(c.entryLog.waiting); n > 0 {
+		if err := c.attempt(nil); err != nil {
+			return err
+		}
+		c.log.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
+	}
+	return nil
+}
+
+// allocate extends a file to its full size, so that later writes change no metadata, and makes
+// its name durable.
+func allocate(f *os.File, size int64) error {
+	if size == logSize {
+		return nil
+	}
+	if _, err := f.WriteAt(make([]byte, logSize-size), size); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(f.Name()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// appendFrame appends the frame of an entry.
+func appendFrame(b []byte, round uint64, e *audit.Entry) ([]byte, error) {
+	start := len(b)
+	b = append(b, make([]byte, frameHead)...)
+	b, err := e.AppendJSON(b)
+	if err != nil {
+		return b, err
+	}
+	head := b[start:]
+	binary.LittleEndian.PutUint32(head, uint32(len(head)-frameHead))
+	binary.LittleEndian.PutUint64(head[8:], round)
+	binary.LittleEndian.PutUint32(head[4:], crc32.Checksum(head[8:], castagnoli))
+	return b, nil
+}
+
+// readFrames returns the entries of the first round in b. A torn frame ends it: its write did
+// not return, so nobody has relied on it.
+func readFrames(b []byte) ([]audit.Entry, error) {
+	var all []audit.Entry
+	var round uint64
+	for len(b) > frameHead {
+		n := binary.LittleEndian.Uint32(b)
+		if n == 0 || uint64(n) > uint64(len(b)-frameHead) {
+			break
+		}
+		frame := b[:frameHead+n]
+		r := binary.LittleEndian.Uint64(frame[8:])
+		if crc32.Checksum(frame[8:], castagnoli) != binary.LittleEndian.Uint32(frame[4:]) || len(all) > 0 && r != round {
+			break
+		}
+		var e audit.Entry
+		if err := e.UnmarshalJSON(frame[frameHead:]); err != nil {
+			return nil, fmt.Errorf("frame %d: %w", len(all)+1, err)
+		}
+		all, round, b = append(all, e), r, b[len(frame):]
+	}
+	return all, nil
+}
+
+// withoutRow returns those entries of one round that the database lacks. They must continue the
+// chain there.
+func withoutRow(ctx context.Context, s *session, entries []audit.Entry) ([]audit.Entry, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	writer := entries[0].Writer
+	chain, err := readChain(ctx, s, writer)
+	if err != nil {
+		return nil, err
+	}
+	entries = after(entries, chain.Head())
+	for i := range entries {
+		e := entries[i]
+		// A run of ebb begins its chain in the database.
+		if err := chain.Link(&entries[i]); err != nil || entries[i].Hash != e.Hash || e.Seq == 1 {
+			return nil, fmt.Errorf("its entry %d of chain %s does not continue the database, where this chain ends at entry %d: restore the database that belongs to this file, "+
+				"or move the file away, after which its entries are missing in the audit log", e.Seq, writer, chain.Head().Seq)
+		}
+	}
+	return entries, nil
+}
+
+// after returns the entries of one chain that follow its entry head.
+func after(entries []audit.Entry, head audit.Head) []audit.Entry {
+	for len(entries) > 0 && entries[0].Seq <= head.Seq {
+		entries = entries[1:]
+	}
+	return entries
+}
+
+// rows returns the waiting entries.
+func (l *entryLog) rows() []audit.Entry {
+	if l == nil {
+		return nil
+	}
+	return l.waiting
+}
+
+// close empties the file if all entries have rows, so that it fits an older database, too.
+func (l *entryLog) close() {
+	if l == nil {
+		return
+	}
+	l.due.Stop()
+	if len(l.waiting) == 0 {
+		_, _ = l.file.WriteAt(make([]byte, frameHead), 0) // otherwise the next start reads entries that it has
+	}
+	_ = l.file.Close()
+}
+
+// rewind makes the next write start the file again. All entries have rows.
+func (l *entryLog) rewind() {
+	if l == nil {
+		return
+	}
+	l.due.Stop()
+	clear(l.waiting)
+	l.waiting, l.end, l.broken, l.round = l.waiting[:0], 0, false, rand.Uint64()
+	l.count.Store(0)
+}
+
+// resume returns the chain with the waiting entries after its end in the database. Waiting
+// entries that are in the database wait no longer.
+func (l *entryLog) resume(chain *audit.Chain) (*audit.Chain, error) {
+	if l == nil {
+		return chain, nil
+	}
+	l.waiting = after(l.waiting, chain.Head())
+	l.count.Store(int64(len(l.waiting)))
+	if n := len(l.waiting); n > 0 && l.waiting[0].Prev == chain.Head().Hash {
+		return audit.ResumeChain(l.waiting[n-1])
+	}
+	return chain, nil
+}
+
+// logged makes the entries of the units durable in the log. It returns false when they need a
+// commit to the database.
+func (c *committer) logged(units []*unit) bool {
+	l := c.entryLog
+	if l == nil || l.broken || c.sess == nil || slices.ContainsFunc(units, func(u *unit) bool { return !u.egress }) {
+		return false
+	}
+	had := len(l.waiting)
+	for _, u := range units {
+		l.waiting = append(l.waiting, u.entries...)
+	}
+	mark := c.chain.Mark()
+	err := l.write(c.chain, had)
+	if err != nil {
+		c.chain.Reset(mark)
+		clear(l.waiting[had:])
+		l.waiting = l.waiting[:had]
+		return false
+	}
+	c.durable.Store(&durable{head: c.chain.Head()})
+	l.count.Store(int64(len(l.waiting)))
+	if had == 0 {
+		l.due.Reset(l.delay)
+	}
+	for _, u := range units {
+		u.done <- nil
+	}
+	return true
+}
+
+var errLogFull = errors.New("the log of egress entries is full")
+
+// write links the waiting entries from the given one on to the chain, and writes their frames.
+func (l *entryLog) write(chain *audit.Chain, from int) error {
+	if len(l.waiting) > maxWaiting {
+		return errLogFull
+	}
+	b := l.buf[:0]
+	for i := from; i < len(l.waiting); i++ {
+		err := chain.Link(&l.waiting[i])
+		if err == nil {
+			b, err = appendFrame(b, l.round, &l.waiting[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.buf = b
+	if l.end+int64(len(b)) > logSize {
+		return errLogFull
+	}
+	if _, err := l.file.WriteAt(b, l.end); err != nil {
+		l.broken = true
+		return err
+	}
+	l.end += int64(len(b))
+	return nil
+}
+
+// flush inserts the rows of the waiting entries.
+func (c *committer) flush() {
+	if c.entryLog == nil || len(c.entryLog.waiting) == 0 {
+		return
+	}
+	if err := c.attempt(nil); err != nil {
+		c.metrics.failures.Inc()
+		err = c.engine.explain(err)
+		c.outcomes.fail(err)
+		c.log.Error("rows of egress entries could not be inserted; the entries are in the log, and ebb tries again", "entries", len(c.entryLog.waiting), "error", err)
+		c.entryLog.due.Reset(retryTime)
+	}
+}
+
+// flushed waits until every entry that was durable before the call has a row.
+func (c *committer) flushed(ctx context.Context) error {
+	if c.entryLog == nil || c.entryLog.count.Load() == 0 {
+		return nil
+	}
+	return c.do(ctx, &unit{work: func(context.Context, *session, *unit) error { return nil }})
+}
+
+// dueLog returns the channel that asks for a flush; it is nil without a log.
+func (c *committer) dueLog() <-chan time.Time {
+	if c.entryLog == nil {
+		return nil
+	}
+	return c.entryLog.due.C
+}

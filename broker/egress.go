@@ -118,5 +118,12 @@ type Exchange struct {
 	Untrusted  bool   `json:"-"` // third parties can write the content of this host's responses
 }
 
+// EndedExchange is an exchange whose end the audit log does not have yet.
+type EndedExchange struct {
+	Caller   Caller
+	LeaseID  string
+	Exchange Exchange
+}
+
 // MaxExchangePath bounds the path of an Exchange, in bytes.
 const MaxExchangePath = 256

@@ -3,6 +3,7 @@ package egress_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +19,11 @@ type slowEnds struct {
 	let  chan struct{}
 }
 
-func (r *slowEnds) UseCompleted(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) {
-	if c.TaskID == r.task {
+func (r *slowEnds) UseCompleted(ctx context.Context, ends ...broker.EndedExchange) {
+	if slices.ContainsFunc(ends, func(x broker.EndedExchange) bool { return x.Caller.TaskID == r.task }) {
 		<-r.let
 	}
-	r.Record.UseCompleted(ctx, c, leaseID, x)
+	r.Record.UseCompleted(ctx, ends...)
 }
 
 // E110 and E111: a task with the maximum number of requests without a completion entry is refused;

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
 )
 
 // activeSet holds the cancel functions of running requests and connections, by the ids of the task
@@ -76,9 +78,42 @@ func (c *activeSet) disconnect(id string, cause error) int {
 
 // pendingEnds counts the requests that the audit log has as allowed but not yet as completed.
 type pendingEnds struct {
-	mu   sync.Mutex
-	of   share
-	none chan struct{} // closed when there are none; nil = no call of wait is running
+	mu      sync.Mutex
+	of      share
+	none    chan struct{}          // closed when there are none; nil = no call of wait is running
+	ended   []broker.EndedExchange // whose completion nobody writes yet
+	writing bool
+}
+
+// write records the end of a request, together with others that end meanwhile. The caller does not
+// wait.
+func (e *pendingEnds) write(to Record, x broker.EndedExchange) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = append(e.ended, x)
+	if !e.writing {
+		e.writing = true
+		go e.writeAll(to)
+	}
+}
+
+// writeAll writes until there is nothing to write.
+func (e *pendingEnds) writeAll(to Record) {
+	for {
+		e.mu.Lock()
+		ends := e.ended[:min(len(e.ended), maxEnds)]
+		e.ended = e.ended[len(ends):]
+		if len(ends) == 0 {
+			e.ended, e.writing = nil, false
+			e.mu.Unlock()
+			return
+		}
+		e.mu.Unlock()
+		to.UseCompleted(context.Background(), ends...)
+		for _, x := range ends {
+			e.remove(x.Caller.Root())
+		}
+	}
 }
 
 func (e *pendingEnds) add(task string) bool {

@@ -42,7 +42,7 @@ type Hosts interface {
 // UseAllowed returns nil.
 type Record interface {
 	UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error
-	UseCompleted(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
+	UseCompleted(ctx context.Context, ends ...broker.EndedExchange)
 	UseDenied(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
 }
 

@@ -261,11 +261,7 @@ func (s *outbound) finish() {
 	if why := s.ended.Load(); why != nil {
 		x.Reason = string(*why)
 	}
-	ctx := context.WithoutCancel(s.ctx)
-	go func() {
-		defer p.pending.remove(s.b.who.Root())
-		p.cfg.Record.UseCompleted(ctx, s.b.who, s.leaseID, x)
-	}()
+	p.pending.write(p.cfg.Record, broker.EndedExchange{Caller: s.b.who, LeaseID: s.leaseID, Exchange: x})
 }
 
 // interrupted reports whether the request or response ended early.

@@ -47,11 +47,14 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 	return nil
 }
 
-// UseCompleted records how an allowed request ended, for every kind of end.
-func (eu *EgressUse) UseCompleted(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) {
-	e := eu.log.TaskEntry(audit.EgressCompleted, broker.SandboxID(c.TaskID), c.TaskID, x)
-	e.LeaseID = leaseID
-	eu.log.NoteLate(ctx, e)
+// UseCompleted records how allowed requests ended, for every kind of end.
+func (eu *EgressUse) UseCompleted(ctx context.Context, ends ...broker.EndedExchange) {
+	entries := make([]audit.Entry, len(ends))
+	for i, x := range ends {
+		entries[i] = eu.log.TaskEntry(audit.EgressCompleted, broker.SandboxID(x.Caller.TaskID), x.Caller.TaskID, x.Exchange)
+		entries[i].LeaseID = x.LeaseID
+	}
+	eu.log.NoteLate(ctx, entries...)
 }
 
 // UseDenied records that a request was not sent. leaseID is the id that the request named, ""

@@ -56,7 +56,7 @@ const (
 	logSuffix  = "-egress" // after the path of the database
 	logSize    = 1 << 20   // bytes of the file, allocated once
 	frameHead  = 16
-	maxWaiting = 256 // entries; further units share the commit that inserts their rows
+	maxWaiting = 256         // entries; further units share the commit that inserts their rows
 	retryTime  = time.Second // after a failed flush
 )
 

@@ -74,8 +74,8 @@ func (rc *Recorder) Note(ctx context.Context, entries ...audit.Entry) {
 }
 
 // NoteLate is Note for entries that no caller waits for.
-func (rc *Recorder) NoteLate(ctx context.Context, e audit.Entry) {
-	rc.append(ctx, broker.Record{Entries: []audit.Entry{e}, Late: true})
+func (rc *Recorder) NoteLate(ctx context.Context, entries ...audit.Entry) {
+	rc.append(ctx, broker.Record{Entries: entries, Late: true})
 }
 
 func (rc *Recorder) append(ctx context.Context, r broker.Record) {

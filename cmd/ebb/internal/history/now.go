@@ -171,7 +171,7 @@ func (s *stage) said(task, lease string) error {
 			return err
 		}
 		exchange.Status, exchange.Cut, exchange.Sent, exchange.Received = x.answer.Status, x.answer.Cut, x.request.Body.Bytes, x.answer.Body.Bytes
-		s.Broker.UseCompleted(s.ctx, caller, lease, exchange)
+		s.Broker.UseCompleted(s.ctx, broker.EndedExchange{Caller: caller, LeaseID: lease, Exchange: exchange})
 	}
 	return nil
 }

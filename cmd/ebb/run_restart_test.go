@@ -2,14 +2,20 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 )
 
 // again is an ebb that can be stopped and started again at the same address.
@@ -150,4 +156,83 @@ func (b *again) survives(t *testing.T, restarts int) {
 		said, _ := os.ReadFile(filepath.Join(b.work, "errors"))
 		t.Errorf("%d of %d requests are lost in %d restarts: %v\n%s%s", lost, len(lines), restarts, lines, said, stderr)
 	}
+}
+
+// kills is how often TestKilledUnderLoad kills ebb. EBB_TEST_KILLS sets it for a longer run.
+const kills = 6
+
+// TestKilledUnderLoad: ebb is killed again and again while eight loops of a sandbox send requests.
+// The upstream counts: it receives no request that the audit log does not have.
+//
+//ebb:invariant I11 After kill -9 under load the audit log has every egress request that the upstream received
+func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := newAgain(t)
+	cmd := b.ebb("run", "--scope", "shop:**:*", "--heartbeat", "60s", "--credential", "KEY=shop:orders:read", "--env", "HOST="+b.host, "--", "sh", "-c",
+		`for i in 1 2 3 4 5 6 7 8; do (n=0; until [ -e enough ]; do n=$((n+1)); curl -sS -m 30 -o /dev/null -H "Authorization: Bearer $KEY" https://$HOST/v1/load/$i/$n 2>/dev/null; done) & done; wait`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	received := func() map[string]bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		all := map[string]bool{}
+		for _, r := range b.seen {
+			all[r.URL.Path] = true
+		}
+		return all
+	}
+	await := func(n int) {
+		for end := time.Now().Add(patience); len(received()) < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the upstream received %d requests, want %d\nebb says:\n%s", len(received()), n, b.stderr.String())
+			}
+		}
+	}
+	times := kills
+	if text := os.Getenv("EBB_TEST_KILLS"); text != "" {
+		var err error
+		if times, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range times {
+		await(len(received()) + 1 + rand.IntN(40))
+		b.end(syscall.SIGKILL)
+		b.start()
+	}
+	await(len(received()) + 8)
+	if err := os.WriteFile(filepath.Join(b.work, "enough"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the run ended with %v", err)
+	}
+	recorded := map[string]bool{}
+	export := filepath.Join(b.home, "export.jsonl")
+	b.must(b.ebb("audit", "export", "-f", export))
+	b.must(b.ebb("audit", "verify", export))
+	text, err := os.ReadFile(export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var e audit.Entry
+		var x broker.Exchange
+		if json.Unmarshal([]byte(line), &e) != nil || e.Kind != audit.EgressAllowed { // the first and last lines are no entries
+			continue
+		}
+		if err := json.Unmarshal(e.Data, &x); err != nil {
+			t.Fatal(err)
+		}
+		recorded[x.Path] = true
+	}
+	all := received()
+	for path := range all {
+		if !recorded[path] {
+			t.Errorf("the upstream received %s, which the audit log does not have", path)
+		}
+	}
+	t.Logf("%d kills, %d requests at the upstream, %d on the audit log", times, len(all), len(recorded))
 }

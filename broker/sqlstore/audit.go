@@ -53,7 +53,7 @@ func (a *auditStore) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq
 	return func(yield func(audit.Entry, error) bool) {
 		text, args, err := entriesText(f)
 		if err == nil {
-			err = a.com.flushed(ctx)
+			err = a.com.flushed(ctx, f.Kind)
 		}
 		if err != nil {
 			yield(audit.Entry{}, fmt.Errorf("entries: %w", err))
@@ -195,7 +195,7 @@ func (a *auditStore) EntryList(ctx context.Context, q broker.EntryQuery) (broker
 	if q.Limit < 1 || q.Limit > maxLimit || q.Look <= q.Limit || (q.FirstSeq != 0 || q.LastSeq != 0) && q.Writer == "" {
 		return broker.EntrySlice{}, errors.New("entry list: the query needs a Limit of 1 to 1000, a Look above Limit, and a Writer when FirstSeq or LastSeq is set")
 	}
-	if err := a.com.flushed(ctx); err != nil {
+	if err := a.com.flushed(ctx, q.Kinds...); err != nil {
 		return broker.EntrySlice{}, fmt.Errorf("entry list: %w", err)
 	}
 	w := entriesWindow(q)

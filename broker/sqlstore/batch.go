@@ -135,6 +135,7 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		return err
 	}
 	mark := c.chain.Mark()
+	c.entryLog.mend()
 	// An idle connection may be broken. A separate BEGIN detects that while nothing can
 	// have been committed yet.
 	begun := slices.ContainsFunc(units, func(u *unit) bool { return u.work != nil }) || time.Since(c.used) > time.Second
@@ -156,7 +157,9 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 	if head := c.chain.Head(); len(c.entries) > 0 {
 		c.durable.Store(&durable{head: head})
 	}
-	c.entryLog.rewind()
+	if len(c.entries) > 0 { // a commit without rows writes nothing over those that a crash may bring back
+		c.entryLog.rewind()
+	}
 	for _, u := range units {
 		if err := refused[u]; err != nil {
 			u.done <- err
@@ -173,6 +176,7 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 func (c *committer) undo(ctx context.Context, mark audit.Chain, err error) {
 	if errors.Is(err, ErrUnknown) {
 		c.log.Error("a commit to the database has an unknown outcome", "error", err)
+		c.entryLog.doubt()
 		c.drop()
 		return
 	}

@@ -36,9 +36,11 @@ type entryLog struct {
 	file  logFile
 	round uint64
 	end   int64
-	// broken is set after a failed write, which may have left any bytes. Nothing is written
-	// before the rows of the waiting entries are committed.
+	// broken is set after a failed write, which may have left any bytes, and after a commit with
+	// an unknown outcome, which a crash may still bring back. Nothing is written before other
+	// entries are committed.
 	broken  bool
+	torn    bool          // frames of a failed write may follow end
 	waiting []audit.Entry // durable in the file, without a row in the database
 	count   atomic.Int64  // len(waiting), for other goroutines
 	due     *time.Timer   // runs while entries wait: their rows are inserted after delay at the latest
@@ -53,11 +55,12 @@ type logFile interface {
 }
 
 const (
-	logSuffix  = "-egress" // after the path of the database
-	logSize    = 1 << 20   // bytes of the file, allocated once
-	frameHead  = 16
-	maxWaiting = 256         // entries; further units share the commit that inserts their rows
-	retryTime  = time.Second // after a failed flush
+	egressKinds = "egress."
+	logSuffix   = "-egress" // after the path of the database
+	logSize     = 1 << 20   // bytes of the file, allocated once
+	frameHead   = 16
+	maxWaiting  = 256         // entries; further units share the commit that inserts their rows
+	retryTime   = time.Second // after a failed flush
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -65,7 +68,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ofEgress reports whether all entries are about requests through egress.
 func ofEgress(entries []audit.Entry) bool {
 	for i := range entries {
-		if !strings.HasPrefix(entries[i].Kind, "egress.") {
+		if !strings.HasPrefix(entries[i].Kind, egressKinds) {
 			return false
 		}
 	}
@@ -75,9 +78,9 @@ func ofEgress(entries []audit.Entry) bool {
 // openLog opens or creates the log of a database. Entries that an earlier run left in it, and
 // that have no row yet, wait.
 func openLog(ctx context.Context, s *session, path string, delay time.Duration) (l *entryLog, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it readable and writable for this user: %w", err)
+		return nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it a file that this user can read and write: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -89,7 +92,14 @@ func openLog(ctx context.Context, s *session, path string, delay time.Duration) 
 	}
 	l = &entryLog{file: f, round: rand.Uint64(), due: time.NewTimer(delay), delay: delay}
 	l.due.Stop()
-	old, err := io.ReadAll(io.LimitReader(f, logSize))
+	var old []byte
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err == nil {
+		old, err = io.ReadAll(io.LimitReader(f, logSize))
+	}
 	if err == nil {
 		err = allocate(f, int64(len(old)))
 	}
@@ -113,6 +123,7 @@ func (c *committer) openLog(ctx context.Context, path string, delay time.Duratio
 	}
 	if n := len(c.entryLog.waiting); n > 0 {
 		if err := c.attempt(nil); err != nil {
+			c.entryLog.close()
 			return err
 		}
 		c.log.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
@@ -123,9 +134,6 @@ func (c *committer) openLog(ctx context.Context, path string, delay time.Duratio
 // allocate extends a file to its full size, so that later writes change no metadata, and makes
 // its name durable.
 func allocate(f *os.File, size int64) error {
-	if size == logSize {
-		return nil
-	}
 	if _, err := f.WriteAt(make([]byte, logSize-size), size); err != nil {
 		return err
 	}
@@ -186,13 +194,22 @@ func withoutRow(ctx context.Context, s *session, entries []audit.Entry) ([]audit
 	if err != nil {
 		return nil, err
 	}
-	entries = after(entries, chain.Head())
+	head := chain.Head()
+	foreign := func(e audit.Entry) error {
+		return fmt.Errorf("its entry %d of chain %s does not continue the database, where this chain ends at entry %d: restore the database that belongs to this file, "+
+			"or move the file away, after which its entries are missing in the audit log", e.Seq, writer, head.Seq)
+	}
+	for _, e := range entries {
+		if e.Seq == head.Seq && e.Hash != head.Hash {
+			return nil, foreign(e)
+		}
+	}
+	entries = after(entries, head)
 	for i := range entries {
 		e := entries[i]
 		// A run of ebb begins its chain in the database.
 		if err := chain.Link(&entries[i]); err != nil || entries[i].Hash != e.Hash || e.Seq == 1 {
-			return nil, fmt.Errorf("its entry %d of chain %s does not continue the database, where this chain ends at entry %d: restore the database that belongs to this file, "+
-				"or move the file away, after which its entries are missing in the audit log", e.Seq, writer, chain.Head().Seq)
+			return nil, foreign(e)
 		}
 	}
 	return entries, nil
@@ -226,6 +243,24 @@ func (l *entryLog) close() {
 	_ = l.file.Close()
 }
 
+// doubt makes the log unusable until other entries are committed.
+func (l *entryLog) doubt() {
+	if l != nil {
+		l.broken = true
+	}
+}
+
+// mend removes the frames of a failed write, which nobody relies on. Otherwise they could follow
+// an entry that takes the place of the first of them. A disk that does not take the removal does
+// not prevent commits to the database; after a crash the file may then be refused.
+func (l *entryLog) mend() {
+	if l == nil || !l.torn {
+		return
+	}
+	_, err := l.file.WriteAt(make([]byte, frameHead), l.end)
+	l.torn = err != nil
+}
+
 // rewind makes the next write start the file again. All entries have rows.
 func (l *entryLog) rewind() {
 	if l == nil {
@@ -233,8 +268,11 @@ func (l *entryLog) rewind() {
 	}
 	l.due.Stop()
 	clear(l.waiting)
-	l.waiting, l.end, l.broken, l.round = l.waiting[:0], 0, false, rand.Uint64()
+	l.waiting = l.waiting[:0]
 	l.count.Store(0)
+	if !l.torn {
+		l.end, l.broken, l.round = 0, false, rand.Uint64()
+	}
 }
 
 // resume returns the chain with the waiting entries after its end in the database. Waiting
@@ -265,6 +303,10 @@ func (c *committer) logged(units []*unit) bool {
 	mark := c.chain.Mark()
 	err := l.write(c.chain, had)
 	if err != nil {
+		if l.torn {
+			c.metrics.failures.Inc()
+			c.log.Error("the log of egress entries cannot be written; entries are committed to the database", "error", err)
+		}
 		c.chain.Reset(mark)
 		clear(l.waiting[had:])
 		l.waiting = l.waiting[:had]
@@ -303,7 +345,8 @@ func (l *entryLog) write(chain *audit.Chain, from int) error {
 		return errLogFull
 	}
 	if _, err := l.file.WriteAt(b, l.end); err != nil {
-		l.broken = true
+		l.broken, l.torn = true, true
+		l.mend()
 		return err
 	}
 	l.end += int64(len(b))
@@ -321,15 +364,32 @@ func (c *committer) flush() {
 		c.outcomes.fail(err)
 		c.log.Error("rows of egress entries could not be inserted; the entries are in the log, and ebb tries again", "entries", len(c.entryLog.waiting), "error", err)
 		c.entryLog.due.Reset(retryTime)
+		return
 	}
+	c.outcomes.succeeded(false)
 }
 
-// flushed waits until every entry that was durable before the call has a row.
-func (c *committer) flushed(ctx context.Context) error {
+// flushed waits until every entry that was durable before the call has a row, if one of the kinds
+// can be among them. No kind stands for all; one that ends in "." is a prefix.
+func (c *committer) flushed(ctx context.Context, kinds ...string) error {
 	if c.entryLog == nil || c.entryLog.count.Load() == 0 {
 		return nil
 	}
-	return c.do(ctx, &unit{work: func(context.Context, *session, *unit) error { return nil }})
+	if len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return k == "" || strings.HasPrefix(k, egressKinds) }) {
+		return nil // rows of other kinds are never late
+	}
+	u := &unit{work: func(context.Context, *session, *unit) error { return nil }}
+	if err := c.put(ctx, u); err != nil {
+		return err
+	}
+	select {
+	case err := <-u.done:
+		return err
+	case <-c.gone:
+		return errClosed
+	case <-ctx.Done(): // the unit changes nothing, so that its outcome does not matter
+		return ctx.Err()
+	}
 }
 
 // dueLog returns the channel that asks for a flush; it is nil without a log.

@@ -87,7 +87,7 @@ func (rc *Recorder) append(ctx context.Context, r broker.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := rc.store.Append(ctx, r); err != nil {
-		rc.logger.ErrorContext(ctx, "a refusal could not be recorded", "kind", entries[0].Kind, "error", err)
+		rc.logger.ErrorContext(ctx, "audit entries could not be written", "kind", entries[0].Kind, "entries", len(entries), "error", err)
 	}
 }
 

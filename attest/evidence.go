@@ -242,13 +242,13 @@ const (
 	ReasonAlgorithm       Reason = "algorithm"        // its signature algorithm is not allowed
 	ReasonKeyUnknown      Reason = "key_unknown"      // no trusted key has its key ID
 	ReasonSignature       Reason = "signature"        // the signature is invalid
-	ReasonIssuer          Reason = "issuer"           // another issuer or trust domain made it
-	ReasonAudience        Reason = "audience"         // it was made for another audience than this ebb
+	ReasonIssuer          Reason = "issuer"           // it comes from another issuer or trust domain
+	ReasonAudience        Reason = "audience"         // it names an audience other than this ebb
 	ReasonExpired         Reason = "expired"          // its validity has ended
 	ReasonNotYetValid     Reason = "not_yet_valid"    // its validity has not begun; compare the clocks
 	ReasonLifetime        Reason = "lifetime"         // its validity is longer than the attestor accepts
 	ReasonClaims          Reason = "claims"           // a claim or an attribute is missing or not as required
-	ReasonKeyBinding      Reason = "key_binding"      // it is bound to another key than that of the request
+	ReasonKeyBinding      Reason = "key_binding"      // it is bound to a key other than that of the request
 	ReasonNonce           Reason = "nonce"            // its challenge is not one that ebb issued for this key
 	ReasonMeasurement     Reason = "measurement"      // the measured software is not that of the configuration
 	ReasonExited          Reason = "exited"           // the sandbox has exited

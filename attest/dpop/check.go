@@ -145,7 +145,7 @@ func checkClaims(c *jose.Claims, r Request, o Options) (Proof, error) {
 	p := Proof{JTI: c.ID, From: c.IssuedAt.Add(-future), Until: c.IssuedAt.Add(past + time.Second)}
 	if c.Has("nonce") {
 		if p.Nonce, ok = c.String("nonce"); !ok || !validNonce(p.Nonce) {
-			return Proof{}, refuse(ReasonClaims, "the nonce of the DPoP proof has characters that no nonce has")
+			return Proof{}, refuse(ReasonClaims, "the nonce of the DPoP proof has characters that are not allowed in nonces")
 		}
 	}
 	return p, nil

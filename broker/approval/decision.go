@@ -153,7 +153,7 @@ func (ve *Verdicts) ballot(who broker.Principal, r broker.Request, vote broker.V
 	}}
 }
 
-// settled is the refusal of a vote on a request that waits no longer; it names who decided.
+// settled returns the refusal of a vote on a request that no longer waits. It names the voters.
 func (ve *Verdicts) settled(ctx context.Context, id string, cause error) error {
 	r, err := ve.approvals.requestByID(ctx, id)
 	if err != nil {
@@ -162,16 +162,16 @@ func (ve *Verdicts) settled(ctx context.Context, id string, cause error) error {
 	text := "The request expired before anybody decided it."
 	switch r.State {
 	case broker.RequestApproved, broker.RequestIssued:
-		text = "The request is approved already, by " + voters(r, true) + "."
+		text = "The request was already approved by " + voters(r, true) + "."
 	case broker.RequestDenied:
-		text = "The request is denied already, by " + voters(r, false) + "."
+		text = "The request was already denied by " + voters(r, false) + "."
 	case broker.RequestWithdrawn:
 		text = "The request was withdrawn: its agent gave up, its task has ended, or its facts changed."
 	}
 	return broker.E(broker.Conflict, text, cause)
 }
 
-// voters lists who approved a request, or who denied it.
+// voters returns the people who approved a request, or those who denied it.
 func voters(r broker.Request, approved bool) string {
 	var people []string
 	for _, v := range r.Votes {

@@ -193,7 +193,7 @@ func TestDenialFeedsBackAndCoolsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.Broker.Decide(t.Context(), e.Principals[brokertest.Second], p.RequestID, broker.Verdict{Code: broker.TooBroad})
-	if got := kindOf(t, err, broker.Conflict).Public; got != "The request is denied already, by "+brokertest.Approver+"." {
+	if got := kindOf(t, err, broker.Conflict).Public; got != "The request was already denied by "+brokertest.Approver+"." {
 		t.Error(got)
 	}
 	_, err = s.Poll(t, p.DeferralCode.Reveal())

@@ -130,7 +130,7 @@ func TestTwoAtOnce(t *testing.T) {
 			winner, loser, says = bob, ann, "bob denied this "
 		}
 		answers[winner].is(t, http.StatusSeeOther)
-		answers[loser].is(t, http.StatusConflict, "already, by", says)
+		answers[loser].is(t, http.StatusConflict, "was already ", says)
 		if got := h.again(r.ID); len(got.Votes) != 1 {
 			t.Errorf("%d votes", len(got.Votes))
 		}

@@ -215,7 +215,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "ebb_notifications_total", Help: "Attempts at messages to people by channel and outcome: sent, retried, put_off, refused, given_up, gone, over (no longer current).",
 		}, []string{"channel", "outcome"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ebb_notifications_waiting", Help: "Messages that are due and not sent."}, []string{"channel"}),
-		oldest:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ebb_notifications_oldest_seconds", Help: "For how long the oldest message has been due; 0 without one."}, []string{"channel"}),
+		oldest:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ebb_notifications_oldest_seconds", Help: "Seconds since the oldest unsent message became due; 0 if there is none."}, []string{"channel"}),
 	}
 	if r != nil {
 		r.MustRegister(m.messages, m.waiting, m.oldest)

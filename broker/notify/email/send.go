@@ -92,8 +92,8 @@ func said(err error) error {
 	return err
 }
 
-// final is said for an answer to a mail: a permanent refusal ends the attempts. A failure of
-// login or encryption is for the operator to repair: the mail waits for that.
+// final is said for an answer to a mail: a permanent refusal ends the attempts. A failed login or
+// encryption does not end them, because the operator can repair the cause.
 func final(err error) error {
 	if e, is := errors.AsType[*textproto.Error](err); is && e.Code >= 550 && e.Code <= 559 {
 		return fmt.Errorf("%w: %w", notify.ErrRefused, said(err))
@@ -126,7 +126,7 @@ func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	}
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("the mail server does not greet: %w", said(err))
+		return nil, nil, fmt.Errorf("the mail server sent no greeting: %w", said(err))
 	}
 	err = c.Hello("localhost")
 	if err == nil && !s.implicit {

@@ -74,7 +74,7 @@ That needs a runner key (--key), limits that allow it (limits.max_*, limits.owne
 for introspection and verification the key of a resource server (--server-key). The
 command ends by itself and completes the tasks that it opened.
 
-Exit codes: 0 done; 1 failed; 2 wrong use or configuration; 3 refused; 5 unavailable.`,
+Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 refused; 5 unavailable.`,
 	}
 	fl := cmd.Flags()
 	fl.IntSliceVar(&f.clients, "clients", []int{1, 16, 64}, "concurrent clients, one measurement each")

@@ -12,9 +12,9 @@ func newConfig(c *cli) *cobra.Command {
 	return c.group("config", "Check a configuration",
 		&cobra.Command{
 			Use: "check [FILE]", Short: "Report every problem of a configuration file and the EBB_ variables", Args: cobra.MaximumNArgs(1),
-			Long: `Report every problem of a configuration file, and of the EBB_ variables, which take
-precedence over it, as 'ebb serve' would. Without FILE it is the file of --config, and
-without that the variables alone.`,
+			Long: `Report every problem that 'ebb serve' would find in a configuration file and in the EBB_
+variables, which take precedence over the file. Without FILE the command checks the file
+of --config; without either it checks the variables alone.`,
 			RunE: c.do(func(_ *cobra.Command, args []string) error {
 				if len(args) > 0 {
 					c.configFile = args[0]
@@ -27,7 +27,7 @@ without that the variables alone.`,
 					c.sayf("ebb: ignored %s, which Kubernetes sets for Services; %s\n", strings.Join(cfg.ServiceLinks, ", "), withoutLinks)
 				}
 				if ids := replaced(cfg); len(ids) > 0 {
-					c.sayf("note: principals replaces %s, so commands on this machine need --key. To keep them, add to principals:\n%s", strings.Join(ids, " and "), keepLocal(cfg))
+					c.sayf("note: the setting principals replaces %s, so commands on this machine need --key. To keep them, add to principals:\n%s", strings.Join(ids, " and "), keepLocal(cfg))
 				}
 				c.printf("ok\n")
 				return nil

@@ -136,7 +136,7 @@ func exampleScope(r *http.Request) (scopes.Set, error) {
 	return scopes.NewSet(s)
 }
 
-// answer prints who called, and answers it.
+// answer prints the request with its task and owner, and responds to it.
 func (e exampleServer) answer(w http.ResponseWriter, r *http.Request, t *verify.Token) {
 	line := fmt.Sprintf("%s %s: for %s, task %s, scope %s", out.Line(r.Method), out.Line(r.URL.EscapedPath()), out.Line(t.Subject), out.Line(t.TaskID), t.Scope)
 	e.printf("%s\n", line)

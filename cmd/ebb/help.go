@@ -51,8 +51,8 @@ func walkCommands(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// settle applies the environment and the context to the flags of a command, as
-// far as the command line leaves them open.
+// settle applies the environment and the context to the flags of a command that
+// the command line does not set.
 func (c *cli) settle(cmd *cobra.Command, _ []string) error {
 	if o, format := cmd.Flags().Lookup("output"), c.env("EBB_OUTPUT"); o != nil && !o.Changed && format != "" {
 		if err := o.Value.Set(format); err != nil {
@@ -177,11 +177,11 @@ A sandbox also has:
 Contexts are in ebb/contexts.json in XDG_CONFIG_HOME or in ~/.config.
 
 Every key of the server's configuration has a variable too: redis.addrs is
-EBB_REDIS_ADDRS. 'ebb serve --help' lists them. Proxies of HTTP are named by
-HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`},
+EBB_REDIS_ADDRS. 'ebb serve --help' lists them. HTTPS_PROXY, HTTP_PROXY
+and NO_PROXY name HTTP proxies.`},
 	{"exit-codes", "Exit codes of ebb", `  0    done
   1    failed
-  2    wrong use or configuration
+  2    wrong usage or configuration
   3    refused: denied, forbidden, not authenticated
   4    pending, or not decided in time
   5    unavailable: ebb or a service that it needs cannot be reached

@@ -60,8 +60,8 @@ var commandGroups = []struct {
 	{"client", "Set up this client:", []func(*cli) *cobra.Command{newLogin, newContext, newVersion}},
 }
 
-// aliases are second names of commands, for people who remember the other
-// number.
+// aliases are second names of commands: the singular of a plural name, and the
+// reverse.
 var aliases = map[string]string{
 	"task": "tasks", "requests": "request", "leases": "lease", "transcripts": "transcript", "providers": "provider", "secrets": "secret", "keys": "key", "context": "contexts",
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// masks replace values that differ in each run, in this order. What remains of a line must be the
-// same in the page and in the output.
+// masks replace values that differ in each run, in this order. The rest of a line must be the same in
+// the page and in the output.
 var masks = []struct {
 	value *regexp.Regexp
 	with  string

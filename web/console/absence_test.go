@@ -47,7 +47,7 @@ func TestAbsence(t *testing.T) {
 	} {
 		a := send(f)
 		a.is(t, http.StatusUnprocessableEntity, `aria-describedby="absence-problem"`)
-		if strings.Contains(a.body, "<script>alert") || strings.Contains(a.body, "Choose a person of the list.") != (f.Get("last") == day(3)) {
+		if strings.Contains(a.body, "<script>alert") || strings.Contains(a.body, "Choose a person from the list.") != (f.Get("last") == day(3)) {
 			t.Errorf("%s: %s", name, a.body)
 		}
 	}

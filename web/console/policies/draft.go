@@ -157,7 +157,7 @@ func (ps *Pages) beginDraft(c echo.Context, v *session.Visit) error {
 func (ps *Pages) permitFor(c echo.Context, v *session.Visit, ids []string) (policyset.File, error) {
 	out := policyset.File{}
 	if !v.Has(broker.RoleOperator) {
-		return out, broker.E(broker.Forbidden, "Only an operator drafts policies.", nil)
+		return out, broker.E(broker.Forbidden, "Only operators can draft policies.", nil)
 	}
 	if len(ids) > approval.MaxBatch {
 		return out, broker.E(broker.Invalid, "A draft must permit 1 to "+strconv.Itoa(approval.MaxBatch)+" requests.", nil)

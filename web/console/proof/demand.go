@@ -117,13 +117,13 @@ func (w Demand) refusal() error {
 	case w.want == ProofPasskey || w.has && w.want == ProofIfAny && !w.anew && !w.prover:
 		return no("You have a passkey, and approvals at this risk need it. Press the button again and use it.")
 	case w.has && w.want == ProofIfAny && !w.anew:
-		return no("You have a passkey, and approvals at this risk need it. Press the button again and use it, or sign in again at your identity provider by the link on this page.")
+		return no("You have a passkey, and approvals at this risk need it. Press the button again and use the passkey, or sign in again at your identity provider with the link on this page.")
 	case w.fresh:
 		return nil
 	case !w.prover:
 		return no("To approve, you must have signed in within the last 10 minutes. Sign in again in another tab ('ebb console' prints a new link), then send this form again.")
 	}
-	return no("To approve, you must have signed in within the last 10 minutes with the required strength (acr). Sign in again by the link on this page, then send this form again.")
+	return no("To approve, you must have signed in within the last 10 minutes with the required strength (acr). Sign in again with the link on this page, then send this form again.")
 }
 
 // cookieProved holds the time at which this session last used a passkey, with a MAC bound to the

@@ -81,7 +81,7 @@ func (ps *Pages) drawQueue(c echo.Context, v *session.Visit, status int, in held
 	mine := a.OneOf("view", "all") == "" && approver
 	for _, name := range []string{"q", "provider", "task"} {
 		if len(a.Kept.Get(name)) > 200 {
-			a.Wrong(name, "It must have at most 200 bytes.")
+			a.Wrong(name, "Write at most 200 bytes.")
 		}
 	}
 	var err error

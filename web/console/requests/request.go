@@ -94,7 +94,7 @@ func (ps *Pages) drawRequest(c echo.Context, status int, v *session.Visit, r bro
 	page := requestPage{
 		Shown: ps.show(vw, r, before), Left: r.ExpiresAt, Quorum: r.Quorum, Codes: codes, Problems: problems, Draft: drafting(v, r),
 	}
-	// So are the actions.
+	// The newest actions are optional for the same reason.
 	page.Actions, _ = ps.b.Actions(ctx, v.Principal, r.ID)
 	page.Keys = ps.people.shortcuts(ctx, v)
 	page.Told = ps.people.told(ctx, vw, r)

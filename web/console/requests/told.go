@@ -15,7 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
 )
 
-// audience answers who can decide a request, and who was notified of it.
+// audience finds the people who can decide a request, and the messages about it.
 type audience struct {
 	b      Context
 	reach  people.ReachStore
@@ -29,9 +29,9 @@ func (a *audience) shortcuts(ctx context.Context, v *session.Visit) bool {
 	return err == nil && !r.Preferences.NoShortcuts
 }
 
-// told describes who else can approve a waiting request, as a number, and who was notified of
-// it. Visitors who may not read the agent's text see neither. Both are optional: a store that
-// does not answer must not prevent a denial.
+// told returns a sentence with the number of other people who can approve a waiting request, and a
+// sentence with the channels that were notified. Visitors who may not read the agent's text get
+// neither. Both are optional: a store that does not answer must not prevent a denial.
 func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (out []string) {
 	if !report.ReadsWords(v.Who.Principal, r) {
 		return nil

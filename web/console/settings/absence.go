@@ -75,11 +75,11 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 	day, err := time.ParseInLocation(time.DateOnly, page.Last, shell.Zone(c))
 	switch {
 	case page.Now.Delegate != "":
-		return broker.E(broker.Conflict, "You are away already. End that absence first.", nil)
+		return broker.E(broker.Conflict, "You are already away. End that absence first.", nil)
 	case err != nil || page.Last < page.Earliest || page.Last > page.Most:
 		page.Problem = shell.Problem{ID: "last", Text: "Enter a day from " + page.Earliest + " to " + page.Most + "."}
 	case !slices.Contains(page.Delegates, page.Delegate): // the same text for names that exist and that do not
-		page.Problem = shell.Problem{ID: "delegate", Text: "Choose a person of the list."}
+		page.Problem = shell.Problem{ID: "delegate", Text: "Choose a person from the list."}
 	}
 	if page.Problem.ID != "" {
 		return ps.drawSettings(c, http.StatusUnprocessableEntity, v, settingsPage{ZoneSays: session.Cookie(c, session.CookieZone), Absence: page})
@@ -88,8 +88,9 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 	return ps.storeAbsence(c, v, people.Absence{}, away)
 }
 
-// storeAbsence replaces an absence, or none, by the other. The audit log has the change before it
-// takes effect (I11), and its opposite if it takes none, as when another window was first.
+// storeAbsence replaces the absence from by to; the zero Absence means that there is none. It
+// writes the audit entry before the change (I11). If the change fails, for example because another
+// window was first, storeAbsence writes the opposite entry.
 func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, from, to people.Absence) error {
 	ctx := c.Request().Context()
 	record := func(ctx context.Context, to people.Absence) error {

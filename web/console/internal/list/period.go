@@ -64,7 +64,7 @@ func (a *Query) Period(zone *time.Location, now time.Time) Period {
 			a.when = when
 		}
 	} else if when != "" {
-		a.Wrong("when", "Choose a period of the list.")
+		a.Wrong("when", "Choose a period from the list.")
 	} else {
 		p.From, p.To = a.moment("from", from, zone), a.moment("to", to, zone)
 		if !p.From.IsZero() && !p.To.IsZero() && !p.From.Before(p.To) {

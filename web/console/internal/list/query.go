@@ -24,7 +24,7 @@ type Query struct {
 	Kept     url.Values        // the valid fields read so far, for links to the same list
 	Problems map[string]string // by field; "" is the address itself
 	typed    map[string]string // the values with a problem, with invisible characters escaped
-	when     string            // the period of the days before now that was chosen, such as 7d
+	when     string            // the chosen period if it is relative to now, such as 7d
 }
 
 // ReadQuery reads the query string of a request.
@@ -80,7 +80,7 @@ func (a *Query) Text(name string) string {
 	}
 	if len(v) != 1 || len(v[0]) > 512 || !utf8.ValidString(v[0]) || strings.ContainsFunc(v[0], hides) {
 		a.typed[name] = shell.OneLine(v[0])
-		a.Wrong(name, "It must occur once and be one line of at most 512 bytes without invisible characters.")
+		a.Wrong(name, "Write one line of at most 512 bytes without invisible characters, and use each field of the address only once.")
 		return ""
 	}
 	a.Kept.Set(name, v[0])

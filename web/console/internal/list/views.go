@@ -54,8 +54,8 @@ func (vs *Views) Page(path string, h func(echo.Context, *session.Visit) error) s
 	})
 }
 
-// of returns the views of the visitor. Without the database a list has none:
-// people deny and revoke from lists.
+// of returns the views of the visitor, or none if the database does not answer:
+// people must still be able to deny and revoke from lists.
 func (vs *Views) of(c echo.Context, v *session.Visit) people.Views {
 	r, err := vs.store.Reach(c.Request().Context(), v.ID)
 	if err != nil {
@@ -107,8 +107,8 @@ func (b ViewBar) Address(a *Query) string {
 	return Address(b.List, a.Kept.Encode())
 }
 
-// saved returns the fields of the query as a view stores them: a period of the
-// days before now stays one.
+// saved returns the fields of the query as a view stores them: a period
+// relative to now, such as 7d, stays relative.
 func (a *Query) saved() url.Values {
 	out := maps.Clone(a.Kept)
 	if a.when != "" {
@@ -147,7 +147,7 @@ func (vs *Views) change(c echo.Context, v *session.Visit) error {
 		case form.Has("save"):
 			return vs.save(v, p, path, strings.TrimSpace(form.Get("name")), a.Filter())
 		case !has && name != "":
-			return broker.E(broker.NotFound, "You have no such view.", nil)
+			return broker.E(broker.NotFound, "You have no saved view of this name. Reload the page to see your views.", nil)
 		case form.Has("default"):
 			mine.Default = name
 		case has:
@@ -155,7 +155,7 @@ func (vs *Views) change(c echo.Context, v *session.Visit) error {
 				mine.Default = ""
 			}
 		default:
-			return broker.E(broker.Invalid, "The form says nothing to do. Reload the page and send it again.", nil)
+			return broker.E(broker.Invalid, "The form names nothing to change. Reload the page and send the form again.", nil)
 		}
 		p.Views[path] = mine
 		return nil
@@ -169,7 +169,8 @@ func (vs *Views) change(c echo.Context, v *session.Visit) error {
 	return vs.shell.Redirect(c, Address(path, a.Kept.Encode()))
 }
 
-// save adds a view. Views of lists that the person can no longer open make room.
+// save adds a view. If the person then has too many, save removes the views of
+// lists that the person can no longer open.
 func (vs *Views) save(v *session.Visit, p *people.Preferences, path, name string, fields map[string]string) error {
 	mine := p.Views[path]
 	if mine.Fields == nil {

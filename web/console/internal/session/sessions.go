@@ -214,7 +214,7 @@ func (v *Visit) ChangePreferences(ctx context.Context, store people.ReachStore, 
 		return err
 	}
 	if errors.Is(err, people.ErrNone) {
-		return broker.E(broker.Conflict, "Your session is older than the preferences of this ebb. Sign out and sign in again.", err)
+		return broker.E(broker.Conflict, "You signed in to an earlier version of ebb, which did not store preferences. Sign out and sign in again.", err)
 	}
 	return broker.E(broker.Unavailable, "The database does not answer: nothing was changed. Try again in a moment.", err)
 }

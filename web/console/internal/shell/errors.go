@@ -20,7 +20,7 @@ type failPage struct {
 	Status  int
 	Detail  string     // what to do next
 	Request string     // id of this request in ebb's log
-	Roles   []string   // of a visitor who lacks one
+	Roles   []string   // of a visitor who lacks the required role
 	Again   string     // path of this page, if a later attempt may succeed; "" = it cannot
 	Next    []NavEntry // pages where the visitor can go on; none = not signed in
 	Away    bool       // requested at a host name that is not the console's: the page has no links

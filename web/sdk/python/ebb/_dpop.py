@@ -129,7 +129,7 @@ def _claims(
     if "nonce" in c.members:
         nonce = c.text("nonce") or ""
         if not valid_nonce(nonce):
-            raise ProofError("the nonce of the DPoP proof has characters that no nonce has")
+            raise ProofError("the nonce of the DPoP proof has characters that are not allowed in nonces")
     return c.jti, c.issued_at, nonce
 
 

@@ -68,7 +68,7 @@ class Transport:
         except urllib.error.URLError as e:
             why = str(e.reason)
         except ValueError:  # http.client refuses a header; its text quotes the value
-            why = "a header of the request has characters that no header has"
+            why = "a header of the request has characters that are not allowed in headers"
         except (OSError, http.client.HTTPException) as e:
             why = str(e) or type(e).__name__
         raise Unreachable(f"{host} did not answer: {shown(why)}")  # it can quote the server

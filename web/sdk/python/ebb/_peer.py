@@ -115,7 +115,7 @@ class Peer:
     def assertion(self, client_id: str, kid: str = "") -> dict[str, str]:
         """Return the parameters of private_key_jwt (RFC 7523 section 2.2). Each assertion is used once."""
         if not word(client_id):
-            raise UsageError("the client id is empty or has characters that no id has")
+            raise UsageError("the client id is empty or has characters that are not allowed in ids")
         now = int(self.now())
         claims = {
             "iss": client_id, "sub": client_id, "aud": self.issuer, "jti": secrets.token_urlsafe(18),

@@ -101,12 +101,24 @@ func figureWindow(from, to, now time.Time) (broker.FigureFilter, string, error) 
 }
 
 // KeepFigures computes the last month, so that the store caches its final days, and then the
-// figures and uses of the console's windows, so that no page waits for them.
+// figures and uses of the console's windows, so that no page waits for them. Windows that begin
+// later because a full hour or a day passes before the next call are computed, too.
 func (fg *Figures) KeepFigures(ctx context.Context) {
 	now := fg.clock.Now().UTC()
 	for _, span := range KeptSpans {
-		if err := fg.keep(ctx, span, now); err != nil && ctx.Err() == nil {
-			fg.logger.WarnContext(ctx, "the figures of a window could not be computed in advance", "window", span, "error", err)
+		known := map[time.Time]bool{}
+		for _, late := range []time.Duration{0, keptAge} {
+			f, key, err := figureWindow(now.Add(late-span), now, now)
+			if err == nil && known[f.From] {
+				continue
+			}
+			known[f.From] = true
+			if err == nil {
+				err = fg.keep(ctx, f, key)
+			}
+			if err != nil && ctx.Err() == nil {
+				fg.logger.WarnContext(ctx, "the figures of a window could not be computed in advance", "window", span, "error", err)
+			}
 		}
 	}
 	f := broker.FigureFilter{From: now.Add(24*time.Hour - maxWindow).Truncate(24 * time.Hour), To: now, Now: now, Cell: 24 * time.Hour}
@@ -116,11 +128,8 @@ func (fg *Figures) KeepFigures(ctx context.Context) {
 }
 
 // keep computes the figures of a window until now. Meanwhile pages get the previous figures.
-func (fg *Figures) keep(ctx context.Context, span time.Duration, now time.Time) error {
-	f, key, err := figureWindow(now.Add(-span), now, now)
-	if err != nil {
-		return err
-	}
+func (fg *Figures) keep(ctx context.Context, f broker.FigureFilter, key string) error {
+	now := f.Now
 	in, err := fg.sumUp(ctx, f)
 	if err != nil {
 		return err

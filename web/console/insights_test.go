@@ -134,6 +134,18 @@ func TestInsightsInAdvance(t *testing.T) {
 	if a := b.get("/insights"); strings.Contains(a.body, at) {
 		t.Error("figures of more than 6 minutes were shown")
 	}
+	for name, end := range map[string]time.Time{"hour": time.Date(2026, 3, 4, 6, 0, 0, 0, time.UTC), "day": time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)} {
+		h := newFixture(t, brokertest.Config{Start: end.Add(-time.Minute)})
+		b := h.as(brokertest.Auditor)
+		h.Broker.KeepFigures(t.Context())
+		at := "computed at <time datetime=\"" + h.Clock.Now().Format(time.RFC3339)
+		h.Clock.Add(2 * time.Minute)
+		for _, window := range []string{"24h", "7d", "30d"} {
+			if !strings.Contains(b.get("/insights?window="+window).body, at) {
+				t.Errorf("after the end of the %s, figures of %s were computed while a person waited", name, window)
+			}
+		}
+	}
 }
 
 // TestInsightsOfPages: the time of an answer begins when its page was shown, not when the

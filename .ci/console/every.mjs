@@ -19,6 +19,7 @@ function geometry(page) {
     const root = document.documentElement;
     if (root.scrollWidth > root.clientWidth) wrong.push(`the page scrolls sideways: ${root.scrollWidth} > ${root.clientWidth}`);
     const nav = document.querySelector('.top nav')?.getBoundingClientRect().height;
+    if (!nav && document.querySelector('form.who')) wrong.push('there is no navigation');
     if (nav > 48) wrong.push(`the navigation wraps: it is ${nav} px high`);
     for (const e of document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')) {
       // A person can also press the label of a checkbox.

@@ -8,7 +8,7 @@ import (
 // Words of ebb's own pages, of authority and of hurry, as plainWords writes them.
 // The lists warn; a text that avoids them gains nothing.
 const (
-	ours   = " agent text | end of the agent text | ebb has | ebb verified | verified by ebb | checked by ebb | computed by | approve or deny | approve as requested | approve as asked | approve narrower | approve selected | approve alone | approve a narrower | approve and | if you approve | you would approve | deny selected | reason for denying | choose a reason | note to the agent | note to the agents | high risk | medium risk | low risk | match code | none of it is verified | all other facts | other facts | what the rule does | newest actions in the task | people must approve | confirmation | reversible yes | reversible no | reversible unknown | whole text | approving is off | can it be undone | changes since the request | under break glass | the agent gave no reason | no longer waiting | you have answered | next request | type the name | type a scope | only the part of | draft a policy rule | narrower scope | within the requested scope "
+	ours   = " agent text | end of the agent text | ebb has | ebb verified | verified by ebb | checked by ebb | computed by | approve or deny | approve as requested | approve as asked | approve narrower | approve alone | approve a narrower | approve and | if you approve | you would approve | reason for denying | choose a reason | note to the agent | note to the agents | high risk | medium risk | low risk | match code | none of it is verified | all other facts | other facts | what the rule does | newest actions in the task | people must approve | reversible yes | reversible no | reversible unknown | whole text | approving is off | can it be undone | changes since the request | under break glass | the agent gave no reason | no longer waiting | you have answered | next request | type the name | type a scope | only the part of | draft a policy rule | the ticked requests | narrower scope | within the requested scope "
 	claims = " approved | preapproved | pre approved | approval | authorized | authorised | verified | whitelisted | allowlisted | signed off | sign off | policy says | policy allows | security team | admin says | already reviewed | been reviewed | cleared by | granted by | lgtm "
 	hurry  = " urgent | urgently | immediately | asap | emergency | hurry | right now | at once | ignore | disregard | override | bypass | you must | just click | click approve | do not check | no need to | system prompt "
 )
@@ -17,7 +17,7 @@ const (
 // if it has only such a label, as a button has, or if it begins with "approve", as the label of the
 // button that approves does.
 var labels = map[string]bool{
-	" answers ": true, " approve ": true, " approved ": true, " check ": true, " decide ": true, " denied ": true, " deny ": true,
+	" answers ": true, " confirmation ": true, " approve ": true, " approved ": true, " check ": true, " decide ": true, " denied ": true, " deny ": true,
 	" minutes ": true, " not understood ": true, " note ": true, " now ": true, " requested ": true, " unchanged ": true,
 }
 

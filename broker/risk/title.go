@@ -1,6 +1,7 @@
 package risk
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,25 +17,25 @@ type Title struct {
 	Provider string `json:"provider"`
 }
 
-// Reach returns the meaning of the wildcard at the end of the target, and Name the target without
-// it. An approver need not know that ** stands for everything.
+// Reach returns the meaning of the wildcard at the end of the target in words, or "". An approver
+// need not know that ** stands for everything.
 func (t Title) Reach() string {
 	_, kind := t.reach()
 	return kind
 }
 
-// Name is described at Reach. It is "" for a target that is only a wildcard.
+// Name returns the target without the wildcard that Reach describes; "" if nothing else is left.
 func (t Title) Name() string {
 	name, _ := t.reach()
 	return name
 }
 
 func (t Title) reach() (name, kind string) {
-	for _, w := range []struct{ suffix, alone, under string }{{"**", "everything", "everything under"}, {"*", "everything at the top", "everything in"}} {
+	for _, w := range []struct{ suffix, under string }{{"**", "everything under"}, {"*", "everything in"}} {
 		if t.Target == w.suffix {
-			return "", w.alone
+			return "", "everything"
 		}
-		if name, is := strings.CutSuffix(t.Target, "/"+w.suffix); is {
+		if name, is := strings.CutSuffix(t.Target, "/"+w.suffix); is && !strings.Contains(name, "*") {
 			return name, w.under
 		}
 	}
@@ -57,10 +58,13 @@ func (t Title) String() string {
 
 var verbs = map[string]string{"write": "Write to", scopes.Any: "Do anything with", "login": "Log in to"}
 
-// TitleOf names the effect of a set of scopes. Actions that change something come before reading.
+// TitleOf names the effect of a set of scopes. Actions that change something come before reading,
+// and patterns before names: an agent that asks for much cannot lead with what is harmless.
 func TitleOf(set scopes.Set, provider string) Title {
 	var reads, does, targets []string
-	for _, s := range set.Scopes() {
+	all := slices.Clone(set.Scopes())
+	slices.SortStableFunc(all, func(a, b scopes.Scope) int { return cmp.Compare(harm(b), harm(a)) })
+	for _, s := range all {
 		if !slices.Contains(targets, s.Resource()) {
 			targets = append(targets, s.Resource())
 		}
@@ -73,25 +77,36 @@ func TitleOf(set scopes.Set, provider string) Title {
 		}
 	}
 	anything := slices.Contains(does, verbs[scopes.Any])
-	all := append(does, reads...)
-	if len(all) == 0 {
+	words := append(does, reads...)
+	if len(words) == 0 {
 		return Title{Verb: "Nothing", Target: "nothing", Provider: provider}
 	}
-	for i := range all[1:] {
-		all[i+1] = strings.ToLower(all[i+1])
+	for i := range words[1:] {
+		words[i+1] = strings.ToLower(words[i+1])
 	}
 	// An approver reads the title in seconds. From the third word for one name on, the title gives
 	// a count; the rows below it list all.
-	verb := all[0]
-	switch n := len(all) - 1; {
+	verb := words[0]
+	switch n := len(words) - 1; {
 	case anything:
 		verb = verbs[scopes.Any]
 	case n == 1 && len(targets) == 1:
-		verb += " and " + all[1]
+		verb += " and " + words[1]
 	case n > 0:
 		verb += fmt.Sprintf(" (+%d)", n)
 	}
 	return Title{Verb: verb, Target: targets[0], More: len(targets) - 1, Provider: provider}
+}
+
+// harm orders scopes for a title.
+func harm(s scopes.Scope) (n int) {
+	if !reading[s.Action()] {
+		n = 2
+	}
+	if strings.Contains(s.Resource(), "*") {
+		n++
+	}
+	return n
 }
 
 // reading holds the actions that change nothing, as the built-in policy names them.

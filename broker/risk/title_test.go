@@ -20,7 +20,10 @@ func TestTitleOf(t *testing.T) {
 		"code:**:write":                              "Write to everything at code",
 		"code:acme/**:write":                         "Write to everything under acme at code",
 		"code:acme/*:write":                          "Write to everything in acme at code",
-		"code:*:write":                               "Write to everything at the top at code",
+		"code:*:write":                               "Write to everything at code",
+		"code:*/**:write":                            "Write to */** at code",
+		"code:aaa/x:read code:prod/**:delete":        "Delete (+1) everything under prod (+1) at code",
+		"code:aaa/x:write code:zzz/**:write":         "Write to everything under zzz (+1) at code",
 		"code:acme/*/docs:write":                     "Write to acme/*/docs at code",
 	} {
 		if got := risk.TitleOf(scopes.MustParseSet(scope), "code").String(); got != want {

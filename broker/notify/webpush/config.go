@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/mail"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,7 +152,7 @@ func (s *Sender) Subscription(person, text string) (p people.Push, err error) {
 		return p, errors.New("the subscription must have a P-256 point as p256dh and 16 bytes as auth")
 	}
 	// With the keys in the id, a person who knows only another browser's address cannot replace its row.
-	sum := sha256.Sum256([]byte(sub.Endpoint + "\x00" + sub.Keys.P256dh + "\x00" + sub.Keys.Auth))
+	sum := sha256.Sum256(slices.Concat([]byte(sub.Endpoint), []byte{0}, point, auth))
 	p.ID, p.Person = hex.EncodeToString(sum[:16]), person
 	clear, err := json.Marshal(sub)
 	p.Sealed = base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, clear, bound(p)))

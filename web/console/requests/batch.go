@@ -36,7 +36,7 @@ const maxSeen = 48 << 10
 // batchPage is a group of alike requests, and one form to decide them.
 type batchPage struct {
 	Shared  shown // the facts that all requests have in common
-	Several bool  // they have different resources
+	Several bool  // their titles differ, in resources or verbs
 	Items   []batchItem
 	Halves  []string // paths of smaller groups, if one form cannot hold the snapshots of all
 	Seen    string   // the snapshots, signed
@@ -129,9 +129,10 @@ func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []br
 	if offs < may {
 		page.Off = ""
 	}
-	title, longest := all[0].Title, longestOf(rs)
+	longest := longestOf(rs)
+	page.Several = slices.ContainsFunc(all, func(sh shown) bool { return sh.Title != all[0].Title })
 	page.Shared = share(all)
-	if page.Several = page.Shared.Title != title; slices.ContainsFunc(rs, func(r broker.Request) bool { return r.TTL != longest }) {
+	if slices.ContainsFunc(rs, func(r broker.Request) bool { return r.TTL != longest }) {
 		page.Shared.Length = "at most " + shell.Span(longest.Duration())
 	}
 	for i := range page.Items {
@@ -167,14 +168,21 @@ func newest(rs []broker.Request) time.Time {
 // share removes the facts that all pages have in common from each of them, and returns a page of
 // these facts.
 func share(all []shown) shown {
-	out, targets := all[0], map[string]bool{all[0].Title.Target: true}
+	out, targets, same := all[0], map[string]bool{all[0].Title.Target: true}, true
 	for _, sh := range all[1:] {
 		targets[sh.Title.Target] = true
+		same = same && sh.Title == out.Title
+		if sh.Title.Verb != out.Title.Verb {
+			out.Title.Verb = "Grant access to"
+		}
 		out.Rows, out.Summary, out.Lines = common(out.Rows, sh.Rows), common(out.Summary, sh.Summary), common(out.Lines, sh.Lines)
 		out.Reasons, out.Undo, out.Before = common(out.Reasons, sh.Reasons), common(out.Undo, sh.Undo), common(out.Before, sh.Before)
 	}
-	if len(targets) > 1 {
+	switch {
+	case len(targets) > 1:
 		out.Title.Target, out.Title.More = fmt.Sprintf("%d resources", len(targets)), 0
+	case !same:
+		out.Title.Target, out.Title.More = "several resources", 0
 	}
 	for i := range all {
 		sh := &all[i]

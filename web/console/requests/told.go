@@ -71,14 +71,16 @@ func (a *audience) others(visitor broker.Principal, known []people.Reach, r brok
 			count(p.Names())
 		}
 	}
-	n := persons(len(names) - 1)
+	n := len(names) - 1
 	switch {
 	case broker.MayDecide(visitor, r) != nil:
-		return n
-	case len(names) == 1:
-		return n + " else"
+		return persons(n)
+	case n == 0:
+		return "nobody else"
+	case n == 1:
+		return "1 other person"
 	}
-	return strings.Replace(n, " ", " other ", 1)
+	return fmt.Sprintf("%d other people", n)
 }
 
 func groups(names []string) string {

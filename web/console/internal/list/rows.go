@@ -102,7 +102,7 @@ func (a About) Short() string { return agenttext.Name(cmp.Or(a.Name, shell.Short
 
 // shownSentence limits the sentence of an entry in a list, in characters. The
 // page of the entry shows all data.
-const shownSentence = 240
+const shownSentence = 400
 
 // Says returns the sentence of an entry on one line, with times in the reader's zone. It
 // may contain text of a sandbox or of a third party, so invisible characters are escaped.

@@ -177,7 +177,7 @@ func (vs *Views) save(v *session.Visit, p *people.Preferences, path, name string
 		mine.Fields = map[string]map[string]string{}
 	}
 	mine.Fields[name], p.Views[path] = fields, mine
-	if p.Views.Len() > people.MaxViews {
+	if p.Views.Check() != nil {
 		maps.DeleteFunc(p.Views, func(list string, _ people.ListViews) bool { return !vs.shell.Offers(v, list) })
 	}
 	if err := p.Views.Check(); err != nil {

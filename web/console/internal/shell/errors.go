@@ -65,7 +65,7 @@ func (s *Shell) Fail(c echo.Context, err error) error {
 		title = "The console has another address"
 	}
 	if e.Kind == web.MethodNotAllowed {
-		page.Detail = "Only forms of other pages lead to this address."
+		page.Detail = "This address does not accept this kind of request."
 	}
 	return s.Draw(c, line.Status, v, "fail", Frame{Title: title}, page)
 }

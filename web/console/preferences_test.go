@@ -59,12 +59,12 @@ func TestPreferences(t *testing.T) {
 // value of the field turns them on.
 func TestShortcutsAreOptional(t *testing.T) {
 	t.Parallel()
-	h := newFixture(t, brokertest.Config{})
-	r := h.asked("orders:eu/1:write")
+	h, rs := few(t, 1)
+	id := rs[0].ID
 	ann, bob := h.as(brokertest.Approver), h.as(brokertest.Second)
 	has := func(b *browser, want bool) {
 		t.Helper()
-		for _, path := range []string{"/queue", "/requests/" + r.ID} {
+		for _, path := range []string{"/queue", "/requests/" + id, "/batch?id=" + id} {
 			if got := strings.Contains(b.get(path).body, "<dialog"); got != want {
 				t.Errorf("%s has shortcuts: %t, want %t", path, got, want)
 			}

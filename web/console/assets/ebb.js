@@ -211,11 +211,11 @@ let waiting = []; // ids of the requests that wait for the person
     const id = waiting[at < 0 ? (by > 0 ? 0 : -1) : at + by];
     if (id) location.assign(list.dataset.shortcuts + id);
   };
-  const approve = document.querySelector(".decide form:has(> [name=choice][value=approve])");
+  const approve = document.querySelector(".decide form:has(> [name=choice][value=approve]), .deciding > .decide"); // of a request or of a group
   const keys = {
     j: () => step(1),
     k: () => step(-1),
-    a: () => (approve?.querySelector("input:not([type=hidden])") ?? approve?.querySelector("button"))?.focus(),
+    a: () => (approve?.querySelector("input:not([type=hidden])") ?? approve?.querySelector("button.primary"))?.focus(),
     d: () => document.querySelector(".decide select[name=code]")?.focus(),
     "?": () => list.showModal(),
   };

@@ -49,6 +49,7 @@ type batchPage struct {
 	Problem string            // of the form as a whole
 	Wrong   map[string]string // problems by form field
 	Draft   []string          // ids of the requests, if the visitor may draft a rule for them
+	Keys    bool              // shortcuts are on
 }
 
 // batchItem is one request of a group, with the facts in which it differs from the others.
@@ -147,7 +148,7 @@ func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []br
 	if page.Again = ps.proofs.Again(vw, batchPath); page.Again != "" {
 		page.Again += "?" + url.Values{"id": ids}.Encode()
 	}
-	page.Codes, page.Draft = codes, drafting(v, rs...)
+	page.Codes, page.Draft, page.Keys = codes, drafting(v, rs...), ps.people.shortcuts(c.Request().Context(), v)
 	heading := fmt.Sprintf("%d alike requests", len(rs))
 	if len(rs) == 1 {
 		heading = "1 request"

@@ -12,6 +12,7 @@ import * as deciding from './deciding.mjs';
 import * as auditing from './auditing.mjs';
 import * as following from './following.mjs';
 import * as push from './push.mjs';
+import * as tasks from './tasks.mjs';
 
 const [ebb, out] = process.argv.slice(2);
 const site = await Site.start(ebb);
@@ -68,6 +69,7 @@ try {
   } finally {
     await served.end();
   }
+  await run(site, tasks.checks);
 } finally {
   await site.end();
 }

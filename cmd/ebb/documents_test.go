@@ -19,7 +19,12 @@ import (
 // The pages show the default addresses of ebb. Each page runs in a network namespace of its own, so
 // that every port is free and pages run beside each other. Where namespaces are forbidden, the pages
 // run one after the other in the network of the machine, and a port in use fails a page.
-func TestDocuments(t *testing.T) {
+func TestDocuments(t *testing.T) { runDocuments(t, false) }
+
+// TestRealDocuments runs the pages that need a Kubernetes API server: .ci/run starts one after the other tests.
+func TestRealDocuments(t *testing.T) { runDocuments(t, true) }
+
+func runDocuments(t *testing.T, kube bool) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -37,9 +42,18 @@ func TestDocuments(t *testing.T) {
 	}
 	shared := make(chan struct{}, 1) // the network of the machine
 	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kube != strings.Contains(string(text), "<!-- needs: kube") {
+			continue
+		}
 		t.Run(page, func(t *testing.T) {
-			t.Parallel()
-			runDocument(t, root, page, shared)
+			if !kube { // the pages use the same namespaces of one cluster
+				t.Parallel()
+			}
+			runDocument(t, root, page, string(text), shared)
 		})
 	}
 }
@@ -65,23 +79,19 @@ func TestDocumentIndex(t *testing.T) {
 }
 
 // runDocument runs one page.
-func runDocument(t *testing.T, root, page string, shared chan struct{}) {
-	text, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := doctest.Parse(string(text))
+func runDocument(t *testing.T, root, page, text string, shared chan struct{}) {
+	parsed, err := doctest.Parse(text)
 	if err != nil {
 		t.Fatalf("%s:%v", page, err)
 	}
 	if !slices.ContainsFunc(parsed.Steps, func(s doctest.Step) bool { return s.File == "" }) {
-		if !strings.Contains(string(text), "<!-- not run: ") {
+		if !strings.Contains(text, "<!-- not run: ") {
 			t.Errorf("%s runs nothing: say why in a comment <!-- not run: REASON -->", page)
 		}
 		return
 	}
 	for _, name := range parsed.Needs {
-		if _, own := documentServers[name]; !own {
+		if documentServers[name].programs == nil && documentBeds[name] == nil {
 			counterpart.NeedAll(t, name)
 		}
 	}
@@ -92,12 +102,22 @@ func runDocument(t *testing.T, root, page string, shared chan struct{}) {
 	}
 	t.Cleanup(shell.Close)
 	installPackage(t, shell)
+	replaced := slices.Clone(documentChanges[page])
 	for _, name := range parsed.Needs {
 		if server, own := documentServers[name]; own {
 			server.start(t, shell, name)
 		}
+		if bed := documentBeds[name]; bed != nil {
+			replaced = append(replaced, bed(t, shell)...)
+		}
+	}
+	for i := 0; i < len(replaced); i += 2 {
+		if !strings.Contains(text, replaced[i]) {
+			t.Errorf("%s does not contain %q", page, replaced[i])
+		}
 	}
 	for _, step := range parsed.Steps {
+		step.Text = strings.NewReplacer(replaced...).Replace(step.Text)
 		out, err := shell.Run(page, step)
 		if err != nil {
 			t.Fatalf("%s:%d: %v\n--- commands\n%s--- output\n%s", page, step.Line, err, step.Text, out)

@@ -2,6 +2,7 @@ package doctest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -38,6 +39,31 @@ func start(prepare func(*exec.Cmd), env []string, args ...string) (cmd *exec.Cmd
 	}
 	cmd, err = startShared(prepare, env, args...)
 	return cmd, false, err
+}
+
+// Listen listens on a TCP address in the network of the page. Only root can enter the network namespace
+// of another process.
+func (s *Shell) Listen(address string) (net.Listener, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = own.Close() }()
+	page, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", s.cmd.Process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = page.Close() }()
+	if err := unix.Setns(int(page.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
+		panic(back) // the thread would run other goroutines in the network of the page
+	}
+	return listener, err
 }
 
 // Inside must be the first statement of TestMain: in a process that Shell.Start started in a new

@@ -2,7 +2,10 @@
 
 package doctest
 
-import "os/exec"
+import (
+	"net"
+	"os/exec"
+)
 
 func start(prepare func(*exec.Cmd), env []string, args ...string) (*exec.Cmd, bool, error) {
 	cmd, err := startShared(prepare, env, args...)
@@ -11,3 +14,6 @@ func start(prepare func(*exec.Cmd), env []string, args ...string) (*exec.Cmd, bo
 
 // Inside does nothing: only Linux has network namespaces.
 func Inside() {}
+
+// Listen listens on a TCP address in the network of the page.
+func (s *Shell) Listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }

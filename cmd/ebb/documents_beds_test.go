@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/cmd/ebb/internal/doctest"
+)
+
+// documentBeds are counterparts outside of the page's network. Each function makes one reachable in
+// that network, and returns the texts that the test replaces in the page, each followed by its
+// replacement: values that a reader fills in.
+var documentBeds = map[string]func(*testing.T, *doctest.Shell) []string{
+	"rgw": func(t *testing.T, shell *doctest.Shell) []string {
+		at, err := url.Parse(counterpart.Need(t, "EBB_TEST_RGW"))
+		if err != nil || at.User == nil {
+			t.Fatal("EBB_TEST_RGW is not http://KEY:SECRET@host:port")
+		}
+		lend(t, shell, "127.0.0.1:7480", at.Host)
+		secret, _ := at.User.Password()
+		return []string{"AWS_ACCESS_KEY_ID=KEY AWS_SECRET_ACCESS_KEY=SECRET ", "AWS_ACCESS_KEY_ID=" + at.User.Username() + " AWS_SECRET_ACCESS_KEY=" + secret + " "}
+	},
+	"kube": func(t *testing.T, shell *doctest.Shell) []string {
+		dir := counterpart.Need(t, "EBB_TEST_KUBE")
+		read := func(name string) string {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(text))
+		}
+		host := strings.TrimPrefix(read("server"), "https://")
+		lend(t, shell, host, host)
+		config := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "https://%s", certificate-authority: "%s"}}], users: [{name: u, user: {token: "%s"}}]}`, host, filepath.Join(dir, "ca.pem"), read("admin.token"))
+		return writeHome(t, shell, ".kube/config", config)
+	},
+	// The module of the repository in place of the published one, with the modules of this machine.
+	"go": func(t *testing.T, _ *doctest.Shell) []string {
+		out, err := exec.Command("go", "env", "GOMODCACHE", "GOCACHE").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs := strings.Fields(string(out))
+		env := "GOMODCACHE=" + dirs[0] + " GOCACHE=" + dirs[1] + " GOPROXY=off GOFLAGS=-mod=mod CGO_ENABLED=0 "
+		return []string{
+			"go get github.com/ebb-broker/ebb/web/verify@latest",
+			`sed -n '/^toolchain /p; /^require (/,/^)/p' "$REPOSITORY/go.mod" >>go.mod && cp "$REPOSITORY/go.sum" . &&
+` + env + `go mod edit -replace "github.com/ebb-broker/ebb=$REPOSITORY" && ` + env + `go mod edit -require github.com/ebb-broker/ebb@v0.0.0`,
+			"go run ", env + "go run ",
+		}
+	},
+}
+
+// documentChanges are texts of pages that cannot run here, each followed by its replacement.
+var documentChanges = map[string][]string{
+	// An API server without controllers removes no namespace by itself.
+	"docs/how-to/connect-kubernetes.md": {
+		"kubectl delete -f accounts.yaml -f ebb-account.yaml",
+		"kubectl delete -f accounts.yaml -f ebb-account.yaml --wait=false; kubectl delete configmap prices --namespace shop\n" + finalize("agents", "shop", "ebb"),
+	},
+	"docs/how-to/deploy-on-kubernetes.md": {
+		"kubectl delete -k production", "kubectl delete -k production --wait=false\n" + `kubectl patch --namespace ebb persistentvolumeclaim ebb-keys --patch '{"metadata": {"finalizers": null}}'
+kubectl delete namespace agents --wait=false
+` + finalize("ebb", "agents"),
+		"kubectl label namespace agents", "kubectl create namespace agents && kubectl label namespace agents",
+	},
+}
+
+// finalize returns commands that remove deleted namespaces, as a controller does.
+func finalize(names ...string) (commands string) {
+	for _, name := range names {
+		commands += "kubectl get namespace " + name + " -o json | jq '.spec.finalizers = []' | kubectl replace --raw /api/v1/namespaces/" + name + "/finalize -f - >/dev/null\n"
+	}
+	return commands
+}
+
+// writeHome writes a file of the home directory of the page.
+func writeHome(t *testing.T, shell *doctest.Shell, name, text string) []string {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(shell.Dir), "home", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return nil
+}
+
+// lend forwards connections to an address in the network of the page to a server outside.
+func lend(t *testing.T, shell *doctest.Shell, address, server string) {
+	t.Helper()
+	listener, err := shell.Listen(address)
+	if err != nil {
+		t.Skipf("the network of the page cannot reach %s without root: %v", server, err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			pass := func(a, b net.Conn) {
+				_, _ = io.Copy(a, b)
+				_, _ = a.Close(), b.Close()
+			}
+			go pass(from, to)
+			go pass(to, from)
+		}
+	}()
+}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -64,8 +66,12 @@ func (w *approvalWait) done(ctx context.Context, again string, err error) error 
 	return &failure{Code: exitPending, Text: text, Next: again}
 }
 
-// sayAsked prints the approvers of a request, its page and its deadline. Text from the server is escaped.
+// sayAsked prints the approvers of a request, its page and its deadline. Text from the server is escaped. In a sandbox of
+// ebb run it prints nothing to the runner's own standard error, because the runner has printed the same there.
 func (c *cli) sayAsked(scope string, p client.Pending) {
+	if id := fileID(c.stderr); id != "" && id == c.env("EBB_RUN_STDERR") {
+		return
+	}
 	c.sayf("ebb: a person must approve the request for %s\n", out.Line(scope))
 	if p.RequestID == "" {
 		c.sayf("  see        ebb requests list\n")
@@ -79,6 +85,23 @@ func (c *cli) sayAsked(scope string, p client.Pending) {
 	if p.ExpiresIn > 0 {
 		c.sayf("  due in     %s\n", p.ExpiresIn.Round(time.Second))
 	}
+}
+
+// fileID returns an identifier of an open file that is the same in every process and sandbox, "" for another writer.
+func fileID(w io.Writer) string {
+	f, is := w.(*os.File)
+	if !is {
+		return ""
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	st, is := info.Sys().(*syscall.Stat_t)
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
 // countDown prints the remaining time at each tick until ctx is done: in one line of a terminal, which it leaves empty,

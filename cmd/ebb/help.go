@@ -173,6 +173,8 @@ A sandbox also has:
   EBB_TICKET      enrolment ticket (ebb token --ticket)
   EBB_TASK_ID     its task (--task)
   EBB_ASK         socket of the runner, set by 'ebb run'
+  EBB_RUN_STDERR  file to which the runner writes which request waits, set by 'ebb run':
+                  commands do not repeat it there
 
 Contexts are in ebb/contexts.json in XDG_CONFIG_HOME or in ~/.config.
 

@@ -173,6 +173,9 @@ func (b *sandboxed) openStreams() (closing func(), err error) {
 		return nil, err
 	}
 	b.spec.Stdin, b.spec.Stdout, b.spec.Stderr, b.spec.TTY = b.streams.Stdin, b.streams.Stdout, b.streams.Stderr, b.streams.TTY
+	if b.spec.Stderr != nil {
+		b.spec.Env = append(b.spec.Env, "EBB_RUN_STDERR="+fileID(b.spec.Stderr))
+	}
 	return b.streams.Close, nil
 }
 

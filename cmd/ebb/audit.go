@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/durability"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -99,6 +100,7 @@ func (e *entryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&e.f.LeaseID, "lease", "", "about this credential")
 	cmd.Flags().StringVar(&e.f.RequestID, "request", "", "about this request")
 	cmd.Flags().StringVar(&e.f.Kind, "kind", "", "of this kind, or of a prefix that ends in a dot: lease.")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(audit.Kinds(), cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 	cmd.Flags().StringVar(&e.f.Actor, "actor", "", "caused by this principal or sandbox")
 	e.period.add(cmd, "")
 }

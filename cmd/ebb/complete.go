@@ -40,6 +40,7 @@ var argumentFiles = map[string]cobra.ShellCompDirective{
 var flagValues = map[string]completer{
 	"task": completeTasks, "join": completeTasks, "request": completeRequests, "lease": completeLeases, "parent": completeLeases, "provider": completeProviders,
 	"attestor": completeAttestors, "delegate-attestor": completeAttestors, "context": completeContexts,
+	"owner": completeOwners,
 }
 
 // complete adds the completion of a command's arguments and flags.
@@ -126,6 +127,15 @@ func completeTasks(ctx context.Context, c *cli) ([]string, error) {
 		page, err := o.Tasks.List(ctx, client.TaskFilter{Page: completePage})
 		return page.Items, err
 	}, func(t wire.Task) string { return t.ID + "\t" + string(t.State) + " " + t.Name })
+}
+
+func completeOwners(ctx context.Context, c *cli) ([]string, error) {
+	owners, err := listed(c, operatorKey, func(o *client.Operator) ([]wire.Task, error) {
+		page, err := o.Tasks.List(ctx, client.TaskFilter{Page: completePage})
+		return page.Items, err
+	}, func(t wire.Task) string { return t.Owner })
+	slices.Sort(owners)
+	return slices.Compact(owners), err
 }
 
 func completeRequests(ctx context.Context, c *cli) ([]string, error) {

@@ -253,9 +253,9 @@ func (d *doctor) policy() {
 	case report.Failed > 0:
 		d.warn("policy", fmt.Sprintf("%d of %d golden tests fail", report.Failed, report.Failed+report.Passed), "`ebb policy test` lists them")
 	case report.Passed == 0:
-		d.warn("policy", fmt.Sprintf("%d policies load, and none of them is tested", set.Len()), "add *.test.yaml files to policy_dir")
+		d.warn("policy", out.Count(set.Len(), "policy", "policies")+" loaded, none of them tested", "add *.test.yaml files to policy_dir")
 	default:
-		d.ok("policy", "%d policies load, %d tests pass", set.Len(), report.Passed)
+		d.ok("policy", "%s loaded, %s passed", out.Count(set.Len(), "policy", "policies"), out.Count(report.Passed, "test", "tests"))
 	}
 }
 

@@ -63,7 +63,7 @@ var commandGroups = []struct {
 // aliases are second names of commands: the singular of a plural name, and the
 // reverse.
 var aliases = map[string]string{
-	"task": "tasks", "requests": "request", "leases": "lease", "transcripts": "transcript", "providers": "provider", "secrets": "secret", "keys": "key", "context": "contexts",
+	"task": "tasks", "requests": "request", "leases": "lease", "transcripts": "transcript", "providers": "provider", "secrets": "secret", "keys": "key", "context": "contexts", "policy": "policies",
 }
 
 func newRoot(c *cli) *cobra.Command {

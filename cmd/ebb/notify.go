@@ -143,6 +143,8 @@ response. The command needs no running ebb and does not use the database.`,
 		switch {
 		case i < 0:
 			return usage("no channel is named "+out.Line(args[0]), "list the channels with `ebb notify list`")
+		case made[i].Push:
+			return usage(out.Line(args[0])+" sends only to browsers, whose addresses are in the database", "each person turns it on under Settings in the console; a request that waits is the test")
 		case to != "" && !made[i].People, to == "" && !made[i].Place:
 			return usage("--to is required for a channel with people: true, and allowed only there", "add or remove --to")
 		}

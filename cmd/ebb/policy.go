@@ -95,7 +95,7 @@ func (c policyCommands) policyCheck() *cobra.Command {
 		for _, note := range set.Notes() {
 			c.sayf("note: %s\n", out.Line(note.String()))
 		}
-		c.printf("ok: %d policies, version %s\n", set.Len(), set.Version())
+		c.printf("ok: %s, version %s\n", out.Count(set.Len(), "policy", "policies"), set.Version())
 		return nil
 	})
 	return cmd

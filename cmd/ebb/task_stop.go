@@ -40,7 +40,9 @@ credential of it; those of third parties are revoked there in the background
 
 With --owner every open and paused task of a person is stopped, for operators. OWNER
 must be written exactly as in ` + "`ebb task list`" + `. A task whose end could not be recorded
-everywhere yet does not keep the others from ending; the exit code is 5 then.`
+everywhere yet does not keep the others from ending; the exit code is 5 then.
+
+--reason is required, because the owner of a task reads it in the audit log.`
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.Flags().StringVar(&owner, "owner", "", "stop every open and paused task of this owner")
 	one := cmd.RunE
@@ -50,12 +52,16 @@ everywhere yet does not keep the others from ending; the exit code is 5 then.`
 			return usage("no task is named", "name a task, or a person with --owner")
 		case owner != "" && len(args) > 0:
 			return usage("both a task and --owner are named", "name one of them")
-		case owner == "":
-			return one(cmd, args)
 		}
 		reason, err := cmd.Flags().GetString("reason")
 		if err != nil {
 			return err
+		}
+		switch {
+		case reason == "":
+			return usage("--reason is required", "name the incident in a few words: the owner of a task reads it in the audit log")
+		case owner == "":
+			return one(cmd, args)
 		}
 		return c.stopOwner(cmd, owner, reason)
 	})
@@ -120,7 +126,7 @@ func (c taskCommands) stopOwner(cmd *cobra.Command, owner, reason string) error 
 			open++
 		}
 	}
-	c.sayf("ebb: %d tasks of %s stopped; %d revocations at third parties are pending\n", len(all.Tasks)-open, out.Line(owner), pending)
+	c.sayf("ebb: %s of %s stopped; pending revocations at third parties: %d\n", out.Count(len(all.Tasks)-open, "task", "tasks"), out.Line(owner), pending)
 	if open > 0 || all.More {
 		var left []string
 		if open > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/report"
+	"github.com/ebb-broker/ebb/scopes/nearest"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -77,8 +79,39 @@ func (au *auditAPI) audit(c echo.Context) error {
 func entryFilter(q *query) broker.EntryFilter {
 	return broker.EntryFilter{
 		TaskID: q.text("task_id"), LeaseID: q.text("lease_id"), RequestID: q.text("request_id"),
-		Kind: q.text("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
+		Kind: q.auditKind("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
 	}
+}
+
+// auditKind reads a kind of entries, or a prefix of kinds that ends in a dot. The error for another word
+// names the kinds that are near to it.
+func (q *query) auditKind(name string) string {
+	v := q.text(name)
+	area, _, _ := strings.Cut(v, ".")
+	var near, areas []string
+	for _, k := range audit.Kinds() {
+		if k == v || strings.HasSuffix(v, ".") && strings.HasPrefix(k, v) {
+			return v
+		}
+		of, _, _ := strings.Cut(k, ".")
+		if of == area {
+			near = append(near, k)
+		}
+		if !slices.Contains(areas, of+".") {
+			areas = append(areas, of+".")
+		}
+	}
+	if v == "" {
+		return ""
+	}
+	if k := nearest.Of(v, audit.Kinds()); k != "" {
+		near = []string{k}
+	}
+	if near == nil {
+		near = areas
+	}
+	q.fail(name, broker.Quoted(v)+" is no kind of audit entries. Near to it: "+strings.Join(near, ", "))
+	return ""
 }
 
 func (au *auditAPI) auditPage(c echo.Context, who broker.Principal, f broker.EntryFilter, p broker.Page) error {

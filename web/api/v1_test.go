@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,30 @@ func TestAuditPages(t *testing.T) {
 		}
 	}
 	r.v1(t, brokertest.Approver, "GET", "/v1/audit", nil).problem(t, "an approver", 403, "forbidden")
+}
+
+// A filter for a kind that does not exist finds nothing, which would look like a quiet audit log.
+func TestAuditKind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, options{})
+	for kind, want := range map[string]string{
+		"lease.isued":         `\"lease.isued\" is no kind of audit entries. Near to it: lease.issued.`,
+		"lease.lost":          `Near to it: lease.accepted, lease.dead, `,
+		"foo":                 `Near to it: absence., box., breakglass., `,
+		"lease":               `Near to it: lease.accepted, `,
+		"signin.succeeded":    `Near to it: absence., `,
+		".":                   `Near to it: absence., `,
+		"%3Cb%3E":             `\"<b>\" is no kind`,
+		"ebb_rt_AAAAAAAAAAAA": `\"ebb_rt_...\" is no kind`,
+	} {
+		for _, path := range []string{"/v1/audit?kind=", "/v1/audit?format=jsonl&kind=", "/v1/audit/proof?kind="} {
+			a := r.v1(t, brokertest.Auditor, "GET", path+kind, nil)
+			a.problem(t, kind, 400, "invalid_request")
+			if got := strconv.Quote(a.text("detail")); !strings.Contains(got, want) {
+				t.Errorf("%s%s: %s, want %s in it", path, kind, got, want)
+			}
+		}
+	}
 }
 
 // 'ebb audit verify' verifies an export with the public keys alone.

@@ -98,3 +98,11 @@ func idLength(ids []string) int {
 	}
 	return n
 }
+
+// Count returns a number with its noun: "1 policy", "2 policies".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -162,12 +162,6 @@ func Parse(token string, lim Limits) (*Unverified, error) {
 	return &Unverified{claims: c, signature: p.signature}, nil
 }
 
-// ParseHeader is Parse without the claims, for a token whose claims another parser checks.
-func ParseHeader(token string, lim Limits) (Header, error) {
-	p, err := split(token, lim.withDefaults())
-	return p.header, err
-}
-
 // parts is a compact JWS whose header is parsed and whose payload is not.
 type parts struct {
 	header       Header

@@ -89,19 +89,13 @@ func (c *cli) sayAsked(scope string, p client.Pending) {
 
 // fileID returns an identifier of an open file that is the same in every process and sandbox, "" for another writer.
 func fileID(w io.Writer) string {
-	f, is := w.(*os.File)
-	if !is {
-		return ""
+	f, _ := w.(*os.File)
+	if info, err := f.Stat(); err == nil { // an error for nil
+		if st, is := info.Sys().(*syscall.Stat_t); is {
+			return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+		}
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	st, is := info.Sys().(*syscall.Stat_t)
-	if !is {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	return ""
 }
 
 // countDown prints the remaining time at each tick until ctx is done: in one line of a terminal, which it leaves empty,

@@ -95,13 +95,11 @@ func (c *cli) completeArguments(cmd *cobra.Command, args []string, _ string) ([]
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// plainWord matches a value that no shell interprets and no command takes for a
-// flag.
+// plainWord matches a value that no shell interprets and no command takes for a flag.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]*$`)
 
-// offer returns the values of f, without those that a shell could interpret: a
-// server chooses them. An error offers nothing, because a shell has no place for
-// it.
+// offer returns the values of f, without those that a shell could interpret: a server chooses them. An error offers
+// nothing, because a shell has no place for it.
 func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
 	if err := c.settle(cmd, nil); err != nil {
 		return nil
@@ -122,58 +120,53 @@ func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
 	return offered
 }
 
-func completeTasks(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Task, error) {
-		page, err := o.Tasks.List(ctx, client.TaskFilter{Page: completePage})
-		return page.Items, err
+// Words of lists that the server returns: each newest first, and no more than a shell can show.
+var (
+	newest        = client.Page{Limit: 50, Desc: true}
+	completeTasks = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
+		return o.Tasks.List(ctx, client.TaskFilter{Page: newest})
 	}, func(t wire.Task) string { return t.ID + "\t" + string(t.State) + " " + t.Name })
-}
-
-func completeOwners(ctx context.Context, c *cli) ([]string, error) {
-	owners, err := listed(c, operatorKey, func(o *client.Operator) ([]wire.Task, error) {
-		page, err := o.Tasks.List(ctx, client.TaskFilter{Page: completePage})
-		return page.Items, err
+	completeOwners = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
+		return o.Tasks.List(ctx, client.TaskFilter{Page: newest})
 	}, func(t wire.Task) string { return t.Owner })
-	slices.Sort(owners)
-	return slices.Compact(owners), err
-}
-
-func completeRequests(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, approverKey, func(o *client.Operator) ([]wire.Request, error) {
-		page, err := o.Requests.List(ctx, client.RequestFilter{Page: completePage})
-		return page.Items, err
+	completeRequests = listed(approverKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Request], error) {
+		return o.Requests.List(ctx, client.RequestFilter{Page: newest})
 	}, func(r wire.Request) string { return r.ID + "\t" + string(r.State) + " " + r.Scopes })
-}
-
-func completeLeases(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Lease, error) {
-		page, err := o.Credentials.List(ctx, client.CredentialFilter{Page: completePage})
-		return page.Items, err
+	completeLeases = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Lease], error) {
+		return o.Credentials.List(ctx, client.CredentialFilter{Page: newest})
 	}, func(l wire.Lease) string { return l.ID + "\t" + string(l.State) + " " + l.Scopes })
-}
-
-func completeTranscripts(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.TranscriptHead, error) {
-		page, err := o.Transcripts.List(ctx, client.TranscriptFilter{Limit: completePage.Limit})
-		return page.Items, err
+	completeTranscripts = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.TranscriptHead], error) {
+		return o.Transcripts.List(ctx, client.TranscriptFilter{Limit: newest.Limit})
 	}, func(h wire.TranscriptHead) string { return h.ID + "\t" + h.Method + " " + h.Host })
-}
-
-func completeSecrets(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.StoredSecret, error) {
-		page, err := o.Secrets.List(ctx)
-		return page.Items, err
+	completeSecrets = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.StoredSecret], error) {
+		return o.Secrets.List(ctx)
 	}, func(s wire.StoredSecret) string { return s.Name })
-}
+	completeProviders = listed(operatorKey, func(ctx context.Context, o *client.Operator) (l wire.List[wire.Provider], err error) {
+		l.Items, err = o.Providers.List(ctx)
+		return l, err
+	}, func(p wire.Provider) string { return p.Name + "\t" + p.Kind })
+	completeAttestors = listed(operatorKey, func(ctx context.Context, o *client.Operator) (l wire.List[wire.Attestor], err error) {
+		l.Items, err = o.Attestors.List(ctx)
+		return l, err
+	}, func(a wire.Attestor) string { return a.Name })
+)
 
-func completeProviders(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Provider, error) { return o.Providers.List(ctx) },
-		func(p wire.Provider) string { return p.Name + "\t" + p.Kind })
-}
-
-func completeAttestors(ctx context.Context, c *cli) ([]string, error) {
-	return listed(c, operatorKey, func(o *client.Operator) ([]wire.Attestor, error) { return o.Attestors.List(ctx) },
-		func(a wire.Attestor) string { return a.Name })
+// listed completes the words of a list that the server returns to the principal
+// whose local key is named local. Each word is offered once.
+func listed[T any](local string, list func(context.Context, *client.Operator) (wire.List[T], error), word func(T) string) completer {
+	return func(ctx context.Context, c *cli) (words []string, err error) {
+		o, err := c.operator(local)
+		if err != nil {
+			return nil, err
+		}
+		page, err := list(ctx, o)
+		for _, item := range page.Items {
+			if w := word(item); !slices.Contains(words, w) {
+				words = append(words, w)
+			}
+		}
+		return words, err
+	}
 }
 
 func completeKeys(_ context.Context, c *cli) ([]string, error) {
@@ -200,22 +193,4 @@ func completeChannels(_ context.Context, c *cli) ([]string, error) {
 func completeContexts(_ context.Context, c *cli) ([]string, error) {
 	f, err := c.contexts()
 	return append(slices.Sorted(maps.Keys(f.Contexts)), contexts.Local), err
-}
-
-// completePage is the page of a list that completion offers.
-var completePage = client.Page{Limit: 50, Desc: true}
-
-// listed returns the words of a list that the server returns to the principal
-// whose local key is named local.
-func listed[T any](c *cli, local string, list func(*client.Operator) ([]T, error), word func(T) string) ([]string, error) {
-	o, err := c.operator(local)
-	if err != nil {
-		return nil, err
-	}
-	items, err := list(o)
-	words := make([]string, len(items))
-	for i, item := range items {
-		words[i] = word(item)
-	}
-	return words, err
 }

@@ -49,9 +49,8 @@ func (au *auditAPI) checkpoints(c echo.Context, who broker.Principal, _ web.None
 	return out, nil
 }
 
-// audit serves GET /v1/audit. It returns one page, or with format=jsonl all
-// matching entries followed by the checkpoints, as 'ebb audit verify' reads
-// them offline.
+// audit serves GET /v1/audit. It returns one page, or with format=jsonl all matching entries followed by the
+// checkpoints, as 'ebb audit verify' reads them offline.
 func (au *auditAPI) audit(c echo.Context) error {
 	who, err := au.clients.authenticate(c)
 	if err != nil {
@@ -87,28 +86,20 @@ func entryFilter(q *query) broker.EntryFilter {
 // names the kinds that are near to it.
 func (q *query) auditKind(name string) string {
 	v := q.text(name)
-	area, _, _ := strings.Cut(v, ".")
-	var near, areas []string
+	prefix := v[:strings.Index(v, ".")+1]
+	var near, prefixes []string
 	for _, k := range audit.Kinds() {
-		if k == v || strings.HasSuffix(v, ".") && strings.HasPrefix(k, v) {
+		of := k[:strings.Index(k, ".")+1]
+		switch {
+		case v == "" || v == k || v == of:
 			return v
-		}
-		of, _, _ := strings.Cut(k, ".")
-		if of == area {
+		case prefix == of || nearest.Of(v, []string{k}) != "":
 			near = append(near, k)
 		}
-		if !slices.Contains(areas, of+".") {
-			areas = append(areas, of+".")
-		}
-	}
-	if v == "" {
-		return ""
-	}
-	if k := nearest.Of(v, audit.Kinds()); k != "" {
-		near = []string{k}
+		prefixes = append(prefixes, of)
 	}
 	if near == nil {
-		near = areas
+		near = slices.Compact(prefixes) // kinds are sorted
 	}
 	q.fail(name, broker.Quoted(v)+" is no kind of audit entries. Near to it: "+strings.Join(near, ", "))
 	return ""
@@ -148,8 +139,7 @@ func unreadable(err error) error {
 	return &broker.Error{Kind: broker.Unavailable, Public: "The audit log cannot be read at the moment. Try again in 5 seconds.", Cause: err, RetryAfter: 5 * time.Second}
 }
 
-// entryCursor is the position of an entry in the order of the audit log: by
-// time, then writer, then sequence.
+// entryCursor is the position of an entry in the order of the audit log: by time, then writer, then sequence.
 type entryCursor struct {
 	at     time.Time
 	writer string
@@ -174,8 +164,7 @@ func parseEntryCursor(s string) (entryCursor, error) {
 	return entryCursor{time.UnixMilli(at).UTC(), writer, n}, nil
 }
 
-// bound narrows the filter by the cursor's time, so that the store skips most
-// of the entries that passed rejects.
+// bound narrows the filter by the cursor's time, so that the store skips most of the entries that passed rejects.
 func (k entryCursor) bound(f *broker.EntryFilter) {
 	switch end := k.at.Add(time.Millisecond); {
 	case k.writer == "":
@@ -211,8 +200,7 @@ func wireAuditEntry(e audit.Entry) (out wire.AuditEntry, err error) {
 	return out, err
 }
 
-// wireCheckpoint converts through the checkpoint's canonical JSON, which its
-// signature covers.
+// wireCheckpoint converts through the checkpoint's canonical JSON, which its signature covers.
 func wireCheckpoint(c audit.Checkpoint) (out wire.Checkpoint, err error) {
 	err = canonical(c, &out)
 	return out, err

@@ -253,10 +253,10 @@ func TestAuditKind(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, options{})
 	for kind, want := range map[string]string{
-		"lease.isued":         `\"lease.isued\" is no kind of audit entries. Near to it: lease.issued.`,
+		"lease.isued":         `\"lease.isued\" is no kind of audit entries. Near to it: lease.accepted, `,
 		"lease.lost":          `Near to it: lease.accepted, lease.dead, `,
 		"foo":                 `Near to it: absence., box., breakglass., `,
-		"lease":               `Near to it: lease.accepted, `,
+		"lease":               `Near to it: absence., `,
 		"signin.succeeded":    `Near to it: absence., `,
 		".":                   `Near to it: absence., `,
 		"%3Cb%3E":             `\"<b>\" is no kind`,

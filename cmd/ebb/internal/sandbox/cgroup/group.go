@@ -101,10 +101,8 @@ func (g *Group) Dir() *os.File { return g.dir }
 // Path is the path of the group, for Remove.
 func (g *Group) Path() string { return g.path }
 
-// Kill kills all processes of the group at once, including those that they fork
+// kill kills all processes of a group at once, including those that they fork
 // meanwhile.
-func (g *Group) Kill() error { return kill(g.path) }
-
 func kill(path string) error {
 	return os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0)
 }

@@ -55,7 +55,13 @@ func apply(ctx context.Context, db *sql.DB, d Dialect, files []File) ([]File, er
 		}
 		done = append(done, *next)
 	}
-	return done, nil
+	if w.after == "" {
+		return done, nil
+	}
+	return done, within(ctx, db, w, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, w.after)
+		return err
+	})
 }
 
 func step(ctx context.Context, conn *sql.Conn, w words, f File) error {

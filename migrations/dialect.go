@@ -26,7 +26,21 @@ type words struct {
 	exists string // 1 or 0: whether a table meta exists
 	others string // number of tables in the database
 	insert string
+	after  string // after the last file, or ""
 }
+
+// appendOnly leaves to the owner of the audit log alone the rights to change and delete its rows: the role of ebb serve
+// gets every right on a new table by default (docs/deploy/postgres-roles.sql). It does nothing for another role.
+const appendOnly = `DO $$
+DECLARE r record;
+BEGIN
+    FOR r IN SELECT DISTINCT c.relname, a.grantee::regrole AS role FROM pg_catalog.pg_class c, aclexplode(c.relacl) a
+        WHERE c.relname IN ('audit_entries', 'checkpoints') AND c.relnamespace = current_schema()::regnamespace AND c.relowner = current_user::regrole
+        AND a.grantee NOT IN (0, c.relowner) AND a.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')
+    LOOP
+        EXECUTE format('REVOKE UPDATE, DELETE, TRUNCATE ON %I FROM %s', r.relname, r.role);
+    END LOOP;
+END $$`
 
 func (d Dialect) words() (words, error) {
 	switch d {
@@ -37,6 +51,7 @@ func (d Dialect) words() (words, error) {
 			exists: "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'meta' AND relkind = 'r' AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = current_schema())",
 			others: "SELECT 0", // a schema may be shared; a clash of names rolls back by itself
 			insert: "INSERT INTO meta (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)",
+			after:  appendOnly,
 		}, nil
 	case SQLite:
 		return words{

@@ -181,7 +181,8 @@ func composeRoles(t *testing.T, server, secrets string) (name string) {
 }
 
 // composeRights checks that the two roles have no right on the server. role is a
-// URL with a password: composeRights checks that it may create and change no table.
+// URL with a password: composeRights checks that it may create and change no
+// table, and no row of the audit log.
 func composeRights(t *testing.T, server, name, role string) {
 	t.Helper()
 	admin, err := pgx.Connect(t.Context(), server)
@@ -199,7 +200,8 @@ func composeRights(t *testing.T, server, name, role string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	for _, sql := range []string{"CREATE TABLE mine (a int)", "CREATE TEMPORARY TABLE mine (a int)", "ALTER TABLE tasks ADD COLUMN a int", "DROP TABLE audit_entries", "TRUNCATE audit_entries", "CREATE SCHEMA mine"} {
+	for _, sql := range []string{"CREATE TABLE mine (a int)", "CREATE TEMPORARY TABLE mine (a int)", "ALTER TABLE tasks ADD COLUMN a int", "DROP TABLE audit_entries", "TRUNCATE audit_entries", "CREATE SCHEMA mine",
+		"DELETE FROM audit_entries", "UPDATE audit_entries SET hash = ''", "DELETE FROM checkpoints", "UPDATE checkpoints SET at = 0", "SELECT 1 FROM audit_entries FOR UPDATE"} {
 		if _, err := conn.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "SQLSTATE 42501") {
 			t.Errorf("%s: %v", sql, err)
 		}

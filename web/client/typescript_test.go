@@ -25,7 +25,8 @@ import (
 )
 
 // TestTypeScript runs the tests of web/sdk/typescript: its own, with the shared
-// vectors, and test/live.mjs against a live ebb, with and without nonces.
+// vectors, test/live.mjs against a live ebb, with and without nonces, and
+// test/edge.mjs, which runs the package in an edge runtime.
 // EBB_TEST_SDK_TYPESCRIPT is a copy in which the package is installed and built.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
@@ -37,6 +38,12 @@ func TestTypeScript(t *testing.T) {
 	t.Run("own tests", func(t *testing.T) {
 		t.Parallel()
 		runNode(t, dir, "EBB_VECTORS="+vectors, "--test", "test/client.test.mjs", "test/verify.test.mjs", "test/vectors.test.mjs")
+	})
+	t.Run("edge runtime", func(t *testing.T) {
+		t.Parallel()
+		if out := runNode(t, dir, "JOB="+newFixture(t, false).sdkJob(), "test/edge.mjs"); !strings.HasSuffix(strings.TrimSpace(out), "done") {
+			t.Errorf("%s", out)
+		}
 	})
 	for name, nonces := range map[string]bool{"live": false, "live, with nonces": true} {
 		t.Run(name, func(t *testing.T) {

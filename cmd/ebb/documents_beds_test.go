@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -42,6 +43,45 @@ var documentBeds = map[string]func(*testing.T, *doctest.Shell) []string{
 		config := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://%s", certificate-authority: "%s"}}], users: [{name: u, user: {token: "%s"}}]}`, host, filepath.Join(dir, "ca.pem"), read("admin.token"))
 		return writeHome(t, shell, ".kube/config", config)
+	},
+	// An OpenID provider with the person ann, whose browser is curl. ebb has a certificate of its
+	// own, and the name of the page is not in DNS.
+	"node-op": func(t *testing.T, shell *doctest.Shell) []string {
+		dir := filepath.Join(filepath.Dir(shell.Dir), "op")
+		script, err := os.ReadFile("../../.ci/console/op.mjs")
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "op.mjs"), script, 0o600)
+		}
+		if err == nil {
+			err = os.Symlink(filepath.Join(counterpart.Need(t, "EBB_TEST_NODE_OP"), "node_modules"), filepath.Join(dir, "node_modules"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := shell.Run("node-op", doctest.Step{Line: 1, Background: true, Want: &doctest.Output{Text: "{...}\n"},
+			Text: "tail -f /dev/null | exec node " + dir + "/op.mjs https://ebb.example.com/signin/oidc/callback\n"})
+		var op struct{ Issuer, Secret string }
+		if err == nil {
+			err = json.Unmarshal([]byte(out[max(strings.Index(out, "{"), 0):]), &op)
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return []string{
+			"(umask 077 && echo", "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ebb -addext subjectAltName=DNS:ebb.example.com -keyout tls.key -out tls.crt 2>openssl.log\n(umask 077 && echo",
+			"public_url: https://ebb.example.com\n", "public_url: https://ebb.example.com\nlisten_unix: ebb.sock\ntls: {cert: tls.crt, key: tls.key}\n",
+			"https://sso.example.com", op.Issuer, "the-client-secret", op.Secret, "approver: [leads]", "approver: [approvers]",
+			"ebb audit list", `
+visit() { curl -sS -L -c jar -b jar --cacert tls.crt --connect-to ebb.example.com:443:127.0.0.1:8420 "$@"; }
+form() { sed -n 's|.*action="\([^"]*\)".*|` + op.Issuer + `\1|p'; }
+login=$(visit https://ebb.example.com/signin/oidc | form)
+consent=$(visit -d prompt=login -d login=ann -d password=key "$login" | form)
+visit -d prompt=consent "$consent" >/dev/null
+EBB_SOCKET=ebb.sock ebb audit list`,
+		}
 	},
 	// The module of the repository in place of the published one, with the modules of this machine.
 	"go": func(t *testing.T, _ *doctest.Shell) []string {

@@ -176,7 +176,7 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 func (c *committer) undo(ctx context.Context, mark audit.Chain, err error) {
 	if errors.Is(err, ErrUnknown) {
 		c.log.Error("a commit to the database has an unknown outcome", "error", err)
-		c.entryLog.doubt()
+		c.entryLog.broken = true
 		c.drop()
 		return
 	}
@@ -196,7 +196,7 @@ func (c *committer) rollback(ctx context.Context) error {
 // before they wrote, each with its reason, and continues with the others.
 func (c *committer) apply(ctx context.Context, units []*unit) (map[*unit]error, error) {
 	var refused map[*unit]error
-	leases, entries := c.leases[:0], append(c.entries[:0], c.entryLog.rows()...)
+	leases, entries := c.leases[:0], append(c.entries[:0], c.entryLog.waiting...)
 	linked := len(entries)
 	for _, u := range units {
 		if u.work != nil {

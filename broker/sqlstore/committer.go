@@ -69,8 +69,8 @@ type committer struct {
 	chain    *audit.Chain
 	writer   string
 	used     time.Time // when the connection last worked
-	entryLog *entryLog // nil: every unit is a commit to the database
-	lost     error     // set when the database lacks an entry that this run committed; all later writes fail with it
+	entryLog *entryLog
+	lost     error // set when the database lacks an entry that this run committed; all later writes fail with it
 
 	durable atomic.Pointer[durable] // the part of the state that other goroutines read
 	shared  int                     // prompt units of the previous batch
@@ -92,7 +92,7 @@ func newCommitter(cfg Config, e *engine, m *metrics, s *session, chain *audit.Ch
 	c := &committer{
 		log: cfg.Logger, engine: e, metrics: m, queue: make(chan *unit, cfg.Queue), time: cfg.batchTime,
 		closing: make(chan struct{}), gone: make(chan struct{}),
-		sess: s, chain: chain, writer: chain.Writer(),
+		sess: s, chain: chain, writer: chain.Writer(), entryLog: noLog(),
 		leaseRows: bulk{e: e}, entryRows: bulk{e: e, head: insertEntry, row: "(" + marks(entryWidth) + ")"},
 	}
 	c.leaseRows.head, c.leaseRows.row, c.leaseRows.tail = leaseRows(e.lock)
@@ -152,7 +152,7 @@ func (c *committer) run() {
 		select {
 		case u := <-c.queue:
 			c.commit(u)
-		case <-c.dueLog():
+		case <-c.entryLog.due.C:
 			c.flush()
 		case <-c.closing:
 			for {

@@ -33,7 +33,7 @@ import (
 //
 // Anything that is not a frame of the first frame's round ends the sequence.
 type entryLog struct {
-	file  logFile
+	file  logFile // nil: every entry is committed to the database
 	round uint64
 	end   int64
 	// broken is set after a failed write, which may have left any bytes, and after a commit with
@@ -75,6 +75,13 @@ func ofEgress(entries []audit.Entry) bool {
 	return len(entries) > 0
 }
 
+// noLog returns a log without a file.
+func noLog() *entryLog {
+	l := &entryLog{due: time.NewTimer(time.Hour)}
+	l.due.Stop()
+	return l
+}
+
 // openLog opens or creates the log of a database. Entries that an earlier run left in it, and
 // that have no row yet, wait.
 func openLog(ctx context.Context, s *session, path string, delay time.Duration) (l *entryLog, err error) {
@@ -90,8 +97,8 @@ func openLog(ctx context.Context, s *session, path string, delay time.Duration) 
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("database: another process uses %s: stop it, or give this one a database of its own: %w", path, err)
 	}
-	l = &entryLog{file: f, round: rand.Uint64(), due: time.NewTimer(delay), delay: delay}
-	l.due.Stop()
+	l = noLog()
+	l.file, l.round, l.delay = f, rand.Uint64(), delay
 	var old []byte
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -118,9 +125,11 @@ func openLog(ctx context.Context, s *session, path string, delay time.Duration) 
 
 // openLog opens the log, and inserts the rows of entries that an earlier run left in it.
 func (c *committer) openLog(ctx context.Context, path string, delay time.Duration) (err error) {
-	if c.entryLog, err = openLog(ctx, c.sess, path, delay); err != nil {
+	l, err := openLog(ctx, c.sess, path, delay)
+	if err != nil {
 		return err
 	}
+	c.entryLog = l
 	if n := len(c.entryLog.waiting); n > 0 {
 		if err := c.attempt(nil); err != nil {
 			c.entryLog.close()
@@ -223,38 +232,22 @@ func after(entries []audit.Entry, head audit.Head) []audit.Entry {
 	return entries
 }
 
-// rows returns the waiting entries.
-func (l *entryLog) rows() []audit.Entry {
-	if l == nil {
-		return nil
-	}
-	return l.waiting
-}
-
 // close empties the file if all entries have rows, so that it fits an older database, too.
 func (l *entryLog) close() {
-	if l == nil {
+	if l.due.Stop(); l.file == nil {
 		return
 	}
-	l.due.Stop()
 	if len(l.waiting) == 0 {
 		_, _ = l.file.WriteAt(make([]byte, frameHead), 0) // otherwise the next start reads entries that it has
 	}
 	_ = l.file.Close()
 }
 
-// doubt makes the log unusable until other entries are committed.
-func (l *entryLog) doubt() {
-	if l != nil {
-		l.broken = true
-	}
-}
-
 // mend removes the frames of a failed write, which nobody relies on. Otherwise they could follow
 // an entry that takes the place of the first of them. A disk that does not take the removal does
 // not prevent commits to the database; after a crash the file may then be refused.
 func (l *entryLog) mend() {
-	if l == nil || !l.torn {
+	if !l.torn {
 		return
 	}
 	_, err := l.file.WriteAt(make([]byte, frameHead), l.end)
@@ -263,9 +256,6 @@ func (l *entryLog) mend() {
 
 // rewind makes the next write start the file again. All entries have rows.
 func (l *entryLog) rewind() {
-	if l == nil {
-		return
-	}
 	l.due.Stop()
 	clear(l.waiting)
 	l.waiting = l.waiting[:0]
@@ -278,9 +268,6 @@ func (l *entryLog) rewind() {
 // resume returns the chain with the waiting entries after its end in the database. Waiting
 // entries that are in the database wait no longer.
 func (l *entryLog) resume(chain *audit.Chain) (*audit.Chain, error) {
-	if l == nil {
-		return chain, nil
-	}
 	l.waiting = after(l.waiting, chain.Head())
 	l.count.Store(int64(len(l.waiting)))
 	if n := len(l.waiting); n > 0 && l.waiting[0].Prev == chain.Head().Hash {
@@ -293,7 +280,7 @@ func (l *entryLog) resume(chain *audit.Chain) (*audit.Chain, error) {
 // commit to the database.
 func (c *committer) logged(units []*unit) bool {
 	l := c.entryLog
-	if l == nil || l.broken || c.sess == nil || slices.ContainsFunc(units, func(u *unit) bool { return !u.egress }) {
+	if l.file == nil || l.broken || c.sess == nil || slices.ContainsFunc(units, func(u *unit) bool { return !u.egress }) {
 		return false
 	}
 	had := len(l.waiting)
@@ -355,7 +342,7 @@ func (l *entryLog) write(chain *audit.Chain, from int) error {
 
 // flush inserts the rows of the waiting entries.
 func (c *committer) flush() {
-	if c.entryLog == nil || len(c.entryLog.waiting) == 0 {
+	if len(c.entryLog.waiting) == 0 {
 		return
 	}
 	if err := c.attempt(nil); err != nil {
@@ -372,7 +359,7 @@ func (c *committer) flush() {
 // flushed waits until every entry that was durable before the call has a row, if one of the kinds
 // can be among them. No kind stands for all; one that ends in "." is a prefix.
 func (c *committer) flushed(ctx context.Context, kinds ...string) error {
-	if c.entryLog == nil || c.entryLog.count.Load() == 0 {
+	if c.entryLog.count.Load() == 0 {
 		return nil
 	}
 	if len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return k == "" || strings.HasPrefix(k, egressKinds) }) {
@@ -390,12 +377,4 @@ func (c *committer) flushed(ctx context.Context, kinds ...string) error {
 	case <-ctx.Done(): // the unit changes nothing, so that its outcome does not matter
 		return ctx.Err()
 	}
-}
-
-// dueLog returns the channel that asks for a flush; it is nil without a log.
-func (c *committer) dueLog() <-chan time.Time {
-	if c.entryLog == nil {
-		return nil
-	}
-	return c.entryLog.due.C
 }

@@ -118,7 +118,7 @@ func (s *Store) openLog(ctx context.Context) error {
 	err := s.com.openLog(ctx, log, s.cfg.flushTime)
 	if err == nil && !s.cfg.Exclusive {
 		s.com.entryLog.close()
-		s.com.entryLog = nil
+		s.com.entryLog = noLog()
 	}
 	return err
 }

@@ -141,7 +141,7 @@ func lend(t *testing.T, shell *doctest.Shell, address, server string) {
 	t.Helper()
 	listener, err := shell.Listen(address)
 	if err != nil {
-		t.Skipf("the network of the page cannot reach %s without root: %v", server, err)
+		counterpart.Missing(t, "root", fmt.Sprintf("run the tests as root: the network of the page cannot reach %s: %v", server, err))
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {

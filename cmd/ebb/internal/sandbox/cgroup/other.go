@@ -22,8 +22,5 @@ func (*Group) Path() string { return "" }
 // Remove does nothing.
 func Remove(string) error { return nil }
 
-// Kill does nothing.
-func (*Group) Kill() error { return nil }
-
 // Close does nothing.
 func (*Group) Close() error { return nil }

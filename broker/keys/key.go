@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -63,8 +64,21 @@ func (k Key) public() (jose.Key, error) {
 	return pub, nil
 }
 
-// generate makes a private key for an algorithm.
+// generate makes a private key for an algorithm, whose id does not begin with "-": `ebb keys revoke`
+// would take such an id for a flag.
 func generate(alg jose.Alg) (jose.Signer, error) {
+	for {
+		s, err := random(alg)
+		if err != nil {
+			return nil, err
+		}
+		if kid, err := jose.Thumbprint(s.Public()); err != nil || !strings.HasPrefix(kid, "-") {
+			return s, err
+		}
+	}
+}
+
+func random(alg jose.Alg) (jose.Signer, error) {
 	switch alg {
 	case jose.ES256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

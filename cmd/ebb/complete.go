@@ -96,7 +96,7 @@ func (c *cli) completeArguments(cmd *cobra.Command, args []string, _ string) ([]
 }
 
 // plainWord matches a value that no shell interprets and no command takes for a flag.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]*$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:@/-]*$`)
 
 // offer returns the values of f, without those that a shell could interpret: a server chooses them. An error offers
 // nothing, because a shell has no place for it.

@@ -26,7 +26,7 @@
       button.ariaLabel = `Copied ${whole}`;
     });
     if (e.matches("p, td")) e.append(button);
-    else (e.closest("a") ?? e).after(button);
+    else (e.closest("a.reach") ?? e).after(button);
   }
 })();
 

@@ -247,7 +247,7 @@ func TestEntryLogFails(t *testing.T) {
 	s := opened(t, owned(url).LateRows())
 	appendAll(t, s, started())
 	var fail atomic.Bool
-	if err := s.FailingLog(&fail); err != nil {
+	if err := s.FailingLog(&fail, false); err != nil {
 		t.Fatal(err)
 	}
 	var want []string
@@ -269,7 +269,7 @@ func TestEntryLogFails(t *testing.T) {
 	full, err := sqlstore.OpenLimited(t.Context(), owned(url).LateRows(), 1)
 	if err == nil {
 		t.Cleanup(func() { _ = full.Close() })
-		err = full.FailingLog(&fail)
+		err = full.FailingLog(&fail, false)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -218,15 +218,25 @@ func (s *Store) Later(d time.Duration) {
 }
 
 // LateRows makes rows of egress entries wait for an hour, or for the next commit.
-func (c Config) LateRows() Config {
-	c.flushTime = time.Hour
+func (c Config) LateRows() Config { return c.RowsAfter(time.Hour) }
+
+// RowsAfter sets how long rows of egress entries wait.
+func (c Config) RowsAfter(d time.Duration) Config {
+	c.flushTime = d
 	return c
 }
 
-// FailingLog makes writes to the log of egress entries fail while fail is set.
-func (s *Store) FailingLog(fail *atomic.Bool) error {
+// Continue makes s write to the chain of another run.
+func (s *Store) Continue(ctx context.Context, writer string) error {
+	s.com.writer = writer
+	return s.Reconnect(ctx)
+}
+
+// FailingLog makes writes to the log of egress entries fail while fail is set. They write half of
+// their bytes, as on a full disk, or all of them, as when they cannot be made durable.
+func (s *Store) FailingLog(fail *atomic.Bool, all bool) error {
 	return s.com.do(context.Background(), &unit{work: func(context.Context, *session, *unit) error {
-		s.com.entryLog.file = failingLog{s.com.entryLog.file, fail}
+		s.com.entryLog.file = failingLog{s.com.entryLog.file, fail, all}
 		return nil
 	}})
 }
@@ -234,15 +244,20 @@ func (s *Store) FailingLog(fail *atomic.Bool) error {
 type failingLog struct {
 	logFile
 	fail *atomic.Bool
+	all  bool
 }
 
-// WriteAt writes half of b and fails, as a full disk does.
 func (f failingLog) WriteAt(b []byte, at int64) (int, error) {
-	if !f.fail.Load() {
+	switch {
+	case !f.fail.Load():
 		return f.logFile.WriteAt(b, at)
+	case f.all:
+		_, _ = f.logFile.WriteAt(b, at)
+		return 0, syscall.EIO
+	default:
+		n, _ := f.logFile.WriteAt(b[:len(b)/2], at)
+		return n, syscall.ENOSPC
 	}
-	n, _ := f.logFile.WriteAt(b[:len(b)/2], at)
-	return n, syscall.ENOSPC
 }
 
 // LoseOutcome makes the committer lose the outcome of a commit, and so its connection.
@@ -253,8 +268,11 @@ func (s *Store) LoseOutcome() error {
 // WithoutRow returns how many egress entries are durable without a row.
 func (s *Store) WithoutRow() int { return int(s.com.entryLog.count.Load()) }
 
-// ReadFrames exports readFrames.
-var ReadFrames = readFrames
+// AppendFrame and ReadFrames export appendFrame and readFrames.
+var (
+	AppendFrame = appendFrame
+	ReadFrames  = readFrames
+)
 
 // LogSuffix exports logSuffix.
 const LogSuffix = logSuffix

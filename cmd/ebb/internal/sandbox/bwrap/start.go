@@ -247,8 +247,11 @@ type Kind struct {
 // Start implements sandbox.Kind.
 func (k Kind) Start(s sandbox.Spec) (sandbox.Running, error) {
 	program, err := exec.LookPath(cmp.Or(k.Program, "bwrap"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: bubblewrap is not installed: %w", sandbox.ErrNone, err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%w: bubblewrap is not installed", sandbox.ErrNone)
+	case err != nil:
+		return nil, fmt.Errorf("%w: bubblewrap cannot be started: %w", sandbox.ErrNone, err)
 	}
 	if s.User == nil && os.Geteuid() == 0 {
 		return nil, fmt.Errorf("%w: a sandbox started by root needs a user of its own, because its root would be the machine's root", sandbox.ErrNone)

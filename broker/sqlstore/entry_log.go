@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -82,12 +83,48 @@ func noLog() *entryLog {
 	return l
 }
 
-// openLog opens or creates the log of a database. Entries that an earlier run left in it, and
-// that have no row yet, wait.
-func openLog(ctx context.Context, s *session, path string, delay time.Duration) (l *entryLog, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+// openLog opens the log of a database that this process owns, and inserts the rows of entries that
+// the last run has left in it. Of another database it inserts such rows, and does not use the log.
+func (s *Store) openLog(ctx context.Context) error {
+	path := s.engine.path + logSuffix
+	if s.engine.path == "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); !s.cfg.Exclusive && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f, old, err := readLog(path)
 	if err != nil {
-		return nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it a file that this user can read and write: %w", err)
+		return err
+	}
+	l := noLog()
+	l.file, l.round, l.delay = f, rand.Uint64(), s.cfg.flushTime
+	entries, err := readFrames(old)
+	if err == nil {
+		l.waiting, err = withoutRow(ctx, s.com.sess, entries)
+	}
+	if err != nil {
+		_ = f.Close()
+		return fmt.Errorf("database: %s: %w", path, err)
+	}
+	s.com.entryLog = l
+	if n := len(l.waiting); n > 0 {
+		if err = s.com.attempt(nil); err == nil {
+			s.cfg.Logger.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
+		}
+	}
+	if err != nil || !s.cfg.Exclusive {
+		l.close()
+		s.com.entryLog = noLog()
+	}
+	return err
+}
+
+// readLog opens or creates the file of a log, locks it, and returns its contents.
+func readLog(path string) (f *os.File, b []byte, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it a file that this user can read and write: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -95,49 +132,22 @@ func openLog(ctx context.Context, s *session, path string, delay time.Duration) 
 		}
 	}()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("database: another process uses %s: stop it, or give this one a database of its own: %w", path, err)
+		return nil, nil, fmt.Errorf("database: another process uses %s: stop it, or give this one a database of its own: %w", path, err)
 	}
-	l = noLog()
-	l.file, l.round, l.delay = f, rand.Uint64(), delay
-	var old []byte
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is no regular file")
 	}
 	if err == nil {
-		old, err = io.ReadAll(io.LimitReader(f, logSize))
+		b, err = io.ReadAll(io.LimitReader(f, logSize))
 	}
 	if err == nil {
-		err = allocate(f, int64(len(old)))
+		err = allocate(f, int64(len(b)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("database: the log of egress entries cannot be read or written: check its disk: %w", err)
+		return nil, nil, fmt.Errorf("database: the log of egress entries cannot be read or written: check its disk: %w", err)
 	}
-	entries, err := readFrames(old)
-	if err == nil {
-		l.waiting, err = withoutRow(ctx, s, entries)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("database: %s: %w", path, err)
-	}
-	return l, nil
-}
-
-// openLog opens the log, and inserts the rows of entries that an earlier run left in it.
-func (c *committer) openLog(ctx context.Context, path string, delay time.Duration) (err error) {
-	l, err := openLog(ctx, c.sess, path, delay)
-	if err != nil {
-		return err
-	}
-	c.entryLog = l
-	if n := len(c.entryLog.waiting); n > 0 {
-		if err := c.attempt(nil); err != nil {
-			c.entryLog.close()
-			return err
-		}
-		c.log.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
-	}
-	return nil
+	return f, b, nil
 }
 
 // allocate extends a file to its full size, so that later writes change no metadata, and makes
@@ -291,7 +301,6 @@ func (c *committer) logged(units []*unit) bool {
 	err := l.write(c.chain, had)
 	if err != nil {
 		if l.torn {
-			c.metrics.failures.Inc()
 			c.log.Error("the log of egress entries cannot be written; entries are committed to the database", "error", err)
 		}
 		c.chain.Reset(mark)
@@ -333,7 +342,6 @@ func (l *entryLog) write(chain *audit.Chain, from int) error {
 	}
 	if _, err := l.file.WriteAt(b, l.end); err != nil {
 		l.broken, l.torn = true, true
-		l.mend()
 		return err
 	}
 	l.end += int64(len(b))
@@ -346,7 +354,6 @@ func (c *committer) flush() {
 		return
 	}
 	if err := c.attempt(nil); err != nil {
-		c.metrics.failures.Inc()
 		err = c.engine.explain(err)
 		c.outcomes.fail(err)
 		c.log.Error("rows of egress entries could not be inserted; the entries are in the log, and ebb tries again", "entries", len(c.entryLog.waiting), "error", err)

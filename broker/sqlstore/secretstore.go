@@ -83,8 +83,8 @@ func (k *keptSecrets) put(r secretstore.Row, changes int) {
 	}
 }
 
-// change forgets all rows until done is called, after the outcome of the change.
-func (k *keptSecrets) change() (done func()) {
+// forget drops all rows, and keeps none until done is called, after the outcome of a change.
+func (k *keptSecrets) forget() (done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.changing++
@@ -109,13 +109,18 @@ func (ss *secretStore) change(ctx context.Context, work func(ctx context.Context
 	return errors.Join(refused, err)
 }
 
+// changeSecret is change for secrets, of which no row is kept meanwhile.
+func (ss *secretStore) changeSecret(ctx context.Context, work func(ctx context.Context, sess *session) (refused, err error)) error {
+	defer ss.kept.forget()()
+	return ss.change(ctx, work)
+}
+
 // PutSecret implements secretstore.Database.
 func (ss *secretStore) PutSecret(ctx context.Context, r secretstore.Row) error {
-	defer ss.kept.change()()
 	if r.Name == "" || r.ChangedAt.IsZero() || storable(r.Name, r.Sealed) != nil {
 		return errors.New("secret: a name and a time are required")
 	}
-	err := ss.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := ss.changeSecret(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		if r.Sealed != "" {
 			_, err := sess.exec(ctx, "INSERT INTO secrets (name, sealed, fence, version, claimed_until, changed_at) VALUES (?, ?, ?, ?, 0, ?) "+
 				"ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, fence = secrets.fence + 1, version = secrets.fence + 1, claimed_until = 0, changed_at = excluded.changed_at",
@@ -138,8 +143,7 @@ func (ss *secretStore) PutSecret(ctx context.Context, r secretstore.Row) error {
 
 // ClaimSecret implements secretstore.Database.
 func (ss *secretStore) ClaimSecret(ctx context.Context, name string, now, until time.Time) (out secretstore.Row, err error) {
-	defer ss.kept.change()()
-	err = ss.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err = ss.changeSecret(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "UPDATE secrets SET fence = fence + 1, claimed_until = ? WHERE name = ? AND claimed_until <= ?", millis(until), name, millis(now))
 		if err != nil {
 			return nil, err
@@ -164,11 +168,10 @@ func (ss *secretStore) ClaimSecret(ctx context.Context, name string, now, until 
 
 // SettleSecret implements secretstore.Database.
 func (ss *secretStore) SettleSecret(ctx context.Context, name string, fence int64, sealed string, at time.Time) error {
-	defer ss.kept.change()()
 	if storable(sealed) != nil || at.IsZero() {
 		return errors.New("secret: a time is required")
 	}
-	err := ss.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := ss.changeSecret(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		n, err := sess.exec(ctx, "UPDATE secrets SET claimed_until = 0, sealed = CASE WHEN ? = '' THEN sealed ELSE ? END, "+
 			"version = CASE WHEN ? = '' THEN version ELSE fence END, changed_at = CASE WHEN ? = '' THEN changed_at ELSE ? END WHERE name = ? AND fence = ?",
 			sealed, sealed, sealed, sealed, millis(at), name, fence)
@@ -203,11 +206,10 @@ func (ss *secretStore) SecretsNotBy(ctx context.Context, key, after string, n in
 
 // ResealSecret implements secretstore.Rotation.
 func (ss *secretStore) ResealSecret(ctx context.Context, name, from, to string) error {
-	defer ss.kept.change()()
 	if name == "" || from == "" || to == "" || storable(name, from, to) != nil {
 		return errors.New("sealing a secret again needs its name, its present sealed form and the new one")
 	}
-	err := ss.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
+	err := ss.changeSecret(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		_, err = sess.exec(ctx, "UPDATE secrets SET sealed = ? WHERE name = ? AND sealed = ?", to, name, from)
 		return nil, err
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -103,24 +101,6 @@ func (s *Store) start(ctx context.Context) error {
 	s.connect()
 	go s.com.run()
 	return nil
-}
-
-// openLog opens the log of egress entries of a database that this process owns. Of another SQLite
-// database it inserts the rows of entries that an owner has left there.
-func (s *Store) openLog(ctx context.Context) error {
-	log := s.engine.path + logSuffix
-	if s.engine.path == "" {
-		return nil
-	}
-	if _, err := os.Lstat(log); !s.cfg.Exclusive && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	err := s.com.openLog(ctx, log, s.cfg.flushTime)
-	if err == nil && !s.cfg.Exclusive {
-		s.com.entryLog.close()
-		s.com.entryLog = noLog()
-	}
-	return err
 }
 
 // register records the writer and checks that no earlier run had its name: two runs in

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,10 @@ func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 	defer s.mu.Unlock()
 	var failed error
 	for _, c := range a.Claims {
-		failed = first(failed, s.claim(c, now))
+		failed = cmp.Or(failed, s.claim(c, now))
 	}
 	for _, r := range a.Rates {
-		failed = first(failed, s.count(r, now))
+		failed = cmp.Or(failed, s.count(r, now))
 	}
 	if failed != nil || a.TaskID == "" {
 		return broker.Live{}, failed
@@ -55,13 +56,6 @@ func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 		return broker.Live{}, fmt.Errorf("task %s: %w", a.TaskID, broker.ErrNotFound)
 	}
 	return clone(t.live), nil
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func valid(a broker.Admission) error {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,24 +190,24 @@ func (q *admission) judge() (head string, err error) {
 	}
 	for _, c := range q.Claims {
 		if q.ended(c) {
-			err = first(err, fmt.Errorf("the claim's time is over: %w", broker.ErrClaimed))
+			err = cmp.Or(err, fmt.Errorf("the claim's time is over: %w", broker.ErrClaimed))
 		} else if had, ok := next().(string); ok && !q.mine(c, had) {
-			err = first(err, broker.ErrClaimed)
+			err = cmp.Or(err, broker.ErrClaimed)
 		}
 	}
 	for _, r := range q.Rates {
 		if never(r) {
-			err = first(err, &broker.RateError{Key: r.Key, RetryAfter: r.Per})
+			err = cmp.Or[error](err, &broker.RateError{Key: r.Key, RetryAfter: r.Per})
 		} else if over, ok := next().(int64); !ok {
-			err = first(err, errAnswer)
+			err = cmp.Or(err, errAnswer)
 		} else if over > 0 {
-			err = first(err, &broker.RateError{Key: r.Key, RetryAfter: time.Duration((over+999)/1000) * time.Millisecond})
+			err = cmp.Or[error](err, &broker.RateError{Key: r.Key, RetryAfter: time.Duration((over+999)/1000) * time.Millisecond})
 		}
 	}
 	if q.TaskID != "" {
 		var ok bool
 		if head, ok = next().(string); !ok {
-			err = first(err, fmt.Errorf("task %s: %w", q.TaskID, broker.ErrNotFound))
+			err = cmp.Or(err, fmt.Errorf("task %s: %w", q.TaskID, broker.ErrNotFound))
 		}
 	}
 	return head, err
@@ -220,13 +221,6 @@ func (q *admission) mine(c broker.Claim, had string) bool {
 	_, rest, _ := strings.Cut(had, "|")
 	by, value, _ := strings.Cut(rest, "|")
 	return by == q.nonce || c.Again && value == c.Value
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // Put implements broker.Gate. It replaces a value under the same key.

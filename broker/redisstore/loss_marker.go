@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -114,7 +115,7 @@ func (lg *lossGuard) absent(ctx context.Context, key string, err error) error {
 	if rerr := lg.cmds.run(ctx, g.cmd); rerr != nil {
 		return rerr
 	}
-	return first(lg.doubt(true, g), err)
+	return cmp.Or(lg.doubt(true, g), err)
 }
 
 // doubt evaluates reads of loss markers and returns why the answer before them cannot be trusted, or

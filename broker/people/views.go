@@ -2,6 +2,7 @@ package people
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -20,9 +21,8 @@ type ListViews struct {
 
 // Limits of saved views.
 const (
-	MaxViews      = 20   // of a person, on all lists
-	maxViewName   = 40   // code points
-	maxViewFields = 1000 // bytes of the names and values of one view
+	MaxViews    = 20 // of a person, on all lists
+	maxViewName = 40 // code points
 
 	// maxViewsSize limits the JSON of all views of a person, in bytes: the notifier and pages read the preferences of all
 	// people. An escaped character has up to six bytes.
@@ -50,12 +50,8 @@ func (vs Views) Check() error {
 			if n := utf8.RuneCountInString(name); n == 0 || n > maxViewName || !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) || strings.TrimSpace(name) != name {
 				return fmt.Errorf("the name of a saved view must be 1 to %d printable characters", maxViewName)
 			}
-			size := 0
-			for name, value := range fields {
-				size += len(name) + len(value)
-			}
-			if size == 0 || size > maxViewFields {
-				return fmt.Errorf("a saved view must have 1 to %d bytes of filter", maxViewFields)
+			if len(fields) == 0 {
+				return errors.New("a saved view must have a filter: choose one on the list, then save it")
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestHostileViews(t *testing.T) {
 	for name, f := range map[string]url.Values{
 		"two lists": {"list": {"/audit", "/tasks"}}, "no list": {"list": nil}, "another page": {"list": {"/settings"}}, "another site": {"list": {"https://evil.example/"}}, "a path": {"list": {"//evil.example"}}, "a list with a query": {"list": {"/audit?kind=lease."}},
 		"another list's field": {"filter": {"kind=lease.&provider=aws"}}, "a field twice": {"filter": {"kind=lease.&kind=task."}}, "a URL": {"filter": {"https://evil.example/?kind=x"}}, "no query": {"filter": {"%zz"}}, "a cursor": {"filter": {"kind=lease.&after=x"}},
-		"no filter": {"filter": {""}}, "hidden text": {"filter": {"actor=a%E2%80%AEb"}}, "a long value": {"filter": {"actor=" + strings.Repeat("a", 513)}}, "a long filter": {"filter": {"actor=" + strings.Repeat("a", 500) + "&task=" + strings.Repeat("a", 500)}},
+		"no filter": {"filter": {""}}, "hidden text": {"filter": {"actor=a%E2%80%AEb"}}, "a long value": {"filter": {"actor=" + strings.Repeat("a", 513)}},
 		"no name": {"name": {" "}}, "a long name": {"name": {long}}, "a control character": {"name": {"a\nb"}}, "NUL": {"name": {"a\x00"}}, "escape": {"name": {"a\x1b[1m"}}, "bidi": {"name": {"a\u202eb"}}, "isolate": {"name": {"a\u2066b"}}, "zero width": {"name": {"a\u200bb"}}, "filler": {"name": {"\u3164"}},
 		"invalid UTF-8": {"name": {"a\xff"}}, "a tag": {"name": {"a\U000e0041"}}, "a no-break space": {"name": {"a\u00a0b"}}, "nothing to do": {"save": nil},
 	} {

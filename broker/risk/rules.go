@@ -53,7 +53,7 @@ var rules = []rule{
 	{"violations", High, func(f Facts) bool { return f.Violations > 0 }, count("Violations by this task: %d.", func(f Facts) int { return f.Violations }), nil},
 	{"production-write", High, func(f Facts) bool { return f.writes() && f.Production }, text("It can change things in a task labelled production."),
 		[]string{"production"}},
-	{"final-first", High, func(f Facts) bool { return f.final() && f.First }, unknown("Not approved before, and it cannot be undone.", "Not approved before; whether it can be undone is unknown."),
+	{"final-first", High, func(f Facts) bool { return f.final() && f.First }, unknown("First approval, and it cannot be undone.", "First approval; whether it can be undone is unknown."),
 		[]string{"final-pattern", "final-evidence", "final", "first-write", "first"}},
 	{"final-pattern", High, func(f Facts) bool { return f.final() && f.Pattern }, unknown("It covers many resources, and it cannot be undone.", "It covers many resources; whether it can be undone is unknown."),
 		[]string{"final-evidence", "final", "pattern"}},

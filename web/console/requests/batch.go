@@ -131,8 +131,7 @@ func (ps *Pages) drawBatch(c echo.Context, v *session.Visit, status int, rs []br
 		page.Off = ""
 	}
 	longest := longestOf(rs)
-	page.Several = slices.ContainsFunc(all, func(sh shown) bool { return sh.Title != all[0].Title })
-	page.Shared = share(all)
+	page.Shared, page.Several = share(all)
 	if slices.ContainsFunc(rs, func(r broker.Request) bool { return r.TTL != longest }) {
 		page.Shared.Length = "at most " + shell.Span(longest.Duration())
 	}
@@ -167,12 +166,13 @@ func newest(rs []broker.Request) time.Time {
 }
 
 // share removes the facts that all pages have in common from each of them, and returns a page of
-// these facts.
-func share(all []shown) shown {
-	out, targets, same := all[0], map[string]bool{all[0].Title.Target: true}, true
+// these facts, and whether the titles differ.
+func share(all []shown) (out shown, several bool) {
+	out = all[0]
+	targets := map[string]bool{out.Title.Target: true}
 	for _, sh := range all[1:] {
 		targets[sh.Title.Target] = true
-		same = same && sh.Title == out.Title
+		several = several || sh.Title != all[0].Title
 		if sh.Title.Verb != out.Title.Verb {
 			out.Title.Verb = "Grant access to"
 		}
@@ -182,7 +182,7 @@ func share(all []shown) shown {
 	switch {
 	case len(targets) > 1:
 		out.Title.Target, out.Title.More = fmt.Sprintf("%d resources", len(targets)), 0
-	case !same:
+	case several:
 		out.Title.Target, out.Title.More = "several resources", 0
 	}
 	for i := range all {
@@ -190,7 +190,7 @@ func share(all []shown) shown {
 		sh.Rows, sh.Summary, sh.Lines = less(sh.Rows, out.Rows), less(sh.Summary, out.Summary), less(sh.Lines, out.Lines)
 		sh.Reasons, sh.Undo, sh.Before = less(sh.Reasons, out.Reasons), less(sh.Undo, out.Undo), less(sh.Before, out.Before)
 	}
-	return out
+	return out, several
 }
 
 func common[T comparable](a, b []T) []T {

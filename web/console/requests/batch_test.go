@@ -12,7 +12,7 @@ func TestShareEarlierRequests(t *testing.T) {
 	t.Parallel()
 	one, both := shell.Line{Label: "History", Text: "5 requests before, 5 approved"}, shell.Line{Label: "Repeated", Text: "asked 2 times"}
 	all := []shown{{Before: []shell.Line{one, both}}, {Before: []shell.Line{both}}}
-	shared := share(all)
+	shared, _ := share(all)
 	if !slices.Equal(shared.Before, []shell.Line{both}) {
 		t.Errorf("of all requests: %+v", shared.Before)
 	}

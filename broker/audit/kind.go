@@ -137,12 +137,7 @@ var kinds = []string{
 func Kinds() []string { return slices.Clone(kinds) }
 
 // Known reports whether kind is in the table.
-func Known(kind string) bool { return known[kind] }
-
-var known = func() map[string]bool {
-	of := make(map[string]bool, len(kinds))
-	for _, k := range kinds {
-		of[k] = true
-	}
-	return of
-}()
+func Known(kind string) bool {
+	_, ok := slices.BinarySearch(kinds, kind)
+	return ok
+}

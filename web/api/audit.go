@@ -78,30 +78,29 @@ func (au *auditAPI) audit(c echo.Context) error {
 func entryFilter(q *query) broker.EntryFilter {
 	return broker.EntryFilter{
 		TaskID: q.text("task_id"), LeaseID: q.text("lease_id"), RequestID: q.text("request_id"),
-		Kind: q.auditKind("kind"), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
+		Kind: q.auditKind(), Actor: q.text("actor"), From: q.time("from"), To: q.time("to"),
 	}
 }
 
 // auditKind reads a kind of entries, or a prefix of kinds that ends in a dot. The error for another word
 // names the kinds that are near to it.
-func (q *query) auditKind(name string) string {
-	v := q.text(name)
-	prefix := v[:strings.Index(v, ".")+1]
-	var near, prefixes []string
+func (q *query) auditKind() string {
+	area := func(kind string) string { return kind[:strings.Index(kind, ".")+1] }
+	v := q.text("kind")
+	var near, areas []string
 	for _, k := range audit.Kinds() {
-		of := k[:strings.Index(k, ".")+1]
 		switch {
-		case v == "" || v == k || v == of:
+		case v == "" || v == k || v == area(k):
 			return v
-		case prefix == of || nearest.Of(v, []string{k}) != "":
+		case area(v) == area(k) || nearest.Of(v, []string{k}) != "":
 			near = append(near, k)
 		}
-		prefixes = append(prefixes, of)
+		areas = append(areas, area(k))
 	}
 	if near == nil {
-		near = slices.Compact(prefixes) // kinds are sorted
+		near = slices.Compact(areas) // kinds are sorted
 	}
-	q.fail(name, broker.Quoted(v)+" is no kind of audit entries. Near to it: "+strings.Join(near, ", "))
+	q.fail("kind", broker.Quoted(v)+" is no kind of audit entries. Near to it: "+strings.Join(near, ", "))
 	return ""
 }
 

@@ -122,13 +122,12 @@ func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
 
 // Words of lists that the server returns: each newest first, and no more than a shell can show.
 var (
-	newest        = client.Page{Limit: 50, Desc: true}
-	completeTasks = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
+	newest      = client.Page{Limit: 50, Desc: true}
+	newestTasks = func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
 		return o.Tasks.List(ctx, client.TaskFilter{Page: newest})
-	}, func(t wire.Task) string { return t.ID + "\t" + string(t.State) + " " + t.Name })
-	completeOwners = listed(operatorKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
-		return o.Tasks.List(ctx, client.TaskFilter{Page: newest})
-	}, func(t wire.Task) string { return t.Owner })
+	}
+	completeTasks    = listed(operatorKey, newestTasks, func(t wire.Task) string { return t.ID + "\t" + string(t.State) + " " + t.Name })
+	completeOwners   = listed(operatorKey, newestTasks, func(t wire.Task) string { return t.Owner })
 	completeRequests = listed(approverKey, func(ctx context.Context, o *client.Operator) (wire.List[wire.Request], error) {
 		return o.Requests.List(ctx, client.RequestFilter{Page: newest})
 	}, func(r wire.Request) string { return r.ID + "\t" + string(r.State) + " " + r.Scopes })

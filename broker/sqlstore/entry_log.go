@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -81,43 +80,6 @@ func noLog() *entryLog {
 	l := &entryLog{due: time.NewTimer(time.Hour)}
 	l.due.Stop()
 	return l
-}
-
-// openLog opens the log of a database that this process owns, and inserts the rows of entries that
-// the last run has left in it. Of another database it inserts such rows, and does not use the log.
-func (s *Store) openLog(ctx context.Context) error {
-	path := s.engine.path + logSuffix
-	if s.engine.path == "" {
-		return nil
-	}
-	if _, err := os.Lstat(path); !s.cfg.Exclusive && errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	f, old, err := readLog(path)
-	if err != nil {
-		return err
-	}
-	l := noLog()
-	l.file, l.round, l.delay = f, rand.Uint64(), s.cfg.flushTime
-	entries, err := readFrames(old)
-	if err == nil {
-		l.waiting, err = withoutRow(ctx, s.com.sess, entries)
-	}
-	if err != nil {
-		_ = f.Close()
-		return fmt.Errorf("database: %s: %w", path, err)
-	}
-	s.com.entryLog = l
-	if n := len(l.waiting); n > 0 {
-		if err = s.com.attempt(nil); err == nil {
-			s.cfg.Logger.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
-		}
-	}
-	if err != nil || !s.cfg.Exclusive {
-		l.close()
-		s.com.entryLog = noLog()
-	}
-	return err
 }
 
 // readLog opens or creates the file of a log, locks it, and returns its contents.

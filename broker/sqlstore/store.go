@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -101,6 +104,43 @@ func (s *Store) start(ctx context.Context) error {
 	s.connect()
 	go s.com.run()
 	return nil
+}
+
+// openLog opens the log of a database that this process owns, and inserts the rows of entries that
+// the last run has left in it. Of another database it inserts such rows, and does not use the log.
+func (s *Store) openLog(ctx context.Context) error {
+	path := s.engine.path + logSuffix
+	if s.engine.path == "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); !s.cfg.Exclusive && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f, old, err := readLog(path)
+	if err != nil {
+		return err
+	}
+	l := noLog()
+	l.file, l.round, l.delay = f, rand.Uint64(), s.cfg.flushTime
+	entries, err := readFrames(old)
+	if err == nil {
+		l.waiting, err = withoutRow(ctx, s.com.sess, entries)
+	}
+	if err != nil {
+		_ = f.Close()
+		return fmt.Errorf("database: %s: %w", path, err)
+	}
+	s.com.entryLog = l
+	if n := len(l.waiting); n > 0 {
+		if err = s.com.attempt(nil); err == nil {
+			s.cfg.Logger.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
+		}
+	}
+	if err != nil || !s.cfg.Exclusive {
+		l.close()
+		s.com.entryLog = noLog()
+	}
+	return err
 }
 
 // register records the writer and checks that no earlier run had its name: two runs in

@@ -38,6 +38,7 @@ type Mark struct {
 	Owner, Runner        string
 	Scopes               scopes.Set
 	Groups               []string
+	Voters               []string // without an order
 	State                RequestState
 	CreatedAt, ExpiresAt time.Time
 }

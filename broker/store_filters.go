@@ -114,6 +114,7 @@ type WaitFilter struct {
 	Now     time.Time // required
 	Sight   *Sight    // only requests that this principal may see; nil = all
 	NotOf   []string  // leave out tasks that one of these names owns or runs, in any spelling (people.Same)
+	NotBy   string    // leave out requests that have a vote of this principal
 	Rank    int       // 0 = any
 	TaskID  string
 	Without []string // leave out these tasks, which a runner opened, and those delegated below them; at most 100

@@ -47,7 +47,7 @@ func TestQueuePlans(t *testing.T) {
 		at := broker.Place{Rank: 2, ExpiresAt: now.Add(time.Hour), ID: "req_0000000000000077"}
 		sight := &broker.Sight{Groups: []string{"approvers", "web"}}
 		for name, f := range map[string]broker.WaitFilter{
-			"all": {}, "mine": {Sight: sight, NotOf: []string{"ann"}}, "next": {After: at}, "mine, next": {Sight: sight, NotOf: []string{"ann"}, After: at}, "high": {Rank: 3}, "high, next": {Rank: 3, After: at},
+			"all": {}, "mine": {Sight: sight, NotOf: []string{"ann"}, NotBy: "ann"}, "next": {After: at}, "mine, next": {Sight: sight, NotOf: []string{"ann"}, After: at}, "high": {Rank: 3}, "high, next": {Rank: 3, After: at},
 			"held": {Sight: sight, NotOf: []string{"ann"}, Without: []string{"tsk_1", "tsk_2"}}, "provider": {Provider: "orders"}, "text": {Text: "eu"}, "of a runner": {Sight: &broker.Sight{Runner: "ci"}},
 			"under break-glass": {Sight: &broker.Sight{Groups: []string{"web"}, Runner: "ann", Glass: "brk_1"}},
 		} {

@@ -338,6 +338,9 @@ func waiting(f broker.WaitFilter) (*where, error) {
 		who := people.Folded(name)
 		w.add("lower(owner) <> ? AND lower(runner) <> ?", who, who)
 	}
+	if f.NotBy != "" {
+		w.add("(voted = 0 OR NOT EXISTS (SELECT 1 FROM votes WHERE votes.request_id = requests.id AND voter = ?))", f.NotBy)
+	}
 	if f.Rank != 0 {
 		w.add("risk = ?", f.Rank)
 	}
@@ -380,11 +383,12 @@ func (rs *requestStore) Marks(ctx context.Context, f broker.RequestFilter) ([]br
 		return nil, fmt.Errorf("marks: %w", err)
 	}
 	out, err := collect(ctx, rs.engine.read(), text, args, func(row scan) (m broker.Mark, err error) {
-		var scope, ask string
+		var scope, ask, voters string
 		var created, expires int64
-		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask, &m.State, &created, &expires); err != nil {
+		if err := row(&m.ID, &m.Owner, &m.Runner, &scope, &ask, &m.State, &created, &expires, &voters); err != nil {
 			return m, err
 		}
+		m.Voters = strings.FieldsFunc(voters, func(r rune) bool { return r == '\n' })
 		m.CreatedAt, m.ExpiresAt = fromMillis(created), fromMillis(expires)
 		var who policy.Approval
 		if err := json.Unmarshal([]byte(ask), &who); err != nil {
@@ -402,5 +406,6 @@ func (rs *requestStore) Marks(ctx context.Context, f broker.RequestFilter) ([]br
 
 func marksText(f broker.RequestFilter) (string, []any, error) {
 	tail, args, err := requestsTail(f)
-	return "SELECT id, owner, runner, scope, ask, state, created_at, expires_at FROM requests" + tail, args, err
+	const voters = "CASE voted WHEN 0 THEN '' ELSE (SELECT string_agg(voter, '\n') FROM votes WHERE votes.request_id = requests.id) END"
+	return "SELECT id, owner, runner, scope, ask, state, created_at, expires_at, " + voters + " FROM requests" + tail, args, err
 }

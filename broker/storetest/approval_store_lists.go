@@ -64,7 +64,7 @@ func marked(t *approvalTest) {
 		want, err2 := t.ApprovalStore.Requests(t.Context(), f)
 		if err1 != nil || err2 != nil || len(want) == 0 || !slices.EqualFunc(got, want, func(m broker.Mark, r broker.Request) bool {
 			return m.ID == r.ID && m.Owner == r.Owner && m.Runner == r.Runner && m.Scopes.Equal(r.Scopes) && slices.Equal(m.Groups, r.Groups) &&
-				m.State == r.State && m.CreatedAt.Equal(r.CreatedAt) && m.ExpiresAt.Equal(r.ExpiresAt)
+				slices.EqualFunc(m.Voters, r.Votes, func(voter string, v broker.Vote) bool { return voter == v.By }) && m.State == r.State && m.CreatedAt.Equal(r.CreatedAt) && m.ExpiresAt.Equal(r.ExpiresAt)
 		}) {
 			t.Errorf("%s: %+v, %v, want those of %d requests", name, got, err1, len(want))
 		}
@@ -127,6 +127,21 @@ func waiting(t *approvalTest) {
 	got, err := t.ApprovalStore.CountWaiting(t.Context(), broker.WaitFilter{Now: at(5), Sight: &broker.Sight{Groups: []string{"g9"}}})
 	if want := map[int]int{1: 1, 2: 1, 3: 2}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("counted %v, %v, want %v", got, err, want)
+	}
+	both := t.asked(func(r *broker.Request) {
+		r.Rank, r.ExpiresAt, r.Groups = 2, at(15), []string{"g7"}
+		needs(2)(r)
+	})
+	if _, err := t.vote(yes(both, "zoe")); err != nil {
+		t.Fatal(err)
+	}
+	for voter, want := range map[string][]string{"": {both.ID}, "zoe": nil, "tom": {both.ID}} {
+		if got := t.waitingIDs(broker.WaitFilter{Now: at(5), Sight: &broker.Sight{Groups: []string{"g7"}}, NotBy: voter}); !slices.Equal(got, want) {
+			t.Errorf("without those that %q has voted on: %v, want %v", voter, got, want)
+		}
+	}
+	if _, err := t.vote(no(both, "tom")); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := t.vote(no(rs[2], "zoe")); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,7 +130,7 @@ func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	defer l.mu.Unlock()
 	w.IDs = []string{}
 	for _, m := range l.marks {
-		if !m.For(who) {
+		if !m.For(who) || slices.Contains(m.Voters, who.ID) {
 			continue
 		}
 		if w.Count++; len(w.IDs) < liveIDs {

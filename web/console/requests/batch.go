@@ -377,7 +377,11 @@ func (ps *Pages) drawOutcomes(c echo.Context, v *session.Visit, out []approval.O
 			n++
 		case !o.Counts:
 			row.Word, row.Tone, row.Detail = "not decided by you", "bad", broker.AsError(o.Err).Public
-			if now, err := ps.b.Request(c.Request().Context(), v.Principal, o.ID); err == nil && now.State != broker.RequestPending {
+			switch now, err := ps.b.Request(c.Request().Context(), v.Principal, o.ID); {
+			case err != nil || now.State == broker.RequestPending:
+			case answered(vw, now): // the same answer again
+				row.Word, row.Tone = string(now.State), "warn"
+			default:
 				row.Detail = whyNot(vw, now)
 			}
 			status = web.Lookup(broker.AsError(o.Err).Kind).Status

@@ -180,19 +180,23 @@ func (ps *Pages) alone(c echo.Context, v *session.Visit, r broker.Request) (*alo
 
 // whyNot returns why the person cannot decide the request, or "" when they can.
 func whyNot(v shell.View, r broker.Request) string {
-	mine := slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return o.By == v.Who.ID })
 	switch {
 	case r.State != broker.RequestPending:
 		return outcome(v, r)
 	case !r.ExpiresAt.After(v.Now):
 		return "This request expired at " + shell.Clock(v, r.ExpiresAt) + " without an answer, which counts as a denial (no_answer)."
-	case mine:
+	case answered(v, r):
 		return "You have answered. The request waits for another person. ebb hides your answer from that person until they have answered."
 	}
 	if err := broker.MayDecide(v.Who.Principal, r); err != nil {
 		return broker.AsError(err).Public
 	}
 	return ""
+}
+
+// answered reports whether the person has a vote on the request.
+func answered(v shell.View, r broker.Request) bool {
+	return slices.ContainsFunc(r.Votes, func(o broker.Vote) bool { return o.By == v.Who.ID })
 }
 
 // off returns why the request cannot be approved at the moment, and the changed

@@ -118,7 +118,7 @@ type Exchange struct {
 	Untrusted  bool   `json:"-"` // third parties can write the content of this host's responses
 }
 
-// EndedExchange is an exchange whose end the audit log does not have yet.
+// EndedExchange is an exchange that has ended, and whose end is not in the audit log yet.
 type EndedExchange struct {
 	Caller   Caller
 	LeaseID  string

@@ -124,7 +124,7 @@ func TestForwardedConnectionIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut(t, "completed", events)
-	// The endpoint is closed together with the streams, in no order.
+	// The endpoint and the streams are closed at the same time, in any order.
 	until(t, "the endpoint is closed", func() bool {
 		give, err := sandboxes.Enter(t.Context(), who, x.s.Task.ID, sandbox.ID)
 		if err == nil {

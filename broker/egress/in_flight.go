@@ -76,17 +76,17 @@ func (c *activeSet) disconnect(id string, cause error) int {
 	return len(c.of[id])
 }
 
-// pendingEnds counts the requests that the audit log has as allowed but not yet as completed.
+// pendingEnds counts the requests that are in the audit log as allowed but not yet as completed.
 type pendingEnds struct {
 	mu      sync.Mutex
 	of      share
-	none    chan struct{}          // closed when there are none; nil = no call of wait is running
-	ended   []broker.EndedExchange // whose completion nobody writes yet
+	none    chan struct{}          // closed when no request is pending; nil = no call of wait is running
+	ended   []broker.EndedExchange // completions that writeAll has not taken yet
 	writing bool
 }
 
-// write records the end of a request, together with others that end meanwhile. The caller does not
-// wait.
+// write queues the completion of a request for writeAll and returns at once. Requests that end
+// during a write are written together next.
 func (e *pendingEnds) write(to Record, x broker.EndedExchange) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +97,7 @@ func (e *pendingEnds) write(to Record, x broker.EndedExchange) {
 	}
 }
 
-// writeAll writes until there is nothing to write.
+// writeAll writes the queued completions, at most maxEnds at a time, until the queue is empty.
 func (e *pendingEnds) writeAll(to Record) {
 	for {
 		e.mu.Lock()
@@ -131,7 +131,7 @@ func (e *pendingEnds) remove(task string) {
 	}
 }
 
-// wait waits until there are none, for at most patience.
+// wait waits until no request is pending, for at most patience.
 func (e *pendingEnds) wait(patience time.Duration) {
 	e.mu.Lock()
 	if e.of.n == 0 {

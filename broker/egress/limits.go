@@ -147,7 +147,7 @@ type share struct {
 const (
 	taskPending = 512
 	maxPending  = (shares + 1) * taskPending
-	maxEnds     = 256 // written together
+	maxEnds     = 256 // completion entries of one append
 )
 
 // shares is the default of share.parts: one task may take a sixteenth of the free amount.

@@ -123,8 +123,8 @@ func TestAbsence(t *testing.T) {
 }
 
 // TestAbsenceAfterPlanning: a digest and an escalation that were planned before an absence go to the
-// delegate, also if the delegate was away when they were planned, and to the person if the delegate
-// does not get them.
+// delegate, even if the delegate was away when they were planned. If the delegate gets no such
+// notices, they go to the person.
 func TestAbsenceAfterPlanning(t *testing.T) {
 	t.Parallel()
 	digest := people.DefaultPreferences()

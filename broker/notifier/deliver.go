@@ -15,7 +15,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/people"
 )
 
-// channel is a notify.Channel with this process's state of it.
+// channel is a notify.Channel and the state that this process keeps for it.
 type channel struct {
 	notify.Channel
 	breaker *pace.Breaker
@@ -146,8 +146,8 @@ func (n *Notifier) settle(ctx context.Context, c *channel, o notify.Outcome, out
 	return nil
 }
 
-// message returns the part of the planned message that is still current, without notices that go to the delegate of
-// its recipient.
+// message returns the planned message with the notices that are still current. It leaves out notices that go to the
+// recipient's delegate instead.
 func (n *Notifier) message(ctx context.Context, t notify.Taken, now time.Time) (notify.Message, error) {
 	m := t.Message
 	m.At, m.Base, m.To = now, n.cfg.Base, t.Address

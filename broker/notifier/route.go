@@ -101,8 +101,9 @@ func (n *Notifier) waiting(items []notify.Item, r broker.Request, all []recipien
 	return items
 }
 
-// delegated reports whether a planned notice of a request goes to the delegate of its recipient, whose absence has
-// begun since. It plans the notice for the delegate, who may have it already.
+// delegated reports whether a planned notice of a request goes to the recipient's delegate, because the recipient's
+// absence began after the notice was planned. If so, delegated also plans the notice for the delegate. Planning a
+// notice twice has no effect.
 func (n *Notifier) delegated(ctx context.Context, to people.Reach, i notify.Item, r broker.Request, known everybody) (bool, error) {
 	var items []notify.Item
 	for _, now := range n.asked(r, known) {

@@ -84,7 +84,8 @@ type Sources interface {
 	Told(ctx context.Context, subject string) ([]Recipient, error)
 }
 
-// MaxItems is the number of notices that are stored for one message; further ones are only counted.
+// MaxItems is the number of notices that are stored for one message. Further notices are only
+// counted.
 const MaxItems = 200
 
 // Taken is a message that the caller may send until its claim ends.

@@ -21,11 +21,11 @@ type Sender interface {
 	Where() string
 }
 
-// Channel is a destination that its kind has made.
+// Channel is a configured way to notify people. Package all opens it by its kind.
 type Channel struct {
-	Name   string // in the configuration; the kinds leave it empty
+	Name   string // from the configuration; the caller of all.New sets it
 	Sender Sender
-	Place  bool // it has a destination of its own that gets every message
+	Place  bool // the channel has a destination of its own that gets every message
 	People bool // the channel reaches people by their mail address
 	Push   bool // the channel reaches people in their browsers
 }

@@ -53,7 +53,7 @@ func kind[O any](open func(O, Env) (notify.Channel, error)) func(json.RawMessage
 		}
 		c, err := open(o, env)
 		if err != nil {
-			return notify.Channel{}, err // without the nil pointer of the kind in Sender
+			return notify.Channel{}, err // not c: its Sender is an interface with a nil pointer in it
 		}
 		return c, nil
 	}
@@ -74,7 +74,7 @@ func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 func New(kind string, config json.RawMessage, env Env) (notify.Channel, error) {
 	open, known := kinds[kind]
 	if !known {
-		return notify.Channel{}, fmt.Errorf("unknown kind of channel %q: known are %s", kind, strings.Join(Kinds(), ", "))
+		return notify.Channel{}, fmt.Errorf("unknown kind of channel %q: use one of %s", kind, strings.Join(Kinds(), ", "))
 	}
 	return open(config, env)
 }

@@ -92,8 +92,9 @@ func said(err error) error {
 	return err
 }
 
-// final is said for an answer to a mail: a permanent refusal ends the attempts. A failed login or
-// encryption does not end them, because the operator can repair the cause.
+// final returns the error of a server that refuses the sender, a recipient or the mail itself. The
+// codes 550 to 559 are permanent: the error wraps notify.ErrRefused, and ebb does not try again. A
+// failed login or TLS handshake is not permanent, because the operator can repair its cause.
 func final(err error) error {
 	if e, is := errors.AsType[*textproto.Error](err); is && e.Code >= 550 && e.Code <= 559 {
 		return fmt.Errorf("%w: %w", notify.ErrRefused, said(err))
@@ -146,7 +147,8 @@ func (s *Sender) connect(ctx context.Context) (*smtp.Client, func(), error) {
 	return c, done, nil
 }
 
-// bounded ends the conversation with a server that sends too much. It counts the bytes of TLS.
+// bounded is a connection whose reads end after the limit of from, so that a server cannot send
+// without end. The limit includes the bytes of TLS.
 type bounded struct {
 	net.Conn
 	from io.Reader

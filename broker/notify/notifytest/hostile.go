@@ -29,7 +29,8 @@ var more = map[string]string{
 	"many bad bytes": strings.Repeat("\xff", 3000),
 }
 
-// hostile: with any names, the message is clean, links only to its page, and is one message.
+// hostile checks that hostile names of tasks and people cannot add markup, a link or a second
+// message: each notice is one message that links only to its own page.
 func hostile(t *testing.T, s Suite) {
 	sender, arrived := s.Open(t)
 	corpus := agenttexttest.Hostile(t)

@@ -74,7 +74,7 @@ func outlines(s *policy.Set) map[string]policy.Outline {
 func gone(b policy.Outline) Change {
 	c := Change{ID: b.ID, Before: &b, Direction: Narrower, Says: "This permit is removed."}
 	if b.Effect == policy.EffectForbid {
-		c.Direction, c.Loud, c.Says = Wider, true, "This forbid is removed: other policies may permit what it refused."
+		c.Direction, c.Loud, c.Says = Wider, true, "This forbid is removed: other policies may permit the requests that it denied."
 	}
 	return c
 }
@@ -102,7 +102,7 @@ func changed(b, a policy.Outline) Change {
 	case b.Effect == policy.EffectForbid && a.Effect != policy.EffectForbid:
 		c.Loud, c.Says = true, "It was a forbid and would be a permit."
 	case b.Effect == policy.EffectForbid:
-		c.Loud, c.Says = true, "This forbid changes and may refuse less."
+		c.Loud, c.Says = true, "This forbid changes and may deny fewer requests."
 	case a.Effect == policy.EffectForbid:
 		c.Direction, c.Says = Narrower, "It was a permit and would be a forbid."
 	case b.Effect == policy.EffectAsk && a.Effect == policy.EffectPermit:
@@ -129,7 +129,7 @@ func (c *Change) annotated(b, a policy.Outline) {
 	say(a.Quorum > b.Quorum, "more people must approve", &narrower)
 	say(!slices.Equal(a.Ask, b.Ask), "other groups approve", &wider)
 	say(b.MaxTTL > 0 && (a.MaxTTL == 0 || a.MaxTTL > b.MaxTTL), "credentials may live longer", &wider)
-	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "credentials live shorter", &narrower)
+	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "credentials expire earlier", &narrower)
 	say(b.Egress && !a.Egress, "the sandbox gets the credential itself", &wider)
 	say(a.Egress && !b.Egress, "the credential stays in ebb", &narrower)
 	if len(wider) > 0 {

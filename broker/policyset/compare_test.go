@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 		"people are asked":  {`@id("a") ` + permit, `@id("a") @ask("g") ` + permit, false, false, "Approval would be needed"},
 		"fewer people":      {`@id("a") @ask("g") @quorum("2") ` + permit, `@id("a") @ask("g") ` + permit, true, true, "Fewer people"},
 		"longer":            {`@id("a") @max_ttl("1m") ` + permit, `@id("a") @max_ttl("2m") ` + permit, true, true, "live longer"},
-		"shorter":           {`@id("a") ` + permit, `@id("a") @max_ttl("2m") ` + permit, false, false, "live shorter"},
+		"shorter":           {`@id("a") ` + permit, `@id("a") @max_ttl("2m") ` + permit, false, false, "expire earlier"},
 		"other words":       {`@id("a") @why("x") ` + permit, `@id("a") @why("y") ` + permit, false, false, "explanation"},
 		"another body":      {`@id("a") ` + permit, `@id("a") ` + strings.ReplaceAll(permit, `"x"`, `"y"`), true, false, "conditions change"},
 	} {

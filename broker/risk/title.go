@@ -17,8 +17,8 @@ type Title struct {
 	Provider string `json:"provider"`
 }
 
-// Reach returns the meaning of the wildcard at the end of the target in words, or "". An approver
-// need not know that ** stands for everything.
+// Reach returns the meaning of the wildcard at the end of the target in words, or "". So an approver
+// need not know that ** means everything.
 func (t Title) Reach() string {
 	_, kind := t.reach()
 	return kind
@@ -59,7 +59,7 @@ func (t Title) String() string {
 var verbs = map[string]string{"write": "Write to", scopes.Any: "Do anything with", "login": "Log in to"}
 
 // TitleOf names the effect of a set of scopes. Actions that change something come before reading,
-// and patterns before names: an agent that asks for much cannot lead with what is harmless.
+// and patterns before names. Harmless scopes in the request therefore cannot hide a harmful one.
 func TitleOf(set scopes.Set, provider string) Title {
 	var reads, does, targets []string
 	all := slices.Clone(set.Scopes())
@@ -98,7 +98,7 @@ func TitleOf(set scopes.Set, provider string) Title {
 	return Title{Verb: verb, Target: targets[0], More: len(targets) - 1, Provider: provider}
 }
 
-// harm orders scopes for a title.
+// harm ranks a scope for a title: a change counts more than a pattern, and a pattern more than a name.
 func harm(s scopes.Scope) (n int) {
 	if !reading[s.Action()] {
 		n = 2

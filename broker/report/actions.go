@@ -20,10 +20,10 @@ var actionKinds = []string{
 	audit.RequestCreated, audit.RequestRepeated, audit.RequestHeld, audit.RequestWithdrawn,
 }
 
-// Actions returns the entries about the newest actions of the sandbox in the task of a request, and
-// about the answers to them, apart from the request itself. They contain text of the sandbox, so that
-// only readers of the agent's text get any. Actions leaves out those for other requests that the
-// reader may not see.
+// Actions returns the newest audit entries about actions of the sandbox, and ebb's answers to them,
+// in the task of the request id. It leaves out entries of this request, and entries of other requests
+// that the reader may not see. Entries contain text of the sandbox, so Actions returns none to people
+// who may not read the agent's text.
 func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]audit.Entry, error) {
 	r, err := l.Request(ctx, who, id)
 	if err != nil || !ReadsWords(who, r) {

@@ -165,9 +165,9 @@ func (h hidden) has(e audit.Entry) bool {
 	return h[e.RequestID] || json.Unmarshal(e.Data, &data) != nil || slices.ContainsFunc(data.Together, func(id string) bool { return h[id] })
 }
 
-// shownTo leaves out the entries that are hidden from the principal, or stops at the first of them
-// with the error gap if that is not nil. It looks up the hidden requests after reading has begun.
-// The entries are one snapshot of the audit log, so that the look-up misses no vote in it.
+// shownTo leaves out the entries that are hidden from the principal. If gap is not nil, it stops at
+// the first hidden entry with this error. It looks up the hidden requests after reading has begun:
+// the entries are one snapshot of the audit log, so the look-up misses no vote in it.
 func (l *Listings) shownTo(ctx context.Context, who broker.Principal, entries iter.Seq2[audit.Entry, error], gap error) iter.Seq2[audit.Entry, error] {
 	if !who.Has(broker.RoleApprover) {
 		return entries

@@ -78,15 +78,15 @@ func (l *Listings) ProveLeases(ctx context.Context, who broker.Principal, q brok
 	}
 }
 
-// pointsToProve returns the checkpoints, to a principal that may export the whole audit log. It refuses
-// a statement that 'ebb audit verify' would not read.
+// pointsToProve returns the checkpoints to a principal that may export the whole audit log. It refuses
+// a statement that is longer than 'ebb audit verify' reads.
 func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal, stated audit.Statement) ([]audit.Checkpoint, error) {
 	points, err := l.Checkpoints(ctx, who)
 	if err == nil {
 		err = l.MayExport(ctx, who)
 	}
 	if err == nil && stated.Long() {
-		err = broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line of the proof that states it has at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
+		err = broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line that states the filter may have at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
 	}
 	return points, err
 }

@@ -8,7 +8,7 @@ import (
 // can know all of them. A stored kind is never renamed.
 const (
 	BrokerStarted = "broker.started" // a process run began; its first entry
-	BrokerStopped = "broker.stopped" // a process run ended by an orderly shutdown
+	BrokerStopped = "broker.stopped" // a process run shut down normally
 
 	// Egress endpoints; the stored kinds have their former name.
 	EndpointOpened     = "box.opened"     // a runner got an egress endpoint for a tool of a task

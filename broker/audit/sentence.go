@@ -11,7 +11,7 @@ import (
 // Sentence describes an entry in one sentence without a full stop, such as "mia approved
 // code:acme/web:write for 15 min". It contains text of runners, sandboxes and third
 // parties: escape the sentence before you show it. In quoted text, double quotation marks are
-// apostrophes. clock writes the times. For an unknown kind Sentence returns the kind.
+// apostrophes. clock formats the times. For an unknown kind Sentence returns the kind.
 func Sentence(e Entry, clock func(time.Time) string) string {
 	say, known := sentences[e.Kind]
 	if !known {
@@ -237,7 +237,7 @@ func (x told) text(name string) string {
 	return ""
 }
 
-// time returns a member that is a time, as the reader's clock writes it.
+// time returns a time in the data, formatted by clock. It returns any other text unchanged.
 func (x told) time(name string) string {
 	t, err := time.Parse(time.RFC3339, x.text(name))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 )
 
-// clock writes a time as no entry does.
+// clock formats times unlike RFC 3339, so that the golden file shows which times pass through it.
 func clock(t time.Time) string { return t.UTC().Format("15:04 on 2 Jan 2006") }
 
 // TestSentences: every kind of entry has a sentence. testdata/sentences.jsonl has entries

@@ -390,7 +390,8 @@ func VerifyAgainst(r io.Reader, keys jose.KeySet, signed func(Signature) error, 
 
 var errLongLine = errors.New("line too long")
 
-// readLine returns one line without its newline. The text of a last line comes with io.EOF.
+// readLine returns one line without its newline. It returns a last line that has no newline together
+// with io.EOF.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

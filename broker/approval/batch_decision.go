@@ -72,8 +72,8 @@ func CheckBatch(rs []broker.Request) error {
 // Outcome is the result of a batch decision for one request.
 type Outcome struct {
 	broker.Request
-	Counts bool
-	Err    error // why the answer does not count, or the step that failed after it was counted
+	Counts bool  // the answer was recorded
+	Err    error // Counts: the error of a later step, or nil; otherwise why the answer was not recorded
 }
 
 // DecideBatch gives one answer to several requests: it approves each as requested, or denies
@@ -134,7 +134,8 @@ type marks struct {
 }
 
 // Marks returns summaries of the waiting requests, newest first, at most MaxMarks. It checks no
-// rights, so that one call serves all viewers: show a person only summaries for which For holds.
+// rights, so that one call serves all viewers: show a person only summaries for which
+// Mark.For returns true.
 func (ap *Approvals) Marks(ctx context.Context) ([]broker.Mark, error) {
 	held, err := ap.fatigue.ThrottledRoots(ctx)
 	if err != nil {

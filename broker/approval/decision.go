@@ -63,8 +63,8 @@ func certainty(v broker.Verdict) broker.Standing {
 	return broker.Doubtful
 }
 
-// decide implements Decide and DecideBatch. With an error it returns the request only if the answer
-// counts, and a later step failed. with lists the requests of a batch decision, in their order.
+// decide implements Decide and DecideBatch. Together with an error, it returns the request only if the
+// answer was recorded and a later step failed. with lists the requests of a batch decision, in order.
 func (ve *Verdicts) decide(ctx context.Context, who broker.Principal, id string, v broker.Verdict, with []string) (broker.Request, error) {
 	roles := []broker.Role{broker.RoleApprover}
 	if v.BreakGlass != "" {
@@ -280,7 +280,7 @@ func (ve *Verdicts) afterVote(ctx context.Context, r broker.Request) error {
 		if r.Code == broker.Suspicious {
 			if _, err := ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), kernel.Suspicion(r, ve.clock.Now())); err != nil {
 				e := *broker.AsError(err)
-				e.Public = "The denial counts. " + e.Public
+				e.Public = "The denial is recorded. " + e.Public
 				return &e
 			}
 		}

@@ -43,7 +43,7 @@ func (ve *Verdicts) EvidenceSnapshot(ctx context.Context, who broker.Principal, 
 }
 
 // Kept returns the evidence snapshots and proofs of the votes among these entries, for an export of
-// the audit log. If one of them is hidden from the principal, it returns Conflict instead of a gap.
+// the audit log. If one of the votes is hidden from the principal, it returns a Conflict error.
 func (ve *Verdicts) Kept(ctx context.Context, who broker.Principal, entries []audit.Entry) ([]audit.Kept, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleAuditor, broker.RoleOperator); err != nil {
 		return nil, err

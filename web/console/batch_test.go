@@ -150,7 +150,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A denial as suspicious counts, but the task could not be stopped: the page says both.
+// A denial as suspicious is recorded, but the task could not be stopped: the page says both.
 func TestTogetherCountsBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	var off atomic.Bool
@@ -166,7 +166,7 @@ func TestTogetherCountsBeforeAFailure(t *testing.T) {
 	form.Set("code", "suspicious")
 	off.Store(true)
 	a := b.do(http.MethodPost, "/batch", form, nil)
-	a.is(t, http.StatusOK, "You denied 2 requests", ">denied<", "The denial counts. The end of the task could not be recorded everywhere yet.")
+	a.is(t, http.StatusOK, "You denied 2 requests", ">denied<", "The denial is recorded. The end of the task could not be recorded everywhere yet.")
 	if strings.Contains(a.body, "not decided by you") || h.state(rs[0]) != broker.RequestDenied || h.state(rs[1]) != broker.RequestDenied {
 		t.Error(a.body)
 	}

@@ -65,7 +65,7 @@ func (f *facts) notes(raw string) []Note {
 	text := plainWords(raw)
 	add(NoteImitates, matches(text, ours)+labelled(raw), "The text repeats words of this page. It contains no facts and no buttons of ebb.")
 	add(NoteClaims, matches(text, claims), "The text claims approval. No approval exists.")
-	add(NoteHurry, matches(text, hurry), "The text urges or gives orders. Nothing here is known to be urgent.")
+	add(NoteHurry, matches(text, hurry), "The text demands speed or gives orders. ebb cannot confirm any urgency.")
 	add(NoteHidden, f.hidden, "Characters that are hidden or reorder text: %d. They are drawn as codes.", f.hidden)
 	words, n := mixed(raw)
 	add(NoteScripts, n, "Words that mix alphabets or imitate letters: %d. %s", n, strings.Join(words, "; "))
@@ -74,7 +74,7 @@ func (f *facts) notes(raw string) []Note {
 	return out
 }
 
-// drawn describes the harmless characters that are not drawn as themselves.
+// drawn describes the harmless characters that are shown as codes or counts.
 func (f *facts) drawn() string {
 	var out []string
 	for _, p := range []struct {

@@ -64,8 +64,8 @@ func (k Key) public() (jose.Key, error) {
 	return pub, nil
 }
 
-// generate makes a private key for an algorithm, whose id does not begin with "-": `ebb keys revoke`
-// would take such an id for a flag.
+// generate makes a private key for an algorithm. It discards keys whose key id begins with "-", because
+// `ebb keys revoke` would take such an id for a flag.
 func generate(alg jose.Alg) (jose.Signer, error) {
 	for {
 		s, err := random(alg)

@@ -121,7 +121,7 @@ func (d *Driver) Seals(r *http.Request, t provider.Target) *provider.Sealing {
 // request.
 func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Target) (*clientcert.Certificate, error) {
 	if d.pem == nil {
-		return nil, nil //nolint:nilnil // nil stands for none
+		return nil, nil //nolint:nilnil // no certificate is configured
 	}
 	if t.LeaseID == "" || !t.Now.Before(t.ExpiresAt) {
 		return nil, errOver
@@ -135,7 +135,7 @@ func (d *Driver) Presents(ctx context.Context, r *http.Request, t provider.Targe
 // certificate returns the current certificate, nil when none is configured.
 func (d *Driver) certificate(ctx context.Context) (*clientcert.Certificate, error) {
 	if d.pem == nil {
-		return nil, nil //nolint:nilnil // nil stands for none
+		return nil, nil //nolint:nilnil // no certificate is configured
 	}
 	s, err := d.pem(ctx)
 	if err != nil {

@@ -83,9 +83,9 @@ func (r *request) explain(rule *rule, decides bool) (Verdict, error) {
 	v.Matches = result.String()
 	switch {
 	case result == maybe && rule.forbid:
-		v.Reason = fmt.Sprintf("its condition (%s) may be met for a part of the wildcard, and that is enough for a forbid", open)
+		v.Reason = fmt.Sprintf("its condition (%s) may be met for a part of the wildcard, which is enough for a forbid", open)
 	case result == maybe:
-		v.Reason = fmt.Sprintf("its condition (%s) may not be met for all of the wildcard, and a permit needs that", open)
+		v.Reason = fmt.Sprintf("its condition (%s) may be unmet for a part of the wildcard, but a permit must cover all of it", open)
 	case decides:
 		v.Reason = "all its conditions are met"
 	default:

@@ -33,7 +33,7 @@ func Replay(draft *Set, recorded []Recorded) []Change {
 		c := Change{Index: i, Query: past.Query, Was: past.Decision, Now: now}
 		if err != nil {
 			c.Error = err.Error()
-			c.Diff = []string{"The draft cannot decide it: " + c.Error}
+			c.Diff = []string{"The draft cannot decide this request: " + c.Error}
 		} else {
 			c.Diff = Differences(past.Decision, now)
 			c.Wider = Wider(past.Decision, now)
@@ -78,12 +78,13 @@ func Differences(was, now Decision) (diff []string) {
 	return diff
 }
 
-// delivered describes a change to each delivery.
+// delivered describes a change of the delivery, by the new delivery.
 var delivered = map[string]string{
 	DeliveryEgress: "The credential would stay in ebb instead of going to the sandbox.", DeliveryToken: "The credential would go to the sandbox instead of staying in ebb.",
 }
 
-// outcomes are predicates for effects: of the draft, of what it replaces, and of both.
+// outcomes are the predicates of each effect: if the draft has it, if the policies in force have it,
+// and if both do.
 var outcomes = map[Effect]struct{ would, before, still string }{
 	Allow: {"be allowed without approval", "was allowed without approval", "still allowed without approval"},
 	Ask:   {"need approval", "needed approval", "still needs approval"},
@@ -93,7 +94,7 @@ var outcomes = map[Effect]struct{ would, before, still string }{
 // Move describes the change of an effect that a draft makes, without the details.
 func Move(was, now Effect) string {
 	if was == now {
-		return outcomes[now].still + ", on other terms"
+		return outcomes[now].still + ", with other details"
 	}
 	return "would " + outcomes[now].would + "; " + outcomes[was].before + " before"
 }

@@ -77,10 +77,10 @@ func TestExplain(t *testing.T) {
 			c-ask ask yes false all its conditions are met, but a forbid or a permit without @ask decides
 			d-no-secret forbid yes true all its conditions are met`,
 		"a:*:*": `deny
-			a-read permit maybe false its condition (action) may not be met for all of the wildcard, and a permit needs that
+			a-read permit maybe false its condition (action) may be unmet for a part of the wildcard, but a permit must cover all of it
 			b-eu permit no false its condition (when #1) is not met
 			c-ask ask yes false all its conditions are met, but a forbid or a permit without @ask decides
-			d-no-secret forbid maybe true its condition (resource) may be met for a part of the wildcard, and that is enough for a forbid`,
+			d-no-secret forbid maybe true its condition (resource) may be met for a part of the wildcard, which is enough for a forbid`,
 	} {
 		e, err := set.Explain(query(asked))
 		if err != nil || len(e.Scopes) != 1 || e.Scopes[0].Scope.String() != asked || e.Decision.Effect != e.Scopes[0].Effect {

@@ -26,11 +26,12 @@ type words struct {
 	exists string // 1 or 0: whether a table meta exists
 	others string // number of tables in the database
 	insert string
-	after  string // after the last file, or ""
+	after  string // a statement to run after the last file, or ""
 }
 
-// appendOnly leaves to the owner of the audit log alone the rights to change and delete its rows: the role of ebb serve
-// gets every right on a new table by default (docs/deploy/postgres-roles.sql). It does nothing for another role.
+// appendOnly revokes the rights to change and delete rows of the audit log from every role except the owner of its
+// tables. Without it, the role of ebb serve has these rights, as on every new table (docs/deploy/postgres-roles.sql). It
+// does nothing if the current role does not own the tables.
 const appendOnly = `DO $$
 DECLARE r record;
 BEGIN

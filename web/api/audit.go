@@ -82,8 +82,8 @@ func entryFilter(q *query) broker.EntryFilter {
 	}
 }
 
-// auditKind reads a kind of entries, or a prefix of kinds that ends in a dot. The error for another word
-// names the kinds that are near to it.
+// auditKind reads a kind of entries, or a prefix of kinds that ends in a dot. It refuses any other word; the
+// error lists similar kinds, or all prefixes if no kind is similar.
 func (q *query) auditKind() string {
 	area := func(kind string) string { return kind[:strings.Index(kind, ".")+1] }
 	v := q.text("kind")
@@ -100,7 +100,7 @@ func (q *query) auditKind() string {
 	if near == nil {
 		near = slices.Compact(areas) // kinds are sorted
 	}
-	q.fail("kind", broker.Quoted(v)+" is no kind of audit entries. Near to it: "+strings.Join(near, ", "))
+	q.fail("kind", broker.Quoted(v)+" is not a kind of audit entry. Use one of: "+strings.Join(near, ", "))
 	return ""
 }
 

@@ -49,7 +49,7 @@ func TestTenSeconds(t *testing.T) {
 				t.Fatalf("no level or no reason: %s", body)
 			}
 			words := strings.Fields(text(heading.FindString(body)) + " " + text(tagged.FindString(body)) + " " + text(risk[1]))
-			// 4 words more than for a name: a wildcard is said in words.
+			// The limit includes 4 words for a wildcard, such as "everything under".
 			if len(words) > 44 || strings.Count(risk[1], "<li>") > 3 || strings.Count(body, "role=\"rowheader\"") > 5 {
 				t.Errorf("%d %d: %d words: %q, %d reasons", i, j, len(words), words, strings.Count(risk[1], "<li>"))
 			}

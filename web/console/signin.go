@@ -121,7 +121,8 @@ func (h host) Welcome(c echo.Context, p signin.Person) error {
 	if err := e.sessions.Start(ctx, started); err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
-	// Store where the person can be notified. An error must not prevent the sign-in.
+	// Store the person's mail address, roles and groups for notifications. An error must not prevent
+	// the sign-in.
 	_ = e.reach.Know(ctx, people.Reach{Person: p.ID, Mail: p.Mail, Roles: started.Roles, Groups: p.Groups, Also: p.Also, SeenAt: now})
 	// A new sign-in replaces the earlier session of this browser.
 	if old := session.Cookie(c, session.CookieRead); old != "" {

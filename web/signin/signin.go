@@ -25,7 +25,8 @@ type Person struct {
 type Method interface {
 	// Name is the last segment of its path, /signin/<name>: lower-case ASCII.
 	Name() string
-	// Label is the text of its button on the sign-in page. "" = no button: people come by a link.
+	// Label is the text of its button on the sign-in page. "" = no button, for methods that
+	// begin with a link.
 	Label() string
 	// Begin serves GET /signin/<name>, which the console's sign-in page links to.
 	Begin(c echo.Context, h Host) error

@@ -162,8 +162,8 @@ func (p Proof) Verify(d Decision) error {
 }
 
 // Check verifies the stored proof of an answer against its audit entry: that this passkey signed
-// this choice for this request on these facts. When the entry names no public key, it only shows
-// that the owner of the key in the proof signed.
+// this choice for this request on these facts. If the entry names no public key, Check verifies only
+// that the key in the proof signed, and not that the key is the registered one.
 func Check(s audit.Signature) error {
 	p, err := ReadProof([]byte(s.Proof))
 	switch {

@@ -2,7 +2,7 @@
 // change of them from a draft to a release.
 //
 // policies.go shows the policies in force and the releases. trial.go tests a request against them.
-// draft.go is a draft: its author edits it file by file (draft_file.go), and a second person, who
-// proves who they are (package proof), publishes it. replay.go decides past requests by the draft
-// first. pages.go lists the routes and the calls of the core.
+// draft.go shows a draft. Its author edits it file by file (draft_file.go), and can decide past
+// requests with it (replay.go). A second person publishes it, and must prove who they are (package
+// proof). pages.go lists the routes and the calls of the core.
 package policies

@@ -89,8 +89,8 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 }
 
 // storeAbsence replaces the absence from by to; the zero Absence means that there is none. It
-// writes the audit entry before the change (I11). If the change fails, for example because another
-// window was first, storeAbsence writes the opposite entry.
+// writes the audit entry before the change (I11). If the change fails, for example because the
+// absence was changed in another window, storeAbsence writes the opposite entry.
 func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, from, to people.Absence) error {
 	ctx := c.Request().Context()
 	record := func(ctx context.Context, to people.Absence) error {

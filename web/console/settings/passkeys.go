@@ -19,8 +19,8 @@ import (
 )
 
 // mayChange refuses people who have not signed in within the last 10 minutes with the strength that
-// a decision needs. A passkey is that proof later. Without the check, a person who finds an open
-// browser, or has only a password, could add their own passkey.
+// a decision needs, because a passkey later replaces such a sign-in. Without the check, a person who
+// finds an open browser, or has only a password, could add a passkey and decide with it.
 func (ps *Pages) mayChange(v *session.Visit) error {
 	switch {
 	case ps.keys == nil:

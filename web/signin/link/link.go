@@ -55,8 +55,9 @@ type content struct {
 	End    int64 `json:"s"` // its expiry, which also ends the session
 }
 
-// Make returns a link that signs who in, once, and the time until which it works. It is no proof of
-// presence: the session keeps the time at which who authenticated, and ends with the access token.
+// Make returns a link that signs in the principal once, and the time until which the link works. Using
+// the link does not prove presence: the session keeps the time at which the principal authenticated,
+// and ends with the access token.
 func (l *Links) Make(_ context.Context, who broker.Principal) (secret.Secret, time.Time, error) {
 	if err := who.Certain(); err != nil {
 		return secret.Secret{}, time.Time{}, err

@@ -29,7 +29,7 @@ const (
 	longest = 366 * 24 * time.Hour
 )
 
-// profile is what an ID token for this client looks like (OpenID Connect Core section 3.1.3.7).
+// profile returns the requirements for an ID token for this client (OpenID Connect Core section 3.1.3.7).
 func (o *OIDC) profile(algs []jose.Alg) jose.Profile {
 	return jose.Profile{Types: []string{"jwt"}, AllowNoType: true, Algs: algs, Issuer: o.cfg.Issuer, Audience: o.cfg.ClientID, IDToken: true,
 		MaxLifetime: longest, Leeway: skew, Limits: jose.Limits{Size: maxToken, Members: maxMembers}}

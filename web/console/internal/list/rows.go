@@ -256,7 +256,7 @@ func (l Credential) Proof() string {
 	}[l.Upstream.Proof]
 }
 
-// Own reports whether ebb itself issued the token. Such a token is dead as soon as ebb refuses it.
+// Own reports whether ebb itself issued the token. Such a token is useless as soon as ebb refuses it.
 func (l Credential) Own() bool { return l.Upstream == nil }
 
 // DeadAt returns the time by which the provider refused the credential. Zero

@@ -1,6 +1,6 @@
-// Package shell is what every page of the console stands in: routes that admit only the right
-// visitors, the frame around pages, forms that are sent once, errors as pages. It knows no area.
-// The areas and their entries in the navigation are given to Shell.Open.
+// Package shell has the parts that all pages of the console share: routes that check the visitor's
+// session and roles, the frame around each page, forms that can be sent only once, and error pages.
+// It imports no area of the console. Shell.Open gets the areas and their entries in the navigation.
 //
 // A GET request passes Shell.Page: guarded sets the headers (errors.go), the session is read, the
 // area's handler collects the data of its page, and Shell.Draw renders it (page.go, templates.go).

@@ -26,7 +26,7 @@ type failPage struct {
 	Away    bool       // requested at a host name that is not the console's: the page has no links
 }
 
-// titles are titles for people where those of the API name terms of HTTP.
+// titles replaces titles of the API that use terms of HTTP or assume a program as the reader.
 var titles = map[broker.Kind]string{
 	broker.Unauthenticated: "You are not signed in", broker.Conflict: "This cannot be done now", web.MethodNotAllowed: "There is no page at this address",
 }

@@ -1,5 +1,5 @@
-// The client and the verifier in workerd, the runtime of Cloudflare Workers, against a live ebb, started by TestTypeScript in
-// web/client. JOB names it.
+// Tests the client and the verifier in workerd, the runtime of Cloudflare Workers, against a live ebb. TestTypeScript in
+// web/client starts ebb, and passes its address and keys in the variable JOB.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-// A server and an agent in an edge runtime: it has fetch and WebCrypto, nothing of Node.js, and no work between requests.
+// A server and an agent in an edge runtime. The runtime has fetch and WebCrypto, but no Node.js API and no background work.
 import { Sandbox, loadKey, newKey } from '@ebb-broker/client'
 import { Verifier, protect } from '@ebb-broker/client/verify'
 

@@ -51,7 +51,7 @@ async function twoAtOnce(h) {
   return seen.join(' | ');
 }
 
-// A page that stays open learns within a second that another person has decided, and leads on to the next request.
+// An open page shows within a second that another person has decided, and links to the next request.
 async function decidedMeanwhile(h) {
   const c = await h.context('approver');
   const p = await c.newPage();

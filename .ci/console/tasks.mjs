@@ -1,11 +1,12 @@
-// The stopwatch: tasks of people, each described once, and done with a mouse, with a keyboard alone, and without JavaScript.
+// Measures what user tasks cost. Each task is described once, and done with a mouse, with a keyboard alone, and without
+// JavaScript. The report has the clicks, keys, scrolled screens, words read and seconds.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { Served } from './serve.mjs';
 import { person } from './passkeys.mjs';
 
-// reading counts the words that are in view for the first time, without the agents' texts.
+// reading counts the words that come into view for the first time, except agent text.
 const reading = () => {
   const seen = (window.seenTexts ??= new Set());
   const shown = (e) => e.checkVisibility({ contentVisibilityAuto: true }) && !e.closest('.unseen, .agent, option:not(:checked)');
@@ -23,7 +24,7 @@ const reading = () => {
   return words;
 };
 
-// outOfSight returns what has the focus if a person cannot see that.
+// outOfSight returns an error text if the element with the focus is not visible, and "" otherwise.
 const outOfSight = () => {
   const e = document.activeElement;
   const b = (['checkbox', 'radio'].includes(e.type) && e.labels?.[0] || e).getClientRects()[0];
@@ -31,7 +32,7 @@ const outOfSight = () => {
   return top && (e.contains(top) || top.contains(e) || top.closest('label')?.control === e) ? '' : `${e.outerHTML.slice(0, 80)} is not in view`;
 };
 
-// Mouse is a person with a mouse, who types texts alone.
+// Mouse is a person with a mouse, who uses the keyboard only to type text.
 class Mouse {
   constructor(p, h) { Object.assign(this, { p, h, cost: { clicks: 0, keys: 0, scrolls: 0, words: 0 } }); }
 
@@ -83,7 +84,7 @@ class Mouse {
     await loaded;
   }
 
-  // choose opens the menu and chooses: two clicks. Playwright cannot click on the browser's own menu.
+  // choose chooses an option of a menu. It counts two clicks, because Playwright cannot click in the browser's own menu.
   async choose(name, option, { key } = {}) {
     await (await this.look('field', name, key)).selectOption({ label: option });
     this.cost.clicks += 2;
@@ -97,7 +98,7 @@ class Mouse {
   async prove() {} // the passkey signs when the button is pressed
 }
 
-// NoScript is a person with a mouse and without JavaScript, who proves who they are at the identity provider.
+// NoScript is a person with a mouse and without JavaScript, who signs in at the identity provider to prove their identity.
 class NoScript extends Mouse {
   async prove() {
     if (!await this.p.locator('.note.warn').filter({ hasText: /first sign in again/i }).count()) return;
@@ -146,7 +147,7 @@ class Keyboard extends Mouse {
 const json = async (h, ...args) => JSON.parse(await h.run(...args, '-o', 'json'));
 const show = (h, id) => json(h, 'requests', 'show', id);
 
-// one makes a request that waits.
+// one returns a function that makes one waiting request.
 const one = (scope) => async (h) => {
   const id = await h.ask('The fix needs it.', { scope });
   return { id, code: (await show(h, id)).match_code };
@@ -160,12 +161,12 @@ const approve = async (me, s) => {
   await me.press('button', /^Approve: /, { key: 'a' });
 };
 
-// was is the cost of a task at 4071c26, hands half of its actions (clicks, keys and scrolled screens), and words half of the
-// words read: a page of 432, and about 90 of the queue before it. Where was has no figure, the bound is today's cost, and so
-// is keys, the bound of the keyboard.
+// was is the cost of a task at commit 4071c26. hands is the bound of the actions (clicks, keys and scrolled screens): half of
+// the actions in was. words is the bound of the words read: half of 432 words on the page of the request and about 90 in the
+// queue. If was has no figure, the bound is the present cost. keys, the bound with a keyboard, is always the present cost.
 const tasks = [
   { name: 'approve medium', was: '2 clicks, 2 screens, 432 words', hands: 2, keys: 8, words: 260, make: one('orders:acme/web:write'), steps: approve, done: approved },
-  // The name of the target is typed by design, so that its 13 keys a person stay.
+  // hands keeps the 13 keys of each person, because high risk requires people to type the name of the target.
   { name: 'approve high, two people', was: '4 clicks, 26 keys, 4 screens, 864 words', hands: 32, keys: 40, words: 520, make: one('orders:acme/checkout:delete'), done: approved, steps: async (me, s, second) => {
     for (const who of [me, second]) {
       await open(who, s);
@@ -219,7 +220,7 @@ const tasks = [
     const agent = await h.agent('owner-of-a-runaway@example.com');
     const { lease_id: lease } = await h.get(agent, 'orders:eu/1:read');
     for (const n of [1, 2, 3]) await h.ask('More.', { agent, scope: `orders:run/${n}:write` });
-    while ((await json(h, 'task', 'show', agent.task)).state !== 'paused'); // by ebb: it asks too often
+    while ((await json(h, 'task', 'show', agent.task)).state !== 'paused'); // ebb pauses the task: its agent asks too often
     return { id: agent.task, lease };
   }, steps: async (me) => {
     await me.press('summary', 'Deny all, or stop the task');
@@ -246,7 +247,7 @@ const tasks = [
     await me.read();
     s.says = await me.p.locator('.note.warn').innerText();
   }, done: (h, s) => assert.match(s.says, /^You cannot start break-glass now: it needs a passkey/) },
-  // Last: it changes what each page says.
+  // The last task, because break-glass shows a banner on every page.
   { name: 'break-glass', was: 'not measured', hands: 46, keys: 95, words: 850, make: one('orders:prod/1:delete'), steps: async (me, s) => {
     await me.press('link', 'Break-glass');
     await me.type('Incident or ticket', 'INC-2077');
@@ -269,7 +270,7 @@ const tasks = [
   } },
 ];
 
-// died makes a credential that a person approved and that was revoked.
+// died makes a credential that a person approved, and revokes it.
 async function died(h) {
   const id = await h.ask('The fix needs it.', { scope: 'orders:repo/x:write' });
   const agent = h.asking.at(-1);
@@ -289,11 +290,11 @@ async function peopleOf(h, Hand) {
   const operator = await page(await h.context('operator', off));
   if (Hand === NoScript) return { me: ann, second: await page(await h.context('approver', off)), operator };
   const me = await person({ url: h.url, context: () => h.context(), link: () => h.link('approver') }, 'local-approver');
-  await me.signIn(); // break-glass takes a passkey that was made before the session
+  await me.signIn(); // break-glass accepts only a passkey that is older than the session
   return { me, second: ann, operator };
 }
 
-// measure has people do a task, and checks its outcome and what it cost.
+// measure does a task as these people, checks its outcome, and compares its cost with the bounds.
 async function measure(h, t, Hand, people) {
   const s = await t.make(h);
   const [me, second] = [people[t.who ?? 'me'].p, people.second.p].map((p) => new Hand(p, h));
@@ -308,7 +309,7 @@ async function measure(h, t, Hand, people) {
   await t.done(h, s, people);
   const [clicks, keys, scrolls, words] = Object.keys(me.cost).map((what) => me.cost[what] + second.cost[what]);
   const hands = clicks + keys + scrolls;
-  const most = Hand === Keyboard ? t.keys : t.hands + (Hand === NoScript ? 1 : 0); // a sign-in at the identity provider
+  const most = Hand === Keyboard ? t.keys : t.hands + (Hand === NoScript ? 1 : 0); // NoScript: one more for the sign-in at the identity provider
   const wrong = [hands > most && `${hands} actions, not ${most}`, Hand === Mouse && words > t.words && `${words} words, not ${t.words}`];
   return { says: `${Hand.name}: ${clicks} clicks, ${keys} keys, ${scrolls} screens, ${words} words, ${seconds.toFixed(1)} s`, over: wrong.filter(Boolean).join(' and ') };
 }

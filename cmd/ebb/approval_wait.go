@@ -87,10 +87,11 @@ func (c *cli) sayAsked(scope string, p client.Pending) {
 	}
 }
 
-// fileID returns an identifier of an open file that is the same in every process and sandbox, "" for another writer.
+// fileID identifies an open file: all processes and sandboxes get the same text for one file. It returns "" if w is no
+// file.
 func fileID(w io.Writer) string {
 	f, _ := w.(*os.File)
-	if info, err := f.Stat(); err == nil { // an error for nil
+	if info, err := f.Stat(); err == nil { // a nil f returns an error
 		if st, is := info.Sys().(*syscall.Stat_t); is {
 			return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 		}

@@ -98,8 +98,8 @@ func (c *cli) completeArguments(cmd *cobra.Command, args []string, _ string) ([]
 // plainWord matches a value that no shell interprets and no command takes for a flag.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:@/-]*$`)
 
-// offer returns the values of f, without those that a shell could interpret: a server chooses them. An error offers
-// nothing, because a shell has no place for it.
+// offer returns the values of f. It drops values that a shell could interpret, because a server may choose them. After
+// an error it returns none, because completion cannot show an error.
 func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
 	if err := c.settle(cmd, nil); err != nil {
 		return nil
@@ -120,7 +120,7 @@ func (c *cli) offer(cmd *cobra.Command, f completer) []cobra.Completion {
 	return offered
 }
 
-// Words of lists that the server returns: each newest first, and no more than a shell can show.
+// Completions from lists of the server: the newest 50 rows at most, newest first.
 var (
 	newest      = client.Page{Limit: 50, Desc: true}
 	newestTasks = func(ctx context.Context, o *client.Operator) (wire.List[wire.Task], error) {
@@ -150,8 +150,8 @@ var (
 	}, func(a wire.Attestor) string { return a.Name })
 )
 
-// listed completes the words of a list that the server returns to the principal
-// whose local key is named local. Each word is offered once.
+// listed returns a completer of the words in a list of the server. It reads the list as the principal
+// whose local key is named local, and offers each word once.
 func listed[T any](local string, list func(context.Context, *client.Operator) (wire.List[T], error), word func(T) string) completer {
 	return func(ctx context.Context, c *cli) (words []string, err error) {
 		o, err := c.operator(local)

@@ -180,9 +180,9 @@ func composeRoles(t *testing.T, server, secrets string) (name string) {
 	return name
 }
 
-// composeRights checks that the two roles have no right on the server. role is a
-// URL with a password: composeRights checks that it may create and change no
-// table, and no row of the audit log.
+// composeRights checks that the two roles have no right on the server. role is the
+// URL of the role of ebb serve, with its password: composeRights checks that this
+// role cannot create or change a table, and cannot change or delete audit entries.
 func composeRights(t *testing.T, server, name, role string) {
 	t.Helper()
 	admin, err := pgx.Connect(t.Context(), server)

@@ -27,7 +27,7 @@ of --config; without either it checks the variables alone.`,
 					c.sayf("ebb: ignored %s, which Kubernetes sets for Services; %s\n", strings.Join(cfg.ServiceLinks, ", "), withoutLinks)
 				}
 				if ids := replaced(cfg); len(ids) > 0 {
-					c.sayf("note: the setting principals replaces %s, so commands on this machine need --key. To keep them, add to principals:\n%s", strings.Join(ids, " and "), keepLocal(cfg))
+					c.sayf("note: the setting `principals` replaces %s, so commands on this machine need --key. To keep them, add to `principals`:\n%s", strings.Join(ids, " and "), keepLocal(cfg))
 				}
 				c.printf("ok\n")
 				return nil

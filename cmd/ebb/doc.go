@@ -20,7 +20,7 @@
 //	../internal/config   the configuration: keys, sources, every problem at once
 //	../internal/out      output as table, JSON or CSV, with control characters escaped
 //	../internal/keyfile  private keys of clients
-//	internal/contexts    the ebbs that a person has stored by ebb login
+//	internal/contexts    the servers that a person has stored with `ebb login`
 //	internal/doctest     runs the documents, for tests
 //	internal/sandbox     starts a command isolated from its machine
 //	internal/shim        the first process of a sandbox

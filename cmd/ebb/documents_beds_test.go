@@ -16,9 +16,9 @@ import (
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/doctest"
 )
 
-// documentBeds are counterparts outside of the page's network. Each function makes one reachable in
-// that network, and returns the texts that the test replaces in the page, each followed by its
-// replacement: values that a reader fills in.
+// documentBeds are services, by the name in <!-- needs: NAME -->, that run outside the network of the
+// page. Each function makes its service reachable from that network. It returns pairs of a text in the
+// page and its replacement, such as the values that a reader fills in.
 var documentBeds = map[string]func(*testing.T, *doctest.Shell) []string{
 	"rgw": func(t *testing.T, shell *doctest.Shell) []string {
 		at, err := url.Parse(counterpart.Need(t, "EBB_TEST_RGW"))
@@ -44,8 +44,8 @@ var documentBeds = map[string]func(*testing.T, *doctest.Shell) []string{
 clusters: [{name: c, cluster: {server: "https://%s", certificate-authority: "%s"}}], users: [{name: u, user: {token: "%s"}}]}`, host, filepath.Join(dir, "ca.pem"), read("admin.token"))
 		return writeHome(t, shell, ".kube/config", config)
 	},
-	// An OpenID provider with the person ann, whose browser is curl. ebb has a certificate of its
-	// own, and the name of the page is not in DNS.
+	// An OpenID provider with one person, ann, who signs in with curl instead of a browser. ebb uses a
+	// self-signed certificate, because the host name in the page is not in DNS.
 	"node-op": func(t *testing.T, shell *doctest.Shell) []string {
 		dir := filepath.Join(filepath.Dir(shell.Dir), "op")
 		script, err := os.ReadFile("../../.ci/console/op.mjs")
@@ -83,7 +83,7 @@ visit -d prompt=consent "$consent" >/dev/null
 EBB_SOCKET=ebb.sock ebb audit list`,
 		}
 	},
-	// The module of the repository in place of the published one, with the modules of this machine.
+	// The page downloads the published module. The test uses this repository and the module cache instead.
 	"go": func(t *testing.T, _ *doctest.Shell) []string {
 		out, err := exec.Command("go", "env", "GOMODCACHE", "GOCACHE").Output()
 		if err != nil {
@@ -100,9 +100,9 @@ EBB_SOCKET=ebb.sock ebb audit list`,
 	},
 }
 
-// documentChanges are texts of pages that cannot run here, each followed by its replacement.
+// documentChanges lists, by page, pairs of a command that cannot run in the test and its replacement.
 var documentChanges = map[string][]string{
-	// An API server without controllers removes no namespace by itself.
+	// The test has an API server without controllers, so commands must finish the removal of a namespace.
 	"docs/how-to/connect-kubernetes.md": {
 		"kubectl delete -f accounts.yaml -f ebb-account.yaml",
 		"kubectl delete -f accounts.yaml -f ebb-account.yaml --wait=false; kubectl delete configmap prices --namespace shop\n" + finalize("agents", "shop", "ebb"),
@@ -115,7 +115,7 @@ kubectl delete namespace agents --wait=false
 	},
 }
 
-// finalize returns commands that remove deleted namespaces, as a controller does.
+// finalize returns commands that complete the deletion of namespaces, as a controller does.
 func finalize(names ...string) (commands string) {
 	for _, name := range names {
 		commands += "kubectl get namespace " + name + " -o json | jq '.spec.finalizers = []' | kubectl replace --raw /api/v1/namespaces/" + name + "/finalize -f - >/dev/null\n"
@@ -123,7 +123,7 @@ func finalize(names ...string) (commands string) {
 	return commands
 }
 
-// writeHome writes a file of the home directory of the page.
+// writeHome writes a file into the home directory of the page.
 func writeHome(t *testing.T, shell *doctest.Shell, name, text string) []string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(shell.Dir), "home", name)
@@ -136,7 +136,7 @@ func writeHome(t *testing.T, shell *doctest.Shell, name, text string) []string {
 	return nil
 }
 
-// lend forwards connections to an address in the network of the page to a server outside.
+// lend forwards connections from an address in the network of the page to a server outside it.
 func lend(t *testing.T, shell *doctest.Shell, address, server string) {
 	t.Helper()
 	listener, err := shell.Listen(address)

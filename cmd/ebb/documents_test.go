@@ -21,7 +21,8 @@ import (
 // run one after the other in the network of the machine, and a port in use fails a page.
 func TestDocuments(t *testing.T) { runDocuments(t, false) }
 
-// TestRealDocuments runs the pages that need a Kubernetes API server: .ci/run starts one after the other tests.
+// TestRealDocuments runs the pages that need a Kubernetes API server. .ci/run starts that server after
+// the other tests, and then runs this one.
 func TestRealDocuments(t *testing.T) { runDocuments(t, true) }
 
 func runDocuments(t *testing.T, kube bool) {
@@ -50,7 +51,7 @@ func runDocuments(t *testing.T, kube bool) {
 			continue
 		}
 		t.Run(page, func(t *testing.T) {
-			if !kube { // the pages use the same namespaces of one cluster
+			if !kube { // pages of Kubernetes share namespaces of one cluster, so they run one by one
 				t.Parallel()
 			}
 			runDocument(t, root, page, string(text), shared)

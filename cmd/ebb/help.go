@@ -173,8 +173,8 @@ A sandbox also has:
   EBB_TICKET      enrolment ticket (ebb token --ticket)
   EBB_TASK_ID     its task (--task)
   EBB_ASK         socket of the runner, set by 'ebb run'
-  EBB_RUN_STDERR  file to which the runner writes which request waits, set by 'ebb run':
-                  commands do not repeat it there
+  EBB_RUN_STDERR  device and inode of the standard error of CMD, set by 'ebb run': the
+                  runner prints waiting requests there, so commands do not repeat them
 
 Contexts are in ebb/contexts.json in XDG_CONFIG_HOME or in ~/.config.
 

@@ -60,7 +60,7 @@ var commandGroups = []struct {
 	{"client", "Set up this client:", []func(*cli) *cobra.Command{newLogin, newContext, newVersion}},
 }
 
-// aliases are second names of commands: the singular of a plural name, and the
+// aliases are the other names of commands: the singular of a plural name, and the
 // reverse.
 var aliases = map[string]string{
 	"task": "tasks", "requests": "request", "leases": "lease", "transcripts": "transcript", "providers": "provider", "secrets": "secret", "keys": "key", "context": "contexts", "policy": "policies",

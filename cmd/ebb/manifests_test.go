@@ -49,8 +49,8 @@ func TestManifests(t *testing.T) {
 
 // TestRealManifests applies the base to a real API server, in a namespace that
 // enforces the restricted Pod Security Standard and warns of each departure
-// from it. No node runs the pods. The namespace stays, because that server has no
-// controller that empties it.
+// from it. No node runs the pods. The test leaves the namespace behind, because that
+// server has no controller to delete it.
 func TestRealManifests(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Real(t)

@@ -144,7 +144,7 @@ response. The command needs no running ebb and does not use the database.`,
 		case i < 0:
 			return usage("no channel is named "+out.Line(args[0]), "list the channels with `ebb notify list`")
 		case made[i].Push:
-			return usage(out.Line(args[0])+" sends only to browsers, whose addresses are in the database", "each person turns it on under Settings in the console; a request that waits is the test")
+			return usage(out.Line(args[0])+" sends only to browsers that people have subscribed, and `ebb notify test` cannot send to them", "subscribe a browser under Settings in the console, then wait for a notification of a request")
 		case to != "" && !made[i].People, to == "" && !made[i].Place:
 			return usage("--to is required for a channel with people: true, and allowed only there", "add or remove --to")
 		}

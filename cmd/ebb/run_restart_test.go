@@ -161,8 +161,8 @@ func (b *again) survives(t *testing.T, restarts int) {
 // kills is how often TestKilledUnderLoad kills ebb. EBB_TEST_KILLS sets it for a longer run.
 const kills = 6
 
-// TestKilledUnderLoad: ebb is killed again and again while eight loops of a sandbox send requests.
-// The upstream counts: it receives no request that the audit log does not have.
+// TestKilledUnderLoad kills ebb repeatedly while eight loops in a sandbox send requests. Every request
+// that the upstream received must be in the audit log.
 //
 //ebb:invariant I11 After kill -9 under load the audit log has every egress request that the upstream received
 func TestKilledUnderLoad(t *testing.T) {

@@ -96,8 +96,8 @@ func (c serveCommand) serve(ctx context.Context, resolver egress.Resolver) error
 	return err
 }
 
-// unstarted adds the next step to an error of the start. The step of a client's error is to start ebb, which has just
-// failed.
+// unstarted adds the next step to an error of the start. It replaces the step that a client would print: "start ebb" is
+// no help when the start has just failed.
 func unstarted(err error) error {
 	if command.ExitOf(err) != exitUnavailable {
 		return err
@@ -150,7 +150,7 @@ func (c serveCommand) welcome(cfg config.Config, n *node) {
 		fmt.Fprintf(c.stdout, "%-8s %s\n", line[0], line[1])
 	}
 	if ids := replaced(cfg); len(ids) > 0 {
-		fmt.Fprintf(c.stdout, "%-8s no %s: the setting principals replaces them (`ebb config check` prints the lines that keep them)\n", "local", strings.Join(ids, " and no "))
+		fmt.Fprintf(c.stdout, "%-8s no %s: the setting `principals` replaces them (`ebb config check` prints the lines that keep them)\n", "local", strings.Join(ids, " and no "))
 	}
 	if len(cfg.Principals) == 0 {
 		fmt.Fprintf(c.stdout, "%-8s ebb task open --name hello --scope 'local:**:*' --ticket\n", "try")

@@ -85,8 +85,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// releaseConn is the ConnState of a server. A closed connection has no handler any more. A hijacked
-// connection is counted by its new owner, who must read its peer before the hijack.
+// releaseConn is the ConnState of a server. A closed connection has no handler any more. The code that
+// hijacks a connection must read its peer before that, and counts the connection from then on.
 func releaseConn(c net.Conn, s http.ConnState) {
 	if s != http.StateClosed && s != http.StateHijacked {
 		return

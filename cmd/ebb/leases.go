@@ -85,7 +85,7 @@ prefix of it.`
 			return namedFor(c.leaseIDs(o).change, o.Credentials.Revoke)
 		}),
 		onOne(c, "retry LEASE", "Retry the revocation of a credential at its provider now", leaseDetails, func(o *client.Operator) action[wire.Lease] { return named(c.leaseIDs(o).change, o.Credentials.Retry) }),
-		onOneFor(c, "force LEASE", "Stop retrying the revocation of a credential at its provider; the audit log keeps --reason", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] {
+		onOneFor(c, "force LEASE", "Stop retrying the revocation of a credential at its provider; the audit log records --reason", leaseDetails, func(o *client.Operator) actionFor[wire.Lease] {
 			return namedFor(c.leaseIDs(o).change, o.Credentials.Force)
 		}),
 	)

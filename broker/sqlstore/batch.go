@@ -157,7 +157,7 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 	if head := c.chain.Head(); len(c.entries) > 0 {
 		c.durable.Store(&durable{head: head})
 	}
-	if len(c.entries) > 0 { // a commit without rows writes nothing over those that a crash may bring back
+	if len(c.entries) > 0 { // a commit without entries does not replace rows that a crash may restore
 		c.entryLog.rewind()
 	}
 	for _, u := range units {

@@ -31,8 +31,8 @@
 //
 // # Log of egress entries
 //
-// A SQLite database that one process owns has a log in front of it. A batch that holds only
-// entries about requests through egress is written to the log instead of the database, and
-// acknowledged. The rows follow in the transaction of a later batch or on their own, always
-// before later entries of the chain. Reads of the audit log wait for them.
+// A SQLite database that one process owns has a log in front of it. A batch that contains only
+// entries about requests through egress is written to the log, and then acknowledged. Its rows
+// are inserted with a later batch or on their own, always before later entries of the chain.
+// Reads that can return such entries insert these rows first.
 package sqlstore

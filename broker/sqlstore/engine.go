@@ -110,9 +110,9 @@ type Config struct {
 	Queue int
 	// Manual refuses a database with pending migrations instead of applying them.
 	Manual bool
-	// Exclusive states that no other process uses the SQLite database. Rows that egress reads
-	// for each request are then kept in memory, and entries that it writes for each request
-	// are durable in a file beside the database before they have rows.
+	// Exclusive states that no other process uses the SQLite database. The store then keeps
+	// secret rows that egress reads in memory, and makes egress entries durable in a file
+	// beside the database before it inserts their rows.
 	Exclusive bool
 
 	Now        func() time.Time      // default time.Now

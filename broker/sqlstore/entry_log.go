@@ -31,14 +31,14 @@ import (
 //	         again, so that frames of earlier rounds are not read
 //	         the entry as canonical JSON, with its place in the chain
 //
-// Anything that is not a frame of the first frame's round ends the sequence.
+// The sequence ends at the first bytes that are not a frame of the first frame's round.
 type entryLog struct {
 	file  logFile // nil: every entry is committed to the database
 	round uint64
 	end   int64
-	// broken is set after a failed write, which may have left any bytes, and after a commit with
-	// an unknown outcome, which a crash may still bring back. Nothing is written before other
-	// entries are committed.
+	// broken is set after a failed write, whose bytes on disk are unknown, and after a commit with
+	// an unknown outcome, which SQLite may restore after a crash. While it is set, nothing is
+	// written to the file; the next commit of entries to the database clears it.
 	broken  bool
 	torn    bool          // frames of a failed write may follow end
 	waiting []audit.Entry // durable in the file, without a row in the database
@@ -56,11 +56,11 @@ type logFile interface {
 
 const (
 	egressKinds = "egress."
-	logSuffix   = "-egress" // after the path of the database
+	logSuffix   = "-egress" // follows the path of the database
 	logSize     = 1 << 20   // bytes of the file, allocated once
 	frameHead   = 16
 	maxWaiting  = 256         // entries; further units share the commit that inserts their rows
-	retryTime   = time.Second // after a failed flush
+	retryTime   = time.Second // wait after a failed flush
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -86,7 +86,7 @@ func noLog() *entryLog {
 func readLog(path string) (f *os.File, b []byte, err error) {
 	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_DSYNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("database: the log of egress entries cannot be opened: make it a file that this user can read and write: %w", err)
+		return nil, nil, fmt.Errorf("database: the log of egress entries %s cannot be opened: make it a regular file that this user can read and write: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -94,11 +94,11 @@ func readLog(path string) (f *os.File, b []byte, err error) {
 		}
 	}()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, nil, fmt.Errorf("database: another process uses %s: stop it, or give this one a database of its own: %w", path, err)
+		return nil, nil, fmt.Errorf("database: another process uses %s: stop that process, or configure another database for this ebb: %w", path, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file: move it away")
 	}
 	if err == nil {
 		b, err = io.ReadAll(io.LimitReader(f, logSize))
@@ -107,7 +107,7 @@ func readLog(path string) (f *os.File, b []byte, err error) {
 		err = allocate(f, int64(len(b)))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("database: the log of egress entries cannot be read or written: check its disk: %w", err)
+		return nil, nil, fmt.Errorf("database: the log of egress entries %s cannot be read or written: check its disk: %w", path, err)
 	}
 	return f, b, nil
 }
@@ -140,8 +140,8 @@ func appendFrame(b []byte, round uint64, e *audit.Entry) ([]byte, error) {
 	return b, nil
 }
 
-// readFrames returns the entries of the first round in b. A torn frame ends it: its write did
-// not return, so nobody has relied on it.
+// readFrames returns the entries of the first round in b. A torn frame ends the
+// sequence: its write did not return, so its entry was never acknowledged.
 func readFrames(b []byte) ([]audit.Entry, error) {
 	var all []audit.Entry
 	var round uint64
@@ -178,7 +178,7 @@ func withoutRow(ctx context.Context, s *session, entries []audit.Entry) ([]audit
 	head := chain.Head()
 	foreign := func(e audit.Entry) error {
 		return fmt.Errorf("its entry %d of chain %s does not continue the database, where this chain ends at entry %d: restore the database that belongs to this file, "+
-			"or move the file away, after which its entries are missing in the audit log", e.Seq, writer, head.Seq)
+			"or move the file away; its entries are then missing in the audit log", e.Seq, writer, head.Seq)
 	}
 	for _, e := range entries {
 		if e.Seq == head.Seq && e.Hash != head.Hash {
@@ -188,7 +188,7 @@ func withoutRow(ctx context.Context, s *session, entries []audit.Entry) ([]audit
 	entries = after(entries, head)
 	for i := range entries {
 		e := entries[i]
-		// A run of ebb begins its chain in the database.
+		// A run commits the first entry of its chain to the database.
 		if err := chain.Link(&entries[i]); err != nil || entries[i].Hash != e.Hash || e.Seq == 1 {
 			return nil, foreign(e)
 		}
@@ -204,20 +204,22 @@ func after(entries []audit.Entry, head audit.Head) []audit.Entry {
 	return entries
 }
 
-// close empties the file if all entries have rows, so that it fits an older database, too.
+// close empties the file if all entries have rows. An older database that is restored later then
+// starts with an empty log.
 func (l *entryLog) close() {
 	if l.due.Stop(); l.file == nil {
 		return
 	}
 	if len(l.waiting) == 0 {
-		_, _ = l.file.WriteAt(make([]byte, frameHead), 0) // otherwise the next start reads entries that it has
+		_, _ = l.file.WriteAt(make([]byte, frameHead), 0) // otherwise the next start would read entries that are in the database
 	}
 	_ = l.file.Close()
 }
 
-// mend removes the frames of a failed write, which nobody relies on. Otherwise they could follow
-// an entry that takes the place of the first of them. A disk that does not take the removal does
-// not prevent commits to the database; after a crash the file may then be refused.
+// mend removes the frames of a failed write, whose entries were never acknowledged. Otherwise
+// these frames could follow a later entry that takes the place of the first of them. If the disk
+// refuses the removal too, commits to the database continue, but ebb may refuse the file after a
+// crash.
 func (l *entryLog) mend() {
 	if !l.torn {
 		return
@@ -226,7 +228,7 @@ func (l *entryLog) mend() {
 	l.torn = err != nil
 }
 
-// rewind makes the next write start the file again. All entries have rows.
+// rewind makes the next write begin at the start of the file, when all entries have rows.
 func (l *entryLog) rewind() {
 	l.due.Stop()
 	clear(l.waiting)
@@ -237,8 +239,8 @@ func (l *entryLog) rewind() {
 	}
 }
 
-// resume returns the chain with the waiting entries after its end in the database. Waiting
-// entries that are in the database wait no longer.
+// resume drops the waiting entries that are already in the database. It returns the chain,
+// continued by the remaining ones.
 func (l *entryLog) resume(chain *audit.Chain) (*audit.Chain, error) {
 	l.waiting = after(l.waiting, chain.Head())
 	l.count.Store(int64(len(l.waiting)))
@@ -263,7 +265,7 @@ func (c *committer) logged(units []*unit) bool {
 	err := l.write(c.chain, had)
 	if err != nil {
 		if l.torn {
-			c.log.Error("the log of egress entries cannot be written; entries are committed to the database", "error", err)
+			c.log.Error("the log of egress entries cannot be written: entries are committed to the database instead, which is slower; check the disk", "error", err)
 		}
 		c.chain.Reset(mark)
 		clear(l.waiting[had:])
@@ -283,7 +285,7 @@ func (c *committer) logged(units []*unit) bool {
 
 var errLogFull = errors.New("the log of egress entries is full")
 
-// write links the waiting entries from the given one on to the chain, and writes their frames.
+// write links the waiting entries from index from on to the chain, and writes their frames.
 func (l *entryLog) write(chain *audit.Chain, from int) error {
 	if len(l.waiting) > maxWaiting {
 		return errLogFull
@@ -318,21 +320,22 @@ func (c *committer) flush() {
 	if err := c.attempt(nil); err != nil {
 		err = c.engine.explain(err)
 		c.outcomes.fail(err)
-		c.log.Error("rows of egress entries could not be inserted; the entries are in the log, and ebb tries again", "entries", len(c.entryLog.waiting), "error", err)
+		c.log.Error("rows of egress entries could not be inserted; the entries are safe in the log, and ebb tries again", "retry_in", retryTime, "entries", len(c.entryLog.waiting), "error", err)
 		c.entryLog.due.Reset(retryTime)
 		return
 	}
 	c.outcomes.succeeded(false)
 }
 
-// flushed waits until every entry that was durable before the call has a row, if one of the kinds
-// can be among them. No kind stands for all; one that ends in "." is a prefix.
+// flushed waits until every entry that was durable before the call has a row. It returns at once if
+// none of the kinds can be an egress kind. Without kinds it waits for all; a kind that ends in "."
+// is a prefix.
 func (c *committer) flushed(ctx context.Context, kinds ...string) error {
 	if c.entryLog.count.Load() == 0 {
 		return nil
 	}
 	if len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return k == "" || strings.HasPrefix(k, egressKinds) }) {
-		return nil // rows of other kinds are never late
+		return nil // entries of other kinds are committed with their rows
 	}
 	u := &unit{work: func(context.Context, *session, *unit) error { return nil }}
 	if err := c.put(ctx, u); err != nil {

@@ -188,7 +188,7 @@ func TestEntryLogFailedStart(t *testing.T) {
 	}
 }
 
-// A store that stops under load loses no acknowledged entry and blocks nobody.
+// A store that stops under load loses no acknowledged entry, and every waiting caller returns.
 func TestEntryLogStop(t *testing.T) {
 	t.Parallel()
 	for range 8 {

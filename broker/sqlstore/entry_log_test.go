@@ -82,8 +82,8 @@ func crashed(t *testing.T, url string) string {
 
 func logOf(url string) string { return strings.TrimPrefix(url, "sqlite://") + sqlstore.LogSuffix }
 
-// A store with a log of egress entries behaves as one without. Two runs at the same time cannot
-// share a log, so that the second does not find it.
+// A store with a log of egress entries behaves like one without it. Two runs cannot share a log,
+// so the second run of this test opens the database without owning it.
 func TestEntryLogStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunStore(t, func(t *testing.T) func() storetest.Stores {
@@ -399,7 +399,7 @@ func TestEntryLogKillNine(t *testing.T) {
 	}
 }
 
-// Whatever is in the file, what is read from it are whole entries in canonical form.
+// For any bytes in the file, readFrames returns only whole entries in canonical form.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(make([]byte, 64))

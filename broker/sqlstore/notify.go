@@ -220,7 +220,7 @@ func ofKinds(w *where, kinds []string) {
 func (ob *outboxStore) Keep(ctx context.Context, p notify.Plan) error {
 	read := p.Writer != ""
 	if read != (p.To > p.From) || p.Now.IsZero() || len(p.Items) > 0 && p.Window <= 0 {
-		return errors.New("plan: it needs a time, a window, and a reading with an end after its start or none")
+		return errors.New("plan: Now and, with items, Window are required; a reading needs a writer, and To after From")
 	}
 	err := ob.secrets.change(ctx, func(ctx context.Context, sess *session) (refused, err error) {
 		if read {

@@ -62,8 +62,8 @@ func (ss *secretStore) Secrets(ctx context.Context, names ...string) ([]secretst
 // zero value keeps none.
 type keptSecrets struct {
 	mu       sync.Mutex
-	changing int // while a secret is being changed, every read is one of the database
-	changes  int // a row that was read before the latest change is not kept
+	changing int // number of changes in progress; while above 0, reads go to the database
+	changes  int // counts starts and ends of changes; a row that was read before the last one is not kept
 	rows     map[string]secretstore.Row
 }
 
@@ -74,7 +74,7 @@ func (k *keptSecrets) get(name string) (r secretstore.Row, is bool, changes int)
 	return r, is, k.changes
 }
 
-// put keeps a row that was read after so many changes had begun.
+// put keeps row r if no change has begun or ended since the caller read changes with get.
 func (k *keptSecrets) put(r secretstore.Row, changes int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/sqlstore"
 )
 
-// Rows in memory never outlive a change: whoever reads after a change has returned gets its
-// result, also when reads and changes run at the same time.
+// A kept row never outlives a change: a read that begins after a change has returned gets the new
+// row, even while reads and changes run at the same time.
 func TestKeptSecrets(t *testing.T) {
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "ebb.db"), Exclusive: true})
 	if err != nil {

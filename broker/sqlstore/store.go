@@ -106,8 +106,9 @@ func (s *Store) start(ctx context.Context) error {
 	return nil
 }
 
-// openLog opens the log of a database that this process owns, and inserts the rows of entries that
-// the last run has left in it. Of another database it inserts such rows, and does not use the log.
+// openLog opens the log of egress entries if this process owns the SQLite database, and inserts
+// the rows that the last run left in it. For a database of another owner it only inserts these
+// rows.
 func (s *Store) openLog(ctx context.Context) error {
 	path := s.engine.path + logSuffix
 	if s.engine.path == "" {
@@ -133,7 +134,7 @@ func (s *Store) openLog(ctx context.Context) error {
 	s.com.entryLog = l
 	if n := len(l.waiting); n > 0 {
 		if err = s.com.attempt(nil); err == nil {
-			s.cfg.Logger.InfoContext(ctx, "rows of egress entries that the last run had not inserted were inserted", "entries", n)
+			s.cfg.Logger.InfoContext(ctx, "inserted the rows of egress entries that the last run had left in the log", "entries", n)
 		}
 	}
 	if err != nil || !s.cfg.Exclusive {

@@ -322,7 +322,7 @@ async function stopwatch(site) {
     const config = JSON.parse(fs.readFileSync(h.at('ebb.yaml'), 'utf8'));
     config.console.break_glass = { people: ['local-approver', 'sso:ann'] };
     await h.stop();
-    await h.serve({ ...config, limits: { asks: 2, checkpoint: '1s' } });
+    await h.serve({ ...config, limits: { asks: 2 } });
     h.waits = await h.ask('A row is wrong.', { scope: 'orders:eu/9:delete' }); // others wait, too
     await h.ask('A row is missing.', { scope: 'orders:eu/9:write' });
     h.died = await died(h);

@@ -281,6 +281,7 @@ func (b *Broker) connectReport() {
 		Clock:       b.Timekeeper,
 		Emergencies: b.Emergencies,
 		Fatigue:     b.FatigueGuard,
+		Guard:       b.AuditGuard,
 		Log:         b.Recorder,
 		Policies:    b.Drafts,
 		Tasks:       b.TaskOpener,

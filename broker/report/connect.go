@@ -37,6 +37,7 @@ type Config struct {
 	Clock       *kernel.Timekeeper
 	Emergencies emergencies
 	Fatigue     fatigue
+	Guard       guard
 	Log         *kernel.Recorder
 	Policies    policies
 	Tasks       tasks
@@ -55,6 +56,7 @@ func (a *Report) Connect(c Config) {
 		clock:         c.Clock,
 		emergencies:   c.Emergencies,
 		fatigue:       c.Fatigue,
+		guard:         c.Guard,
 		log:           c.Log,
 		policies:      c.Policies,
 		tasks:         c.Tasks,
@@ -79,6 +81,11 @@ type emergencies interface {
 // fatigue is the part of package approval that this package calls; *approval.FatigueGuard implements it.
 type fatigue interface {
 	ThrottledRoots(ctx context.Context) ([]string, error)
+}
+
+// guard is the part of package durability that this package calls; *durability.AuditGuard implements it.
+type guard interface {
+	Checkpoint(ctx context.Context) error
 }
 
 // policies is the part of package policyadmin that this package calls; *policyadmin.Drafts implements it.

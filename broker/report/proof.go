@@ -78,17 +78,23 @@ func (l *Listings) ProveLeases(ctx context.Context, who broker.Principal, q brok
 	}
 }
 
-// pointsToProve returns the checkpoints to a principal that may export the whole audit log. It refuses
-// a statement that is longer than 'ebb audit verify' reads.
+// pointsToProve returns the checkpoints to a principal that may export the whole audit log, after a
+// new one that covers the newest entries. It refuses a statement that is longer than 'ebb audit verify'
+// reads.
 func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal, stated audit.Statement) ([]audit.Checkpoint, error) {
-	points, err := l.Checkpoints(ctx, who)
-	if err == nil {
-		err = l.MayExport(ctx, who)
+	if err := broker.Allow(who, broker.Certain, broker.RoleAuditor, broker.RoleOperator); err != nil {
+		return nil, err
 	}
-	if err == nil && stated.Long() {
-		err = broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line that states the filter may have at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
+	if err := l.MayExport(ctx, who); err != nil {
+		return nil, err
 	}
-	return points, err
+	if stated.Long() {
+		return nil, broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line that states the filter may have at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
+	}
+	if err := l.guard.Checkpoint(ctx); err != nil { // the proof states how many entries have no signature
+		l.logger.WarnContext(ctx, "no checkpoint of the audit log could be made for a proof", "error", err)
+	}
+	return l.Checkpoints(ctx, who)
 }
 
 // selectEntries adds the entries that match f, and that wanted selects.

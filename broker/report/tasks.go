@@ -26,6 +26,7 @@ type Listings struct {
 	clock       *kernel.Timekeeper
 	emergencies emergencies
 	fatigue     fatigue
+	guard       guard
 	log         *kernel.Recorder
 	policies    policies
 	tasks       tasks

@@ -35,11 +35,12 @@ type words struct {
 const appendOnly = `DO $$
 DECLARE r record;
 BEGIN
-    FOR r IN SELECT DISTINCT c.relname, a.grantee::regrole AS role FROM pg_catalog.pg_class c, aclexplode(c.relacl) a
-        WHERE c.relname IN ('audit_entries', 'checkpoints') AND c.relnamespace = current_schema()::regnamespace AND c.relowner = current_user::regrole
-        AND a.grantee NOT IN (0, c.relowner) AND a.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')
+    FOR r IN SELECT DISTINCT c.relname, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS role
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace, aclexplode(c.relacl) a
+        WHERE c.relname IN ('audit_entries', 'checkpoints') AND n.nspname = current_schema() AND pg_get_userbyid(c.relowner) = current_user
+        AND a.grantee <> c.relowner AND a.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')
     LOOP
-        EXECUTE format('REVOKE UPDATE, DELETE, TRUNCATE ON %I FROM %s', r.relname, r.role);
+        EXECUTE format('REVOKE UPDATE, DELETE, TRUNCATE ON %I FROM %s CASCADE', r.relname, r.role);
     END LOOP;
 END $$`
 

@@ -242,12 +242,18 @@ const completionWait = 10 * time.Second
 // Close closes every endpoint and waits for them. Running requests are answered with the reason
 // that ebb is stopping.
 func (b *Endpoints) Close() error {
+	b.close(completionWait)
+	return nil
+}
+
+func (b *Endpoints) close(patience time.Duration) {
 	b.mu.Lock() // no endpoint starts from here on
 	b.stop(errStopping)
 	b.mu.Unlock()
 	b.served.Wait()
-	b.cfg.Proxy.pending.wait(completionWait)
-	return nil
+	if n := b.cfg.Proxy.pending.wait(patience); n > 0 {
+		b.cfg.Logger.Error("ebb stops before the audit log has the completion entries of all requests", "requests", n)
+	}
 }
 
 // find returns an open endpoint of a task, if the principal may use it.

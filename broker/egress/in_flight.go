@@ -131,12 +131,12 @@ func (e *pendingEnds) remove(task string) {
 	}
 }
 
-// wait waits until no request is pending, for at most patience.
-func (e *pendingEnds) wait(patience time.Duration) {
+// wait waits until no request is pending, for at most patience. It returns how many still are.
+func (e *pendingEnds) wait(patience time.Duration) int {
 	e.mu.Lock()
 	if e.of.n == 0 {
 		e.mu.Unlock()
-		return
+		return 0
 	}
 	if e.none == nil {
 		e.none = make(chan struct{})
@@ -145,8 +145,12 @@ func (e *pendingEnds) wait(patience time.Duration) {
 	e.mu.Unlock()
 	select {
 	case <-none:
+		return 0
 	case <-time.After(patience):
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.of.n
 }
 
 // sentBytes counts what each root task has sent, including its subtasks.

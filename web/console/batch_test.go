@@ -176,6 +176,32 @@ func TestTogetherCountsBeforeAFailure(t *testing.T) {
 	}
 }
 
+// A denial as suspicious of a withdrawn request stops its task. If that fails, the page says so, and
+// does not say that the visitor denied the request.
+func TestTogetherOfWithdrawnRequests(t *testing.T) {
+	t.Parallel()
+	var off atomic.Bool
+	h := newFixture(t, brokertest.Config{
+		LiveStore: silent{memstore.New(memstore.Config{}), &off},
+		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
+		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
+	})
+	rs := []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/b:read", "two", nil)}
+	b := h.as(brokertest.Approver)
+	form := b.group(rs)
+	form.Set("deny", "yes")
+	form.Set("code", "suspicious")
+	if _, err := h.Config.ApprovalStore.Settle(t.Context(), rs[0].ID, broker.RequestPending, broker.RequestWithdrawn, h.Clock.Now(), broker.Record{}); err != nil {
+		t.Fatal(err)
+	}
+	off.Store(true)
+	a := b.do(http.MethodPost, "/batch", form, nil)
+	a.is(t, http.StatusOK, "You denied 1 of 2 requests", "not decided by you", ">The end of the task could not be recorded everywhere yet.", "The denial is recorded. The end")
+	if h.state(rs[0]) != broker.RequestWithdrawn || h.state(rs[1]) != broker.RequestDenied {
+		t.Error(a.body)
+	}
+}
+
 // A group is denied with one reason. A rejected form keeps the input and the selection.
 func TestDenyTogether(t *testing.T) {
 	t.Parallel()

@@ -381,7 +381,7 @@ func (ps *Pages) drawOutcomes(c echo.Context, v *session.Visit, out []approval.O
 			case err != nil || now.State == broker.RequestPending:
 			case answered(vw, now): // the same answer again
 				row.Word, row.Tone = string(now.State), "warn"
-			default:
+			case broker.AsError(o.Err).Kind != broker.Unavailable: // or the end of a task could not be recorded everywhere
 				row.Detail = whyNot(vw, now)
 			}
 			status = web.Lookup(broker.AsError(o.Err).Kind).Status

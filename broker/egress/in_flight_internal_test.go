@@ -45,3 +45,47 @@ func TestCloseReportsMissingEnds(t *testing.T) {
 		t.Errorf("no completion entry is missing, and the log has %q", log.String())
 	}
 }
+
+// countingRecord counts the ends of each write. The first write waits.
+type countingRecord struct {
+	stuckRecord
+	writes *[]int
+}
+
+// UseCompleted implements Record.
+func (r countingRecord) UseCompleted(ctx context.Context, ends ...broker.EndedExchange) {
+	r.stuckRecord.UseCompleted(ctx)
+	*r.writes = append(*r.writes, len(ends))
+}
+
+// One write has at most maxEnds ends, all ends are written, and each counts for its root task until
+// then.
+func TestEndsOfSubtasks(t *testing.T) {
+	t.Parallel()
+	var e pendingEnds
+	var writes []int
+	record := countingRecord{stuckRecord{let: make(chan struct{})}, &writes}
+	who := broker.Caller{TaskID: "tsk_2", Above: []string{"tsk_1"}}
+	for range taskPending {
+		if !e.add(who.Root()) {
+			t.Fatal("the request was refused")
+		}
+		e.write(record, broker.EndedExchange{Caller: who})
+	}
+	if e.add(who.Root()) {
+		t.Error("a task has more requests without a completion entry than allowed")
+	}
+	close(record.let)
+	if left := e.wait(time.Minute); left > 0 {
+		t.Fatalf("%d ends were not written", left)
+	}
+	sum := 0
+	for _, n := range writes {
+		if sum += n; n > maxEnds {
+			t.Errorf("one write has %d ends, want at most %d", n, maxEnds)
+		}
+	}
+	if sum != taskPending || len(e.of.of) > 0 {
+		t.Errorf("%d ends were written, want %d; counts that are left: %v", sum, taskPending, e.of.of)
+	}
+}

@@ -81,3 +81,31 @@ func TestEntryLogEveryRead(t *testing.T) {
 		})
 	}
 }
+
+// Only units whose every write is an egress entry are durable in the log alone: the log holds no
+// leases, and reads of other kinds do not wait for its rows. The head for high-water marks includes
+// the entries of the log.
+func TestEntryLogUnits(t *testing.T) {
+	t.Parallel()
+	task := storetest.Task()
+	both := mint(task.ID)
+	both.Entries = use(both.IssueLease.ID).Entries
+	mixed := use("lse_1")
+	mixed.Entries = append(mixed.Entries, started().Entries...)
+	_, s := logged(t)
+	appendAll(t, s, broker.Record{OpenTask: &task})
+	for name, r := range map[string]broker.Record{"a lease": both, "an entry of another kind": mixed} {
+		appendAll(t, s, r)
+		if n := s.WithoutRow(); n != 0 {
+			t.Errorf("%s: %d entries are in the log alone", name, n)
+		}
+	}
+	if found, err := s.Leases(t.Context(), broker.LeaseFilter{IDs: []string{both.IssueLease.ID}, Now: storetest.Epoch}); err != nil || len(found) != 1 {
+		t.Errorf("the lease was found %d times, %v", len(found), err)
+	}
+	_, before, err := s.Durable()
+	appendAll(t, s, use("lse_2"))
+	if _, after, err2 := s.Durable(); err != nil || err2 != nil || s.WithoutRow() != 1 || after.Seq != before.Seq+1 {
+		t.Errorf("with %d entries in the log alone, the durable head moved from %d to %d, %v, %v", s.WithoutRow(), before.Seq, after.Seq, err, err2)
+	}
+}

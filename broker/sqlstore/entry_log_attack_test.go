@@ -248,3 +248,65 @@ func TestEntryLogRandomFaults(t *testing.T) {
 		})
 	}
 }
+
+// The file of the log is private, and a write to it is durable when it returns, also after a power
+// failure. The entries that wait for rows are bounded.
+func TestEntryLogFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ebb.db")
+	s, err := Open(t.Context(), Config{URL: "sqlite://" + path, Exclusive: true, MaxConns: 2, flushTime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	f := s.com.entryLog.file.(*os.File)
+	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFL, 0)
+	if errno != 0 || flags&syscall.O_DSYNC == 0 {
+		t.Errorf("the flags of the log are %#x, without O_DSYNC (%v)", flags, errno)
+	}
+	if info, err := f.Stat(); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the mode of the log is %v, %v", info.Mode(), err)
+	}
+	e := audit.Entry{At: time.Now(), Kind: audit.EgressAllowed, Actor: "sbx_1", LeaseID: "lse_1"}
+	for i := range 2*maxWaiting + 2 {
+		r := broker.Record{Entries: []audit.Entry{e}}
+		if i == 0 {
+			r.Entries[0].Kind = audit.BrokerStarted
+		}
+		if err := s.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.WithoutRow(); n > maxWaiting {
+			t.Fatalf("%d entries wait for rows, want at most %d", n, maxWaiting)
+		}
+	}
+}
+
+// A log with the first entry of a chain belongs to another database: a run begins its chain in the
+// database.
+func TestEntryLogOfAnotherChain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ebb.db")
+	chain, err := audit.NewChain("ebb-other")
+	e := audit.Entry{At: time.Now(), Kind: audit.EgressAllowed, Actor: "sbx_1", LeaseID: "lse_1"}
+	var b []byte
+	if err == nil {
+		err = chain.Link(&e)
+	}
+	if err == nil {
+		b, err = appendFrame(nil, 1, &e)
+	}
+	if err == nil {
+		err = os.WriteFile(path+logSuffix, append(b, 0), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), Config{URL: "sqlite://" + path, Exclusive: true})
+	if err == nil {
+		_ = s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "does not continue the database") {
+		t.Errorf("a log of another database: %v", err)
+	}
+}

@@ -104,8 +104,9 @@ func TestTogetherNamesTheConsequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs = append(rs, short...)
-	b.get("/batch?"+idsOf(rs).Encode()).is(t, http.StatusOK, `<span class="name">t/a</span>, at most 15 min each</button>`)
+	for _, all := range [][]broker.Request{append(slices.Clone(rs), short...), append(short, rs...)} {
+		b.get("/batch?"+idsOf(all).Encode()).is(t, http.StatusOK, `<span class="name">t/a</span>, at most 15 min each</button>`)
+	}
 }
 
 func (h *fixture) state(r broker.Request) broker.RequestState { return h.again(r.ID).State }

@@ -58,8 +58,9 @@ func (t Title) String() string {
 
 var verbs = map[string]string{"write": "Write to", scopes.Any: "Do anything with", "login": "Log in to"}
 
-// TitleOf names the effect of a set of scopes. Actions that change something come before reading,
-// and patterns before names. Harmless scopes in the request therefore cannot hide a harmful one.
+// TitleOf names the effect of a set of scopes. All actions come before single ones, actions that
+// change something before reading, and patterns before names. Harmless scopes in the request
+// therefore cannot hide a harmful one.
 func TitleOf(set scopes.Set, provider string) Title {
 	var reads, does, targets []string
 	all := slices.Clone(set.Scopes())
@@ -100,7 +101,10 @@ func TitleOf(set scopes.Set, provider string) Title {
 
 // harm ranks a scope for a title: a change counts more than a pattern, and a pattern more than a name.
 func harm(s scopes.Scope) (n int) {
-	if !reading[s.Action()] {
+	switch {
+	case s.Action() == scopes.Any:
+		n = 4
+	case !reading[s.Action()]:
 		n = 2
 	}
 	if strings.Contains(s.Resource(), "*") {

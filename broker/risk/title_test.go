@@ -24,6 +24,8 @@ func TestTitleOf(t *testing.T) {
 		"code:*/**:write":                            "Write to */** at code",
 		"code:aaa/x:read code:prod/**:delete":        "Delete (+1) everything under prod (+1) at code",
 		"code:aaa/x:write code:zzz/**:write":         "Write to everything under zzz (+1) at code",
+		"code:aaa/**:read code:prod/x:delete":        "Delete (+1) prod/x (+1) at code",
+		"code:aaa/x:write code:prod/x:*":             "Do anything with prod/x (+1) at code",
 		"code:acme/*/docs:write":                     "Write to acme/*/docs at code",
 	} {
 		if got := risk.TitleOf(scopes.MustParseSet(scope), "code").String(); got != want {

@@ -148,7 +148,7 @@ func TestChunksAreFramedAnew(t *testing.T) {
 			body.WriteString(line)
 		}
 		framed <- body.String()
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")

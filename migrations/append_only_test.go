@@ -11,7 +11,7 @@ import (
 )
 
 // For any name of the owner and of the schema, and for any grant, only the owner may change rows of
-// the audit log. Providers name roles such as ebb@project.iam.
+// the audit log and of the list of migrations. Providers name roles such as ebb@project.iam.
 func TestAppendOnly(t *testing.T) {
 	t.Parallel()
 	server := counterpart.Need(t, "EBB_TEST_POSTGRES")
@@ -41,7 +41,7 @@ func TestAppendOnly(t *testing.T) {
 				if _, err := migrations.Apply(t.Context(), own, migrations.Postgres); err != nil {
 					t.Fatal(err)
 				}
-				for _, table := range []string{"audit_entries", "checkpoints"} {
+				for _, table := range []string{"audit_entries", "audit_writers", "checkpoints", "meta"} {
 					for _, right := range []string{"UPDATE", "DELETE", "TRUNCATE"} {
 						if n := count(t, own, "SELECT count(*) FROM pg_roles WHERE NOT rolsuper AND rolname IN ('"+db+"_a', '"+db+"_b') AND has_table_privilege(oid, '"+table+"', '"+right+"')"); n > 0 {
 							t.Errorf("%d roles have the right to %s %s", n, right, table)

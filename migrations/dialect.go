@@ -29,15 +29,15 @@ type words struct {
 	after  string // a statement to run after the last file, or ""
 }
 
-// appendOnly revokes the rights to change and delete rows of the audit log from every role except the owner of its
-// tables. Without it, the role of ebb serve has these rights, as on every new table (docs/deploy/postgres-roles.sql). It
+// appendOnly revokes the rights to change and delete rows of the audit log, and of the list of migrations, from every role
+// except the owner of these tables. Without it, the role of ebb serve has these rights, as on every new table (docs/deploy/postgres-roles.sql). It
 // does nothing if the current role does not own the tables.
 const appendOnly = `DO $$
 DECLARE r record;
 BEGIN
     FOR r IN SELECT DISTINCT c.relname, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END AS role
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace, aclexplode(c.relacl) a
-        WHERE c.relname IN ('audit_entries', 'checkpoints') AND n.nspname = current_schema() AND pg_get_userbyid(c.relowner) = current_user
+        WHERE c.relname IN ('audit_entries', 'audit_writers', 'checkpoints', 'meta') AND n.nspname = current_schema() AND pg_get_userbyid(c.relowner) = current_user
         AND a.grantee <> c.relowner AND a.privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')
     LOOP
         EXECUTE format('REVOKE UPDATE, DELETE, TRUNCATE ON %I FROM %s CASCADE', r.relname, r.role);

@@ -338,9 +338,9 @@ const probeBytes = 16 << 10
 
 func writeProbe(ctx context.Context, s *session, u *unit) error {
 	row := "probe " + strings.Repeat("x", probeBytes)
-	if _, err := s.exec(ctx, "INSERT INTO audit_writers (writer, started_at) VALUES (?, 0)", row); err != nil {
+	if _, err := s.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, 0)", row); err != nil {
 		return err
 	}
-	_, err := s.exec(ctx, "DELETE FROM audit_writers WHERE writer = ?", row)
+	_, err := s.exec(ctx, "DELETE FROM notification_cursors WHERE writer = ?", row)
 	return err
 }

@@ -25,12 +25,11 @@ import (
 // faults fail the next writes of a log and the next commits of its database.
 type faults struct {
 	logFile
-	rand     *rand.Rand
-	writes   []string // outcomes of the next writes to the log
-	commits  []string // outcomes of the next commits
-	ghost    []statement
-	torn     bool // a removal of frames has failed, so that a crash may leave refused ones
-	pipeline func(ctx context.Context, conn *sql.Conn, begin bool, sts []statement) error
+	rand    *rand.Rand
+	writes  []string // outcomes of the next writes to the log
+	commits []string // outcomes of the next commits
+	ghost   []statement
+	torn    bool // a removal of frames has failed, so that a crash may leave refused ones
 }
 
 func next(of *[]string) (s string) {

@@ -84,6 +84,7 @@ function outline(page) {
     if (document.querySelectorAll('h1').length !== 1) wrong.push(`${document.querySelectorAll('h1').length} h1`);
     if (!document.querySelector('main')) wrong.push('no main');
     if (document.querySelector('[style], script:not([src])')) wrong.push('something is inline');
+    if (document.querySelector('main')?.textContent.includes('missing or differs')) wrong.push('the audit log of the demonstration lacks an entry');
     return wrong;
   });
 }

@@ -151,20 +151,28 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A denial as suspicious is recorded, but the task could not be stopped: the page says both.
-func TestTogetherCountsBeforeAFailure(t *testing.T) {
-	t.Parallel()
-	var off atomic.Bool
-	h := newFixture(t, brokertest.Config{
-		LiveStore: silent{memstore.New(memstore.Config{}), &off},
+// twoSuspicious returns two waiting requests, and the form that denies both as suspicious. While off
+// is set, no task can be stopped everywhere.
+func twoSuspicious(t *testing.T) (h *fixture, rs []broker.Request, b *browser, form url.Values, off *atomic.Bool) {
+	t.Helper()
+	off = new(atomic.Bool)
+	h = newFixture(t, brokertest.Config{
+		LiveStore: silent{memstore.New(memstore.Config{}), off},
 		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
 		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
 	})
-	rs := []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/b:read", "two", nil)}
-	b := h.as(brokertest.Approver)
-	form := b.group(rs)
+	rs = []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/b:read", "two", nil)}
+	b = h.as(brokertest.Approver)
+	form = b.group(rs)
 	form.Set("deny", "yes")
 	form.Set("code", "suspicious")
+	return h, rs, b, form, off
+}
+
+// A denial as suspicious is recorded, but the task could not be stopped: the page says both.
+func TestTogetherCountsBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	h, rs, b, form, off := twoSuspicious(t)
 	off.Store(true)
 	a := b.do(http.MethodPost, "/batch", form, nil)
 	a.is(t, http.StatusOK, "You denied 2 requests", ">denied<", "The denial is recorded. The end of the task could not be recorded everywhere yet.")
@@ -181,17 +189,7 @@ func TestTogetherCountsBeforeAFailure(t *testing.T) {
 // does not say that the visitor denied the request.
 func TestTogetherOfWithdrawnRequests(t *testing.T) {
 	t.Parallel()
-	var off atomic.Bool
-	h := newFixture(t, brokertest.Config{
-		LiveStore: silent{memstore.New(memstore.Config{}), &off},
-		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
-		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
-	})
-	rs := []broker.Request{h.like("plain:t/a:read", "one", nil), h.like("plain:t/b:read", "two", nil)}
-	b := h.as(brokertest.Approver)
-	form := b.group(rs)
-	form.Set("deny", "yes")
-	form.Set("code", "suspicious")
+	h, rs, b, form, off := twoSuspicious(t)
 	if _, err := h.Config.ApprovalStore.Settle(t.Context(), rs[0].ID, broker.RequestPending, broker.RequestWithdrawn, h.Clock.Now(), broker.Record{}); err != nil {
 		t.Fatal(err)
 	}

@@ -148,6 +148,18 @@ func leasesIn(t *testing.T, s *Store) (out []string) {
 	return out
 }
 
+// openOwned opens a store with a log, whose rows are inserted with the next commit.
+func openOwned(t *testing.T) (s *Store, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "ebb.db")
+	s, err := Open(t.Context(), Config{URL: "sqlite://" + path, Exclusive: true, MaxConns: 2, flushTime: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, path
+}
+
 // Writes of the log and commits of the database fail in any order, and a crash follows at any step:
 // every acknowledged entry is on the audit log once, and no refused one is.
 func TestEntryLogRandomFaults(t *testing.T) {
@@ -156,15 +168,10 @@ func TestEntryLogRandomFaults(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "ebb.db")
-			s, err := Open(t.Context(), Config{URL: "sqlite://" + path, Exclusive: true, MaxConns: 2, flushTime: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
+			s, path := openOwned(t)
 			f := &faults{rand: rand.New(rand.NewPCG(uint64(seed), 1))}
 			start := broker.Record{Entries: []audit.Entry{{At: time.Now(), Kind: audit.BrokerStarted, Actor: "ebb"}}}
-			err = s.com.do(t.Context(), &unit{work: func(context.Context, *session, *unit) error {
+			err := s.com.do(t.Context(), &unit{work: func(context.Context, *session, *unit) error {
 				f.logFile, s.com.entryLog.file, s.engine.pipeline = s.com.entryLog.file, f, f.commit
 				return nil
 			}})
@@ -252,12 +259,7 @@ func TestEntryLogRandomFaults(t *testing.T) {
 // failure. The entries that wait for rows are bounded.
 func TestEntryLogFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "ebb.db")
-	s, err := Open(t.Context(), Config{URL: "sqlite://" + path, Exclusive: true, MaxConns: 2, flushTime: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s, _ := openOwned(t)
 	f := s.com.entryLog.file.(*os.File)
 	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFL, 0)
 	if errno != 0 || flags&syscall.O_DSYNC == 0 {

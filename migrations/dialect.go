@@ -30,8 +30,8 @@ type words struct {
 }
 
 // appendOnly revokes the rights to change and delete rows of the audit log, and of the list of migrations, from every role
-// except the owner of these tables. Without it, the role of ebb serve has these rights, as on every new table (docs/deploy/postgres-roles.sql). It
-// does nothing if the current role does not own the tables.
+// except the owner of these tables. Without it, the role of ebb serve has these rights, as on every new table
+// (docs/deploy/postgres-roles.sql). It does nothing if the current role does not own the tables.
 const appendOnly = `DO $$
 DECLARE r record;
 BEGIN

@@ -151,9 +151,9 @@ type Words struct {
 func (w Words) On(s scopes.Scope, e Effect) Effect {
 	switch {
 	case slices.Contains(w.Irreversible, s.Action()):
-		return Effect{Yes, No, "The configuration of the provider says so."}
+		return Effect{Yes, No, "The provider's configuration says so."}
 	case e.Reversible == Unknown && slices.Contains(w.Reversible, s.Action()):
-		return Effect{Yes, Yes, "The configuration of the provider says so."}
+		return Effect{Yes, Yes, "The provider's configuration says so."}
 	}
 	return e
 }

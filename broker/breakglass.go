@@ -4,19 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gowebpki/jcs"
 
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // BreakGlassReview is the time in which a period must be reviewed after its end: 24 hours.
 const BreakGlassReview = 24 * time.Hour
 
-var incidentForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/#-]{0,63}\z`)
+var incidentForm = lazyregexp.New(`\A[A-Za-z0-9][A-Za-z0-9._/#-]{0,63}\z`)
 
 // BreakGlass is a period in which one named person approves alone, regardless of the groups and quorum
 // the policy demands. It changes nothing else. Still refused are: requests that the policy

@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Id prefixes. The rest of an id is a UUIDv7 in hex, so that ids sort by time.
@@ -25,7 +26,7 @@ const (
 	BreakGlassPrefix = "brk_"
 )
 
-var idForm = regexp.MustCompile(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
+var idForm = lazyregexp.New(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
 
 func NewID(prefix string) string {
 	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness

@@ -3,16 +3,16 @@ package broker
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
-var LabelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
+var LabelForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
 
 // Reached says how far the end of a task or credential is recorded, when it is not recorded
 // everywhere yet.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Config configures one instance.
@@ -53,9 +53,9 @@ const (
 )
 
 var (
-	accountForm  = regexp.MustCompile(`^[0-9]{12}$`)
-	roleForm     = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{1,64}$`)
-	endpointHost = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$|^\[?[0-9a-f:.]+\]?$`)
+	accountForm  = lazyregexp.New(`^[0-9]{12}$`)
+	roleForm     = lazyregexp.New(`^[A-Za-z0-9_+=,.@-]{1,64}$`)
+	endpointHost = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$|^\[?[0-9a-f:.]+\]?$`)
 )
 
 // check fills in the defaults and returns all problems joined.
@@ -128,7 +128,7 @@ func Decode(raw json.RawMessage) (Config, error) { return attest.Decode[Config](
 // regionForm matches regions. It is strict because the region becomes part of a host
 // name. Isolated regions and the European Sovereign Cloud have other domains and do not
 // match.
-var regionForm = regexp.MustCompile(`^(af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9]$`)
+var regionForm = lazyregexp.New(`^(af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9]$`)
 
 // partition returns the AWS partition of a region. Account numbers are unique within a
 // partition.

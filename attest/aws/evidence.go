@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // shown is the document of the evidence: the parts of a signed request that the caller
@@ -37,7 +37,7 @@ const (
 // dateForm is the format of X-Amz-Date.
 const dateForm = "20060102T150405Z"
 
-var tokenForm = regexp.MustCompile(`^[A-Za-z0-9+/=]*$`)
+var tokenForm = lazyregexp.New(`^[A-Za-z0-9+/=]*$`)
 
 // readShown decodes a document strictly: only known members, each once, and no other
 // data.
@@ -79,7 +79,7 @@ type authorization struct {
 
 // authorizationForm matches the header as AWS's SDKs write it, with one space after
 // each comma.
-var authorizationForm = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=((?:AKIA|ASIA)[A-Z0-9]{12,124})/([0-9]{8})/([a-z0-9-]{1,32})/sts/aws4_request, ` +
+var authorizationForm = lazyregexp.New(`^AWS4-HMAC-SHA256 Credential=((?:AKIA|ASIA)[A-Z0-9]{12,124})/([0-9]{8})/([a-z0-9-]{1,32})/sts/aws4_request, ` +
 	`SignedHeaders=([a-z0-9;-]{1,256}), Signature=([0-9a-f]{64})$`)
 
 // The headers that must be signed and those that may be signed. ebb sends no others.
@@ -175,7 +175,7 @@ type errorAnswer struct {
 	RequestID jsontext.Value `json:"RequestId"`
 }
 
-var codeForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
+var codeForm = lazyregexp.New(`^[A-Za-z]{1,64}$`)
 
 // readAnswer parses the response. A response without STS's own format, such as an error
 // page of a proxy, gives an error that is not a rejection.
@@ -241,12 +241,12 @@ type principal struct {
 }
 
 var (
-	arnForm      = regexp.MustCompile(`^arn:(aws|aws-cn|aws-us-gov):(sts|iam)::([0-9]{12}):([a-z-]{1,32})/(.{1,600})$`)
-	nameForm     = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{2,64}$`)
-	userForm     = regexp.MustCompile(`^(?:[!-.0-~]{1,512}/)*[A-Za-z0-9_+=,.@-]{1,64}$`)
-	roleIDForm   = regexp.MustCompile(`^AROA[A-Z0-9]{12,124}$`)
-	userIDForm   = regexp.MustCompile(`^AIDA[A-Z0-9]{12,124}$`)
-	instanceForm = regexp.MustCompile(`^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
+	arnForm      = lazyregexp.New(`^arn:(aws|aws-cn|aws-us-gov):(sts|iam)::([0-9]{12}):([a-z-]{1,32})/(.{1,600})$`)
+	nameForm     = lazyregexp.New(`^[A-Za-z0-9_+=,.@-]{2,64}$`)
+	userForm     = lazyregexp.New(`^(?:[!-.0-~]{1,512}/)*[A-Za-z0-9_+=,.@-]{1,64}$`)
+	roleIDForm   = lazyregexp.New(`^AROA[A-Z0-9]{12,124}$`)
+	userIDForm   = lazyregexp.New(`^AIDA[A-Z0-9]{12,124}$`)
+	instanceForm = lazyregexp.New(`^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
 )
 
 var errCaller = errors.New("the account, the ARN and the user id in the response of STS contradict each other or have an unknown form")

@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Config configures one instance.
@@ -53,7 +53,7 @@ const (
 )
 
 // otherPartition matches the regions outside the commercial partition.
-var otherPartition = regexp.MustCompile(`^(cn|us-gov|us-iso[a-z]?|eu-iso[a-z]?|eusc)-`)
+var otherPartition = lazyregexp.New(`^(cn|us-gov|us-iso[a-z]?|eu-iso[a-z]?|eusc)-`)
 
 // check fills in the defaults and returns all problems joined.
 func (c *Config) check() error {

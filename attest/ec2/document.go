@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/big"
 	"net/netip"
-	"regexp"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	tag "golang.org/x/crypto/cryptobyte/asn1"
 
 	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // maxContent is the maximum size of a document. AWS's have 0.5 KiB, and more with
@@ -39,11 +39,11 @@ type document struct {
 }
 
 var (
-	accountForm  = regexp.MustCompile(`^[0-9]{12}$`)
-	regionForm   = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]{1,16}){1,3}-[1-9][0-9]?$`)
-	instanceForm = regexp.MustCompile(`^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
-	imageForm    = regexp.MustCompile(`^ami-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
-	wordForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	accountForm  = lazyregexp.New(`^[0-9]{12}$`)
+	regionForm   = lazyregexp.New(`^[a-z]{2,4}(-[a-z]{1,16}){1,3}-[1-9][0-9]?$`)
+	instanceForm = lazyregexp.New(`^i-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
+	imageForm    = lazyregexp.New(`^ami-(?:[0-9a-f]{8}|[0-9a-f]{17})$`)
+	wordForm     = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
 // readDocument decodes a verified document. The decoder refuses duplicate members, and
@@ -59,7 +59,7 @@ func readDocument(content []byte) (document, error) {
 	}
 	for _, m := range []struct {
 		name, value string
-		form        *regexp.Regexp
+		form        *lazyregexp.Regexp
 	}{
 		{"accountId", d.AccountID, accountForm}, {"region", d.Region, regionForm}, {"instanceId", d.InstanceID, instanceForm},
 		{"imageId", d.ImageID, imageForm}, {"instanceType", d.InstanceType, wordForm}, {"architecture", d.Architecture, wordForm},

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/ebb-broker/ebb/attest/fetch"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -61,7 +61,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s: %q", e.Code, e.Reason, e.Message)
 }
 
-var reasonForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
+var reasonForm = lazyregexp.New(`^[A-Za-z]{1,64}$`)
 
 // login sets the Authorization header to ebb's own token, and returns the token.
 func (a *api) login(q *fetch.Request) (login string, err error) {

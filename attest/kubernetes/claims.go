@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // ref is the name and UID of an object in a token.
@@ -52,7 +52,7 @@ const maxSubdomain = 253
 
 // uidForm matches UIDs. A UID is opaque; observed values are UUIDs, and hashes for
 // static pods.
-var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+var uidForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
 func subdomain(s string) bool { return len(s) <= maxSubdomain && subdomainForm.MatchString(s) }
 

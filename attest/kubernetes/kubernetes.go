@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // gate has the steps of both modes before and after a token is verified.
@@ -164,10 +164,10 @@ const (
 )
 
 var (
-	kindForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
+	kindForm = lazyregexp.New(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
 	// labelForm is a DNS label of RFC 1123, as the API server checks names.
-	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+	labelForm     = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	subdomainForm = lazyregexp.New(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 
 // Decode decodes the configuration of one instance from the configuration file. The

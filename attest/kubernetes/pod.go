@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // pod has the members of a Pod (core/v1) that are used.
@@ -166,7 +166,7 @@ func (p pod) controller() (owner, bool) {
 
 // imageForm matches the digest of an image in a registry. An imageID without the @ is
 // the digest of an image configuration.
-var imageForm = regexp.MustCompile(`@(sha256:[0-9a-f]{64})$`)
+var imageForm = lazyregexp.New(`@(sha256:[0-9a-f]{64})$`)
 
 // image returns the digest of the only image in the pod, "" when the pod has several
 // images or the digest is not known yet.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // RootG1 is the SHA-256 of the DER of the AWS Nitro Enclaves root certificate G1 of the
@@ -158,14 +158,14 @@ type profile struct {
 	// enclave's console.
 	never0 []uint8
 	// instance matches module_id.
-	instance *regexp.Regexp
+	instance *lazyregexp.Regexp
 }
 
 var profiles = map[string]profile{
 	// 0 is the image file, 8 the certificate that signed it.
-	Enclave: {whole: []uint8{0, 8}, never0: []uint8{0, 1, 2}, instance: regexp.MustCompile(`^(i-[0-9a-f]{8,17})-enc[0-9a-f]{1,32}$`)},
+	Enclave: {whole: []uint8{0, 8}, never0: []uint8{0, 1, 2}, instance: lazyregexp.New(`^(i-[0-9a-f]{8,17})-enc[0-9a-f]{1,32}$`)},
 	// 4 is the boot manager (a whole unified kernel image), 7 the Secure Boot policy.
-	NitroTPM: {whole: []uint8{4, 7}, instance: regexp.MustCompile(`^(i-[0-9a-f]{8,17})-tpm[0-9a-f]{1,32}$`)},
+	NitroTPM: {whole: []uint8{4, 7}, instance: lazyregexp.New(`^(i-[0-9a-f]{8,17})-tpm[0-9a-f]{1,32}$`)},
 }
 
 // names returns the selector names of the whole registers, for messages.

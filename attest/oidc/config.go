@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Config configures one issuer.
@@ -66,9 +66,9 @@ type Config struct {
 	Logger *slog.Logger     `json:"-"`
 
 	// The members below come from a preset.
-	shape  shape                     // pattern of the subject
-	unique [][]string                // sets of selectors that together identify one sandbox
-	shared map[string]*regexp.Regexp // values of these selectors that several sandboxes share
+	shape  shape                         // pattern of the subject
+	unique [][]string                    // sets of selectors that together identify one sandbox
+	shared map[string]*lazyregexp.Regexp // values of these selectors that several sandboxes share
 }
 
 // otherTypes are typ values of tokens for other purposes. Accepting them would allow

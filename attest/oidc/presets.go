@@ -1,11 +1,11 @@
 package oidc
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // preset is the pinned configuration for one platform that issues tokens to its
@@ -41,7 +41,7 @@ type preset struct {
 	selectors map[string]string
 	unique    [][]string
 	// shared maps selectors in unique to a pattern of values that many sandboxes have.
-	shared map[string]*regexp.Regexp
+	shared map[string]*lazyregexp.Regexp
 	// allow maps the names of exceptions, which weaken the preset, to their effect.
 	allow map[string]allowance
 }
@@ -49,7 +49,7 @@ type preset struct {
 // param is a parameter of a preset, whose value the operator supplies.
 type param struct {
 	name     string
-	pattern  *regexp.Regexp
+	pattern  *lazyregexp.Regexp
 	fallback string
 	optional bool
 	// host is true when the parameter chooses the key server. The server is then the
@@ -61,7 +61,7 @@ type param struct {
 // refuses names, because a platform can later assign a released name to another owner.
 type owner struct {
 	path    string
-	pattern *regexp.Regexp
+	pattern *lazyregexp.Regexp
 	what    string
 }
 
@@ -73,22 +73,22 @@ type allowance struct {
 }
 
 var (
-	slugText   = regexp.MustCompile(`\A[A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9])?\z`)
-	idText     = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
-	digitsText = regexp.MustCompile(`\A[1-9][0-9]{0,20}\z`)
-	uuidText   = regexp.MustCompile(`\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\z`)
-	hostText   = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?\z`)
-	originText = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9.:/_-]{0,250}\z`)
-	pathText   = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._-]{1,100}){0,4}\z`)
-	urlText    = regexp.MustCompile(`\Ahttps://[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?(?:/[A-Za-z0-9_-]{1,100}){0,4}\z`)
+	slugText   = lazyregexp.New(`\A[A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9])?\z`)
+	idText     = lazyregexp.New(`\A[A-Za-z0-9._-]{1,128}\z`)
+	digitsText = lazyregexp.New(`\A[1-9][0-9]{0,20}\z`)
+	uuidText   = lazyregexp.New(`\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\z`)
+	hostText   = lazyregexp.New(`\A[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?\z`)
+	originText = lazyregexp.New(`\A[A-Za-z0-9][A-Za-z0-9.:/_-]{0,250}\z`)
+	pathText   = lazyregexp.New(`\A[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._-]{1,100}){0,4}\z`)
+	urlText    = lazyregexp.New(`\Ahttps://[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?(?:/[A-Za-z0-9_-]{1,100}){0,4}\z`)
 )
 
 // Patterns of ids that are specific to one platform.
 var (
-	modalWorkspace = regexp.MustCompile(`\Aac-[A-Za-z0-9]{1,64}\z`)
-	vercelOwner    = regexp.MustCompile(`\A(?:team_)?[A-Za-z0-9]{8,64}\z`)
-	azureShared    = regexp.MustCompile(`(?i)/providers/microsoft\.managedidentity/`)
-	googleProject  = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9.:-]{0,98}[a-z0-9])?\z`)
+	modalWorkspace = lazyregexp.New(`\Aac-[A-Za-z0-9]{1,64}\z`)
+	vercelOwner    = lazyregexp.New(`\A(?:team_)?[A-Za-z0-9]{8,64}\z`)
+	azureShared    = lazyregexp.New(`(?i)/providers/microsoft\.managedidentity/`)
+	googleProject  = lazyregexp.New(`\A[a-z0-9](?:[a-z0-9.:-]{0,98}[a-z0-9])?\z`)
 )
 
 func presets() []preset { return slices.Concat(ciPresets(), sandboxPresets(), cloudPresets()) }
@@ -305,7 +305,7 @@ func azure(name, version, issuer, keys string) preset {
 		required: map[string][]string{"tid": {"{tenant}"}, "ver": {version}},
 		present:  []string{"xms_mirid"},
 		unique:   [][]string{{"xms_mirid"}, {"xms_az_rid"}},
-		shared:   map[string]*regexp.Regexp{"xms_mirid": azureShared, "xms_az_rid": azureShared},
+		shared:   map[string]*lazyregexp.Regexp{"xms_mirid": azureShared, "xms_az_rid": azureShared},
 		selectors: map[string]string{
 			"tid": "tid", "oid": "oid", "xms_mirid": "xms_mirid", "xms_az_rid": "xms_az_rid",
 			"client_id": map[string]string{"1.0": "appid", "2.0": "azp"}[version],

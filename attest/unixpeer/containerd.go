@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,11 +20,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // identifierForm matches the names of containers and namespaces in containerd
 // (pkg/identifiers). They have at most 76 bytes.
-var identifierForm = regexp.MustCompile(`^[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*$`)
+var identifierForm = lazyregexp.New(`^[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*$`)
 
 func identifier(s string) bool { return len(s) <= 76 && identifierForm.MatchString(s) }
 
@@ -148,7 +149,7 @@ func checkTask(ctx context.Context, client tasks.TasksClient, id string, pid int
 	return nil
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // maxBlobs is the maximum number of manifests and configurations of one image that are
 // requested.

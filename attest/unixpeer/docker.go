@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
@@ -15,9 +14,10 @@ import (
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
-var imageForm = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`)
+var imageForm = lazyregexp.New(`^(?:sha256:)?([0-9a-f]{64})$`)
 
 // docker is a client of Docker or Podman on a configured unix socket. It does not use
 // package fetch, which is for network addresses.

@@ -9,11 +9,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 var errStat = errors.New("/proc/PID/stat does not have the format of proc_pid_stat(5)")
@@ -130,10 +131,10 @@ func decimal(s string) bool {
 // The names that container runtimes give to cgroups of containers, with systemd and
 // without. The whole name must match: libpod-conmon-... is a helper of Podman.
 var (
-	scopeForm = regexp.MustCompile(`^(?:docker|cri-containerd|crio|libpod|libpod-payload|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
-	idForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	podForm   = regexp.MustCompile(`^(?:docker|(?:kubepods.*-)?pod[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}(?:\.slice)?)$`)
-	nameForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+	scopeForm = lazyregexp.New(`^(?:docker|cri-containerd|crio|libpod|libpod-payload|nerdctl)-([0-9a-f]{64})(?:\.scope)?$`)
+	idForm    = lazyregexp.New(`^[0-9a-f]{64}$`)
+	podForm   = lazyregexp.New(`^(?:docker|(?:kubepods.*-)?pod[0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}(?:\.slice)?)$`)
+	nameForm  = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 )
 
 // container returns the id of the container in a cgroup's path and the cgroup of that

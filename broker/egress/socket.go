@@ -6,11 +6,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/owndir"
 )
 
@@ -162,7 +162,7 @@ func (d *socketListener) Close() error {
 
 // socketDirs matches the names of directories of sockets: those of this process, and those that a
 // killed process left.
-var socketDirs = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var socketDirs = lazyregexp.New(`^[0-9a-f]{16}$`)
 
 const socketDirMode = 0o711
 

@@ -6,12 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/issuance"
@@ -51,8 +51,8 @@ const (
 )
 
 var (
-	ruleName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	ruleName   = lazyregexp.New(`^[a-z][a-z0-9-]{0,31}$`)
+	headerName = lazyregexp.New(`^[A-Za-z0-9-]{1,64}$`)
 )
 
 // Check reports the faults of a rule through bad. at is the place of the rule in the configuration.

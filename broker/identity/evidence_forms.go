@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 )
 
@@ -40,7 +40,7 @@ func (ej *Evidence) takesMethod(ev attest.Evidence) error {
 	return attest.Reject(attest.ReasonType, "the attestor of the task does not take this kind of client authentication", nil)
 }
 
-var headerForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+var headerForm = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
 
 // Headers with another meaning for ebb, for HTTP or for proxies: they would read, change or log
 // a document in one of them.

@@ -2,12 +2,12 @@ package issuance
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -44,7 +44,7 @@ type EgressUse struct {
 }
 
 // endpointID matches the id of an egress endpoint.
-var endpointID = regexp.MustCompile(`^` + broker.EndpointPrefix + `[0-9a-f]{32}$`)
+var endpointID = lazyregexp.New(`^` + broker.EndpointPrefix + `[0-9a-f]{32}$`)
 
 // NewEgressEndpoint returns a new egress endpoint for a task of who; the task must be open. The caller
 // sets up its socket, and calls EndpointOpened before the sandbox can use it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest"
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -44,7 +44,7 @@ type TaskOpener struct {
 	tickets   tickets
 }
 
-var kindForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var kindForm = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // OpenTask opens a task for a runner. With spec.Ticket it also returns an enrolment ticket.
 func (o *TaskOpener) OpenTask(ctx context.Context, who broker.Principal, spec broker.TaskSpec) (broker.Task, *broker.Ticket, error) {

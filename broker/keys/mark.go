@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // markWriter is the form of the ids that name mark files.
-var markWriter = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var markWriter = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // Marks returns the content of every mark file, by the id of the process run that wrote it.
 func (d *Dir) Marks(context.Context) (map[string][]byte, error) {

@@ -2,13 +2,13 @@ package notify
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
@@ -39,7 +39,7 @@ func (n Notice) Heading() string {
 	}
 }
 
-var matchCode = regexp.MustCompile(`^[A-Z]{1,16}-[0-9]{1,4}$`)
+var matchCode = lazyregexp.New(`^[A-Z]{1,16}-[0-9]{1,4}$`)
 
 // levels are the levels of risk, the highest first.
 var levels = []string{"high", "medium", "low"}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -28,7 +28,7 @@ type File struct {
 
 // fileName is the form of a file name in a draft. The name has to be a valid name on disk as well,
 // because a reader can save the draft as files.
-var fileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,59}\.cedar$`)
+var fileName = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,59}\.cedar$`)
 
 // properName reports whether name is a valid file name in a draft.
 func properName(name string) bool { return fileName.MatchString(name) && path.Base(name) == name }

@@ -3,10 +3,10 @@ package provider
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/scopes"
 )
 
@@ -14,7 +14,7 @@ import (
 // configured value for them.
 type Grants[T any] map[string]map[string]T
 
-var actionForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,31}$`)
+var actionForm = lazyregexp.New(`^[a-z][a-z0-9_.-]{0,31}$`)
 
 // ValidAction reports whether a scope can have the configured action.
 func ValidAction(text string) bool { return actionForm.MatchString(text) }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -228,7 +228,7 @@ const leasePrefix = "lse_"
 // nameForm is ebb-<instance>-<lease>: 45 characters that are a DNS label (RFC
 // 1123 section 2.1), a PostgreSQL identifier (at most 63 bytes), an STS session
 // name ([\w+=,.@-]{2,64}) and a Kubernetes object name.
-var nameForm = regexp.MustCompile(`^ebb-([0-9a-f]{8})-([0-9a-f]{32})$`)
+var nameForm = lazyregexp.New(`^ebb-([0-9a-f]{8})-([0-9a-f]{32})$`)
 
 // Name returns the name of a lease's object at the provider. It allows the object to be
 // found by the lease id alone, and distinguishes it from those of other installations. It

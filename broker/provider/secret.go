@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -49,8 +49,8 @@ type Presenter interface {
 }
 
 var (
-	headerForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
-	prefixForm = regexp.MustCompile(`^([!-~][ -~]{0,63})?$`)
+	headerForm = lazyregexp.New(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
+	prefixForm = lazyregexp.New(`^([!-~][ -~]{0,63})?$`)
 )
 
 // framing holds the headers that define the length, type, destination or forwarding of a message

@@ -6,9 +6,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -31,7 +31,7 @@ var (
 // idForm is 16 hex digits: 8 for the second in which the key was made, so that ids sort by age,
 // and 8 random ones. Wrapping binds a key to its id and so to its age. An attacker with write
 // access to the database alone cannot make an old key the newest again.
-var idForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var idForm = lazyregexp.New(`^[0-9a-f]{16}$`)
 
 // dataKey seals with one data key.
 type dataKey struct {

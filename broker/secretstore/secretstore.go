@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"sync"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -42,7 +42,7 @@ type successor struct {
 
 var _ provider.SecretStore = (*Store)(nil)
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
+var nameForm = lazyregexp.New(`^[a-z][a-z0-9._-]{0,63}$`)
 
 // ValidName reports whether name is a valid name of a secret.
 func ValidName(name string) bool { return nameForm.MatchString(name) }

@@ -2,9 +2,10 @@ package stricturl
 
 import (
 	"crypto/fips140"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Rule selects requests by method and path, as a configuration names them.
@@ -20,8 +21,8 @@ type Rule struct {
 }
 
 var (
-	methodForm = regexp.MustCompile(`^[A-Z]{3,16}$`)
-	pathForm   = regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()+,=:@-]+|/\*)*(/\*\*|/)?$`)
+	methodForm = lazyregexp.New(`^[A-Z]{3,16}$`)
+	pathForm   = lazyregexp.New(`^(/[A-Za-z0-9._~!$&'()+,=:@-]+|/\*)*(/\*\*|/)?$`)
 )
 
 // Check calls bad for each problem of the rule; at is its place in the configuration.

@@ -2,19 +2,20 @@ package transcript
 
 import (
 	"encoding/hex"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // prefix begins ids. The rest is a UUIDv7 in hex, so that ids sort by time.
 const prefix = "trn_"
 
 var (
-	idForm   = regexp.MustCompile(`^trn_[0-9a-f]{32}$`)
-	nameForm = regexp.MustCompile(`^trn_[0-9a-f]{32}\.tsk_[0-9a-f]{32}\.tsk_[0-9a-f]{32}\.lse_[0-9a-f]{32}$`)
+	idForm   = lazyregexp.New(`^trn_[0-9a-f]{32}$`)
+	nameForm = lazyregexp.New(`^trn_[0-9a-f]{32}\.tsk_[0-9a-f]{32}\.tsk_[0-9a-f]{32}\.lse_[0-9a-f]{32}$`)
 )
 
 // NewID makes one.

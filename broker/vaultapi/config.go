@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Config has the address of the server and the broker's login method.
@@ -41,7 +42,7 @@ type Auth struct {
 const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
 // pathForm matches a path of the API that needs no escaping.
-var pathForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.@+=,-]+)*$`)
+var pathForm = lazyregexp.New(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.@+=,-]+)*$`)
 
 // ValidPath reports whether p is a valid path of the API, without escapes, dot segments and
 // empty segments.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/contexts"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
@@ -96,7 +96,7 @@ func (c *cli) completeArguments(cmd *cobra.Command, args []string, _ string) ([]
 }
 
 // plainWord matches a value that no shell interprets and no command takes for a flag.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._:@/-]*$`)
+var plainWord = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._:@/-]*$`)
 
 // offer returns the values of f. It drops values that a shell could interpret, because a server may choose them. After
 // an error it returns none, because completion cannot show an error.

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -206,7 +206,7 @@ func openStateOf(task func(context.Context, string) (wire.Task, error), taskID s
 }
 
 // sshLogin matches a user name that is a single word in ssh_config.
-var sshLogin = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+var sshLogin = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // sshConfig returns the ssh_config(5) of a sandbox. Options of CMD's command
 // line take precedence.

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/ask"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
@@ -26,7 +26,7 @@ import (
 const runsDir = "runs"
 
 // taskForm matches a task ID, which becomes a file name.
-var taskForm = regexp.MustCompile(`^tsk_[0-9a-f]{1,64}$`)
+var taskForm = lazyregexp.New(`^tsk_[0-9a-f]{1,64}$`)
 
 // lend lets other runs of this user make requests in the name of the task's
 // sandbox, until serving is done. The key stays in this process, and other runs

@@ -7,9 +7,9 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/netip"
-	"regexp"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/awsapi"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
@@ -128,9 +128,9 @@ type settings struct {
 }
 
 var (
-	externalIDForm = regexp.MustCompile(`^[\w+=,.@:/-]+$`)
-	vpceForm       = regexp.MustCompile(`^vpce-[0-9a-f]{8,32}$`)
-	regionForm     = regexp.MustCompile(`^[a-z0-9-]{2,32}$`)
+	externalIDForm = lazyregexp.New(`^[\w+=,.@:/-]+$`)
+	vpceForm       = lazyregexp.New(`^vpce-[0-9a-f]{8,32}$`)
+	regionForm     = lazyregexp.New(`^[a-z0-9-]{2,32}$`)
 )
 
 // problems collects the problems of a Config, so that all are reported at once.
@@ -261,7 +261,7 @@ type rule struct {
 
 // roleForm matches the ARN of a role (IAM identifiers): partition, account (empty in RGW),
 // path and name.
-var roleForm = regexp.MustCompile(`^arn:(aws[a-z-]{0,16}):iam::([0-9]{12})?:role/([\x21-\x7e]+/)?([\w+=,.@-]{1,64})$`)
+var roleForm = lazyregexp.New(`^arn:(aws[a-z-]{0,16}):iam::([0-9]{12})?:role/([\x21-\x7e]+/)?([\w+=,.@-]{1,64})$`)
 
 // roleName returns the last part of an ARN, which is the argument of IAM's calls.
 func roleName(arn string) string {

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // entry is one revoked session.
@@ -144,7 +145,7 @@ const (
 	idRole   = "r"
 )
 
-var sidForm = regexp.MustCompile(`^(?:[us]([0-9]{9,11})|[tr]([0-9]{9,11})b([0-9]{9,11}))$`)
+var sidForm = lazyregexp.New(`^(?:[us]([0-9]{9,11})|[tr]([0-9]{9,11})b([0-9]{9,11}))$`)
 
 // statementOf returns the statement with an id.
 func statementOf(sid string, values []string) json.RawMessage {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/awsapi"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -43,7 +43,7 @@ var (
 	_ provider.Injector = (*Driver)(nil)
 )
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var nameForm = lazyregexp.New(`^[a-z][a-z0-9-]{0,31}$`)
 
 // New returns a driver. It makes no connections.
 func New(c Config) (*Driver, error) {

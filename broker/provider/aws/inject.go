@@ -5,13 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -68,12 +68,12 @@ func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
 // claimForm matches the signature of a client in the sandbox. The signature proves nothing,
 // because the client signs with a made-up key. Its region and service are those that the
 // client expects.
-var claimForm = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=[^/, ]+/[0-9]{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request,`)
+var claimForm = lazyregexp.New(`^AWS4-HMAC-SHA256 Credential=[^/, ]+/[0-9]{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request,`)
 
 // payloadForm matches a payload hash, which the client states and S3 checks, or one of two
 // values for a payload that only TLS protects. Streams with signed chunks cannot be
 // forwarded, because the client signs them with its made-up key.
-var payloadForm = regexp.MustCompile(`^(?:[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-UNSIGNED-PAYLOAD-TRAILER)$`)
+var payloadForm = lazyregexp.New(`^(?:[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-UNSIGNED-PAYLOAD-TRAILER)$`)
 
 const (
 	payloadHeader = "X-Amz-Content-Sha256"
@@ -122,7 +122,7 @@ type s3Request struct {
 }
 
 // s3Region matches the regions in host names.
-var s3Region = regexp.MustCompile(`^[a-z]{2}(?:-[a-z]+)+-[0-9]$`)
+var s3Region = lazyregexp.New(`^[a-z]{2}(?:-[a-z]+)+-[0-9]$`)
 
 const (
 	amazon     = ".amazonaws.com"

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -34,7 +35,7 @@ var objectActions = map[string][]string{
 }
 
 // bucketForm matches the names that S3 accepts for new buckets.
-var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+var bucketForm = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
 // place is what an S3 scope covers: the object with that key or, when deep, all objects
 // whose keys begin with it.
@@ -219,16 +220,16 @@ type statement struct {
 }
 
 var (
-	iamAction   = regexp.MustCompile(`^([a-z0-9-]{1,64}):([A-Za-z0-9*?]{1,128})$`)
-	operator    = regexp.MustCompile(`^(ForAllValues:|ForAnyValue:)?[A-Za-z]{3,40}$`)
-	conditionOn = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}:[\x21\x23-\x5b\x5d-\x7e]{1,128}$`)
-	printable   = regexp.MustCompile(`^[\x20-\x7e]{1,512}$`)
+	iamAction   = lazyregexp.New(`^([a-z0-9-]{1,64}):([A-Za-z0-9*?]{1,128})$`)
+	operator    = lazyregexp.New(`^(ForAllValues:|ForAnyValue:)?[A-Za-z]{3,40}$`)
+	conditionOn = lazyregexp.New(`^[A-Za-z0-9-]{1,64}:[\x21\x23-\x5b\x5d-\x7e]{1,128}$`)
+	printable   = lazyregexp.New(`^[\x20-\x7e]{1,512}$`)
 
 	placeholder = regexp.MustCompile(`\{([0-9]{1,2}|rest)\}`)
 	// adjacent matches two placeholders that a resource could not keep apart, so that two
 	// scopes would name one resource: no segment contains "/" or ":".
-	adjacent = regexp.MustCompile(`\{(?:[0-9]{1,2}|rest)\}[^/:]*\{(?:[0-9]{1,2}|rest)\}`)
-	variable = regexp.MustCompile(`\$\{(?:[0-9]{1,2}|rest)\}`)
+	adjacent = lazyregexp.New(`\{(?:[0-9]{1,2}|rest)\}[^/:]*\{(?:[0-9]{1,2}|rest)\}`)
+	variable = lazyregexp.New(`\$\{(?:[0-9]{1,2}|rest)\}`)
 )
 
 // identities are services that issue identities or change permissions. A session that could use

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -45,12 +45,12 @@ const (
 
 // sessionForm matches a RoleSessionName of ebb. The last 16 hexadecimal digits are random
 // bits of the lease's name.
-var sessionForm = regexp.MustCompile(`^[\w+=,.@-]{2,48}[0-9a-f]{16}$`)
+var sessionForm = lazyregexp.New(`^[\w+=,.@-]{2,48}[0-9a-f]{16}$`)
 
 // patternForms are the forms of pattern, by condition key.
-var patternForms = map[keyed]*regexp.Regexp{
-	byUserID:         regexp.MustCompile(`^\*:[\w+=,.@-]{2,48}[0-9a-f]{16}$`),
-	bySourceIdentity: regexp.MustCompile(`^\*[0-9a-f]{16}$`),
+var patternForms = map[keyed]*lazyregexp.Regexp{
+	byUserID:         lazyregexp.New(`^\*:[\w+=,.@-]{2,48}[0-9a-f]{16}$`),
+	bySourceIdentity: lazyregexp.New(`^\*[0-9a-f]{16}$`),
 }
 
 // pattern returns the value that denials of the session compare with StringLike. For a
@@ -100,7 +100,7 @@ func (h handle) over(now time.Time) bool { return now.Unix() >= h.Until+int64(sk
 const skew = 2 * time.Minute
 
 // tagForm matches the characters that AWS does not accept in all tag values.
-var tagForm = regexp.MustCompile(`[^A-Za-z0-9_.:/=+@ -]`)
+var tagForm = lazyregexp.New(`[^A-Za-z0-9_.:/=+@ -]`)
 
 // tagValue converts a text to a tag value of at most 256 accepted characters.
 func tagValue(text string) string {

@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -97,7 +97,7 @@ func (d *Driver) send(client *http.Client, r *http.Request, out any) error {
 }
 
 // statusForm matches a google.rpc.Code or an error code of OAuth.
-var statusForm = regexp.MustCompile(`^([A-Z_]{1,40}|[a-z_]{1,40})$`)
+var statusForm = lazyregexp.New(`^([A-Z_]{1,40}|[a-z_]{1,40})$`)
 
 // judge converts an error response: {"error": {"status": ...}} of Google's APIs or {"error":
 // "..."} of RFC 6749 section 5.2.

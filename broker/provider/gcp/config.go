@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
@@ -68,10 +68,10 @@ type Endpoints struct {
 
 var (
 	// accountForm matches one path segment: an email address, or the numeric id.
-	accountForm = regexp.MustCompile(`^([0-9]{5,32}|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?@[a-z0-9.-]{1,128}\.gserviceaccount\.com)$`)
-	bucketForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
-	roleForm    = regexp.MustCompile(`^((projects|organizations)/[A-Za-z0-9:._-]{1,64}/)?roles/[A-Za-z0-9_.]{1,64}$`)
-	oauthForm   = regexp.MustCompile(`^https://www\.googleapis\.com/auth/[a-z0-9._-]{1,100}$`)
+	accountForm = lazyregexp.New(`^([0-9]{5,32}|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?@[a-z0-9.-]{1,128}\.gserviceaccount\.com)$`)
+	bucketForm  = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
+	roleForm    = lazyregexp.New(`^((projects|organizations)/[A-Za-z0-9:._-]{1,64}/)?roles/[A-Za-z0-9_.]{1,64}$`)
+	oauthForm   = lazyregexp.New(`^https://www\.googleapis\.com/auth/[a-z0-9._-]{1,100}$`)
 )
 
 const maxOAuthScopes = 20

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -67,10 +67,10 @@ const (
 
 // Forms of GitHub's names that are safe in a path and in a JSON string.
 var (
-	ownerForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})$`)
-	repoForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-	groupForm = regexp.MustCompile(`^(?:\*|@[a-z0-9][a-z0-9._-]{0,62})$`)
-	dateForm  = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+	ownerForm = lazyregexp.New(`^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})$`)
+	repoForm  = lazyregexp.New(`^[A-Za-z0-9._-]{1,100}$`)
+	groupForm = lazyregexp.New(`^(?:\*|@[a-z0-9][a-z0-9._-]{0,62})$`)
+	dateForm  = lazyregexp.New(`^\d{4}-\d{2}-\d{2}$`)
 )
 
 // validRepo reports whether a repository can have this name.

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -82,7 +82,7 @@ func reason(err error) string {
 	return ""
 }
 
-var reasonForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
+var reasonForm = lazyregexp.New(`^[A-Za-z]{1,64}$`)
 
 // request is one call.
 type request struct {

@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -50,9 +50,9 @@ const maxAudiences = 8
 
 var (
 	// DNS labels and subdomains of RFC 1123, as the API server checks names.
-	labelForm     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	subdomainForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	audienceForm  = regexp.MustCompile(`^[!-~]{1,256}$`)
+	labelForm     = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	subdomainForm = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	audienceForm  = lazyregexp.New(`^[!-~]{1,256}$`)
 )
 
 // check returns all problems joined; name is the provider's.

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
@@ -131,7 +131,7 @@ func (d *Driver) Mint(ctx context.Context, g provider.Grant) (provider.Credentia
 
 // uidForm is the accepted form of a uid, which is used in a precondition and compared with the
 // token.
-var uidForm = regexp.MustCompile(`^[!-~]{1,128}$`)
+var uidForm = lazyregexp.New(`^[!-~]{1,128}$`)
 
 // create makes the Secret of a lease. It is empty and immutable.
 func (d *Driver) create(ctx context.Context, g provider.Grant, acc Account, name string) (handle, error) {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -71,9 +71,9 @@ const (
 )
 
 var (
-	nameForm = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,63}$`)
+	nameForm = lazyregexp.New(`^[a-z][a-z0-9._-]{0,63}$`)
 	// scopeForm matches scope of RFC 6749 section 3.3.
-	scopeForm = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$`)
+	scopeForm = lazyregexp.New(`^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$`)
 )
 
 // check returns all problems joined; name is the provider's.

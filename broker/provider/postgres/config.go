@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -51,8 +51,8 @@ const (
 var (
 	// databaseForm matches a database name, which is one segment of a scope. roleForm matches
 	// a role name that needs only double quotes as an identifier.
-	databaseForm = regexp.MustCompile(`^[A-Za-z0-9._~@+=,-]{1,63}$`)
-	roleForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$ .@-]{0,62}$`)
+	databaseForm = lazyregexp.New(`^[A-Za-z0-9._~@+=,-]{1,63}$`)
+	roleForm     = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_$ .@-]{0,62}$`)
 )
 
 // check returns all problems joined.

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -109,9 +109,9 @@ type group struct {
 }
 
 var (
-	loginForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
-	groupForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	commandForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,27}$`)
+	loginForm   = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
+	groupForm   = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	commandForm = lazyregexp.New(`^[a-z0-9][a-z0-9_.-]{0,27}$`)
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
@@ -60,7 +60,7 @@ type KV struct {
 
 const maxHosts = 16
 
-var fieldForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+var fieldForm = lazyregexp.New(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // check returns all problems joined; name is the provider's.
 func (c *Config) check(name string) error {
@@ -133,7 +133,7 @@ type Basic struct {
 // maxPair is the maximum length of the other part of Basic.
 const maxPair = 256
 
-var queryForm = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}$`)
+var queryForm = lazyregexp.New(`^[A-Za-z0-9_.~-]{1,64}$`)
 
 func (p Place) check(bad func(string, ...any)) {
 	set := 0

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/vault/api"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
@@ -48,7 +48,7 @@ func (p Path) maxLife() time.Duration { return time.Duration(p.MaxLifetime) * ti
 const maxSeconds = 24 * 60 * 60
 
 var (
-	roleForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	roleForm = lazyregexp.New(`^[A-Za-z0-9_.-]{1,128}$`)
 )
 
 // check returns all problems joined; name is the provider's.

@@ -3,9 +3,9 @@ package kms
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/awsapi"
 	"github.com/ebb-broker/ebb/broker/provider"
 )
@@ -39,8 +39,8 @@ type Config struct {
 const maxPrevious = 16
 
 var (
-	arnForm      = regexp.MustCompile(`^arn:aws[a-z-]{0,16}:kms:([a-z0-9-]{2,32}):[0-9]{12}:key/((?:mrk-[0-9a-f]{32})|(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$`)
-	instanceForm = regexp.MustCompile(`^[0-9a-f]{8}$`)
+	arnForm      = lazyregexp.New(`^arn:aws[a-z-]{0,16}:kms:([a-z0-9-]{2,32}):[0-9]{12}:key/((?:mrk-[0-9a-f]{32})|(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))$`)
+	instanceForm = lazyregexp.New(`^[0-9a-f]{8}$`)
 )
 
 // names parses the ARNs of the keys; the first key wraps.

@@ -5,13 +5,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/awsapi"
 	"github.com/ebb-broker/ebb/broker/seal"
 )
@@ -24,7 +24,7 @@ const (
 )
 
 // materialForm is a KeyMaterialId, or "-" for an unknown one.
-var materialForm = regexp.MustCompile(`^(?:-|[0-9a-f]{64})$`)
+var materialForm = lazyregexp.New(`^(?:-|[0-9a-f]{64})$`)
 
 // Wrapper wraps and unwraps by calls to KMS.
 type Wrapper struct {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/hashicorp/vault/api"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/seal"
 	"github.com/ebb-broker/ebb/broker/vaultapi"
 )
@@ -31,8 +31,8 @@ type Config struct {
 const look = 10 * time.Minute
 
 var (
-	keyForm     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-	wrappedForm = regexp.MustCompile(`^vault:v([1-9][0-9]{0,8}):[A-Za-z0-9+/=]+$`)
+	keyForm     = lazyregexp.New(`^[A-Za-z0-9_.-]{1,128}$`)
+	wrappedForm = lazyregexp.New(`^vault:v([1-9][0-9]{0,8}):[A-Za-z0-9+/=]+$`)
 )
 
 // Wrapper wraps and unwraps by calls to the engine.

@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
 
@@ -123,7 +123,7 @@ var clientVariables = []string{"EBB_CONFIG", "EBB_URL", "EBB_SOCKET", "EBB_CLIEN
 // namespace for a Service named ebb or ebb-SOMETHING (kubelet's
 // envvars.FromServices). Both name and value must have the form: EBB_PORT=8420
 // is a mistake and must be reported.
-var serviceLink = regexp.MustCompile(`^EBB(?:_[A-Z0-9][A-Z0-9_]*)?_(?:` +
+var serviceLink = lazyregexp.New(`^EBB(?:_[A-Z0-9][A-Z0-9_]*)?_(?:` +
 	`SERVICE_HOST=(?:` + ip4 + `|` + ip6 + `)|` +
 	`SERVICE_PORT(?:_[A-Z0-9][A-Z0-9_]*)?=[0-9]{1,5}|` +
 	`PORT(?:_[0-9]+_(?:TCP|UDP|SCTP))?=(?:tcp|udp|sctp)://(?:` + ip4 + `|\[` + ip6 + `\]):[0-9]{1,5}|` +

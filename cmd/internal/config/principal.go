@@ -6,13 +6,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/ebb-broker/ebb/attest/jose"
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -33,9 +33,9 @@ type Principal struct {
 var roles = []string{string(broker.RoleRunner), string(broker.RoleApprover), string(broker.RoleAuditor), string(broker.RoleOperator), string(broker.RoleResourceServer), string(broker.RoleViewer)}
 
 var (
-	nameForm      = regexp.MustCompile(`\A[a-z][a-z0-9-]{0,31}\z`)
-	principalForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}\z`)
-	instanceForm  = regexp.MustCompile(`\A[0-9a-f]{8}\z`)
+	nameForm      = lazyregexp.New(`\A[a-z][a-z0-9-]{0,31}\z`)
+	principalForm = lazyregexp.New(`\A[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}\z`)
+	instanceForm  = lazyregexp.New(`\A[0-9a-f]{8}\z`)
 )
 
 func (c *Config) readAttestors(r *reader) listOf {

@@ -2,11 +2,12 @@ package out
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // Time formats t in UTC as RFC 3339, "" for the zero time.
@@ -78,7 +79,7 @@ func Pairs(m map[string]string) string {
 
 // idForm is the form of ids: a prefix and a UUIDv7, whose first twelve digits
 // are its time in milliseconds.
-var idForm = regexp.MustCompile(`^[a-z]{3}_[0-9a-f]{32}$`)
+var idForm = lazyregexp.New(`^[a-z]{3}_[0-9a-f]{32}$`)
 
 // shortID is the least length of a shortened id: the prefix and the time.
 const shortID = 4 + 12

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/oauth2"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/web/signin"
 )
@@ -34,7 +34,7 @@ type attempt struct {
 }
 
 // purposeForm is the form of ebb's ids. No other value of "for" is accepted.
-var purposeForm = regexp.MustCompile(`\A[a-z]{3}_[0-9a-f]{32}\z`)
+var purposeForm = lazyregexp.New(`\A[a-z]{3}_[0-9a-f]{32}\z`)
 
 // Begin implements signin.Method. It is a GET because it redirects to another
 // origin, which form-action forbids for a form.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/owndir"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -95,7 +95,7 @@ func Write(dir string, f File) error {
 	return secret.ReplaceFile(path(dir), append(text, '\n'))
 }
 
-var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
+var name = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
 
 // CheckName refuses a name that is not a word, and Local.
 func CheckName(n string) error {

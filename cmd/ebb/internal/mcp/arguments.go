@@ -3,12 +3,12 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/web/client"
@@ -94,7 +94,7 @@ type getArguments struct {
 	Wait      int    `json:"wait_seconds"`
 }
 
-var requestName = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
+var requestName = lazyregexp.New(`^req_[0-9a-f]{32}$`)
 
 func (a *getArguments) check() error {
 	if !requestName.MatchString(a.RequestID) {
@@ -107,7 +107,7 @@ type revokeArguments struct {
 	LeaseID string `json:"lease_id"`
 }
 
-var leaseName = regexp.MustCompile(`^lse_[0-9a-f]{32}$`)
+var leaseName = lazyregexp.New(`^lse_[0-9a-f]{32}$`)
 
 func (a *revokeArguments) check() error {
 	if !leaseName.MatchString(a.LeaseID) {

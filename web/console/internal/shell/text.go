@@ -2,10 +2,10 @@ package shell
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 )
 
@@ -107,7 +107,7 @@ func Values(options []Option) []string {
 	return out
 }
 
-var idForm = regexp.MustCompile(`^[a-z]{3}_[0-9a-f]{32}$`)
+var idForm = lazyregexp.New(`^[a-z]{3}_[0-9a-f]{32}$`)
 
 // ShortID returns the beginning and the end of an id that ebb made, for lists: its first
 // digits are its time, its last ones are random. Other names are returned whole.

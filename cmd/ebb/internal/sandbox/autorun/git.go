@@ -10,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
 // inner are the files of a git directory that make git(1) run programs, or that
@@ -64,12 +65,12 @@ func settings(text []byte) ([]setting, error) {
 }
 
 // harmless matches settings that run no program and name no file.
-var harmless = regexp.MustCompile(`\A(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|sparsecheckout|sparsecheckoutcone|autocrlf|eol|safecrlf|quotepath|abbrev|preloadindex|untrackedcache)` +
+var harmless = lazyregexp.New(`\A(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|sparsecheckout|sparsecheckoutcone|autocrlf|eol|safecrlf|quotepath|abbrev|preloadindex|untrackedcache)` +
 	`|extensions\.(objectformat|refstorage|partialclone)|remote\..*\.(url|pushurl|fetch|push|tagopt|prune|mirror|promisor|partialclonefilter)|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)` +
 	`|(user|author|committer)\.(name|email)|pull\.(rebase|ff)|push\.(default|autosetupremote)|fetch\.prune|init\.defaultbranch|submodule\..*\.(url|active)|submodule\.active|gc\.[a-z]+|lfs\.repositoryformatversion|merge\.conflictstyle|rerere\.enabled)\z`)
 
 // helper matches a URL for which git runs a program (gitremote-helpers(7)).
-var helper = regexp.MustCompile(`\A(-|[A-Za-z0-9+.-]+::)`)
+var helper = lazyregexp.New(`\A(-|[A-Za-z0-9+.-]+::)`)
 
 // suspect returns the first setting that is neither harmless nor in before; ""
 // = none.

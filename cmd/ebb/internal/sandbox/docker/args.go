@@ -11,11 +11,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/place"
 )
@@ -167,7 +167,7 @@ const maxImage = 512
 // imageForm matches the name, digest or ID of an image (the reference grammar
 // of distribution is narrower). It excludes options, line breaks and absolute
 // paths.
-var imageForm = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/:@-]*\z`)
+var imageForm = lazyregexp.New(`\A[A-Za-z0-9][A-Za-z0-9._/:@-]*\z`)
 
 // CheckImage refuses a text that is not the name of an image.
 func CheckImage(name string) error {
@@ -187,7 +187,7 @@ type image struct {
 }
 
 // idForm matches the daemon's ID of an image.
-var idForm = regexp.MustCompile(`\Asha256:[0-9a-f]{64}\z`)
+var idForm = lazyregexp.New(`\Asha256:[0-9a-f]{64}\z`)
 
 // image finds an image of the daemon. It pulls none, so that a sandbox never
 // runs an image that was just published under that name.
@@ -211,7 +211,7 @@ func (c *client) image(name string) (image, error) {
 	return i, nil
 }
 
-var volumeForm = regexp.MustCompile(`\A(/[A-Za-z0-9._-]+)+\z`)
+var volumeForm = lazyregexp.New(`\A(/[A-Za-z0-9._-]+)+\z`)
 
 // checkVolume refuses a declared volume at a path that the sandbox uses itself.
 func checkVolume(v string) error {

@@ -12,12 +12,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/first"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox/handover"
@@ -249,7 +249,7 @@ func (d *lent) close() {
 	}
 }
 
-var nameForm = regexp.MustCompile(`\A` + namePrefix + `[a-z2-7]{26}\z`)
+var nameForm = lazyregexp.New(`\A` + namePrefix + `[a-z2-7]{26}\z`)
 
 // bury removes sandboxes of this user's killed runs, whose directory is gone.
 // An image can set the same labels, so the name must also be one that ebb

@@ -1,0 +1,34 @@
+package lazyregexp
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Regexp is a regular expression. It is safe for concurrent use. It has the
+// methods of [regexp.Regexp] that ebb needs.
+type Regexp struct{ compiled func() *regexp.Regexp }
+
+// New returns the expression. The first use panics if it is malformed; in a test New does.
+func New(text string) *Regexp {
+	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
+	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
+		r.compiled()
+	}
+	return r
+}
+
+// MatchString is [regexp.Regexp.MatchString].
+func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
+
+// FindString is [regexp.Regexp.FindString].
+func (r *Regexp) FindString(s string) string { return r.compiled().FindString(s) }
+
+// ReplaceAllString is [regexp.Regexp.ReplaceAllString].
+func (r *Regexp) ReplaceAllString(s, to string) string { return r.compiled().ReplaceAllString(s, to) }
+
+// FindStringSubmatch is [regexp.Regexp.FindStringSubmatch].
+func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }

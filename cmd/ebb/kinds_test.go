@@ -22,7 +22,7 @@ func TestKindTables(t *testing.T) {
 		kinds []string
 		tools []string // folders that are not kinds, besides all and the suites
 	}{
-		"attest":          {kinds: attestors.Kinds(), tools: []string{"clock", "dpop", "fetch", "jose", "options"}},
+		"attest":          {kinds: attestors.Kinds(), tools: []string{"clock", "dpop", "fetch", "jose", "lazyregexp", "options"}},
 		"broker/notify":   {kinds: channels.Kinds()},
 		"broker/provider": {kinds: providers.Kinds()},
 		"broker/seal":     {kinds: wrappers.Kinds()},

@@ -93,29 +93,42 @@ func (b *storesBed) operator(id string) *client.Operator {
 	return o
 }
 
-// opened is a task with one credential.
+// opened is a task with one credential. The database of the fault before may have been restarted
+// just now: its readers then find their connections broken, one by one.
 func (b *storesBed) opened() (task wire.Task, token string) {
 	b.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		task, token, err := b.open()
+		switch {
+		case err == nil:
+			return task, token
+		case !client.IsKind(err, wire.KindUnavailable) || time.Now().After(end):
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *storesBed) open() (task wire.Task, token string, err error) {
 	task, ticket, err := b.operator("runner").Tasks.Open(b.t.Context(), wire.TaskSpec{Name: "t", Kind: "k", TTL: 3600, Ceiling: "local:**:*", Expect: wire.Expect{Attestor: "enroll"}, Ticket: true})
 	if err != nil {
-		b.t.Fatal(err)
+		return task, "", err
 	}
 	key, err := client.NewKey(jose.ES256)
 	if err != nil {
-		b.t.Fatal(err)
+		return task, "", err
 	}
 	s, err := client.NewSandbox(client.SandboxConfig{Config: client.Config{Issuer: "http://" + b.at}, Key: key})
 	if err == nil {
 		_, err = s.Enrol(b.t.Context(), ticket.Ticket)
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		return task, "", err
 	}
 	cred, err := s.Token(b.t.Context(), client.TokenRequest{Scope: "local:a:read"})
 	if err != nil {
-		b.t.Fatal(err)
+		return task, "", err
 	}
-	return task, cred.Token.Reveal()
+	return task, cred.Token.Reveal(), nil
 }
 
 // active reports whether a replica accepts the token. A replica that cannot
@@ -162,7 +175,21 @@ type browsing struct {
 	cookies map[string]string
 }
 
+// browser signs a person in, as patiently as opened.
 func (b *storesBed) browser() *browsing {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		w, status, text := b.signIn()
+		switch {
+		case status == http.StatusSeeOther:
+			return w
+		case status != http.StatusServiceUnavailable || time.Now().After(end):
+			b.t.Fatalf("signing in: %d %s", status, text)
+		}
+	}
+}
+
+func (b *storesBed) signIn() (w *browsing, status int, text string) {
 	b.t.Helper()
 	link, _, err := b.operator("ops").SignInLink(b.t.Context(), "")
 	if err != nil {
@@ -172,11 +199,9 @@ func (b *storesBed) browser() *browsing {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	w := &browsing{b: b, console: "http://" + u.Host, cookies: map[string]string{}}
-	if status, text := w.post("/signin/link", w.form(u.RequestURI(), "/signin/link")); status != http.StatusSeeOther {
-		b.t.Fatalf("signing in: %d %s", status, text)
-	}
-	return w
+	w = &browsing{b: b, console: "http://" + u.Host, cookies: map[string]string{}}
+	status, text = w.post("/signin/link", w.form(u.RequestURI(), "/signin/link"))
+	return w, status, text
 }
 
 var (
@@ -188,6 +213,9 @@ var (
 func (w *browsing) form(page, action string) url.Values {
 	w.b.t.Helper()
 	status, text := w.do(http.MethodGet, page, nil)
+	for end := time.Now().Add(patience); status == http.StatusServiceUnavailable && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		status, text = w.do(http.MethodGet, page, nil)
+	}
 	for _, f := range formAt.FindAllStringSubmatch(text, -1) {
 		if html.UnescapeString(f[1]) != action {
 			continue

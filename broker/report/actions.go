@@ -23,7 +23,7 @@ var actionKinds = []string{
 // Actions returns the newest audit entries about actions of the sandbox, and ebb's answers to them,
 // in the task of the request id. It leaves out entries of this request, and entries of other requests
 // that the reader may not see. Entries contain text of the sandbox, so Actions returns none to people
-// who may not read the agent's text.
+// without the right to read the agent's text.
 func (l *Listings) Actions(ctx context.Context, who broker.Principal, id string) ([]audit.Entry, error) {
 	r, err := l.Request(ctx, who, id)
 	if err != nil || !ReadsWords(who, r) {

@@ -30,8 +30,8 @@ func (a *audience) shortcuts(ctx context.Context, v *session.Visit) bool {
 }
 
 // told returns a sentence with the number of other people who can approve a waiting request, and a
-// sentence with the channels that were notified. Visitors who may not read the agent's text get
-// neither. Both are optional: a store that does not answer must not prevent a denial.
+// sentence with the channels that were notified. Visitors without the right to read the agent's
+// text get neither. Both are optional: a store that does not answer must not prevent a denial.
 func (a *audience) told(ctx context.Context, v shell.View, r broker.Request) (out []string) {
 	if !report.ReadsWords(v.Who.Principal, r) {
 		return nil

@@ -39,6 +39,7 @@ type Mark struct {
 	Scopes               scopes.Set
 	Groups               []string
 	Voters               []string // without an order
+	Several              bool     // more than one vote may be needed, so that Voters can change
 	State                RequestState
 	CreatedAt, ExpiresAt time.Time
 }

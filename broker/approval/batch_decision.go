@@ -126,8 +126,8 @@ func (ve *Verdicts) DecideBatch(ctx context.Context, who broker.Principal, items
 // MaxMarks is the largest number of request summaries that Marks returns.
 const MaxMarks = 1000
 
-// marks caches the requests that waited at the last call. Of a request summary only the state
-// changes, so that each is read once.
+// marks caches the requests that waited at the last call. A summary changes while its request waits
+// only if several votes are needed; the others are read once.
 type marks struct {
 	mu    sync.Mutex
 	known map[string]broker.Mark
@@ -149,7 +149,7 @@ func (ap *Approvals) Marks(ctx context.Context) ([]broker.Mark, error) {
 	defer ap.marks.mu.Unlock()
 	var unknown []string
 	for _, id := range ids {
-		if _, is := ap.marks.known[id]; !is {
+		if m, is := ap.marks.known[id]; !is || m.Several {
 			unknown = append(unknown, id)
 		}
 	}

@@ -394,7 +394,7 @@ func (rs *requestStore) Marks(ctx context.Context, f broker.RequestFilter) ([]br
 		if err := json.Unmarshal([]byte(ask), &who); err != nil {
 			return m, err
 		}
-		m.Groups = who.Groups
+		m.Groups, m.Several = who.Groups, who.Quorum > 1 || len(who.Rules) > 1
 		m.Scopes, err = scopes.ParseSet(scope)
 		return m, err
 	})

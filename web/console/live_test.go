@@ -91,6 +91,35 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A request that needs two approvals waits no longer for the person who has given the first.
+func TestLiveAfterAVote(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{
+		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @quorum("2") permit (principal, action, resource);`)},
+		Providers: map[string]broker.Provider{"plain": {Driver: plainDriver{}, Kind: "plain", Resource: "https://plain.test/"}},
+	})
+	srv := httptest.NewServer(h.mux)
+	defer srv.Close()
+	ann := h.as(brokertest.Approver)
+	_, told, stop := ann.listen(t, srv, "same-origin", "waiting")
+	defer stop()
+	r := h.like("plain:t/a:read", "x", nil)
+	waits := `{"count":1,"ids":["` + r.ID + `"]}`
+	for next(t, told) != waits {
+	}
+	if _, err := h.Broker.Decide(t.Context(), h.Principals[brokertest.Approver], r.ID, broker.Verdict{Approve: true, Digest: r.Digest}); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, told); got != `{"count":0,"ids":[]}` {
+		t.Errorf("after the vote %s", got)
+	}
+	_, second, stopSecond := h.as(brokertest.Second).listen(t, srv, "same-origin", "waiting")
+	defer stopSecond()
+	if got := next(t, second); got != waits {
+		t.Errorf("the second approver is told %s", got)
+	}
+}
+
 // TestLiveStrangers: events are refused without a session, from another site,
 // beyond the limit per session, and after the end of the session.
 //

@@ -2,7 +2,6 @@ package lazyregexp
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,10 +11,11 @@ import (
 // methods of [regexp.Regexp] that ebb needs.
 type Regexp struct{ compiled func() *regexp.Regexp }
 
-// New returns the expression. The first use panics if it is malformed; in a test New does.
+// New returns a Regexp for text. If text is malformed, its first use panics, and in a test binary New
+// itself.
 func New(text string) *Regexp {
 	r := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
-	if strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
+	if len(os.Args) > 0 && strings.HasSuffix(os.Args[0], ".test") {
 		r.compiled()
 	}
 	return r

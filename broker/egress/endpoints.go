@@ -252,7 +252,7 @@ func (b *Endpoints) close(patience time.Duration) {
 	b.mu.Unlock()
 	b.served.Wait()
 	if n := b.cfg.Proxy.pending.wait(patience); n > 0 {
-		b.cfg.Logger.Error("ebb stops before the completion of all requests is in the audit log; it says of these requests only that they were allowed", "requests", n)
+		b.cfg.Logger.Error("ebb stops before the audit log has all completion entries; for these requests it has only egress.allowed", "requests", n)
 	}
 }
 

@@ -78,9 +78,9 @@ func (l *Listings) ProveLeases(ctx context.Context, who broker.Principal, q brok
 	}
 }
 
-// pointsToProve returns the checkpoints to a principal that may export the whole audit log, after a
-// new one that covers the newest entries. It refuses a statement that is longer than 'ebb audit verify'
-// reads.
+// pointsToProve signs a checkpoint of the newest entries, and returns all checkpoints, if the principal
+// may export the whole audit log. If signing fails, it returns the existing ones. It refuses a statement
+// that is too long for 'ebb audit verify'.
 func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal, stated audit.Statement) ([]audit.Checkpoint, error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleAuditor, broker.RoleOperator); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (l *Listings) pointsToProve(ctx context.Context, who broker.Principal, stat
 	if stated.Long() {
 		return nil, broker.E(broker.Invalid, fmt.Sprintf("The filter is too long for a proof: the line that states the filter may have at most %d bytes. Use a shorter filter.", audit.MaxStatement), nil)
 	}
-	if err := l.guard.Checkpoint(ctx); err != nil { // the proof states how many entries have no signature
-		l.logger.WarnContext(ctx, "no checkpoint of the audit log could be made for a proof", "error", err)
+	if err := l.guard.Checkpoint(ctx); err != nil { // the proof leaves out entries that no checkpoint covers, and states their number
+		l.logger.WarnContext(ctx, "the checkpoint for a proof could not be signed; the proof leaves out entries since the last one", "error", err)
 	}
 	return l.Checkpoints(ctx, who)
 }

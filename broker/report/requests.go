@@ -73,9 +73,9 @@ type WaitPage struct {
 }
 
 // Waiting returns the waiting requests that the principal may see, with their counts. It sets
-// the members Now and Sight of f. mine: only requests that the principal may decide, and has not
-// voted on. A text, a provider and the scopes of a limited approver have no index; they are
-// searched for among a bounded number of requests.
+// the members Now and Sight of f. If mine is set, it returns only requests that the principal may
+// decide and has not voted on. A text, a provider and the scopes of a limited approver have no
+// index; they are searched for among a bounded number of requests.
 func (l *Listings) Waiting(ctx context.Context, who broker.Principal, mine bool, f broker.WaitFilter) (out WaitPage, err error) {
 	if err := broker.Allow(who, broker.Certain, broker.RoleApprover, broker.RoleAuditor, broker.RoleOperator, broker.RoleRunner, broker.RoleViewer); err != nil {
 		return out, err

@@ -154,10 +154,8 @@ func (c *committer) transact(ctx context.Context, units []*unit) error {
 		c.undo(ctx, mark, err)
 		return err
 	}
-	if head := c.chain.Head(); len(c.entries) > 0 {
-		c.durable.Store(&durable{head: head})
-	}
 	if len(c.entries) > 0 { // a commit without entries does not replace rows that a crash may restore
+		c.durable.Store(&durable{head: c.chain.Head()})
 		c.entryLog.rewind()
 	}
 	for _, u := range units {
@@ -336,6 +334,7 @@ func (w *storeWriter) Writable(ctx context.Context) error {
 // would be written on a full disk, too.
 const probeBytes = 16 << 10
 
+// writeProbe writes to a table from which the role of ebb serve may delete (package migrations).
 func writeProbe(ctx context.Context, s *session, u *unit) error {
 	row := "probe " + strings.Repeat("x", probeBytes)
 	if _, err := s.exec(ctx, "INSERT INTO notification_cursors (writer, seq) VALUES (?, 0)", row); err != nil {

@@ -57,7 +57,7 @@ func locked(t *testing.T, url string) (release func()) {
 	return inDatabase(t, url, "BEGIN IMMEDIATE")
 }
 
-// refuses reports an error unless the log of the database is refused because it belongs to another.
+// refuses reports an error unless the log of the database is refused because it belongs to another database.
 func refuses(t *testing.T, c sqlstore.Config) {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), c)

@@ -63,7 +63,7 @@ func (ss *secretStore) Secrets(ctx context.Context, names ...string) ([]secretst
 type keptSecrets struct {
 	mu       sync.Mutex
 	changing int // number of changes in progress; while above 0, reads go to the database
-	changes  int // counts starts and ends of changes; a row that was read before the last one is not kept
+	changes  int // number of starts and ends of changes; a row is kept only if it is the same as before its read
 	rows     map[string]secretstore.Row
 }
 
@@ -83,7 +83,8 @@ func (k *keptSecrets) put(r secretstore.Row, changes int) {
 	}
 }
 
-// forget drops all rows, and keeps none until done is called, after the outcome of a change.
+// forget drops all rows. None is kept until the caller calls done, when the outcome of its change is
+// known.
 func (k *keptSecrets) forget() (done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +110,7 @@ func (ss *secretStore) change(ctx context.Context, work func(ctx context.Context
 	return errors.Join(refused, err)
 }
 
-// changeSecret is change for secrets, of which no row is kept meanwhile.
+// changeSecret is change for secrets. No row of a secret is kept while it runs.
 func (ss *secretStore) changeSecret(ctx context.Context, work func(ctx context.Context, sess *session) (refused, err error)) error {
 	defer ss.kept.forget()()
 	return ss.change(ctx, work)

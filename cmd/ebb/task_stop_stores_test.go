@@ -93,8 +93,8 @@ func (b *storesBed) operator(id string) *client.Operator {
 	return o
 }
 
-// opened is a task with one credential. The database of the fault before may have been restarted
-// just now: its readers then find their connections broken, one by one.
+// opened opens a task with one credential. It tries again for as long as patience: the previous case
+// may have just restarted the database, so that pooled connections fail one by one.
 func (b *storesBed) opened() (task wire.Task, token string) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -175,7 +175,7 @@ type browsing struct {
 	cookies map[string]string
 }
 
-// browser signs a person in, as patiently as opened.
+// browser signs a person in, with the retries of opened.
 func (b *storesBed) browser() *browsing {
 	b.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -379,9 +379,9 @@ func (ps *Pages) drawOutcomes(c echo.Context, v *session.Visit, out []approval.O
 			row.Word, row.Tone, row.Detail = "not decided by you", "bad", broker.AsError(o.Err).Public
 			switch now, err := ps.b.Request(c.Request().Context(), v.Principal, o.ID); {
 			case err != nil || now.State == broker.RequestPending:
-			case answered(vw, now): // the same answer again
+			case answered(vw, now): // the visitor has voted before
 				row.Word, row.Tone = string(now.State), "warn"
-			case broker.AsError(o.Err).Kind != broker.Unavailable: // or the end of a task could not be recorded everywhere
+			case broker.AsError(o.Err).Kind != broker.Unavailable: // Unavailable: the end of a task is not recorded everywhere yet
 				row.Detail = whyNot(vw, now)
 			}
 			status = web.Lookup(broker.AsError(o.Err).Kind).Status

@@ -119,7 +119,7 @@ func (s *stage) emergency() error {
 	if err != nil {
 		return err
 	}
-	s.later(25 * time.Second)                  // in which he proves his identity
+	s.later(25 * time.Second)                  // tom proves his identity meanwhile
 	now := s.Clock.Now().Truncate(time.Second) // as in the token of an identity provider
 	session := people.Session{ID: rand.Text(), Act: rand.Text(), Person: tom.ID, Name: tom.ID, Purpose: plan.ID, AuthAt: now, GroupsAt: now, CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(8 * time.Hour)}
 	if err := s.Sessions.AddSession(s.ctx, session); err != nil {

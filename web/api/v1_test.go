@@ -327,6 +327,14 @@ func TestAuditProof(t *testing.T) {
 		}
 		return report, a.body
 	}
+	for _, path := range []string{"/v1/audit/proof", "/v1/leases/proof"} {
+		if a := r.v1(t, brokertest.Runner, "GET", path, nil); a.status != 403 {
+			t.Errorf("a runner gets %s: %d", path, a.status)
+		}
+	}
+	if points, err := r.env.Store.Checkpoints(t.Context()); err != nil || len(points) != 0 {
+		t.Errorf("refused proofs made %d checkpoints, %v", len(points), err)
+	}
 	of, _ := verify("/v1/audit/proof?kind=lease.issued")
 	if of.Entries != 2 || of.Checkpoints != 1 || of.Proof.List != "audit" || of.Proof.Unsigned != 0 || of.Proof.Filter["kind"] != "lease.issued" {
 		t.Errorf("%+v, %+v", of, of.Proof)

@@ -35,7 +35,10 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	ebb := filepath.Join(dir, "ebb")
-	if err := os.WriteFile(ebb, self, 0o755); err != nil {
+	syscall.ForkLock.RLock() // a child of another test would inherit the open file, which then cannot be executed
+	err = os.WriteFile(ebb, self, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "other")

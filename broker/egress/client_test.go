@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +78,16 @@ func (b *bed) opened(t *testing.T, tool string) (*sandbox, broker.EgressEndpoint
 		t.Fatal(err)
 	}
 	return &sandbox{b: b, s: s, pem: got.CA, socket: got.Socket}, got
+}
+
+// guess returns a placeholder that is not p, another one for each n from 0 to 65,534.
+func guess(t *testing.T, p string, n int) string {
+	t.Helper()
+	tail, err := strconv.ParseUint(p[len(p)-4:], 16, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s%04x", p[:len(p)-4], uint16(tail)^uint16(n+1))
 }
 
 // placeholder requests a credential.

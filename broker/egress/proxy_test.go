@@ -63,7 +63,7 @@ func TestRefuses(t *testing.T) {
 	p, theirs := x.placeholder(t, "stripe:charges:read"), other.placeholder(t, "stripe:charges:read")
 	c := x.client(t, false)
 	told := map[string]bool{}
-	unknown := p[:len(p)-1] + map[bool]string{true: "1", false: "0"}[strings.HasSuffix(p, "0")]
+	unknown := guess(t, p, 0)
 	for name, r := range map[string]struct {
 		method, url string
 		headers     []string

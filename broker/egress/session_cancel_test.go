@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -156,7 +155,7 @@ func TestSessionCancelBesideGuesses(t *testing.T) {
 	over := d.sleeps(t, conn)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, true)
 	for i, status := 0, 0; status != http.StatusTooManyRequests; i++ {
-		res, _ := send(t, c, "GET", "https://"+d.bed.host+"/v1/x", "", "Authorization", "Bearer "+p[:len(p)-4]+fmt.Sprintf("%04x", i))
+		res, _ := send(t, c, "GET", "https://"+d.bed.host+"/v1/x", "", "Authorization", "Bearer "+guess(t, p, i))
 		if status = res.StatusCode; i > 5000 {
 			t.Fatal("placeholders are tried without end")
 		}

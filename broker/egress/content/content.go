@@ -1,0 +1,49 @@
+// Package content describes what a request does, as far as its body decides that: the branches a
+// push changes, the mutations of a GraphQL document, the tables of an SQL statement.
+//
+// Each sub-package parses one kind of body into Facts. A parser has no effect of its own. It
+// refuses a body that two servers can read differently, and it bounds its time and memory. Whether
+// the facts are allowed is decided elsewhere: a provider maps them to scopes, which the lease must
+// cover.
+package content
+
+// The bounds of Facts. They keep an audit log entry with facts below 64 KiB.
+const (
+	MaxOperations = 100 // of one request
+	MaxObject     = 400 // bytes of an Operation's Object
+	MaxDetail     = 256 // bytes of each value of an Operation's Details
+)
+
+// Facts are everything that one request does. They contain no secrets: they are written to the
+// audit log and shown to people.
+type Facts struct {
+	Kind       string      `json:"kind"` // the name of the sub-package, such as "gitpush"
+	Operations []Operation `json:"operations,omitempty"`
+}
+
+// Operation is one thing that a request does. All of its texts come from the sandbox.
+type Operation struct {
+	Action  string            `json:"action"`            // a verb of the kind, such as "create" or "delete"
+	Object  string            `json:"object"`            // what it is done to, such as "refs/heads/main" or "public.orders"
+	Details map[string]string `json:"details,omitempty"` // what else decides about it, such as the commit before and after
+}
+
+// Error is why a body is refused, whatever the lease's scopes are.
+type Error struct {
+	Why   string // a clause such as "its pack does not follow the commands", without text from the sandbox
+	Cause error  // nil = none
+}
+
+// Refuse returns an Error without a cause.
+func Refuse(why string) error { return &Error{Why: why} }
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return "the body is refused: " + e.Why
+	}
+	return "the body is refused: " + e.Why + ": " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }

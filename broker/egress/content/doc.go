@@ -1,0 +1,8 @@
+// Package content describes what a request does, as far as its body decides that: the branches a
+// push changes, the mutations of a GraphQL document, the tables of an SQL statement.
+//
+// Each sub-package parses one kind of body into Facts. A parser has no effect of its own. It
+// refuses a body that two servers can read differently, and it bounds its time and memory. Whether
+// the facts are allowed is decided elsewhere: a provider maps them to scopes, which the lease must
+// cover.
+package content

@@ -32,6 +32,7 @@ type Server struct {
 	signer *rsa.PrivateKey
 
 	contract *contract
+	bare     bareRepositories
 
 	mu      sync.Mutex
 	app     App
@@ -272,8 +273,11 @@ func (s *Server) handler() http.Handler {
 	api("GET /repos/{owner}/{repo}", s.asToken("metadata:read", s.getRepository))
 	api("GET /repos/{owner}/{repo}/issues", s.asToken("issues:read", listIssues))
 	api("POST /repos/{owner}/{repo}/issues", s.asToken("issues:write", s.openIssue))
+	compare := s.asToken("contents:read", s.compare) // its documented response is too large for the shortened description
+	mux.HandleFunc("GET "+s.prefix+"/repos/{owner}/{repo}/compare/{basehead}", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, compare) })
 	git := func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, s.git) }
 	mux.HandleFunc("GET /{owner}/{repo}/info/refs", git)
+	mux.HandleFunc("POST /{owner}/{repo}/{service}", git)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.frame(w, r, false, func(request) reply { return say(http.StatusNotFound, "Not Found") })
 	})

@@ -270,27 +270,3 @@ func (s *Server) openIssue(r request, t *token) reply {
 	body["number"], body["title"] = s.serial, in.Title
 	return reply{status: http.StatusCreated, body: body, header: http.Header{"Location": {fmt.Sprintf("https://api.github.com/repos/%s/issues/%d", t.in.Owner, s.serial)}}}
 }
-
-// git answers the first request of fetch and push (smart protocol), for an empty repository.
-func (s *Server) git(r request) reply {
-	service := r.URL.Query().Get("service")
-	level := map[string]string{"git-upload-pack": "read", "git-receive-pack": "write"}[service]
-	ask := reply{status: http.StatusUnauthorized, raw: []byte("Authentication required\n"), header: http.Header{"Www-Authenticate": {`Basic realm="GitHub"`}, "Content-Type": {"text/plain"}}}
-	user, _, basic := r.BasicAuth()
-	t, _ := s.bearer(r.Request)
-	if !basic || user != "x-access-token" || t == nil || level == "" {
-		return ask
-	}
-	repo := s.repos.named(r.PathValue("owner"), strings.TrimSuffix(r.PathValue("repo"), ".git"))
-	if repo == nil || !slices.Contains(t.repos, repo.ID) {
-		return reply{status: http.StatusNotFound, raw: []byte("Repository not found.\n"), header: http.Header{"Content-Type": {"text/plain"}}}
-	}
-	if rank(t.permissions["contents"]) < rank(level) {
-		return reply{status: http.StatusForbidden, raw: []byte("Write access to repository not granted.\n"), header: http.Header{"Content-Type": {"text/plain"}}}
-	}
-	first := "# service=" + service + "\n"
-	return reply{
-		status: http.StatusOK, raw: fmt.Appendf(nil, "%04x%s00000000", len(first)+4, first),
-		header: http.Header{"Content-Type": {"application/x-" + service + "-advertisement"}},
-	}
-}

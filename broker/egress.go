@@ -3,6 +3,7 @@ package broker
 import (
 	"time"
 
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
@@ -99,19 +100,22 @@ type Usable struct {
 // (RFC 8785 section 3.2.3). The audit log has two of them for each request and need not parse
 // them again.
 type Exchange struct {
-	Cut      bool   `json:"cut,omitempty"`      // ended early by ebb or by an error
-	Database string `json:"database,omitempty"` // of a database session
-	Host     string `json:"host,omitempty"`     // host:port
-	Method   string `json:"method,omitempty"`
-	Millis   int64  `json:"ms,omitempty"`
-	Path     string `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
-	Protocol string `json:"protocol,omitempty"` // of a session or of SSH; "" = an HTTP request
-	Reason   string `json:"reason,omitempty"`
-	Received int64  `json:"received_bytes,omitempty"`
-	Redacted int64  `json:"redacted,omitempty"` // number of secrets redacted from the response
-	Sent     int64  `json:"sent_bytes,omitempty"`
-	Status   int    `json:"status,omitempty"` // of the upstream; 0 = it did not answer
-	Tool     string `json:"tool,omitempty"`
+	// Content is what the body of the request does, if a provider reads it; nil = not read. Only the
+	// entry before the request has it.
+	Content  *content.Facts `json:"content,omitempty"`
+	Cut      bool           `json:"cut,omitempty"`      // ended early by ebb or by an error
+	Database string         `json:"database,omitempty"` // of a database session
+	Host     string         `json:"host,omitempty"`     // host:port
+	Method   string         `json:"method,omitempty"`
+	Millis   int64          `json:"ms,omitempty"`
+	Path     string         `json:"path,omitempty"`     // escaped, at most MaxExchangePath bytes
+	Protocol string         `json:"protocol,omitempty"` // of a session or of SSH; "" = an HTTP request
+	Reason   string         `json:"reason,omitempty"`
+	Received int64          `json:"received_bytes,omitempty"`
+	Redacted int64          `json:"redacted,omitempty"` // number of secrets redacted from the response
+	Sent     int64          `json:"sent_bytes,omitempty"`
+	Status   int            `json:"status,omitempty"` // of the upstream; 0 = it did not answer
+	Tool     string         `json:"tool,omitempty"`
 	// Transcript is the id of the transcript. WithoutTranscript = a rule asks for a transcript,
 	// and there was no room for it; "" = no rule asks for one.
 	Transcript string `json:"transcript,omitempty"`

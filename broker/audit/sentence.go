@@ -309,7 +309,28 @@ func (x told) call() string {
 	if what == "" {
 		what = "a request"
 	}
-	return x.with("", what) + x.with(" ", x.text("host")) + x.text("path") + x.with(" (database ", x.quoted("database"), ")")
+	return x.with("", what) + x.with(" ", x.text("host")) + x.text("path") + x.with(" (database ", x.quoted("database"), ")") + x.with(" (", x.operations(), ")")
+}
+
+// maxOperations is how many operations of a request a sentence names.
+const maxOperations = 3
+
+// operations returns what the body of a request does; "" = not read.
+func (x told) operations() string {
+	facts, _ := x.data["content"].(map[string]any)
+	all, _ := facts["operations"].([]any)
+	var words []string
+	for i, item := range all {
+		if i == maxOperations {
+			words = append(words, fmt.Sprintf("%d more", len(all)-i))
+			break
+		}
+		o, _ := item.(map[string]any)
+		action, _ := o["action"].(string)
+		object, _ := o["object"].(string)
+		words = append(words, action+" "+Quote(object))
+	}
+	return strings.Join(words, ", ")
 }
 
 func (x told) outcome() string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
 // full returns an exchange with every member set.
@@ -20,6 +21,8 @@ func full() broker.Exchange {
 			f.SetString("a")
 		case reflect.Bool:
 			f.SetBool(true)
+		case reflect.Pointer:
+			x.Content = &content.Facts{Kind: "a", Operations: []content.Operation{{Action: "a", Details: map[string]string{"b": "x", "a": "é"}, Object: "a"}}}
 		default:
 			f.SetInt(1)
 		}

@@ -84,7 +84,7 @@ func TestGitHub(t *testing.T) {
 			}
 		}
 	}
-	if _, body := send(t, c, "GET", at+"/acme/web.git/info/refs?service=git-receive-pack&access_token="+p, ""); !strings.Contains(refused(t, body).Detail, "The scope gh:acme/web/contents:write covers it. ") {
+	if _, body := send(t, c, "GET", at+"/acme/web.git/info/refs?service=git-receive-pack&access_token="+p, ""); !strings.Contains(body, "Each of the scopes gh:acme/web/refs/heads/**:create, gh:acme/web/contents:write covers it. ") {
 		t.Errorf("a push: %s", body)
 	}
 	if n := hub.Living(); n != 1 {

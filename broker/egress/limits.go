@@ -218,7 +218,8 @@ const closeGrace = time.Second
 // writeUnavailable answers a connection that is not served for a reason that may be temporary. It
 // answers in HTTP, because every connection of a sandbox begins with HTTP.
 func writeUnavailable(c net.Conn, reason stricturl.Reason) {
-	status, body := explain("This connection", deny(reason, nil), nil)
+	status, detail := explain("This connection", deny(reason, nil), nil)
+	body := encode(reason, detail)
 	_ = c.SetDeadline(time.Now().Add(closeGrace))
 	_, err := io.WriteString(c, "HTTP/1.1 "+strconv.Itoa(status)+" "+http.StatusText(status)+"\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+string(body))
 	if half, can := c.(interface{ CloseWrite() error }); err == nil && can {

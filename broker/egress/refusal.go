@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -68,6 +69,7 @@ var explanations = map[stricturl.Reason]explanation{
 
 	TooOften:     {http.StatusTooManyRequests, "", "the task sends too many requests, or too many for which it has no credential", ""},
 	BadBody:      {http.StatusBadRequest, "", "its body is not framed as RFC 9112 section 7 says", "Send the body with Content-Length, or in whole chunks that end with CR LF."},
+	BadContent:   {http.StatusBadRequest, "", "its body can be read in more than one way", "Send the request as an unmodified client of the protocol does, such as git or gh."},
 	TooMuch:      {http.StatusRequestEntityTooLarge, "", "its body is too large, or the task has sent as much as it may", "Send less, or have the operator of ebb raise egress.request_mib or egress.task_mib."},
 	Crowded:      {http.StatusServiceUnavailable, "", "the task has as many connections as it may have", ""},
 	NoRecord:     {http.StatusServiceUnavailable, "", "it cannot be written to the audit log", ""},
@@ -81,14 +83,17 @@ var explanations = map[stricturl.Reason]explanation{
 	SealBadLifetime: {http.StatusBadGateway, withheld, "it creates a credential, and its expires_in is not a whole number above 0", report},
 }
 
-// explain returns the status and body of a refusal. ask returns the scope to ask for, and how.
-func explain(what string, err error, ask func() (string, error)) (status int, body []byte) {
+// explain returns the status and detail of a refusal. ask returns the scope to ask for, and how.
+func explain(what string, err error, ask func() (string, error)) (status int, detail string) {
 	reason := reasonOf(err)
 	e := explanations[reason]
 	status = cmp.Or(e.status, http.StatusForbidden)
 	said := fmt.Sprintf(cmp.Or(e.of, "%s was refused"), what) + ": " + whyOf(err) + "."
 	next := e.next
+	needs, uncover := errors.AsType[*provider.UncoveredError](err)
 	switch {
+	case uncover:
+		next = uncovered(needs.Needed)
 	case retryable(status):
 		next = fmt.Sprintf("Try again in %d s.", retryAfter(err))
 	case next == "":
@@ -97,8 +102,27 @@ func explain(what string, err error, ask func() (string, error)) (status int, bo
 			next = askFor(anyScope)
 		}
 	}
-	body, _ = json.Marshal(refusal{Error: "egress_denied", Reason: reason, Detail: said + " " + next}) // cannot fail: all fields are strings
-	return status, body
+	return status, said + " " + next
+}
+
+// replyTo returns the status, media type and body of a refusal in the form that the client shows to
+// its user. A protocol with refusals of its own gets one of those, with status 200. The others get
+// JSON, except for git, which shows only plain text.
+func replyTo(r *http.Request, status int, detail string, err error) (as int, mediaType string, body []byte) {
+	if e, is := errors.AsType[*provider.UncoveredError](err); is && e.Reply != nil {
+		reply := e.Reply(detail)
+		return http.StatusOK, reply.ContentType, reply.Body
+	}
+	if strings.HasSuffix(r.URL.Path, "/info/refs") && strings.HasPrefix(r.URL.RawQuery, "service=git-") { // gitprotocol-http(5)
+		return status, "text/plain", []byte(detail + "\n")
+	}
+	return status, "application/json", encode(reasonOf(err), detail)
+}
+
+// encode returns the JSON of a refusal.
+func encode(reason stricturl.Reason, detail string) []byte {
+	body, _ := json.Marshal(refusal{Error: "egress_denied", Reason: reason, Detail: detail}) // cannot fail: all fields are strings
+	return append(body, '\n')
 }
 
 // whyOf returns a clause on why something was refused. It quotes only errors without data from the
@@ -106,6 +130,12 @@ func explain(what string, err error, ask func() (string, error)) (status int, bo
 // leads.
 func whyOf(err error) string {
 	if e, is := errors.AsType[*provider.ElsewhereError](err); is {
+		return e.Why
+	}
+	if e, is := errors.AsType[*provider.UncoveredError](err); is {
+		return e.Why
+	}
+	if e, is := errors.AsType[*content.Error](err); is {
 		return e.Why
 	}
 	if e, is := errors.AsType[*stricturl.Error](err); is && !errors.As(err, new(*Denial)) {
@@ -116,6 +146,18 @@ func whyOf(err error) string {
 
 // anyScope is shown instead of a scope that ebb does not know.
 const anyScope = "PROVIDER:RESOURCE:ACTION"
+
+// uncovered returns how to get the scopes that the body of a request needs.
+func uncovered(needed scopes.Set) string {
+	if needed.Empty() {
+		return "No scope covers it. Change the request."
+	}
+	noun := "scope"
+	if needed.Len() > 1 {
+		noun = "scopes"
+	}
+	return fmt.Sprintf("It needs the %s %s. %s", noun, needed, askFor(needed.String()))
+}
 
 // scopeAdvice returns what to do to get one of these scopes.
 func scopeAdvice(needed []scopes.Scope) string {
@@ -165,6 +207,7 @@ const (
 	NotSSH       stricturl.Reason = "not_ssh"                // its tunnel begins as SSH but is not SSH, or the server is not
 	TooOften     stricturl.Reason = "rate_limited"           // its task sends too many requests
 	BadBody      stricturl.Reason = "bad_body"               // its body is not framed as RFC 9112 section 7 says
+	BadContent   stricturl.Reason = "bad_content"            // a parser of package content refuses its body
 	TooMuch      stricturl.Reason = "too_much"               // its body is too large, or its task has sent TaskBytes
 	Crowded      stricturl.Reason = "too_many_connections"   // its task has its share of the connections
 	NoRecord     stricturl.Reason = "record_unavailable"     // it cannot be written to the audit log; may be temporary
@@ -182,7 +225,7 @@ const (
 )
 
 // Denial is the reason why a request is not sent. The sandbox does not get the Cause, except for
-// the text of a provider.ElsewhereError: a cause can say where a name leads.
+// the text of those errors that whyOf quotes: a cause can say where a name leads.
 type Denial struct {
 	Reason stricturl.Reason
 	Cause  error // for the log; may be nil

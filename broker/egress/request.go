@@ -196,9 +196,10 @@ func (b *endpoint) answer(w http.ResponseWriter, r *http.Request, err error) {
 	if leftOut, now := b.workLimits.logLine(); now {
 		b.p.cfg.Logger.InfoContext(r.Context(), "egress refused", "task_id", b.who.TaskID, "tool", b.who.Tool, "reason", reason, "method", method, "left_out", leftOut, "error", err)
 	}
-	status, body := explain(subject(r), err, func() (string, error) { return b.neededScope(r) })
+	status, detail := explain(subject(r), err, func() (string, error) { return b.neededScope(r) })
+	as, mediaType, body := replyTo(r, status, detail, err)
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", mediaType)
 	if r.ProtoMajor == 1 { // in HTTP/2 it would end all streams of the connection, this one before its response
 		h.Set("Connection", "close")
 	}
@@ -209,8 +210,8 @@ func (b *endpoint) answer(w http.ResponseWriter, r *http.Request, err error) {
 		// RFC 9110 section 15.5.2; without it git does not send what its helper gave it.
 		h.Set("WWW-Authenticate", `Basic realm="ebb"`)
 	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
+	w.WriteHeader(as)
+	_, _ = w.Write(body)
 }
 
 // maxShown is how many characters of the URL a refusal shows.

@@ -97,28 +97,9 @@ func (s *outbound) authority() string {
 // added to a copy of the request that only the transport sees. From then on the context of the
 // request ends with the lease.
 func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
-	use, err := s.use()
+	use, before, out, err := s.authorize(r)
 	if err != nil {
 		return nil, err
-	}
-	if use.Injector == nil {
-		return nil, deny(NotAllowed, provider.Elsewhere("its credential is for sessions, not for HTTP requests"))
-	}
-	// Not the context of r: its trace would pass interim responses (1xx) on unchecked.
-	out := r.Clone(s.ctx)
-	dropPlaceholder(out)
-	before := out.Clone(out.Context())
-	switch err := use.Injector.Inject(out.Context(), out, use.Target); {
-	case errors.Is(err, provider.ErrElsewhere):
-		return nil, deny(NotAllowed, err)
-	case err != nil:
-		return nil, deny(Doubt, err)
-	}
-	if s.upgrade != nil && !upgrades(use, out) {
-		return nil, deny(NotAllowed, provider.Elsewhere("its credential does not allow WebSockets"))
-	}
-	if strayIn(out.Header) { // an AWS signature with a placeholder that the provider has not replaced
-		return nil, deny(StrayPlaceholder, nil)
 	}
 	if s.named, err = s.discloses(use, out); err != nil {
 		return nil, deny(Doubt, err)
@@ -128,9 +109,6 @@ func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if err := s.lookFor(use, before, out, shown); err != nil {
-		return nil, err
-	}
-	if err := s.meter(out); err != nil {
 		return nil, err
 	}
 	if s.pool, err = s.b.p.pool(s.b.who, use.Target, s.host, shown); err != nil {
@@ -160,8 +138,7 @@ func (s *outbound) use() (broker.Usable, error) {
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	s.ends = use.Target.ExpiresAt
-	s.expiry = time.AfterFunc(s.remaining(), func() { s.disconnect(errExpiry) })
+	s.endAt(use.Target.ExpiresAt)
 	return use, nil
 }
 
@@ -257,6 +234,7 @@ func (s *outbound) finish() {
 		return
 	}
 	p, x := s.b.p, s.x
+	x.Content = nil
 	x.Cut, x.Sent, x.Received, x.Redacted, x.Millis = s.interrupted(), s.sent.Load(), s.received.Load(), s.redacted.Load(), time.Since(s.began).Milliseconds()
 	if why := s.ended.Load(); why != nil {
 		x.Reason = string(*why)

@@ -19,7 +19,7 @@ import (
 // where it could be stolen. The policy evaluates the result and may still demand egress.
 func (i *TokenIssuer) Delivery(w kernel.MintRequest, asked string) string {
 	switch {
-	case w.Provider.Driver.Traits().InjectOnly:
+	case injectOnly(w.Provider, w.Scopes):
 		return policy.DeliveryEgress
 	case asked != "":
 		return asked
@@ -27,6 +27,13 @@ func (i *TokenIssuer) Delivery(w kernel.MintRequest, asked string) string {
 		return policy.DeliveryEgress
 	}
 	return policy.DeliveryToken
+}
+
+// injectOnly reports whether a credential for these scopes leaves ebb only in requests that egress
+// sends.
+func injectOnly(p broker.Provider, s scopes.Set) bool {
+	j, is := p.Driver.(provider.ContentJudge)
+	return p.Driver.Traits().InjectOnly || is && j.Judged(s)
 }
 
 // carries reports whether egress can add a provider's credential for these scopes to requests,
@@ -52,11 +59,11 @@ func (i *TokenIssuer) CouldStay(p broker.Provider, s scopes.Set, delivery string
 // Deliverable refuses a credential whose required delivery is impossible, before a person is
 // asked to approve it and before it is minted.
 func (i *TokenIssuer) Deliverable(w kernel.MintRequest) error {
-	switch inject := w.Provider.Driver.Traits().InjectOnly; {
+	switch inject := injectOnly(w.Provider, w.Scopes); {
 	case w.Delivery == policy.DeliveryToken:
 		return nil
 	case !i.egress && inject:
-		return broker.E(broker.Denied, "This provider's credentials are never issued to a sandbox: the egress proxy adds them to requests, and this broker runs no egress proxy. Ask its operator.", nil)
+		return broker.E(broker.Denied, "A credential for these scopes is never issued to a sandbox: the egress proxy adds it to requests, and this broker runs no egress proxy. Ask its operator.", nil)
 	case !i.egress:
 		return broker.E(broker.Denied, "This credential is delivered only through the egress proxy, and this broker runs no egress proxy. Ask its operator.", nil)
 	case !carries(w.Provider, w.Scopes):
@@ -70,7 +77,7 @@ func (i *TokenIssuer) Deliverable(w kernel.MintRequest) error {
 // other.
 func (i *TokenIssuer) byEgress(l broker.Lease) bool {
 	p, known := i.providers[l.Provider]
-	return l.Delivery == policy.DeliveryEgress || l.Delivery == "" && known && p.Driver.Traits().InjectOnly
+	return l.Delivery == policy.DeliveryEgress || l.Delivery == "" && known && injectOnly(p, l.Scopes)
 }
 
 // Endpoint returns the address to which sessions with a lease's credential connect; false: it

@@ -241,6 +241,22 @@ func (eu *EgressUse) NeededAt(ctx context.Context, c broker.Caller, at provider.
 	})
 }
 
+// within returns a suggested scope if a ceiling covers it. Of a pattern that only the body of a
+// request decides about, it returns what the ceiling covers.
+func within(ceiling scopes.Set, p broker.Provider, s scopes.Scope) []scopes.Scope {
+	set, err := scopes.NewSet(s)
+	j, is := p.Driver.(provider.ContentJudge)
+	switch {
+	case err != nil:
+		return nil
+	case ceiling.Covers(set):
+		return []scopes.Scope{s}
+	case is && j.Judged(set):
+		return ceiling.Narrow(set).Scopes()
+	}
+	return nil
+}
+
 // needed returns, of the scopes that drivers name, those that the task may ask for and egress
 // can deliver.
 func (eu *EgressUse) needed(ctx context.Context, c broker.Caller, of func(name string, d provider.Driver) []scopes.Scope) ([]scopes.Scope, error) {
@@ -251,10 +267,12 @@ func (eu *EgressUse) needed(ctx context.Context, c broker.Caller, of func(name s
 	var out []scopes.Scope
 	for _, name := range slices.Sorted(maps.Keys(eu.providers)) {
 		p := eu.providers[name]
-		for _, s := range of(name, p.Driver) {
-			set, err := scopes.NewSet(s)
-			if err == nil && live.Ceiling.Covers(set) && p.Driver.Check(set) == nil && carries(p, set) {
-				out = append(out, s)
+		for _, suggested := range of(name, p.Driver) {
+			for _, s := range within(live.Ceiling, p, suggested) {
+				set, err := scopes.NewSet(s)
+				if err == nil && p.Driver.Check(set) == nil && carries(p, set) {
+					out = append(out, s)
+				}
 			}
 		}
 	}

@@ -14,11 +14,12 @@ type Facts struct {
 	Operations []Operation `json:"operations,omitempty"`
 }
 
-// Operation is one thing that a request does. All of its texts come from the sandbox.
+// Operation is one thing that a request does. All of its texts come from the sandbox. Its members are
+// in alphabetical order, so that the JSON is in canonical form (RFC 8785 section 3.2.3).
 type Operation struct {
 	Action  string            `json:"action"`            // a verb of the kind, such as "create" or "delete"
-	Object  string            `json:"object"`            // what it is done to, such as "refs/heads/main" or "public.orders"
 	Details map[string]string `json:"details,omitempty"` // what else decides about it, such as the commit before and after
+	Object  string            `json:"object"`            // what it is done to, such as "refs/heads/main" or "public.orders"
 }
 
 // Error is why a body is refused, whatever the lease's scopes are.

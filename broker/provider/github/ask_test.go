@@ -68,6 +68,19 @@ func TestCheckRefuses(t *testing.T) {
 		"gh:acme/@front/contents:read gh:acme/web/issues:read": "the same permissions",
 		"gh:acme/w+b/contents:read":                            "cannot have this name",
 		"gh:octo/**:read":                                      "write <owner>/<repository>/<permission>",
+
+		"gh:acme/web/refs:update":                                        "no such permission",
+		"gh:acme/web/refs/heads:update":                                  "name a branch",
+		"gh:acme/web/refs/*:update":                                      "name a branch",
+		"gh:acme/web/refs/heads/main:write":                              "create, update, force and delete",
+		"gh:acme/web/refs/heads/main:read":                               "create, update, force and delete",
+		"gh:acme/web/branches/heads/main:update":                         "write <owner>/<repository>/<permission>",
+		"gh:acme/*/refs/heads/main:update":                               "a configured group",
+		"gh:acme/@back/refs/heads/main:update":                           "no such group",
+		"gh:@acme/web/refs/heads/main:update":                            "write <owner>/<repository>/<permission>",
+		"gh:other/web/refs/heads/main:update":                            "no installation",
+		"gh:acme/web/refs/heads/main:update gh:acme/api/contents:read":   "the same permissions",
+		"gh:acme/web/refs/heads/main:update gh:octo/site/contents:write": "belongs to one owner",
 	} {
 		s, err := scopes.ParseSet(scope)
 		if err != nil {

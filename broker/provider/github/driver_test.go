@@ -35,6 +35,9 @@ func TestMintAsksForExactlyThis(t *testing.T) {
 	for scope, want := range map[string]string{
 		readWeb: `{"repository_ids":[1],"permissions":{"contents":"read"}}`,
 		"gh:acme/web/contents:read gh:acme/web/contents:write":                            `{"repository_ids":[1],"permissions":{"contents":"write"}}`,
+		"gh:acme/web/refs/heads/agent/**:create":                                          `{"repository_ids":[1],"permissions":{"contents":"write"}}`,
+		"gh:acme/web/contents:read gh:acme/web/refs/heads/main:update":                    `{"repository_ids":[1],"permissions":{"contents":"write"}}`,
+		"gh:acme/web/contents:write gh:acme/api/refs/heads/main:*":                        `{"repository_ids":[2,1],"permissions":{"contents":"write"}}`,
 		"gh:acme/web/repository_projects:admin":                                           `{"repository_ids":[1],"permissions":{"repository_projects":"admin"}}`,
 		"gh:acme/api/issues:write gh:acme/web/issues:write":                               `{"repository_ids":[2,1],"permissions":{"issues":"write"}}`,
 		"gh:acme/@front/issues:write":                                                     `{"repository_ids":[2,1],"permissions":{"issues":"write"}}`,

@@ -15,6 +15,11 @@ func TestDescribe(t *testing.T) {
 		"github:acme/web/contents:write":            {provider.Yes, provider.Yes},
 		"github:acme/web/workflows:write":           {provider.Yes, provider.No},
 		"github:acme/web/issues:write":              {provider.Yes, provider.No},
+		"github:acme/web/refs/heads/a/**:update":    {provider.Yes, provider.Yes},
+		"github:acme/web/refs/tags/*:create":        {provider.Yes, provider.Yes},
+		"github:acme/web/refs/heads/main:force":     {provider.Yes, provider.No},
+		"github:acme/web/refs/heads/main:delete":    {provider.Yes, provider.No},
+		"github:acme/web/refs/heads/main:*":         {provider.Yes, provider.No},
 		"github:acme/web/repository_projects:write": {provider.Yes, provider.Unknown},
 	} {
 		e, err := d.Describe(scopes.MustParseSet(text).Scopes()[0])

@@ -104,7 +104,7 @@ func (d *Driver) placeOf(r *http.Request) (requested, error) {
 func (q requested) of(r *http.Request, a ask) error {
 	below := q.below
 	switch {
-	case q.api && (len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.permissions, r.Method, below[3:])):
+	case q.api && (len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.allowed[below[1]+"/"+below[2]], r.Method, below[3:])):
 		return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")
 	case !q.api && !isGit(r, below, a):
 		return provider.Elsewhere("it is none of git's that the lease's scopes are for")
@@ -113,7 +113,7 @@ func (q requested) of(r *http.Request, a ask) error {
 }
 
 // ScopesFor implements provider.Injector: for each permission that covers the request, its
-// lowest level.
+// lowest level, and for a push that of new branches.
 func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	at, err := d.placeOf(r)
 	if err != nil {
@@ -129,6 +129,7 @@ func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	repository := names[0] + "/" + names[1]
 	if !at.api {
 		repository = strings.TrimSuffix(repository, ".git")
+		out = d.refsFor(name, repository, at, r)
 	}
 	for _, permission := range slices.Sorted(maps.Keys(table)) {
 		for _, level := range permissions[permission].levels {
@@ -168,13 +169,13 @@ func under(base string, host stricturl.Host, path []string) (below []string, is 
 }
 
 // isGit reports whether a request is one of the smart HTTP protocol (gitprotocol-http(5))
-// that the ask covers. Fetching needs contents:read, pushing contents:write. Git LFS is not
-// supported, because its responses contain credentials.
+// that the ask covers. Fetching needs contents:read, pushing contents:write or a scope for refs, whose
+// commands Judge checks. Git LFS is not supported, because its responses contain credentials.
 func isGit(r *http.Request, below []string, a ask) bool {
-	if len(below) < 3 || !slices.Contains(a.repositories, below[0]+"/"+strings.TrimSuffix(below[1], ".git")) {
+	if len(below) < 3 {
 		return false
 	}
-	service := ""
+	repository, service := below[0]+"/"+strings.TrimSuffix(below[1], ".git"), ""
 	switch what := strings.Join(below[2:], "/"); {
 	case r.Method == http.MethodGet && what == "info/refs":
 		if name, is := strings.CutPrefix(r.URL.RawQuery, "service="); is {
@@ -183,11 +184,12 @@ func isGit(r *http.Request, below []string, a ask) bool {
 	case r.Method == http.MethodPost && r.URL.RawQuery == "":
 		service = what
 	}
+	have := a.allowed[repository][contents]
 	switch service {
 	case "git-upload-pack":
-		return atLeast(a.permissions["contents"], readLevel)
-	case "git-receive-pack":
-		return atLeast(a.permissions["contents"], "write")
+		return atLeast(have, readLevel)
+	case receivePack:
+		return atLeast(have, writeLevel) || a.refs[repository]
 	}
 	return false
 }

@@ -73,7 +73,7 @@ func inject(t testing.TB, d *github.Driver, scope, method, url, host string) str
 func TestInject(t *testing.T) {
 	t.Parallel()
 	ds := hubs(t)
-	const read, write = "gh:acme/web/contents:read", "gh:acme/web/contents:write"
+	const read, write, refs = "gh:acme/web/contents:read", "gh:acme/web/contents:write", "gh:acme/web/refs/heads/agent/**:update"
 	for _, tt := range []struct{ hub, scope, method, url, want string }{
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/topics", bearer},
 		{"github.com", "gh:acme/web/metadata:read", "GET", "https://api.github.com/repos/acme/web/rulesets/7", bearer},
@@ -98,6 +98,9 @@ func TestInject(t *testing.T) {
 		{"github.com", read, "POST", "https://github.com/acme/web/git-upload-pack", basic},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-receive-pack", basic},
 		{"github.com", write, "POST", "https://github.com/acme/web.git/git-receive-pack", basic},
+		{"github.com", refs, "GET", "https://github.com/acme/web.git/info/refs?service=git-receive-pack", basic},
+		{"github.com", refs, "POST", "https://github.com/acme/web.git/git-receive-pack", basic},
+		{"github.com", read + " " + refs, "POST", "https://github.com/acme/web/git-upload-pack", basic},
 		{"ghes", read, "GET", "https://git.example.com/api/v3/repos/acme/web/readme", bearer},
 		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
 
@@ -121,6 +124,14 @@ func TestInject(t *testing.T) {
 		{"github.com", "gh:acme/web/administration:write", "POST", "https://api.github.com/repos/acme/web/keys", ""},
 		{"github.com", read, "POST", "https://github.com/acme/web.git/git-receive-pack", ""},
 		{"github.com", read, "GET", "https://github.com/acme/web.git/info/refs?service=git-receive-pack", ""},
+		{"github.com", refs, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack", ""},
+		{"github.com", refs, "POST", "https://github.com/acme/api.git/git-receive-pack", ""},
+		{"github.com", refs, "GET", "https://api.github.com/repos/acme/web/contents/a", ""},
+		{"github.com", refs, "POST", "https://api.github.com/repos/acme/web/git/refs", ""},
+		{"github.com", refs, "PATCH", "https://api.github.com/repos/acme/web/git/refs/heads/agent/x", ""},
+		{"github.com", read + " " + refs, "PUT", "https://api.github.com/repos/acme/web/contents/a", ""},
+		{"github.com", "gh:acme/web/contents:write gh:acme/api/refs/heads/agent/**:update", "PUT", "https://api.github.com/repos/acme/api/contents/a", ""},
+		{"github.com", "gh:acme/web/contents:write gh:acme/api/refs/heads/agent/**:update", "PUT", "https://api.github.com/repos/acme/web/contents/a", bearer},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-archive", ""},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs?service=git-upload-pack&service=git-receive-pack", ""},
 		{"github.com", write, "GET", "https://github.com/acme/web.git/info/refs", ""},

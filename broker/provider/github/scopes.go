@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,8 +98,10 @@ var permissions = map[string]permission{
 
 // metadata:read is added to every permission of a repository.
 const (
-	metadata  = "metadata"
-	readLevel = "read"
+	metadata   = "metadata"
+	contents   = "contents"
+	readLevel  = "read"
+	writeLevel = "write"
 )
 
 // atLeast reports whether level have includes level want. Unknown levels include nothing.
@@ -122,12 +125,15 @@ func lacking(have, want map[string]string) []string {
 // maxRepositories is GitHub's limit for the repositories of one token.
 const maxRepositories = 500
 
-// ask is the one token that can do exactly what scopes allow.
+// ask is the one token that can do what scopes allow. It can do exactly that, unless refs limits
+// its pushes: then egress limits them (Judge).
 type ask struct {
 	owner        string
-	repositories []string          // owner/name, sorted, at least one
-	permissions  map[string]string // permission -> level, at least one
-	words        []string          // repositories and groups as the scopes name them, which errors may show to the caller
+	repositories []string                     // owner/name, sorted, at least one
+	permissions  map[string]string            // of the token: permission -> level, at least one
+	allowed      map[string]map[string]string // of the scopes: owner/name -> permission -> level
+	refs         map[string]bool              // owner/name of repositories with a scope for refs
+	words        []string                     // repositories and groups as the scopes name them, which errors may show to the caller
 }
 
 // asking collects scopes for an ask.
@@ -137,12 +143,13 @@ type asking struct {
 	words        []string
 	repositories map[string]map[string]string // owner/name -> permission -> level
 	organization map[string]string            // permission -> level
+	refs         map[string]bool              // owner/name
 }
 
 // read converts scopes to the one ask that expresses them exactly. Its errors wrap
 // ErrUnsupported.
 func (c *Config) read(set scopes.Set) (ask, error) {
-	g := asking{cfg: c, repositories: map[string]map[string]string{}, organization: map[string]string{}}
+	g := asking{cfg: c, repositories: map[string]map[string]string{}, organization: map[string]string{}, refs: map[string]bool{}}
 	for _, s := range set.Scopes() {
 		if err := g.add(s); err != nil {
 			return ask{}, fmt.Errorf("%w: %s: %w", provider.ErrUnsupported, s, err)
@@ -158,12 +165,18 @@ func (c *Config) read(set scopes.Set) (ask, error) {
 func (g *asking) add(s scopes.Scope) error {
 	at := s.Segments()
 	owner, inside := strings.CutPrefix(at[0], "@")
-	where, permission := inRepository, at[len(at)-1]
+	ref := !inside && isRef(at)
+	where, permission, level := inRepository, at[len(at)-1], s.Action()
 	switch {
+	case ref:
+		permission, level = contents, ""
+		if err := checkRef(at[3:], s.Action()); err != nil {
+			return err
+		}
 	case inside && len(at) == 2:
 		where = inOrganization
 	case inside || len(at) != 3:
-		return errors.New("write <owner>/<repository>/<permission>, or @<owner>/<permission> for one of an organization")
+		return errors.New("write <owner>/<repository>/<permission>, <owner>/<repository>/refs/heads/<branch>, or @<owner>/<permission> for one of an organization")
 	}
 	if g.cfg.Installations[owner] == 0 {
 		return errors.New("there is no installation for this owner; owners are spelled as GitHub spells them")
@@ -172,17 +185,23 @@ func (g *asking) add(s scopes.Scope) error {
 		return fmt.Errorf("a token belongs to one owner: request those of %s and %s separately", g.owner, owner)
 	}
 	g.owner = owner
-	if err := g.cfg.allows(where, permission, s.Action()); err != nil {
+	if err := g.cfg.allows(where, permission, cmp.Or(level, writeLevel)); err != nil {
 		return err
 	}
 	if where == inOrganization {
-		raise(g.organization, permission, s.Action())
+		raise(g.organization, permission, level)
 		return nil
 	}
-	if word := owner + "/" + at[1]; !slices.Contains(g.words, word) {
+	return g.addRepositories(owner, at[1], permission, level)
+}
+
+// addRepositories adds a permission, or with level "" a scope for refs, of the repositories that a
+// segment stands for.
+func (g *asking) addRepositories(owner, segment, permission, level string) error {
+	if word := owner + "/" + segment; !slices.Contains(g.words, word) {
 		g.words = append(g.words, word)
 	}
-	names, err := g.cfg.expand(owner, at[1])
+	names, err := g.cfg.expand(owner, segment)
 	if err != nil {
 		return err
 	}
@@ -194,7 +213,11 @@ func (g *asking) add(s scopes.Scope) error {
 		if g.repositories[full] == nil {
 			g.repositories[full] = map[string]string{}
 		}
-		raise(g.repositories[full], permission, s.Action())
+		if level == "" {
+			g.refs[full] = true
+		} else {
+			raise(g.repositories[full], permission, level)
+		}
 	}
 	return nil
 }
@@ -247,15 +270,23 @@ func (g *asking) whole() (ask, error) {
 	case len(names) > maxRepositories:
 		return ask{}, fmt.Errorf("a token names at most %d repositories", maxRepositories)
 	}
-	first := g.repositories[names[0]]
+	first := g.token(names[0])
 	for _, name := range names[1:] {
-		if !maps.Equal(first, g.repositories[name]) {
+		if !maps.Equal(first, g.token(name)) {
 			return ask{}, fmt.Errorf("a token has the same permissions for all of its repositories, and %s and %s differ: request them separately", names[0], name)
 		}
 	}
-	all := maps.Clone(first)
-	maps.Copy(all, g.organization)
-	return ask{owner: g.owner, repositories: names, permissions: all, words: g.words}, nil
+	maps.Copy(first, g.organization)
+	return ask{owner: g.owner, repositories: names, permissions: first, allowed: g.repositories, refs: g.refs, words: g.words}, nil
+}
+
+// token returns the permissions that a token needs in a repository.
+func (g *asking) token(name string) map[string]string {
+	out := maps.Clone(g.repositories[name])
+	if g.refs[name] {
+		raise(out, contents, writeLevel)
+	}
+	return out
 }
 
 // raise sets a level unless the present one is higher.
@@ -291,10 +322,13 @@ func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
 	if _, err := d.cfg.read(one); err != nil {
 		return provider.Effect{}, err
 	}
-	if s.Action() == "read" {
+	if s.Action() == readLevel {
 		return provider.Reading(), nil
 	}
 	at := s.Segments()
+	if isRef(at) {
+		return refEffect(s.Action()), nil
+	}
 	if e, known := undone[at[len(at)-1]]; known {
 		return e, nil
 	}

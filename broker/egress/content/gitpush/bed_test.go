@@ -109,10 +109,11 @@ func (b *bed) judge(r *http.Request) (content.Facts, error) {
 	if b.ask {
 		ancestor = b.ancestor
 	}
-	facts, err := gitpush.Read(r.Context(), r, ancestor)
+	push, err := gitpush.Read(r.Context(), r, ancestor)
 	if err != nil {
-		return facts, err
+		return content.Facts{}, err
 	}
+	facts := push.Facts
 	left, err := io.ReadAll(r.Body)
 	if err != nil {
 		return facts, err

@@ -38,6 +38,8 @@ type section struct {
 	count    int             // commands, including those beyond content.MaxOperations
 	shallow  map[string]bool // commits whose parents the client does not have
 	signed   bool            // the commands are in a push certificate
+	reports  bool            // report-status, or report-status-v2
+	bands    bool            // side-band-64k
 }
 
 // readSection reads up to the flush packet that ends the commands.
@@ -125,6 +127,8 @@ func (s *section) readCapabilities(line []byte) ([]byte, error) {
 			if valued {
 				return nil, content.Refuse("it gives a value to a capability that has none")
 			}
+			s.reports = s.reports || strings.HasPrefix(name, "report-status")
+			s.bands = s.bands || name == "side-band-64k"
 		case "agent", "session-id":
 		case "object-format":
 			switch value {

@@ -5,7 +5,8 @@
 //	read.go      Read: headers, the order of the parts, and the body that is forwarded
 //	prefix.go    the kept beginning of a body, and its pkt-lines
 //	commands.go  the command section: shallow lines, capabilities, commands, push certificate
-//	refname.go   names of refs that a scope can express
+//	refname.go   names of refs that git accepts and people can read
+//	refusal.go   the answer of a server that refuses a push
 //	pack.go      the commits at the beginning of the pack
 //	delta.go     commits that the pack states as a difference
 //	judge.go     what each command does, and the proof that an update loses no commits

@@ -17,7 +17,7 @@ import (
 // hexadecimal; there are at most 16 heads.
 type Ancestor func(ctx context.Context, old string, heads []string) (bool, error)
 
-// Read returns the facts of a push and makes r ready to forward: r.Body is then the judged bytes and
+// Read parses a push and makes r ready to forward: r.Body is then the judged bytes and
 // the unread rest, without Content-Encoding. It reads at most 1 MiB. After an error r must not be
 // forwarded.
 //
@@ -32,18 +32,17 @@ type Ancestor func(ctx context.Context, old string, heads []string) (bool, error
 //
 // Without ancestor, a push of commits that the server has already is a force. A push without
 // commands has no operations: git sends it to learn whether it may push.
-func Read(ctx context.Context, r *http.Request, ancestor Ancestor) (content.Facts, error) {
-	facts := content.Facts{Kind: "gitpush"}
+func Read(ctx context.Context, r *http.Request, ancestor Ancestor) (*Push, error) {
 	p, err := open(r)
 	if err != nil {
-		return facts, err
+		return nil, err
 	}
 	s, err := readSection(p)
 	if errors.Is(err, errFull) {
 		err = content.Refuse("its commands exceed 1 MiB; push fewer refs at once")
 	}
 	if err != nil {
-		return facts, err
+		return nil, err
 	}
 	k := &pack{}
 	if s.hasPack() {
@@ -52,17 +51,18 @@ func Read(ctx context.Context, r *http.Request, ancestor Ancestor) (content.Fact
 		err = p.end()
 	}
 	if err != nil {
-		return facts, err
+		return nil, err
 	}
-	if facts.Operations, err = judge(ctx, s, k, ancestor); err != nil {
-		return facts, fmt.Errorf("asking the server whether a push is a fast-forward: %w", err)
+	push := &Push{Facts: content.Facts{Kind: "gitpush"}, reports: s.reports, bands: s.bands}
+	if push.Operations, err = judge(ctx, s, k, ancestor); err != nil {
+		return nil, fmt.Errorf("asking the server whether a push is a fast-forward: %w", err)
 	}
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(p.kept), p.rest), r.Body}
 	r.GetBody = nil
-	return facts, nil
+	return push, nil
 }
 
 // open checks the headers and decodes the body. Clients compress a push only if it is small (JGit;

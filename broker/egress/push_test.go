@@ -1,0 +1,208 @@
+package egress_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/provider/github"
+	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+)
+
+// pushBed is a sandbox with git, and a GitHub whose repository acme/web is a real one.
+type pushBed struct {
+	*sandbox
+	git   string
+	at    string // base URL of git
+	bare  string // directory of acme/web at GitHub
+	work  string // a clone in the sandbox
+	proxy string
+	ca    string
+	auth  string // placeholder that git sends; "" = none
+}
+
+func newPushBed(t *testing.T) *pushBed {
+	t.Helper()
+	git := counterpart.Program(t, "git")
+	hub := githubtest.New(t, githubtest.Config{Now: time.Now, Prefix: "/api/v3"})
+	hub.Put(githubtest.Repository{ID: 1, Owner: "acme", Name: "web"})
+	may := map[string]string{"metadata": "read", "contents": "write"}
+	hub.Install(githubtest.Installation{ID: 11, Owner: "acme", Permissions: may, Repositories: []int64{1}})
+	root := hub.Bare()
+	key := filepath.Join(t.TempDir(), "app.pem")
+	hub.Trust(githubtest.Key(t))
+	hub.WriteKey(key, githubtest.Key(t))
+	at := "https://" + hubName + hub.Git[strings.LastIndexByte(hub.Git, ':'):]
+	driver, err := github.New(github.Config{
+		ClientID: "Iv23liEbbTest00000001", PrivateKeyFile: key, Installations: map[string]int64{"acme": 11}, Permissions: may, Repositories: map[string]int64{"acme/web": 1},
+		APIURL: at + "/api/v3", GitURL: at, CAFile: hub.CAFile(), TimeoutSeconds: 60, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBedOn(t, echo, func(c *brokertest.Config) {
+		c.Providers["gh"] = broker.Provider{Driver: driver, Kind: "github", Resource: at + "/"}
+	})
+	b.leadsHere(hubName)
+	p := &pushBed{sandbox: b.boxFor(t, "gh:**:*"), git: git, at: at, bare: filepath.Join(root, "acme", "web.git"), work: t.TempDir()}
+	p.proxy = p.proxied(t)
+	p.ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(p.ca, []byte(p.pem), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.must(t, "init", "-q", "-b", "main")
+	p.must(t, "remote", "add", "origin", at+"/acme/web.git")
+	return p
+}
+
+// proxied returns a TCP address of the sandbox's proxy, for clients without support for Unix sockets.
+func (x *sandbox) proxied(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := x.dial()
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, c); _ = out.Close() }()
+			go func() { _, _ = io.Copy(c, out); _ = c.Close() }()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// run runs git in the sandbox's clone.
+func (p *pushBed) run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.git, append([]string{
+		"-C", p.work, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "http.proxy=" + p.proxy, "-c", "http.sslCAInfo=" + p.ca, "-c", "credential.helper=", "-c", "core.askPass=true",
+		"-c", "commit.gpgSign=false", "-c", "http.extraHeader=Authorization: Bearer " + p.auth, "-c", "advice.pushUpdateRejected=false", "-c", "gc.auto=0",
+	}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.work, "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1"}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (p *pushBed) must(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := p.run(t, args...)
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// commit makes a commit and returns its id.
+func (p *pushBed) commit(t *testing.T, text string) string {
+	t.Helper()
+	p.must(t, "commit", "-q", "--allow-empty", "-m", text)
+	return p.must(t, "rev-parse", "HEAD")
+}
+
+// landed returns the refs at GitHub, as "name id" lines.
+func (p *pushBed) landed(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), p.git, "-c", "safe.directory=*", "-C", p.bare, "for-each-ref", "--format=%(refname) %(objectname)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// A lease with scopes for refs pushes only what these scopes say: it creates and updates branches
+// below agent/, and neither forces, deletes, nor changes another branch. git shows the reason and
+// the scope to ask for, and the audit log has each ref with its commits.
+//
+//ebb:invariant I5 A push reaches the upstream only if the lease's scopes cover each ref that it creates, updates, overwrites or deletes
+func TestPushScopes(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t)
+	first := p.commit(t, "first")
+	p.must(t, "push", "-q", p.bare, "main")
+	p.auth = p.placeholder(t, "gh:acme/web/refs/heads/agent/**:create gh:acme/web/refs/heads/agent/**:update")
+
+	p.must(t, "checkout", "-q", "-b", "agent/x")
+	second := p.commit(t, "second")
+	p.must(t, "push", "-q", "origin", "agent/x")
+	third := p.commit(t, "third")
+	p.must(t, "push", "-q", "origin", "agent/x")
+	// GitHub has the commits of this update already, and is asked about them.
+	p.must(t, "push", "-q", "origin", first+":refs/heads/agent/y")
+	p.must(t, "push", "-q", "origin", second+":refs/heads/agent/y")
+	want := fmt.Sprintf("refs/heads/agent/x %s\nrefs/heads/agent/y %s\nrefs/heads/main %s\n", third, second, first)
+	if got := p.landed(t); got != want {
+		t.Fatalf("landed:\n%s\nwant:\n%s", got, want)
+	}
+	for name, r := range map[string]struct{ push, needs string }{
+		"another branch":         {"agent/x:main", "gh:acme/web/refs/heads/main:update"},
+		"a force":                {"+" + first + ":refs/heads/agent/x", "gh:acme/web/refs/heads/agent/x:force"},
+		"a delete":               {":refs/heads/agent/x", "gh:acme/web/refs/heads/agent/x:delete"},
+		"a tag":                  {"agent/x:refs/tags/v1", "gh:acme/web/refs/tags/v1:create"},
+		"beside an allowed one":  {"agent/x:agent/z agent/x:main", "gh:acme/web/refs/heads/agent/z:create gh:acme/web/refs/heads/main:update"},
+		"a name of another form": {"agent/x:agent/a#b", ""},
+	} {
+		out, err := p.run(t, append([]string{"push", "origin"}, strings.Fields(r.push)...)...)
+		if err == nil || !strings.Contains(out, "[remote rejected]") || !strings.Contains(strings.ReplaceAll(out, "\nremote: ", ""), "--scope '"+r.needs+"'") && r.needs != "" {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if got := p.landed(t); got != want {
+		t.Errorf("landed after the refused pushes:\n%s\nwant:\n%s", got, want)
+	}
+	if out, err := p.run(t, "ls-remote"); err == nil || !strings.Contains(out, "remote: ") || !strings.Contains(out, "--scope 'gh:acme/web/contents:read'") {
+		t.Errorf("a fetch: %v\n%s", err, out)
+	}
+	p.audited(t, second, third)
+
+	// git names the same placeholder after the sandbox got a wider lease, which is used then.
+	p.placeholder(t, "gh:acme/web/contents:read gh:acme/web/refs/heads/main:update")
+	p.must(t, "push", "-q", "origin", "agent/x:main")
+	p.must(t, "fetch", "-q", "origin")
+	if got := p.landed(t); !strings.Contains(got, "refs/heads/main "+third) {
+		t.Errorf("landed with the wider lease:\n%s", got)
+	}
+	if out, err := p.run(t, "push", "origin", ":agent/x"); err == nil {
+		t.Errorf("a delete with the wider lease:\n%s", out)
+	}
+}
+
+// audited checks the audit entries of the pushes of TestPushScopes.
+func (p *pushBed) audited(t *testing.T, second, third string) {
+	t.Helper()
+	log := ""
+	for _, e := range p.b.uses(t, p.s.Task.ID) {
+		if e.Kind == audit.EgressAllowed || e.Kind == audit.EgressDenied {
+			log += e.Kind + " " + string(e.Data) + "\n"
+		}
+	}
+	for _, want := range []string{
+		`{"action":"update","details":{"commits":"1","new":"` + third + `","old":"` + second + `"},"object":"refs/heads/agent/x"}`,
+		`{"action":"create","details":{"new":"` + second + `"},"object":"refs/heads/agent/x"}`,
+		`{"action":"delete","details":{"old":"` + third + `"},"object":"refs/heads/agent/x"}`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, log)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+// ContentJudge is an Injector with scopes for what the body of a request does, such as the branch
+// that a push changes.
+type ContentJudge interface {
+	// Judged reports whether some of these scopes are narrower than any credential of the provider,
+	// so that only Judge enforces them. Such a credential never leaves ebb, except in requests that
+	// egress sends.
+	Judged(scopes.Set) bool
+	// Judge reads the body of a request that Inject has accepted, and returns what the body does;
+	// r.Body then yields what was read and the rest, so that it can be judged again for another
+	// lease. The facts are zero if no body matters. The error is a *content.Error for a body that is
+	// refused at any scopes, and an *UncoveredError for one that needs other scopes. After any error
+	// the request must not be sent with this lease.
+	Judge(context.Context, *http.Request, Target) (content.Facts, error)
+}
+
+// UncoveredError is an ErrElsewhere for a body that does more than the scopes of its lease allow.
+type UncoveredError struct {
+	Needed scopes.Set // what one lease must have for the whole request; empty = no scope allows it
+	Why    string     // a clause such as "its lease does not allow every change of the push", without text from the sandbox
+	// Reply answers the request in its protocol, so that the client shows the text to its user. nil =
+	// the protocol has no such answer: the request gets an HTTP error.
+	Reply func(text string) Reply
+}
+
+// Reply is a response with status 200 that refuses a request.
+type Reply struct {
+	ContentType string
+	Body        []byte
+}
+
+// Error implements error.
+func (e *UncoveredError) Error() string { return ErrElsewhere.Error() + ": " + e.Why }
+
+// Unwrap returns ErrElsewhere.
+func (e *UncoveredError) Unwrap() error { return ErrElsewhere }

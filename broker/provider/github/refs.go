@@ -1,0 +1,166 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/egress/content/gitpush"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+var _ provider.ContentJudge = (*Driver)(nil)
+
+// receivePack is the service of git that accepts a push (gitprotocol-http(5)).
+const receivePack = "git-receive-pack"
+
+// refActions are the actions of scopes for refs: those of a push, as package gitpush names them.
+var refActions = []string{"create", "update", "force", "delete", scopes.Any}
+
+// isRef reports whether these segments of a scope name refs: <owner>/<repository>/refs/...
+func isRef(at []string) bool { return len(at) > 3 && at[2] == "refs" }
+
+// checkRef returns an error unless the segments below refs, and the action, can be those of a push.
+func checkRef(below []string, action string) error {
+	switch {
+	case len(below) < 2 && below[0] != scopes.Rest:
+		return errors.New("name a branch or tag, such as refs/heads/main, or all of them, such as refs/heads/**")
+	case !slices.Contains(refActions, action):
+		return errors.New("a ref has the actions create, update, force and delete")
+	}
+	return nil
+}
+
+// refEffect describes a change of a ref.
+func refEffect(action string) provider.Effect {
+	if action == "create" || action == "update" {
+		return provider.Effect{Writes: provider.Yes, Reversible: provider.Yes, Sentence: "Pushed commits can be reverted; what leaked by them cannot."}
+	}
+	return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "Commits that no other branch holds can be lost."}
+}
+
+// refsFor returns a scope for branches if the request belongs to a push. Which branches the push
+// changes is not known before its body.
+func (d *Driver) refsFor(name, repository string, at requested, r *http.Request) []scopes.Scope {
+	s, err := scopes.New(name, repository+"/refs/heads/**", "create")
+	if err != nil {
+		return nil
+	}
+	set, err := scopes.NewSet(s)
+	if a, wrong := d.cfg.read(set); errors.Join(err, wrong) != nil || at.of(r, a) != nil {
+		return nil
+	}
+	return []scopes.Scope{s}
+}
+
+// Judged implements provider.ContentJudge. GitHub has no token for one branch.
+func (d *Driver) Judged(set scopes.Set) bool {
+	return slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool { return isRef(s.Segments()) })
+}
+
+// Judge implements provider.ContentJudge for pushes. contents:write allows every push; without it
+// each change of a ref needs a scope.
+func (d *Driver) Judge(ctx context.Context, r *http.Request, t provider.Target) (content.Facts, error) {
+	at, err := d.placeOf(r)
+	if err != nil || at.api || r.Method != http.MethodPost || len(at.below) != 3 || at.below[2] != receivePack {
+		return content.Facts{}, err
+	}
+	a, err := d.cfg.read(t.Scopes)
+	if err != nil {
+		return content.Facts{}, provider.Elsewhere("its lease's scopes are not configured any more")
+	}
+	repository := at.below[0] + "/" + strings.TrimSuffix(at.below[1], ".git")
+	push, err := gitpush.Read(ctx, r, d.ancestor(t.Handle, repository))
+	if err != nil {
+		return content.Facts{}, err
+	}
+	if atLeast(a.allowed[repository][contents], writeLevel) {
+		return push.Facts, nil
+	}
+	needed, why := d.coversPush(t.Scopes, repository, push.Facts)
+	if why == "" {
+		return push.Facts, nil
+	}
+	refused := &provider.UncoveredError{Needed: needed, Why: why}
+	if push.Refusal("") != nil {
+		refused.Reply = func(text string) provider.Reply {
+			return provider.Reply{ContentType: gitpush.ReplyType, Body: push.Refusal(text)}
+		}
+	}
+	return push.Facts, refused
+}
+
+// coversPush returns why scopes do not cover each change of a push to a repository, and those that
+// would; "" = they do.
+func (d *Driver) coversPush(have scopes.Set, repository string, facts content.Facts) (needed scopes.Set, why string) {
+	owner, name, _ := strings.Cut(repository, "/")
+	spelled := []string{repository}
+	for group, names := range d.cfg.Groups {
+		if strings.HasPrefix(group, owner+"/") && slices.Contains(names, name) {
+			spelled = append(spelled, group)
+		}
+	}
+	var all []scopes.Scope
+	covered := true
+	for _, o := range facts.Operations {
+		s, err := scopes.New(have.Providers()[0], repository+"/"+o.Object, o.Action)
+		if err != nil {
+			return scopes.Set{}, "it changes a ref whose name fits into no scope: use letters, digits and ._~@+=,- in at most 13 parts after refs"
+		}
+		all = append(all, s)
+		covered = covered && slices.ContainsFunc(spelled, func(repository string) bool {
+			s, err := scopes.New(have.Providers()[0], repository+"/"+o.Object, o.Action)
+			return err == nil && have.CoversScope(s)
+		})
+	}
+	if covered {
+		return scopes.Set{}, ""
+	}
+	needed, err := scopes.NewSet(all...)
+	if err != nil {
+		needed = scopes.Set{} // too many for one request
+	}
+	return needed, "the scopes of its lease do not cover each change of the push"
+}
+
+// maxCompared bounds the calls of GitHub for one push. Updates beyond them count as forced.
+const maxCompared = 8
+
+// ancestor returns the function that asks GitHub about commits that a push does not contain, because
+// GitHub has them already. It uses the token of the lease, whose permissions include contents:read.
+func (d *Driver) ancestor(token secret.Secret, repository string) gitpush.Ancestor {
+	left := maxCompared
+	return func(ctx context.Context, old string, heads []string) (bool, error) {
+		for _, head := range heads {
+			if left--; left < 0 {
+				return false, nil
+			}
+			// The second page has no files, which can be many (docs.github.com/rest/commits/commits#compare-two-commits).
+			ans, err := d.call(ctx, http.MethodGet, "/repos/"+repository+"/compare/"+old+"..."+head+"?per_page=1&page=2", token, nil)
+			var found struct {
+				MergeBase struct {
+					SHA string `json:"sha"`
+				} `json:"merge_base_commit"`
+			}
+			switch {
+			case err != nil:
+				return false, err
+			case ans.status == http.StatusNotFound: // GitHub does not have one of the two
+			case ans.status != http.StatusOK:
+				return false, ans.error()
+			case json.Unmarshal(ans.body, &found) != nil:
+				return false, errors.New("GitHub's comparison of two commits is not the JSON that it documents")
+			case found.MergeBase.SHA == old:
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+}

@@ -1,0 +1,95 @@
+package github_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/secret"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+// deletion returns the body of a push that deletes refs.
+func deletion(refs ...string) string {
+	var out strings.Builder
+	for i, ref := range refs {
+		line := strings.Repeat("a", 40) + " " + strings.Repeat("0", 40) + " " + ref
+		if i == 0 {
+			line += "\x00 report-status delete-refs agent=git/2.39"
+		}
+		fmt.Fprintf(&out, "%04x%s", len(line)+4, line)
+	}
+	return out.String() + "0000"
+}
+
+// TestJudge: a push is covered only if the lease's scopes cover each ref by name and action, under
+// the name of the repository or of a group that contains it. The error names the scopes that the
+// push needs.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	d := hubs(t)["github.com"]
+	for _, tt := range []struct{ scope, repository, refs, needed string }{
+		{"gh:acme/web/refs/heads/agent/**:delete", "acme/web", "refs/heads/agent/x", ""},
+		{"gh:acme/web/refs/heads/agent/*:delete", "acme/web", "refs/heads/agent/x", ""},
+		{"gh:acme/web/refs/**:*", "acme/web", "refs/heads/agent/x refs/tags/v1 refs/notes/commits", ""},
+		{"gh:acme/web/refs/heads/x:delete gh:acme/web/refs/heads/y:delete", "acme/web", "refs/heads/x refs/heads/y", ""},
+		{"gh:acme/@front/refs/heads/x:delete", "acme/web", "refs/heads/x", ""},
+		{"gh:acme/@front/refs/heads/x:delete", "acme/api", "refs/heads/x", ""},
+		{"gh:acme/web/contents:write", "acme/web", "refs/heads/x refs/heads/main", ""},
+		{"gh:acme/web/contents:write gh:acme/api/refs/heads/x:delete", "acme/web", "refs/heads/main", ""},
+
+		{"gh:acme/web/contents:write gh:acme/api/refs/heads/x:delete", "acme/api", "refs/heads/main", "gh:acme/api/refs/heads/main:delete"},
+		{"gh:acme/web/refs/heads/agent/*:delete", "acme/web", "refs/heads/agent/x/y", "gh:acme/web/refs/heads/agent/x/y:delete"},
+		{"gh:acme/web/refs/heads/agent/**:delete", "acme/web", "refs/heads/agent", "gh:acme/web/refs/heads/agent:delete"},
+		{"gh:acme/web/refs/heads/x:update gh:acme/web/refs/heads/x:create gh:acme/web/refs/heads/x:force", "acme/web", "refs/heads/x", "gh:acme/web/refs/heads/x:delete"},
+		{"gh:acme/web/refs/heads/x:delete", "acme/web", "refs/heads/x refs/heads/y", "gh:acme/web/refs/heads/x:delete gh:acme/web/refs/heads/y:delete"},
+		{"gh:acme/web/refs/heads/x:delete", "acme/web", "refs/tags/x", "gh:acme/web/refs/tags/x:delete"},
+		{"gh:acme/web/refs/heads/x:delete", "acme/web", "refs/heads/X", "gh:acme/web/refs/heads/X:delete"},
+		{"gh:acme/@front/refs/heads/x:delete", "acme/web", "refs/heads/y", "gh:acme/web/refs/heads/y:delete"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://github.com/"+tt.repository+".git/git-receive-pack", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := deletion(strings.Fields(tt.refs)...)
+		req.Body = io.NopCloser(strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+		lease := provider.Target{Scopes: scopes.MustParseSet(tt.scope), Handle: secret.New("ghs_x")}
+		if err := d.Inject(t.Context(), req, lease); err != nil {
+			t.Errorf("%s, %s: %v", tt.scope, tt.repository, err)
+			continue
+		}
+		facts, err := d.Judge(t.Context(), req, lease)
+		needed := ""
+		if e, is := errors.AsType[*provider.UncoveredError](err); is {
+			needed = e.Needed.String()
+			if reply := e.Reply("why"); !strings.Contains(string(reply.Body), "ng "+strings.Fields(tt.refs)[0]+" why\n") {
+				t.Errorf("%s: the reply is %q", tt.scope, reply.Body)
+			}
+		}
+		if needed != tt.needed || (err == nil) != (tt.needed == "") || len(facts.Operations) != len(strings.Fields(tt.refs)) {
+			t.Errorf("%s, %s: %+v %v, needs %q", tt.scope, tt.refs, facts, err, needed)
+		}
+		if left, err := io.ReadAll(req.Body); err != nil || string(left) != body {
+			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
+		}
+	}
+}
+
+// TestJudged: a credential for refs never leaves ebb, whatever else the request asks for.
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	d := hubs(t)["github.com"]
+	for scope, want := range map[string]bool{
+		"gh:acme/web/refs/heads/x:create": true, "gh:acme/web/contents:write gh:acme/api/refs/heads/x:create": true,
+		"gh:acme/web/contents:write": false, "gh:@acme/members:read gh:acme/web/metadata:read": false,
+	} {
+		if got := d.Judged(scopes.MustParseSet(scope)); got != want {
+			t.Errorf("%s: %v", scope, got)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package github
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ebb-broker/ebb/broker/egress/content/graphql"
+	"github.com/ebb-broker/ebb/broker/provider"
+)
+
+// GraphQL requests are judged by their fields, like REST requests by their routes. ebb judges:
+//   - that every mutation and every field is one of the tables (graphql_types.go),
+//   - that the lease has the permissions which the tables assign to them,
+//   - that a repository, an organization or a search is named as in the lease's scopes.
+//
+// The rest GitHub judges by the token, which is limited to the repositories and permissions of the
+// lease: a node id can be one of another repository, and the token neither changes that repository
+// nor reads it unless it is public. The same holds for what objects refer to: the author of an
+// issue, the issues that a pull request closes, projects, runs of a workflow.
+//
+// The token of a lease may have the permission contents although the lease's scopes do not, if they
+// are limited to refs. So nothing that needs contents is left to the token.
+
+// need is a condition that a lease's scopes must meet for a request.
+type need struct {
+	repository  string   // owner/repository; "" = any of the lease's
+	owner       string   // "" = any
+	permissions []string // any one of them suffices
+	level       string
+}
+
+// met reports whether an ask meets the need. Every token for a repository can read its metadata.
+func (n need) met(a ask) bool {
+	if n.repository != "" && !slices.Contains(a.repositories, n.repository) || n.owner != "" && n.owner != a.owner {
+		return false
+	}
+	return slices.ContainsFunc(n.permissions, func(permission string) bool {
+		return permission == metadata && n.level == readLevel && len(a.repositories) > 0 || atLeast(a.permissions[permission], n.level)
+	})
+}
+
+// graphQLNeeds returns what a document needs, each need once, and all of them are to be met. Its
+// error wraps provider.ErrElsewhere: no lease allows the document.
+func graphQLNeeds(doc *graphql.Document) ([]need, error) {
+	w := graphQLWalk{}
+	for _, root := range doc.Fields {
+		var err error
+		if doc.Action == "mutation" {
+			err = w.mutation(root)
+		} else {
+			err = w.query(root)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w.needs, nil
+}
+
+// graphQLWalk collects the needs of a document.
+type graphQLWalk struct {
+	repository string // that the fields are below; "" = any of the lease's
+	needs      []need
+}
+
+// add adds the need of any one of permissions, if there are any.
+func (w *graphQLWalk) add(permissions []string, level string) {
+	if len(permissions) > 0 {
+		w.put(need{repository: w.repository, permissions: permissions, level: level})
+	}
+}
+
+// put adds a need, unless it is there.
+func (w *graphQLWalk) put(n need) {
+	if !slices.ContainsFunc(w.needs, func(o need) bool {
+		return o.repository == n.repository && o.owner == n.owner && o.level == n.level && slices.Equal(o.permissions, n.permissions)
+	}) {
+		w.needs = append(w.needs, n)
+	}
+}
+
+func (w *graphQLWalk) mutation(root graphql.Field) error {
+	if root.Name == "__typename" {
+		return nil
+	}
+	all := graphQLWrites[root.Name]
+	if all == nil {
+		return provider.Elsewhere("it has a GraphQL mutation that ebb assigns to no permission: use the REST API for it")
+	}
+	w.repository = ""
+	for _, permissions := range all {
+		w.add(permissions, "write")
+	}
+	return w.selection("Mutation", false, root.Fields)
+}
+
+// query judges a field of the root, whose name tells which repositories it is about.
+func (w *graphQLWalk) query(root graphql.Field) error {
+	w.repository = ""
+	about := []string{""}
+	switch root.Name {
+	case "repository":
+		owner, _ := root.Arguments["owner"].(string)
+		name, _ := root.Arguments["name"].(string)
+		about = []string{owner + "/" + name}
+	case "search":
+		text, _ := root.Arguments["query"].(string)
+		if about = searched(text); about == nil {
+			return provider.Elsewhere("its GraphQL search must name its repositories with repo:<owner>/<repository>, and must have no owners, parentheses or OR")
+		}
+	case "organization":
+		login, _ := root.Arguments["login"].(string)
+		w.put(need{owner: login, permissions: []string{metadata}, level: readLevel})
+	}
+	for _, w.repository = range about {
+		w.add([]string{metadata}, readLevel)
+		if err := w.selection("Query", false, []graphql.Field{root}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxSearched is how many repositories a search may name.
+const maxSearched = 20
+
+// searched returns the repositories that a search is limited to; nil if it is not certainly limited.
+// Quoted text has no qualifiers. Several of repo:, user: and org: mean any of them.
+func searched(query string) (repositories []string) {
+	if strings.ContainsAny(query, `()\`) || strings.Count(query, `"`)%2 != 0 {
+		return nil
+	}
+	unquoted := ""
+	for i, part := range strings.Split(query, `"`) {
+		if i%2 == 0 {
+			unquoted += part + `"`
+		}
+	}
+	for word := range strings.FieldsSeq(strings.TrimSuffix(unquoted, `"`)) {
+		qualifier, value, _ := strings.Cut(word, ":")
+		switch strings.ToLower(strings.TrimLeft(qualifier, "-")) {
+		case "or", "not", "user", "org", "owner", "enterprise":
+			return nil
+		case "repo":
+			if qualifier != "repo" || value == "" || strings.Contains(value, `"`) {
+				return nil
+			}
+			if !slices.Contains(repositories, value) {
+				repositories = append(repositories, value)
+			}
+		}
+	}
+	if len(repositories) > maxSearched {
+		return nil
+	}
+	return repositories
+}
+
+// selection judges the fields of an object, or of a connection to objects of the type.
+func (w *graphQLWalk) selection(of string, connection bool, fields []graphql.Field) error {
+	if strings.HasPrefix(of, "__") {
+		return nil // introspection: the schema is public
+	}
+	for _, f := range fields {
+		at, err := w.narrow(of, connection, f.On)
+		if err != nil {
+			return err
+		}
+		if f.Name == "__typename" {
+			continue
+		}
+		to, known := graphQLSchema[at].fields[f.Name]
+		if connection {
+			switch f.Name {
+			case "nodes", "node":
+				to, known = graphQLField{of: of}, true
+			case "edges":
+				to, known = graphQLField{of: of, connection: true}, true
+			default:
+				to, known = graphQLEdges[f.Name]
+			}
+		}
+		if !known || (to.of == "") != (len(f.Fields) == 0) {
+			return provider.Elsewhere("it has a GraphQL field of " + at + " that ebb assigns to no permission: leave it out, or use the REST API")
+		}
+		w.add(to.need, readLevel)
+		if err := w.selection(to.of, to.connection, f.Fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// narrow returns the type of an object under a type condition, and adds the need of that type. A
+// condition that names the object's own type changes nothing. The root is a Node in GitHub's schema,
+// and must not be reached again below a field, where no name would be judged.
+//
+// gh asks for an issue or a pull request by a number or an id that may be either, with a fragment on
+// each. GitHub finds out which it is and judges by the token; here either permission suffices.
+func (w *graphQLWalk) narrow(of string, connection bool, on string) (string, error) {
+	if on == "Repository" && of != "Repository" {
+		on = "linkedRepository"
+	}
+	if on == "" || on == of && !connection {
+		return of, nil
+	}
+	t, known := graphQLSchema[on]
+	if !known || connection || of == "Query" || on == "Query" || on == "Mutation" {
+		return "", provider.Elsewhere("it has a GraphQL fragment on a type that ebb does not know: leave it out, or use the REST API")
+	}
+	if (of == "IssueOrPullRequest" || of == "Node") && (on == "Issue" || on == "PullRequest") {
+		t.need = graphQLSchema["IssueOrPullRequest"].need
+	}
+	w.add(t.need, readLevel)
+	return on, nil
+}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -68,6 +69,9 @@ func (s *outbound) judge(use broker.Usable, r *http.Request) error {
 	facts, err := judge.Judge(s.ctx, r, use.Target)
 	if facts.Kind != "" {
 		s.x.Content = &facts
+		if text, failed := json.Marshal(facts); failed != nil || len(text) > content.MaxFacts {
+			s.x.Content, err = nil, content.Refuse("it does too much for one audit log entry: send several requests")
+		}
 	}
 	var refused *content.Error
 	switch {

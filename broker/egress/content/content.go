@@ -2,9 +2,10 @@ package content
 
 // The bounds of Facts. They keep an audit log entry with facts below 64 KiB.
 const (
-	MaxOperations = 100 // of one request
-	MaxObject     = 400 // bytes of an Operation's Object
-	MaxDetail     = 256 // bytes of each value of an Operation's Details
+	MaxOperations = 100      // of one request
+	MaxObject     = 400      // bytes of an Operation's Object
+	MaxDetail     = 256      // bytes of each value of an Operation's Details
+	MaxFacts      = 48 << 10 // bytes of the JSON of all facts
 )
 
 // Facts are everything that one request does. They contain no secrets: they are written to the

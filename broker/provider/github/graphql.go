@@ -1,11 +1,17 @@
 package github
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/egress/content/graphql"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // GraphQL requests are judged by their fields, like REST requests by their routes. ebb judges:
@@ -29,14 +35,98 @@ type need struct {
 	level       string
 }
 
-// met reports whether an ask meets the need. Every token for a repository can read its metadata.
+// met reports whether the scopes of an ask meet the need, if it names no repository in each of the
+// ask's: a node id does not tell its repository. Every token for a repository can read its metadata.
 func (n need) met(a ask) bool {
-	if n.repository != "" && !slices.Contains(a.repositories, n.repository) || n.owner != "" && n.owner != a.owner {
+	if n.owner != "" && n.owner != a.owner || n.repository != "" && !slices.Contains(a.repositories, n.repository) {
 		return false
 	}
-	return slices.ContainsFunc(n.permissions, func(permission string) bool {
-		return permission == metadata && n.level == readLevel && len(a.repositories) > 0 || atLeast(a.permissions[permission], n.level)
+	return !slices.ContainsFunc(n.repositories(a), func(repository string) bool {
+		return !slices.ContainsFunc(n.permissions, func(permission string) bool {
+			return permission == metadata && n.level == readLevel || atLeast(a.allowed[repository][permission], n.level) || atLeast(a.organization[permission], n.level)
+		})
 	})
+}
+
+// repositories returns those that the need is about.
+func (n need) repositories(a ask) []string {
+	if n.repository != "" {
+		return []string{n.repository}
+	}
+	return a.repositories
+}
+
+// scopes returns scopes of a provider that meet the need.
+func (n need) scopes(name string, a ask) (out []scopes.Scope, err error) {
+	permission := n.permissions[0]
+	if i := slices.IndexFunc(n.permissions, func(p string) bool { return a.permissions[p] != "" }); i >= 0 {
+		permission = n.permissions[i]
+	}
+	for _, repository := range n.repositories(a) {
+		where := repository
+		if permissions[permission].where == inOrganization {
+			where = "@" + a.owner
+		}
+		s, err := scopes.New(name, where+"/"+permission, n.level)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// graphQLFacts are the arguments of root fields that the audit log and approvers see.
+var graphQLFacts = []string{
+	"owner", "name", "number", "query", "login", "id", "input.repositoryId", "input.pullRequestId", "input.issueId", "input.subjectId", "input.labelableId", "input.assignableId",
+	"input.baseRefName", "input.headRefName", "input.title", "input.state", "input.mergeMethod", "input.expectedHeadOid",
+}
+
+// judgeGraphQL is Judge for a GraphQL request.
+func (d *Driver) judgeGraphQL(r *http.Request, have scopes.Set, a ask) (content.Facts, error) {
+	doc, err := graphql.Read(r)
+	if err != nil {
+		return content.Facts{}, err
+	}
+	facts := doc.Facts(graphQLFacts...)
+	needs, err := graphQLNeeds(doc)
+	if err != nil {
+		why := err.Error()
+		if e, is := errors.AsType[*provider.ElsewhereError](err); is {
+			why = e.Why
+		}
+		return facts, &provider.UncoveredError{Why: why, Reply: graphQLReply}
+	}
+	if !slices.ContainsFunc(needs, func(n need) bool { return !n.met(a) }) {
+		return facts, nil
+	}
+	var all []scopes.Scope
+	for _, n := range needs {
+		some, err := n.scopes(have.Providers()[0], a)
+		if err != nil {
+			return facts, &provider.UncoveredError{Why: "it is about a repository whose name fits into no scope", Reply: graphQLReply}
+		}
+		all = append(all, some...)
+	}
+	needed, err := scopes.NewSet(all...)
+	if err != nil {
+		needed = scopes.Set{} // too many for one request
+	}
+	return facts, &provider.UncoveredError{Needed: needed, Why: "the scopes of its lease do not cover each field of its GraphQL document", Reply: graphQLReply}
+}
+
+// graphQLReply is a response that refuses a request (GraphQL specification, October 2021, section
+// 7.1). Clients show the messages of such a response.
+func graphQLReply(text string) provider.Reply {
+	type refusal struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	body, _ := json.Marshal(struct { // cannot fail: all fields are strings
+		Data   any       `json:"data"`
+		Errors []refusal `json:"errors"`
+	}{Errors: []refusal{{Type: "FORBIDDEN", Message: text}}})
+	return provider.Reply{ContentType: "application/json; charset=utf-8", Body: body}
 }
 
 // graphQLNeeds returns what a document needs, each need once, and all of them are to be met. Its

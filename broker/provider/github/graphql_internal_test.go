@@ -16,6 +16,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker/egress/content/graphql"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // document reads a body that is well formed.
@@ -307,28 +308,44 @@ func TestGraphQLContents(t *testing.T) {
 	}
 }
 
-// TestGraphQLNeedMet: an ask meets a need by its repositories, its owner and its permissions.
+// TestGraphQLNeedMet: an ask meets a need by the repositories, owner and permissions of its scopes,
+// never by those that only its token has. A need without a repository is met in all of them.
+//
+//ebb:invariant I5 A GraphQL request is judged by the lease's scopes, not by the wider permissions of its token
 func TestGraphQLNeedMet(t *testing.T) {
 	t.Parallel()
-	a := ask{owner: "acme", repositories: []string{"acme/web"}, permissions: map[string]string{"pull_requests": "write", "contents": "read"}}
+	one := "gh:acme/web/pull_requests:write gh:acme/web/contents:read gh:acme/web/refs/heads/agent/**:update gh:@acme/members:read"
+	two := "gh:acme/web/contents:write gh:acme/api/refs/heads/**:*"
 	for _, tt := range []struct {
-		n    need
-		want bool
+		scopes string
+		n      need
+		want   bool
 	}{
-		{need{"acme/web", "", []string{metadata}, "read"}, true},
-		{need{"", "acme", []string{metadata}, "read"}, true},
-		{need{"", "other", []string{metadata}, "read"}, false},
-		{need{"Acme/web", "", []string{metadata}, "read"}, false},
-		{need{"acme/api", "", []string{"pull_requests"}, "read"}, false},
-		{need{"", "", []string{metadata}, "write"}, false},
-		{need{"", "", []string{"contents"}, "read"}, true},
-		{need{"", "", []string{"contents"}, "write"}, false},
-		{need{"", "", []string{"issues", "pull_requests"}, "write"}, true},
-		{need{"", "", []string{"issues"}, "read"}, false},
-		{need{"", "", nil, "read"}, false},
+		{one, need{"acme/web", "", []string{metadata}, "read"}, true},
+		{one, need{"", "acme", []string{metadata}, "read"}, true},
+		{one, need{"", "other", []string{metadata}, "read"}, false},
+		{one, need{"Acme/web", "", []string{metadata}, "read"}, false},
+		{one, need{"acme/api", "", []string{"pull_requests"}, "read"}, false},
+		{one, need{"", "", []string{metadata}, "write"}, false},
+		{one, need{"", "", []string{"contents"}, "read"}, true},
+		{one, need{"", "", []string{"contents"}, "write"}, false},
+		{one, need{"acme/web", "", []string{"contents"}, "write"}, false},
+		{one, need{"", "", []string{"issues", "pull_requests"}, "write"}, true},
+		{one, need{"", "", []string{"issues"}, "read"}, false},
+		{one, need{"", "", []string{"members"}, "read"}, true},
+		{one, need{"", "", nil, "read"}, false},
+		{two, need{"acme/web", "", []string{"contents"}, "write"}, true},
+		{two, need{"acme/api", "", []string{"contents"}, "write"}, false},
+		{two, need{"acme/api", "", []string{"contents"}, "read"}, false},
+		{two, need{"", "", []string{"contents"}, "write"}, false},
 	} {
+		c := Config{Installations: map[string]int64{"acme": 11}, Permissions: map[string]string{"contents": "write", "pull_requests": "write", "members": "read"}}
+		a, err := c.read(scopes.MustParseSet(tt.scopes))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got := tt.n.met(a); got != tt.want {
-			t.Errorf("%s: %v", written(tt.n), got)
+			t.Errorf("%s by %s: %v", written(tt.n), tt.scopes, got)
 		}
 	}
 }

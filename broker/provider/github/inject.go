@@ -40,7 +40,8 @@ func (d *Driver) Discloses(r *http.Request, _ provider.Target) *provider.Disclos
 	host, err1 := stricturl.Origin(r)
 	path, err2 := stricturl.Target(r, stricturl.PathForm{Slash: true, Text: true})
 	if err := errors.Join(err1, err2); err == nil {
-		if _, api := under(d.cfg.APIURL, host, path); !api {
+		_, api := under(d.cfg.APIURL, host, path)
+		if _, graphQL := under(graphQLURL(d.cfg.APIURL), host, path); !api && !graphQL {
 			return nil
 		}
 	}
@@ -48,8 +49,8 @@ func (d *Driver) Discloses(r *http.Request, _ provider.Target) *provider.Disclos
 }
 
 // Inject adds the token to requests that the lease's scopes cover: Bearer at the API, Basic with
-// the user x-access-token for git. Names of repositories must be spelled as in the scopes. GraphQL
-// is denied at any scopes, because its effect depends on the body, which ebb does not parse.
+// the user x-access-token for git. Names of repositories must be spelled as in the scopes. Judge
+// decides about a push and about GraphQL, whose effects depend on the body.
 func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) error {
 	token, _, err := tokenOf(t)
 	if err != nil || token.Empty() {
@@ -66,7 +67,7 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	if err := at.of(r, a); err != nil {
 		return err
 	}
-	if at.api {
+	if at.api || at.graphQL {
 		provider.SetHeader(r, "Authorization", "Bearer "+token.Reveal())
 	} else {
 		provider.SetHeader(r, "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token.Reveal())))
@@ -74,10 +75,12 @@ func (d *Driver) Inject(_ context.Context, r *http.Request, t provider.Target) e
 	return nil
 }
 
-// requested is the destination of a request: below the API, or else below git.
+// requested is the destination of a request: the endpoint of GraphQL, below the REST API, or else
+// below git.
 type requested struct {
-	api   bool
-	below []string // of the API: "repos", owner, repository, ...; of git: owner, repository, ...
+	graphQL bool
+	api     bool
+	below   []string // of the API: "repos", owner, repository, ...; of git: owner, repository, ...
 }
 
 func (d *Driver) placeOf(r *http.Request) (requested, error) {
@@ -90,13 +93,22 @@ func (d *Driver) placeOf(r *http.Request) (requested, error) {
 	if err != nil {
 		return requested{}, provider.Elsewhere(err.Error())
 	}
+	if below, is := under(graphQLURL(d.cfg.APIURL), host, path); is && len(below) == 0 {
+		return requested{graphQL: true}, nil
+	}
 	if below, is := under(d.cfg.APIURL, host, path); is {
-		return requested{true, below}, nil
+		return requested{api: true, below: below}, nil
 	}
 	if below, is := under(d.cfg.GitURL, host, path); is {
-		return requested{false, below}, nil
+		return requested{below: below}, nil
 	}
 	return requested{}, provider.Elsewhere("it goes to neither the API nor git of the lease's scopes")
+}
+
+// graphQLURL returns the endpoint of GraphQL beside a REST API: https://api.github.com/graphql, or
+// https://HOST/api/graphql of an Enterprise Server (docs.github.com/graphql/guides).
+func graphQLURL(api string) string {
+	return strings.TrimSuffix(api, "/v3") + "/graphql"
 }
 
 // of returns an error for a request that an ask does not cover. It wraps
@@ -104,6 +116,9 @@ func (d *Driver) placeOf(r *http.Request) (requested, error) {
 func (q requested) of(r *http.Request, a ask) error {
 	below := q.below
 	switch {
+	case q.graphQL && (r.Method != http.MethodPost || r.URL.RawQuery != ""):
+		return provider.Elsewhere("a GraphQL request must be a POST without a query in its URL")
+	case q.graphQL:
 	case q.api && (len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.allowed[below[1]+"/"+below[2]], r.Method, below[3:])):
 		return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")
 	case !q.api && !isGit(r, below, a):
@@ -118,6 +133,9 @@ func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	at, err := d.placeOf(r)
 	if err != nil {
 		return nil
+	}
+	if at.graphQL && at.of(r, ask{}) == nil {
+		return d.anyPinned(name)
 	}
 	names := at.below
 	if at.api && len(names) > 0 {
@@ -142,6 +160,17 @@ func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 				out = append(out, s)
 				break
 			}
+		}
+	}
+	return out
+}
+
+// anyPinned returns a scope for each pinned repository. Which one a GraphQL request is about is not
+// known before its body.
+func (d *Driver) anyPinned(name string) (out []scopes.Scope) {
+	for _, repository := range slices.Sorted(maps.Keys(d.cfg.Repositories)) {
+		if s, err := scopes.New(name, repository+"/"+metadata, readLevel); err == nil {
+			out = append(out, s)
 		}
 	}
 	return out

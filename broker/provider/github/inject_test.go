@@ -103,6 +103,8 @@ func TestInject(t *testing.T) {
 		{"github.com", read + " " + refs, "POST", "https://github.com/acme/web/git-upload-pack", basic},
 		{"ghes", read, "GET", "https://git.example.com/api/v3/repos/acme/web/readme", bearer},
 		{"ghes", read, "POST", "https://git.example.com/acme/web.git/git-upload-pack", basic},
+		{"github.com", read, "POST", "https://api.github.com/graphql", bearer},
+		{"ghes", read, "POST", "https://git.example.com/api/graphql", bearer},
 
 		// Requests that need another permission, level, method or repository.
 		{"github.com", read, "POST", "https://api.github.com/repos/acme/web/commits/x/comments", ""},
@@ -140,8 +142,13 @@ func TestInject(t *testing.T) {
 		// and requests that cannot be checked.
 		{"github.com", "gh:acme/web/metadata:read gh:acme/web/contents:write", "GET", "https://api.github.com/repos/acme/web", ""},
 		{"github.com", "gh:acme/web/deployments:write", "POST", "https://api.github.com/repos/acme/web/actions/runs/1/pending_deployments", ""},
-		{"github.com", write, "POST", "https://api.github.com/graphql", ""},
-		{"ghes", write, "POST", "https://git.example.com/api/graphql", ""},
+		{"github.com", write, "GET", "https://api.github.com/graphql", ""},
+		{"github.com", write, "POST", "https://api.github.com/graphql?query=x", ""},
+		{"github.com", write, "POST", "https://api.github.com/graphql/x", ""},
+		{"github.com", write, "POST", "https://api.github.com/api/graphql", ""},
+		{"github.com", write, "POST", "https://github.com/graphql", ""},
+		{"ghes", write, "POST", "https://git.example.com/api/v3/graphql", ""},
+		{"ghes", write, "POST", "https://git.example.com/graphql", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/tarball/main", ""},
 		{"github.com", read, "GET", "https://api.github.com/repos/acme/web/releases/assets/1", ""},
 		{"github.com", "gh:acme/web/actions:write", "GET", "https://api.github.com/repos/acme/web/actions/artifacts/1/zip", ""},

@@ -65,18 +65,27 @@ func (d *Driver) Judged(set scopes.Set) bool {
 	return slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool { return isRef(s.Segments()) })
 }
 
-// Judge implements provider.ContentJudge for pushes. contents:write allows every push; without it
-// each change of a ref needs a scope.
+// Judge implements provider.ContentJudge for GraphQL and for pushes.
 func (d *Driver) Judge(ctx context.Context, r *http.Request, t provider.Target) (content.Facts, error) {
 	at, err := d.placeOf(r)
-	if err != nil || at.api || r.Method != http.MethodPost || len(at.below) != 3 || at.below[2] != receivePack {
+	if err != nil {
 		return content.Facts{}, err
 	}
 	a, err := d.cfg.read(t.Scopes)
-	if err != nil {
+	switch {
+	case err != nil:
 		return content.Facts{}, provider.Elsewhere("its lease's scopes are not configured any more")
+	case at.graphQL:
+		return d.judgeGraphQL(r, t.Scopes, a)
+	case !at.api && r.Method == http.MethodPost && len(at.below) == 3 && at.below[2] == receivePack:
+		return d.judgePush(ctx, r, t, a, at.below[0]+"/"+strings.TrimSuffix(at.below[1], ".git"))
 	}
-	repository := at.below[0] + "/" + strings.TrimSuffix(at.below[1], ".git")
+	return content.Facts{}, nil
+}
+
+// judgePush is Judge for a push to a repository. contents:write allows every push; without it each
+// change of a ref needs a scope.
+func (d *Driver) judgePush(ctx context.Context, r *http.Request, t provider.Target, a ask, repository string) (content.Facts, error) {
 	push, err := gitpush.Read(ctx, r, d.ancestor(t.Handle, repository))
 	if err != nil {
 		return content.Facts{}, err

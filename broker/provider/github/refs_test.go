@@ -1,6 +1,7 @@
 package github_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,49 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s, %s: %+v %v, needs %q", tt.scope, tt.refs, facts, err, needed)
 		}
 		if left, err := io.ReadAll(req.Body); err != nil || string(left) != body {
+			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
+		}
+	}
+}
+
+// TestJudgeGraphQL: a GraphQL document is covered only if the lease's scopes cover each of its
+// fields. The error names the scopes, and the reply shows the reason as a GraphQL error.
+func TestJudgeGraphQL(t *testing.T) {
+	t.Parallel()
+	d := hubs(t)["github.com"]
+	const merge = `{"query":"mutation{mergePullRequest(input:{pullRequestId:\"PR_1\"}){clientMutationId}}"}`
+	for _, tt := range []struct{ scope, body, needed string }{
+		{"gh:acme/web/pull_requests:read", `{"query":"{repository(owner:\"acme\",name:\"web\"){pullRequest(number:7){title}}}"}`, ""},
+		{"gh:acme/web/pull_requests:write gh:acme/web/contents:write", merge, ""},
+		{"gh:acme/web/pull_requests:write", merge, "gh:acme/web/contents:write gh:acme/web/pull_requests:write"},
+		{"gh:acme/web/pull_requests:write gh:acme/web/refs/heads/**:*", merge, "gh:acme/web/contents:write gh:acme/web/pull_requests:write"},
+		{"gh:acme/web/contents:read", `{"query":"{repository(owner:\"acme\",name:\"web\"){issue(number:7){title}}}"}`, "gh:acme/web/issues:read gh:acme/web/metadata:read"},
+		{"gh:acme/web/pull_requests:write", `{"query":"mutation{createRef(input:{repositoryId:\"R_1\",name:\"refs/heads/x\",oid:\"a\"}){clientMutationId}}"}`, "gh:acme/web/contents:write"},
+		{"gh:acme/web/pull_requests:write", `{"query":"mutation{deleteProjectV2(input:{projectId:\"P_1\"}){clientMutationId}}"}`, "none"},
+		{"gh:acme/web/contents:write", `{"query":"{repository(owner:\"acme\",name:\"web\"){a:tempCloneToken}}"}`, "none"},
+		{"gh:acme/web/contents:write", `{"query":"{repository(owner:\"acme\",name:\"api\"){ref(qualifiedName:\"refs/heads/x\"){name}}}"}`, "gh:acme/api/contents:read gh:acme/api/metadata:read"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.github.com/graphql", strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		lease := provider.Target{Scopes: scopes.MustParseSet(tt.scope), Handle: secret.New("ghs_x")}
+		if err := d.Inject(t.Context(), req, lease); err != nil {
+			t.Fatal(err)
+		}
+		facts, err := d.Judge(t.Context(), req, lease)
+		needed := ""
+		if e, is := errors.AsType[*provider.UncoveredError](err); is {
+			needed = cmp.Or(e.Needed.String(), "none")
+			if reply := e.Reply("why"); string(reply.Body) != `{"data":null,"errors":[{"type":"FORBIDDEN","message":"why"}]}` {
+				t.Errorf("%s: the reply is %q", tt.scope, reply.Body)
+			}
+		}
+		if needed != tt.needed || (err == nil) != (tt.needed == "") || len(facts.Operations) != 1 {
+			t.Errorf("%s, %s: %+v %v, needs %q", tt.scope, tt.body, facts, err, needed)
+		}
+		if left, err := io.ReadAll(req.Body); err != nil || string(left) != tt.body {
 			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
 		}
 	}

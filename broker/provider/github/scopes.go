@@ -132,6 +132,7 @@ type ask struct {
 	repositories []string                     // owner/name, sorted, at least one
 	permissions  map[string]string            // of the token: permission -> level, at least one
 	allowed      map[string]map[string]string // of the scopes: owner/name -> permission -> level
+	organization map[string]string            // of the scopes: permission of the organization -> level
 	refs         map[string]bool              // owner/name of repositories with a scope for refs
 	words        []string                     // repositories and groups as the scopes name them, which errors may show to the caller
 }
@@ -277,7 +278,7 @@ func (g *asking) whole() (ask, error) {
 		}
 	}
 	maps.Copy(first, g.organization)
-	return ask{owner: g.owner, repositories: names, permissions: first, allowed: g.repositories, refs: g.refs, words: g.words}, nil
+	return ask{owner: g.owner, repositories: names, permissions: first, allowed: g.repositories, organization: g.organization, refs: g.refs, words: g.words}, nil
 }
 
 // token returns the permissions that a token needs in a repository.

@@ -90,7 +90,7 @@ type Usable struct {
 	Credentialless bool               // it adds no secret, so that responses need no redaction
 
 	Task  Task
-	Lease Lease
+	Lease Lease // with the Content to which it is limited
 }
 
 // Exchange is the audit log's description of one request, session or SSH connection through

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
 // Id prefixes. The rest of an id is a UUIDv7 in hex, so that ids sort by time.
@@ -22,11 +23,15 @@ const (
 	SandboxPrefix  = "sbx_"
 	DraftPrefix    = "pol_" // of policies
 	EndpointPrefix = "egr_"
+	ContentPrefix  = "cnt_" // of what a request does
 
 	BreakGlassPrefix = "brk_"
 )
 
 var idForm = lazyregexp.New(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
+
+// ContentID returns the id of what a request does: the same for the same facts.
+func ContentID(f content.Facts) string { return ContentPrefix + f.Sum()[:32] }
 
 func NewID(prefix string) string {
 	u := uuid.Must(uuid.NewV7()) // fails only when the system has no randomness

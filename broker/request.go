@@ -10,6 +10,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/people"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/risk"
@@ -250,6 +251,9 @@ type FactSheet struct {
 	// CouldStay: the token is issued to the sandbox, although egress could add all or a part of
 	// it.
 	CouldStay bool `json:"could_stay,omitempty"`
+	// Content is what the request that the credential is for does. The credential is then good for
+	// nothing else.
+	Content *content.Facts `json:"content,omitempty"`
 }
 
 // Understood reports whether ebb knows the effect of the scopes. People may approve only then.

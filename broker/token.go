@@ -62,6 +62,9 @@ type TokenRequest struct {
 	// Delivery is how the credential reaches its use: policy.DeliveryToken or
 	// policy.DeliveryEgress; "" = by egress if its provider supports that and ebb runs egress.
 	Delivery string
+	// Content is the id of what a refused request would have done (ContentID). An approval is then
+	// for a request that does exactly this. "" = for every request that the scopes cover.
+	Content string
 }
 
 // Token is the answer to a TokenRequest.

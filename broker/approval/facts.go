@@ -36,6 +36,7 @@ func (ap *Approvals) factsOf(r broker.Request, w kernel.MintRequest, d policy.De
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
 		Taint: t.Taint, ExpiresAt: r.ExpiresAt, EndsBy: broker.Earliest(r.ExpiresAt.Add(reuse.Duration()), t.Deadline, r.EvidenceEnd).UTC().Truncate(time.Millisecond),
 		Effect: &how.effect, Undoable: how.undoable, Risk: &how.Result, Then: &then, Delivery: w.Delivery, CouldStay: ap.issuer.CouldStay(w.Provider, w.Scopes, w.Delivery),
+		Content: w.Content,
 	}
 }
 
@@ -153,7 +154,7 @@ func (ve *Verdicts) again(ctx context.Context, r broker.Request) (policy.Effect,
 	if !known {
 		return policy.Deny, r, broker.E(broker.Conflict, "The provider of this request is no longer configured.", nil)
 	}
-	w := kernel.MintRequest{Caller: kernel.Caller{Live: live, Sandbox: *live.Sandbox, Lineage: r.Parents, Bind: r.Binding}, Scopes: r.Scopes, Name: r.Provider, Provider: p, TTL: r.TTL.Duration(), Tool: r.Tool, Delivery: delivered(r)}
+	w := kernel.MintRequest{Caller: kernel.Caller{Live: live, Sandbox: *live.Sandbox, Lineage: r.Parents, Bind: r.Binding}, Scopes: r.Scopes, Name: r.Provider, Provider: p, TTL: r.TTL.Duration(), Tool: r.Tool, Delivery: delivered(r), Content: limitedTo(r)}
 	d, err := ve.issuer.Judge(&w)
 	if err != nil {
 		return policy.Deny, r, broker.StoreError(err)

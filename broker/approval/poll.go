@@ -152,7 +152,7 @@ func (ap *Approvals) redeem(ctx context.Context, r broker.Request, publicKey str
 	w := kernel.MintRequest{
 		Caller: kernel.Caller{Live: live, Sandbox: *live.Sandbox, NotAfter: r.EvidenceEnd, Lineage: r.Parents, Bind: r.Binding},
 		Scopes: r.Scopes, Name: r.Provider, Provider: p, TTL: r.TTL.Duration(), Tool: r.Tool, Details: r.Details,
-		PublicKey: publicKey, Delivery: delivered(r),
+		PublicKey: publicKey, Delivery: delivered(r), Content: limitedTo(r),
 	}
 	d, err := ap.issuer.Judge(&w)
 	if err != nil {

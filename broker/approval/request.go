@@ -11,6 +11,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
@@ -102,7 +103,7 @@ func (ap *Approvals) compose(ctx context.Context, w kernel.MintRequest, d policy
 	ttl := broker.Seconds(min(w.TTL, d.TTL) / time.Second)
 	req := broker.Request{
 		ID: broker.NewID(broker.RequestPrefix), TaskID: w.Live.ID, Sandbox: w.Sandbox.ID, Owner: w.Live.Owner, Runner: w.Live.Runner,
-		Dedupe:   broker.HashOf(w.Live.ID, w.Scopes.String(), w.Provider.Resource, w.Bind.JKT, w.Bind.X5T, strings.Join(w.Lineage, " "), w.Tool, w.Delivery),
+		Dedupe:   broker.HashOf(w.Live.ID, w.Scopes.String(), w.Provider.Resource, w.Bind.JKT, w.Bind.X5T, strings.Join(w.Lineage, " "), w.Tool, w.Delivery, contentOf(w.Content)),
 		Provider: w.Name, Scopes: w.Scopes, Resource: w.Provider.Resource, TTL: ttl, Binding: w.Bind, Tool: w.Tool,
 		Details: w.Details, EvidenceEnd: w.NotAfter, Parents: w.Lineage, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: broker.Earliest(now.Add(ap.limits.RequestTTL), w.Live.Deadline), State: broker.RequestPending,
@@ -129,6 +130,10 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	}
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
+		// An approval for one content covers no other, and none that is unknown.
+		if only := contentOf(limitedTo(r)); only != "" && only != contentOf(w.Content) {
+			continue
+		}
 		// An approval for egress does not cover delivery as a token; the reverse is allowed.
 		same = same && (delivered(r) == w.Delivery || w.Delivery == policy.DeliveryEgress)
 		if !same || !begins(w.Lineage, r.Parents) || !r.Granted.Covers(w.Scopes) || !thirdparty.Keeps(w.Promise(), seen(r)) {
@@ -162,6 +167,24 @@ func delivered(r broker.Request) string {
 		return policy.DeliveryEgress // no wider delivery was shown to approvers
 	}
 	return cmp.Or(f.Delivery, policy.DeliveryToken)
+}
+
+// contentOf returns the id of a content; "" = no limit to one.
+func contentOf(f *content.Facts) string {
+	if f == nil {
+		return ""
+	}
+	return f.Sum()
+}
+
+// limitedTo returns the content that the people who decide r are shown; nil = none. Unreadable facts
+// are limited to a content that no request has.
+func limitedTo(r broker.Request) *content.Facts {
+	var f broker.FactSheet
+	if err := json.Unmarshal(r.Facts, &f); err != nil {
+		return &content.Facts{Kind: "unreadable"}
+	}
+	return f.Content
 }
 
 // agreed reports whether the people who approved r are those whom the decision about w demands.

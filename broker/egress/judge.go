@@ -73,6 +73,9 @@ func (s *outbound) judge(use broker.Usable, r *http.Request) error {
 			s.x.Content, err = nil, content.Refuse("it does too much for one audit log entry: send several requests")
 		}
 	}
+	if err == nil {
+		err = onlyApproved(use, r, facts)
+	}
 	var refused *content.Error
 	switch {
 	case err == nil:
@@ -80,11 +83,24 @@ func (s *outbound) judge(use broker.Usable, r *http.Request) error {
 	case errors.As(err, &refused):
 		return deny(BadContent, err)
 	case errors.Is(err, provider.ErrElsewhere):
+		if e, is := errors.AsType[*provider.UncoveredError](err); is && s.x.Content != nil {
+			e.Content = broker.ContentID(facts)
+		}
 		return deny(NotAllowed, err)
 	case errors.As(err, new(*Denial)), s.unread.Load(), s.ctx.Err() != nil: // of the limits of the body
 		return err
 	}
 	return deny(Doubt, err)
+}
+
+// onlyApproved returns an error if people have limited a lease to one content, and the request does
+// something else. Requests that only read, such as the first one of a push, have none.
+func onlyApproved(use broker.Usable, r *http.Request, facts content.Facts) error {
+	reads := facts.Kind == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	if only := use.Lease.Content; only == nil || reads || facts.Sum() == only.Sum() {
+		return nil
+	}
+	return &provider.UncoveredError{Needed: use.Target.Scopes, Why: "the approval of its lease is for another request than this"}
 }
 
 // maxOthers bounds the leases that are tried for one request.
@@ -113,9 +129,13 @@ func (s *outbound) another(named broker.Usable, before *http.Request, refused er
 		if err != nil {
 			continue
 		}
-		if out, err := s.cover(use, before); err == nil {
+		out, err := s.cover(use, before)
+		if err == nil {
 			s.endAt(use.Target.ExpiresAt)
 			return use, out, nil
+		}
+		if errors.As(err, new(*provider.UncoveredError)) { // it names what the whole request needs
+			refused = err
 		}
 	}
 	s.dependOn(named.Target.LeaseID)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ type pushBed struct {
 	auth  string // placeholder that git sends; "" = none
 }
 
-func newPushBed(t *testing.T) *pushBed {
+func newPushBed(t *testing.T, policies string) *pushBed {
 	t.Helper()
 	git := counterpart.Program(t, "git")
 	hub := githubtest.New(t, githubtest.Config{Now: time.Now, Prefix: "/api/v3"})
@@ -53,6 +54,7 @@ func newPushBed(t *testing.T) *pushBed {
 	}
 	b := newBedOn(t, echo, func(c *brokertest.Config) {
 		c.Providers["gh"] = broker.Provider{Driver: driver, Kind: "github", Resource: at + "/"}
+		c.Policies["p.cedar"] = []byte(policies)
 	})
 	b.leadsHere(hubName)
 	p := &pushBed{sandbox: b.boxFor(t, "gh:**:*"), git: git, at: at, bare: filepath.Join(root, "acme", "web.git"), work: t.TempDir()}
@@ -137,7 +139,7 @@ func (p *pushBed) landed(t *testing.T) string {
 //ebb:invariant I5 A push reaches the upstream only if the lease's scopes cover each ref that it creates, updates, overwrites or deletes
 func TestPushScopes(t *testing.T) {
 	t.Parallel()
-	p := newPushBed(t)
+	p := newPushBed(t, `@id("all") @why("all") permit (principal, action, resource);`)
 	first := p.commit(t, "first")
 	p.must(t, "push", "-q", p.bare, "main")
 	p.auth = p.placeholder(t, "gh:acme/web/refs/heads/agent/**:create gh:acme/web/refs/heads/agent/**:update")
@@ -204,5 +206,94 @@ func (p *pushBed) audited(t *testing.T, second, third string) {
 		if !strings.Contains(log, want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, log)
 		}
+	}
+}
+
+// An approval for one push covers this push and no other: not another commit, another branch or
+// another kind of change, although the scopes of the lease would.
+//
+//ebb:invariant I7 A credential that was approved for one content is good for no other request that changes something
+func TestPushApproved(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `
+@id("all") @why("all") permit (principal, action, resource) unless { resource in Ebb::Resource::"gh:acme/web/refs/heads/agent" };
+@id("ask") @why("ask") @ask("approvers") permit (principal, action, resource in Ebb::Resource::"gh:acme/web/refs/heads/agent");`)
+	p.commit(t, "first")
+	p.must(t, "push", "-q", p.bare, "main")
+	p.auth = p.placeholder(t, "gh:acme/web/contents:read")
+	p.must(t, "checkout", "-q", "-b", "agent/x")
+	wanted := p.commit(t, "wanted")
+	out, err := p.run(t, "push", "origin", "agent/x")
+	if err == nil {
+		t.Fatalf("pushed by a lease that reads:\n%s", out)
+	}
+	// The first request of a push does not say what the push does, so that any scope for refs serves it.
+	p.placeholder(t, "gh:acme/web/refs/heads/none:create")
+	out, err = p.run(t, "push", "origin", "agent/x")
+	id := contentForm.FindString(out)
+	if err == nil || id == "" {
+		t.Fatalf("the refusal names no content: %v\n%s", err, out)
+	}
+	p.approved(t, "gh:acme/web/refs/heads/agent/**:*", id, "refs/heads/agent/x")
+	other := p.commit(t, "another commit")
+	for _, push := range []string{other + ":refs/heads/agent/x", wanted + ":refs/heads/agent/y", wanted + ":refs/heads/main"} {
+		if out, err := p.run(t, "push", "origin", push); err == nil || !strings.Contains(out, "[remote rejected]") {
+			t.Errorf("%s: %v\n%s", push, err, out)
+		}
+	}
+	p.must(t, "push", "-q", "origin", wanted+":refs/heads/agent/x")
+	if got := p.landed(t); !strings.Contains(got, "refs/heads/agent/x "+wanted) {
+		t.Errorf("landed:\n%s", got)
+	}
+	if out, err := p.run(t, "push", "origin", other+":refs/heads/agent/x"); err == nil {
+		t.Errorf("the next commit:\n%s", out)
+	}
+}
+
+var contentForm = regexp.MustCompile(`cnt_[0-9a-f]{32}`)
+
+// approved asks for a credential that is limited to one content, has a person approve it who sees
+// the ref, and fetches it.
+func (p *pushBed) approved(t *testing.T, scope, id, ref string) {
+	t.Helper()
+	r := p.s.Request(t, scope)
+	r.Content, r.Deferred = id, true
+	_, err := p.b.Broker.Token(t.Context(), r)
+	pending := broker.AsError(err).Pending
+	if pending == nil {
+		t.Fatalf("no person is asked: %v", err)
+	}
+	who := p.b.Principals[brokertest.Approver]
+	req, err := p.b.Broker.Request(t.Context(), who, pending.RequestID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := req.Sheet()
+	if err != nil || f.Content == nil || len(f.Content.Operations) != 1 || f.Content.Operations[0].Object != ref {
+		t.Fatalf("the person sees %+v, %v", f.Content, err)
+	}
+	if _, err := p.b.Broker.Decide(t.Context(), who, req.ID, broker.Verdict{Approve: true, Digest: req.Digest, Target: req.Target(), Present: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.s.Poll(t, pending.DeferralCode.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A content is taken only as ebb recorded it for this task.
+func TestPushContentIsOfTheTask(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `@id("ask") @why("ask") @ask("approvers") permit (principal, action, resource);`)
+	for _, id := range []string{"cnt_" + strings.Repeat("0", 32), "cnt_", "x", strings.Repeat("cnt_", 1000)} {
+		r := p.s.Request(t, "gh:acme/web/refs/heads/agent/x:create")
+		r.Content, r.Deferred = id, true
+		if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Invalid {
+			t.Errorf("%.40q: %v", id, err)
+		}
+	}
+	r := p.s.Request(t, "stripe:charges:read")
+	r.Content, r.Deferred = "cnt_"+strings.Repeat("0", 32), true
+	if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Invalid {
+		t.Errorf("a provider that reads no bodies: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func explain(what string, err error, ask func() (string, error)) (status int, de
 	needs, uncover := errors.AsType[*provider.UncoveredError](err)
 	switch {
 	case uncover:
-		next = uncovered(needs.Needed)
+		next = uncovered(needs)
 	case retryable(status):
 		next = fmt.Sprintf("Try again in %d s.", retryAfter(err))
 	case next == "":
@@ -148,15 +148,19 @@ func whyOf(err error) string {
 const anyScope = "PROVIDER:RESOURCE:ACTION"
 
 // uncovered returns how to get the scopes that the body of a request needs.
-func uncovered(needed scopes.Set) string {
-	if needed.Empty() {
+func uncovered(e *provider.UncoveredError) string {
+	if e.Needed.Empty() {
 		return "No scope covers it. Change the request."
 	}
 	noun := "scope"
-	if needed.Len() > 1 {
+	if e.Needed.Len() > 1 {
 		noun = "scopes"
 	}
-	return fmt.Sprintf("It needs the %s %s. %s", noun, needed, askFor(needed.String()))
+	limit := ""
+	if e.Content != "" {
+		limit = " --content " + e.Content
+	}
+	return fmt.Sprintf("It needs the %[1]s %[2]s. Ask for it: ebb token --scope '%[2]s'%[3]s --wait --reason 'why it is needed' (or the tool request_credential of ebb mcp). Then send it again unchanged.", noun, e.Needed, limit)
 }
 
 // scopeAdvice returns what to do to get one of these scopes.

@@ -32,8 +32,7 @@ func (i *TokenIssuer) Delivery(w kernel.MintRequest, asked string) string {
 // injectOnly reports whether a credential for these scopes leaves ebb only in requests that egress
 // sends.
 func injectOnly(p broker.Provider, s scopes.Set) bool {
-	j, is := p.Driver.(provider.ContentJudge)
-	return p.Driver.Traits().InjectOnly || is && j.Judged(s)
+	return p.Driver.Traits().InjectOnly || judges(p, s)
 }
 
 // carries reports whether egress can add a provider's credential for these scopes to requests,

@@ -245,13 +245,12 @@ func (eu *EgressUse) NeededAt(ctx context.Context, c broker.Caller, at provider.
 // request decides about, it returns what the ceiling covers.
 func within(ceiling scopes.Set, p broker.Provider, s scopes.Scope) []scopes.Scope {
 	set, err := scopes.NewSet(s)
-	j, is := p.Driver.(provider.ContentJudge)
 	switch {
 	case err != nil:
 		return nil
 	case ceiling.Covers(set):
 		return []scopes.Scope{s}
-	case is && j.Judged(set):
+	case judges(p, set):
 		return ceiling.Narrow(set).Scopes()
 	}
 	return nil

@@ -144,6 +144,9 @@ func (eu *EgressUse) usedLease(ctx context.Context, id string) (broker.Lease, er
 	if len(ls) == 0 {
 		return broker.Lease{}, noUse(broker.ErrNotFound)
 	}
+	if ls[0].Content, err = eu.issuer.approvedContent(ctx, ls[0]); err != nil {
+		return broker.Lease{}, err
+	}
 	if ls[0].State == broker.LeaseLive { // an intent may still become live, so it is not cached
 		eu.used.Add(id, ls[0])
 	}

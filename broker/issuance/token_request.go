@@ -67,7 +67,7 @@ func (i *TokenIssuer) token(ctx context.Context, r broker.TokenRequest) (broker.
 	if a.Live.State == broker.TaskPaused {
 		return broker.Token{}, kernel.PausedError()
 	}
-	w, err := i.target(a, r)
+	w, err := i.target(ctx, a, r)
 	if err != nil {
 		return broker.Token{}, i.deny(ctx, a, r.Scopes, err)
 	}
@@ -93,7 +93,7 @@ func (i *TokenIssuer) token(ctx context.Context, r broker.TokenRequest) (broker.
 
 // target resolves scopes and resources to one provider, and makes all checks that neither a
 // policy nor a person can override (I5).
-func (i *TokenIssuer) target(a kernel.Caller, r broker.TokenRequest) (kernel.MintRequest, error) {
+func (i *TokenIssuer) target(ctx context.Context, a kernel.Caller, r broker.TokenRequest) (kernel.MintRequest, error) {
 	w := kernel.MintRequest{Caller: a, Scopes: r.Scopes, Tool: r.Tool, Details: r.Details, TTL: r.TTL, PublicKey: r.PublicKey}
 	if r.Tool != "" && !kindForm.MatchString(r.Tool) {
 		return w, broker.E(broker.Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
@@ -136,6 +136,12 @@ func (i *TokenIssuer) target(a kernel.Caller, r broker.TokenRequest) (kernel.Min
 	w.Delivery = i.Delivery(w, r.Delivery)
 	if err := i.Deliverable(w); err != nil {
 		return w, err
+	}
+	if r.Content != "" {
+		var err error
+		if w.Content, err = i.refusedContent(ctx, w, r.Content); err != nil {
+			return w, err
+		}
 	}
 	if !a.Live.Ceiling.Covers(r.Scopes) {
 		return w, a.Live.OverCeiling(r.Scopes)

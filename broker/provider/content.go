@@ -27,6 +27,9 @@ type ContentJudge interface {
 type UncoveredError struct {
 	Needed scopes.Set // what one lease must have for the whole request; empty = no scope allows it
 	Why    string     // a clause such as "its lease does not allow every change of the push", without text from the sandbox
+	// Content is the id of what the request does, by which people can be asked about exactly that. Egress
+	// sets it.
+	Content string
 	// Reply answers the request in its protocol, so that the client shows the text to its user. nil =
 	// the protocol has no such answer: the request gets an HTTP error.
 	Reply func(text string) Reply

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -156,6 +159,7 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("risk", level...)
 	s.add("scope", f.Scope.String())
 	s.add("resource", f.Resource)
+	s.add("only this", onlyThis(f.Content)...)
 	s.add("effect", f.Effect.Sentences...)
 	for i, row := range f.Then.Changes {
 		name, text := "", row.Asked+" (as now)"
@@ -188,6 +192,24 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("tool", f.Tool)
 	s.add("policy", append([]string{strings.Join(f.Rules, ", ")}, f.Why...)...)
 	s.add("history", conduct(f)...)
+}
+
+// onlyThis returns what the only request does that the credential is for.
+func onlyThis(c *content.Facts) (lines []string) {
+	if c == nil {
+		return nil
+	}
+	for _, o := range c.Operations {
+		text := o.Action + " " + o.Object
+		for _, name := range slices.Sorted(maps.Keys(o.Details)) {
+			text += "  " + name + "=" + o.Details[name]
+		}
+		lines = append(lines, text)
+	}
+	if c.Body != "" {
+		lines = append(lines, "sha256 of the body: "+c.Body)
+	}
+	return lines
 }
 
 // delivery returns a sentence that names the receiver of the credential.

@@ -85,6 +85,7 @@ provider to certify (not in a sandbox of ebb run, where --ssh of ebb run does th
 	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the credential")
 	f.Var(command.NewChoice(&t.request.Delivery, wire.DeliveryToken, wire.DeliveryEgress), "delivery", "token: the credential itself; egress: a placeholder for ebb's egress proxy; default: egress where the provider supports it")
 	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
+	f.StringVar(&t.request.Content, "content", "", "limit the credential to what a refused request would have done; the refusal names the id")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")
@@ -140,7 +141,7 @@ func (c tokenCommands) again(t *tokenFlags) string {
 	line := "ebb token --wait"
 	for _, flag := range [][2]string{
 		{"scope", t.request.Scope}, {"key", c.keyFile}, {"url", c.url}, {"socket", c.socket}, {"resource", t.request.Resource}, {"tool", t.request.Tool},
-		{"delivery", t.request.Delivery}, {"public-key", t.publicKey}, {"use", t.use},
+		{"delivery", t.request.Delivery}, {"content", t.request.Content}, {"public-key", t.publicKey}, {"use", t.use},
 	} {
 		if flag[1] != "" {
 			line += " --" + flag[0] + " '" + strings.ReplaceAll(flag[1], "'", `'\''`) + "'"

@@ -45,6 +45,7 @@ const (
 	pRequestedExpiry
 	pTool
 	pDelivery
+	pContent
 	pPublicKey
 	pUses
 	pDepth
@@ -67,7 +68,7 @@ func (p param) String() string {
 	return [numParams]string{"grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type",
 		"requested_token_type", "scope", "authorization_details", "client_id", "client_secret", "client_assertion",
 		"client_assertion_type", "assertion", "deferral_code", "auth_req_id", "completion_mode", "task_id", "reason",
-		"requested_expiry", "tool", "delivery", "public_key", "uses", "depth", "selectors", "grace_seconds", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
+		"requested_expiry", "tool", "delivery", "content", "public_key", "uses", "depth", "selectors", "grace_seconds", "token", "token_type_hint", "login_hint", "login_hint_token", "id_token_hint",
 		"binding_message", "resource", "audience"}[p]
 }
 
@@ -116,6 +117,8 @@ func known(name string) param {
 		return pTool
 	case "delivery":
 		return pDelivery
+	case "content":
+		return pContent
 	case "public_key":
 		return pPublicKey
 	case "uses":

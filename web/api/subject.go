@@ -57,7 +57,7 @@ func ask(f *form) (broker.TokenRequest, error) {
 	if r.Tool = f.get(pTool); len(r.Tool) > maxTool {
 		return r, malformed("tool must have at most 64 characters.")
 	}
-	r.PublicKey, r.Delivery = f.get(pPublicKey), f.get(pDelivery)
+	r.PublicKey, r.Delivery, r.Content = f.get(pPublicKey), f.get(pDelivery), f.get(pContent)
 	if r.Reason, err = agenttext.New(f.get(pReason), maxReason); err != nil {
 		return r, malformed("reason must be text of at most 4000 characters.")
 	}

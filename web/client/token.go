@@ -35,6 +35,9 @@ type TokenRequest struct {
 	// Delivery is "token", or "egress" for a placeholder that ebb's egress
 	// proxy replaces. "" lets ebb choose.
 	Delivery string
+	// Content is the id of what a request through egress would have done, as
+	// its refusal names it. An approval is then for exactly this.
+	Content string
 	// PublicKey is the key that the provider certifies, in the provider's
 	// format: for ssh, the line of a .pub file.
 	PublicKey string
@@ -105,7 +108,7 @@ func (s *Sandbox) tokenForm(r TokenRequest) (url.Values, error) {
 		return nil, errors.New("client: Scope or Details is required")
 	}
 	f := wire.TokenForm{
-		Scope: r.Scope, Tool: r.Tool, Delivery: r.Delivery, PublicKey: r.PublicKey, Reason: r.Reason, RequestedExpiry: expiry(r.TTL),
+		Scope: r.Scope, Tool: r.Tool, Delivery: r.Delivery, Content: r.Content, PublicKey: r.PublicKey, Reason: r.Reason, RequestedExpiry: expiry(r.TTL),
 	}
 	if r.Resource != "" {
 		f.Resource = []string{r.Resource}

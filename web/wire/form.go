@@ -68,6 +68,9 @@ type TokenForm struct {
 	Tool string `form:"tool"`
 	// Delivery is DeliveryToken or DeliveryEgress; "" = as ebb decides.
 	Delivery string `form:"delivery"`
+	// Content is the id of what a request through egress would have done, as its refusal names it. An approval is then
+	// for a request that does exactly this.
+	Content string `form:"content"`
 	// PublicKey is the key that the provider is to certify, in the provider's format. A poll may repeat it.
 	PublicKey string `form:"public_key"`
 	// DeferralCode is the code of a poll, with GrantDeferred.

@@ -1,5 +1,11 @@
 package content
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
 // The bounds of Facts. They keep an audit log entry with facts below 64 KiB.
 const (
 	MaxOperations = 100      // of one request
@@ -8,11 +14,22 @@ const (
 	MaxFacts      = 48 << 10 // bytes of the JSON of all facts
 )
 
-// Facts are everything that one request does. They contain no secrets: they are written to the
+// Facts are everything that one request does. Their members are in alphabetical order, so that the
+// JSON is in canonical form (RFC 8785 section 3.2.3). They contain no secrets: they are written to the
 // audit log and shown to people.
 type Facts struct {
+	// Body is the hex SHA-256 of the body, if the operations do not state all that it says; "" = they
+	// do.
+	Body       string      `json:"body_sha256,omitempty"`
 	Kind       string      `json:"kind"` // the name of the sub-package, such as "gitpush"
 	Operations []Operation `json:"operations,omitempty"`
+}
+
+// Sum returns the hex SHA-256 of the facts' JSON. Two requests with the same facts have the same sum.
+func (f Facts) Sum() string {
+	text, _ := json.Marshal(f) // cannot fail: all members are strings
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // Operation is one thing that a request does. All of its texts come from the sandbox. Its members are

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -43,6 +44,7 @@ type MintRequest struct {
 	Tool     string
 	Delivery string // policy.DeliveryToken or policy.DeliveryEgress
 	Details  bool
+	Content  *content.Facts // see broker.FactSheet; nil = not limited to one
 
 	PublicKey string // see provider.Grant
 }

@@ -1,7 +1,9 @@
 package requests
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
@@ -35,6 +38,8 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 		{Label: "Owner", Text: f.Owner, Name: true},
 		{Label: "Task", Text: quoted(f.TaskName), Path: "/tasks/" + f.TaskID},
 	}
+	does, more := contentLines(f.Content)
+	summary, out = append(does, summary...), append(out, more...)
 	if f.TaskKind != "" {
 		out = append(out, shell.Line{Label: "Kind of task", Text: f.TaskKind, Name: true})
 	}
@@ -80,6 +85,50 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 		}
 	}
 	return summary, rest
+}
+
+// maxDoes is how many operations of a content are in the summary.
+const maxDoes = 3
+
+// contentLines returns what the only request does that the credential is for, and the rest of it.
+// All of its texts come from the sandbox.
+func contentLines(c *content.Facts) (first, rest []shell.Line) {
+	if c == nil {
+		return nil, nil
+	}
+	for i, o := range c.Operations {
+		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 300), Name: true}
+		if i < maxDoes {
+			first = append(first, l)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	if len(rest) > 0 {
+		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest))})
+	}
+	if c.Body != "" {
+		rest = append(rest, shell.Line{Label: "Body, SHA-256", Text: c.Body, Name: true})
+	}
+	return first, rest
+}
+
+// shortID is how many digits of a commit's id are shown.
+const shortID = 10
+
+// does returns an operation as text: its details follow it, ids of commits shortened.
+func does(o content.Operation) string {
+	text := o.Action + " " + o.Object
+	if o.Details["old"] != "" || o.Details["new"] != "" {
+		cut := func(id string) string { return cmp.Or(id[:min(len(id), shortID)], "nothing") }
+		text += ": " + cut(o.Details["old"]) + " → " + cut(o.Details["new"])
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Details)) {
+		if name != "old" && name != "new" {
+			text += ", " + name + ": " + o.Details[name]
+		}
+	}
+	return text
 }
 
 func attested(v shell.View, f broker.FactSheet) string {

@@ -14,6 +14,8 @@ import (
 type Document struct {
 	Action string  // "query" or "mutation"
 	Fields []Field // of the root, at least one, in the order of execution
+
+	body string // hex SHA-256 of the whole body
 }
 
 // Field is a field that is executed. Fields of one response name are not merged.
@@ -26,9 +28,9 @@ type Field struct {
 
 // Facts returns one operation for each root field. arguments are paths such as "owner" or
 // "input.pullRequestId": their values become details when they are strings, numbers, enums or
-// booleans.
+// booleans. Texts that no argument shows are covered by the digest of the body.
 func (d *Document) Facts(arguments ...string) content.Facts {
-	f := content.Facts{Kind: "graphql", Operations: make([]content.Operation, 0, len(d.Fields))}
+	f := content.Facts{Body: d.body, Kind: "graphql", Operations: make([]content.Operation, 0, len(d.Fields))}
 	for _, root := range d.Fields {
 		o := content.Operation{Action: d.Action, Object: root.Name}
 		for _, path := range arguments {

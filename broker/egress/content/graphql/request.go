@@ -2,6 +2,8 @@ package graphql
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"mime"
@@ -38,7 +40,12 @@ func Read(r *http.Request) (*Document, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	return parseBody(body)
+	d, err := parseBody(body)
+	if err == nil {
+		sum := sha256.Sum256(body)
+		d.body = hex.EncodeToString(sum[:])
+	}
+	return d, err
 }
 
 // checkHead refuses requests whose head could change what the body means.

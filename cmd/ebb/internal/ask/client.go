@@ -31,7 +31,7 @@ func NewClient(socket string) *Client {
 // decided.
 func (c *Client) Token(ctx context.Context, r client.TokenRequest) (client.Credential, error) {
 	resp, err := c.post(ctx, tokenPath, question{
-		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery, Told: r.Pending != nil,
+		Scope: r.Scope, Resource: r.Resource, TTLSeconds: int64(r.TTL / time.Second), Tool: r.Tool, Reason: r.Reason, Wait: r.Wait, PublicKey: r.PublicKey, Delivery: r.Delivery, Content: r.Content, Told: r.Pending != nil,
 	})
 	if err != nil {
 		return client.Credential{}, err

@@ -126,7 +126,7 @@ func (c Config) token(ctx context.Context, q question, f *flow) (answer, error) 
 		return answer{}, &client.Problem{Status: http.StatusBadRequest, Kind: wire.KindInvalidScope, Detail: "scope: " + err.Error()}
 	}
 	t := client.TokenRequest{
-		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey, Delivery: q.Delivery,
+		Scope: q.Scope, Resource: q.Resource, TTL: time.Duration(q.TTLSeconds) * time.Second, Tool: q.Tool, Reason: q.Reason, Wait: q.Wait, PublicKey: q.PublicKey, Delivery: q.Delivery, Content: q.Content,
 	}
 	if c.Tool != "" {
 		t.Tool = c.Tool

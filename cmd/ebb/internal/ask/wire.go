@@ -35,6 +35,7 @@ type question struct {
 	TTLSeconds int64  `json:"ttl_seconds,omitempty"`
 	Tool       string `json:"tool,omitempty"`
 	Delivery   string `json:"delivery,omitempty"`
+	Content    string `json:"content,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Wait       bool   `json:"wait,omitempty"`
 	PublicKey  string `json:"public_key,omitempty"`

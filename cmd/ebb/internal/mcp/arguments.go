@@ -44,6 +44,7 @@ type requestArguments struct {
 	Reason   string `json:"reason"`
 	Tool     string `json:"tool"`
 	Resource string `json:"resource"`
+	Content  string `json:"content"`
 	TTL      int    `json:"ttl_seconds"`
 	Wait     int    `json:"wait_seconds"`
 
@@ -66,8 +67,8 @@ func (a *requestArguments) check() error {
 	switch {
 	case utf8.RuneCountInString(a.Scope) > maxScope:
 		return wrong("scope is at most 2048 characters. Request fewer scopes at a time.")
-	case utf8.RuneCountInString(a.Tool) > maxTool, utf8.RuneCountInString(a.Resource) > maxResource:
-		return wrong("tool is at most 64 characters, resource at most 2048.")
+	case utf8.RuneCountInString(a.Tool) > maxTool, utf8.RuneCountInString(a.Resource) > maxResource, utf8.RuneCountInString(a.Content) > maxTool:
+		return wrong("tool and content are at most 64 characters, resource at most 2048.")
 	case a.TTL < 0 || a.TTL > maxTTL:
 		return wrong("ttl_seconds is 0 to 86400; omit it for the lifetime that policy sets.")
 	}
@@ -79,7 +80,7 @@ func (a *requestArguments) check() error {
 
 // token returns the token request to ebb.
 func (a *requestArguments) token() client.TokenRequest {
-	return client.TokenRequest{Scope: a.set.String(), Resource: a.Resource, TTL: time.Duration(a.TTL) * time.Second, Tool: a.Tool, Reason: a.reason.Raw(), Wait: true}
+	return client.TokenRequest{Scope: a.set.String(), Resource: a.Resource, TTL: time.Duration(a.TTL) * time.Second, Tool: a.Tool, Content: a.Content, Reason: a.reason.Raw(), Wait: true}
 }
 
 func waiting(seconds int) error {

@@ -35,8 +35,8 @@ type desk struct {
 // lifetime is part of it, so that a request for one minute never gets a longer
 // one.
 type question struct {
-	scope, resource, tool string
-	ttl                   time.Duration
+	scope, resource, tool, content string
+	ttl                            time.Duration
 }
 
 // flight is one request in progress. The fields before the channels are
@@ -68,7 +68,7 @@ func newDesk(ctx context.Context, s Sandbox, delivery string) *desk {
 // ask starts a request, or joins the same one in progress. The caller calls
 // left when it stops waiting.
 func (d *desk) ask(r client.TokenRequest) (*flight, error) {
-	q := question{r.Scope, r.Resource, r.Tool, r.TTL}
+	q := question{r.Scope, r.Resource, r.Tool, r.Content, r.TTL}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f := d.open[q]; f != nil {

@@ -182,6 +182,7 @@ var (
 		"reason":{"type":"string","maxLength":4000,"description":"Why it is needed. Approvers see it marked as text of the agent."},
 		"tool":{"type":"string","maxLength":64,"description":"Name of the tool that will use the credential."},
 		"resource":{"type":"string","maxLength":2048,"description":"URL of the API where it will be used, if the scope does not determine it (RFC 8707)."},
+		"content":{"type":"string","maxLength":64,"description":"Id of what a refused request would have done, as its refusal names it (cnt_...). An approval is then for exactly this."},
 		"ttl_seconds":{"type":"integer","minimum":0,"maximum":86400,"description":"Requested lifetime; policy may shorten it. 0: the lifetime that policy sets."},
 		"wait_seconds":{"type":"integer","minimum":0,"maximum":50,"description":"How long this call may wait for an approval. 0: return at once with the state pending."}}}`)
 	getInput = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["request_id"],"properties":{

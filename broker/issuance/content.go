@@ -1,0 +1,73 @@
+package issuance
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/internal/kernel"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/policy"
+)
+
+// Bounds of the search for a refused request.
+const (
+	refusedAge  = time.Hour
+	refusedMost = 200 // entries
+)
+
+// refusedContent returns what a refused request of the caller's task would have done. id is that of
+// its content, which the refusal names. The audit log has the facts, so that any replica finds them.
+func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, id string) (*content.Facts, error) {
+	if _, is := w.Provider.Driver.(provider.ContentJudge); !is || w.Delivery != policy.DeliveryEgress {
+		return nil, broker.E(broker.Invalid, "A credential can be limited to one content only if egress adds it to requests and reads their bodies, which is not so for "+broker.Quoted(w.Name)+" here.", nil).
+			Then("leave content out")
+	}
+	unknown := broker.E(broker.Invalid, "This task has no refused request with the content "+broker.Quoted(id)+" within the last hour.", nil).
+		Then("send the request again, and use the content that its refusal names")
+	if !strings.HasPrefix(id, broker.ContentPrefix) {
+		return nil, unknown
+	}
+	for e, err := range i.store.Entries(ctx, broker.EntryFilter{TaskID: w.Live.ID, Kind: audit.EgressDenied, From: i.clock.Now().Add(-refusedAge), Limit: refusedMost, Desc: true}) {
+		if err != nil {
+			return nil, broker.StoreError(err)
+		}
+		var x struct {
+			Content *content.Facts `json:"content"`
+		}
+		if json.Unmarshal(e.Data, &x) == nil && x.Content != nil && broker.ContentID(*x.Content) == id {
+			return x.Content, nil
+		}
+	}
+	return nil, unknown
+}
+
+// judges reports whether only the body of a request decides whether scopes cover it.
+func judges(p broker.Provider, s scopes.Set) bool {
+	j, is := p.Driver.(provider.ContentJudge)
+	return is && j.Judged(s)
+}
+
+// approvedContent returns the content to which people have limited a lease; nil = none.
+func (i *TokenIssuer) approvedContent(ctx context.Context, l broker.Lease) (*content.Facts, error) {
+	if _, is := i.providers[l.Provider].Driver.(provider.ContentJudge); l.RequestID == "" || !is {
+		return nil, nil //nolint:nilnil // nil means no limit
+	}
+	rs, err := i.approvalStore.Requests(ctx, broker.RequestFilter{IDs: []string{l.RequestID}, Page: broker.Page{Limit: 1}})
+	if err != nil {
+		return nil, broker.StoreError(err)
+	}
+	if len(rs) == 0 {
+		return nil, noUse(broker.ErrNotFound)
+	}
+	f, err := rs[0].Sheet()
+	if err != nil {
+		return nil, noUse(err)
+	}
+	return f.Content, nil
+}

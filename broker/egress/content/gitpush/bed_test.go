@@ -195,7 +195,7 @@ func after(refs map[string]string, facts ...content.Facts) (map[string]string, e
 	refs = maps.Clone(refs)
 	for _, f := range facts {
 		for _, op := range f.Operations {
-			if refs[op.Object] != op.Details["old"] {
+			if refs[op.Object] != op.Details["old"]+op.Details["stated"] {
 				return nil, fmt.Errorf("%s %s: the server has %q, the facts say %q", op.Action, op.Object, refs[op.Object], op.Details["old"])
 			}
 			if refs[op.Object] = op.Details["new"]; refs[op.Object] == "" {

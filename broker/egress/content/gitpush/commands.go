@@ -24,7 +24,12 @@ var (
 
 // isID reports whether id is an id of the format, in lower case.
 func (f format) isID(id string) bool {
-	return len(id) == f.digits && strings.Trim(id, "0123456789abcdef") == ""
+	for _, c := range []byte(id) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(id) == f.digits
 }
 
 // command changes one ref. Its ids are hexadecimal; an empty one is git's zero id.
@@ -151,11 +156,11 @@ var errCommand = content.Refuse("a command does not consist of two ids of the st
 
 // add parses a command.
 func (s *section) add(line string) error {
+	if strings.Contains(line, "\x00") {
+		return content.Refuse("it has a NUL byte elsewhere than before its one list of capabilities")
+	}
 	n := s.format.digits
 	if len(line) < 2*n+2 || line[n] != ' ' || line[2*n+1] != ' ' {
-		if strings.ContainsRune(line, 0) {
-			return content.Refuse("it states capabilities twice")
-		}
 		return errCommand
 	}
 	c := command{before: line[:n], after: line[n+1 : 2*n+1], ref: line[2*n+2:]}

@@ -20,7 +20,11 @@ func judge(ctx context.Context, s *section, k *pack, ancestor Ancestor) ([]conte
 	ops := make([]content.Operation, 0, len(s.commands))
 	for _, c := range s.commands {
 		op := content.Operation{Object: c.ref, Details: make(map[string]string, 4)}
-		if c.before != "" {
+		switch {
+		case c.before == "":
+		case c.after == "":
+			op.Details["stated"] = c.before
+		default:
 			op.Details["old"] = c.before
 		}
 		if c.after != "" {
@@ -29,7 +33,11 @@ func judge(ctx context.Context, s *section, k *pack, ancestor Ancestor) ([]conte
 		if s.signed {
 			op.Details["certificate"] = "unverified"
 		}
-		way := k.walk(s, k.peel(c.after), c.before)
+		from := c.after
+		if c.before == "" {
+			from = k.peel(from) // an annotated tag
+		}
+		way := k.walk(s, from, c.before)
 		switch {
 		case c.after == "":
 			op.Action = "delete"

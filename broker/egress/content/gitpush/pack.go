@@ -13,6 +13,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
@@ -55,10 +57,25 @@ type pack struct {
 
 	p     *prefix
 	hash  hash.Hash
-	zlib  io.ReadCloser
+	zlib  inflater
 	chunk []byte // free memory for texts
 	used  int    // bytes of texts
+
+	beyond [1]byte // for the end of an entry
 }
+
+type inflater interface {
+	io.Reader
+	zlib.Resetter
+}
+
+// inflaters are inflaters that refer to no body: between pushes each has the beginning of a stream.
+var inflaters = sync.Pool{New: func() any {
+	z, _ := zlib.NewReader(strings.NewReader(zlibHeader)) // it is well-formed
+	return z
+}}
+
+const zlibHeader = "\x78\x9c"
 
 var (
 	errPack      = content.Refuse("its commands are not followed by a pack of version 2 or 3")
@@ -87,6 +104,11 @@ func readPack(p *prefix, f format) (*pack, error) {
 		k.whole = true
 		return k, nil
 	}
+	k.zlib = inflaters.Get().(inflater)
+	defer func() {
+		_ = k.zlib.Reset(strings.NewReader(zlibHeader), nil)
+		inflaters.Put(k.zlib)
+	}()
 	for ; left > 0; left-- {
 		more, err := k.entry()
 		switch {
@@ -191,19 +213,14 @@ func (k *pack) inflate(size int) ([]byte, error) {
 	if size > maxObject || k.used > maxTexts {
 		return nil, errLimit
 	}
-	var err error
-	if k.zlib == nil {
-		k.zlib, err = zlib.NewReader(k.p)
-	} else {
-		err = k.zlib.(zlib.Resetter).Reset(k.p, nil)
-	}
 	var data []byte
+	err := k.zlib.Reset(k.p, nil)
 	if err == nil {
 		data = k.alloc(size)
 		_, err = io.ReadFull(k.zlib, data)
 	}
 	if err == nil {
-		if n, end := io.ReadFull(k.zlib, make([]byte, 1)); n == 0 && errors.Is(end, io.EOF) {
+		if n, end := io.ReadFull(k.zlib, k.beyond[:]); n == 0 && errors.Is(end, io.EOF) {
 			return data, nil
 		}
 	}

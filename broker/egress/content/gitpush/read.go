@@ -25,6 +25,8 @@ type Ancestor func(ctx context.Context, old string, heads []string) (bool, error
 // or "delete". Its details are
 //
 //	old, new     ids of the objects before and after
+//	stated       of a delete: the object that the push names. git deletes the ref also where it points
+//	             to another object, if it does not have the named one
 //	commits      how many commits a create or update adds at most; absent if the pack does not show all
 //	why          of a force: tag-moved, not-proven, commits-not-in-pack (the new commit is the server's
 //	             or later in the pack) or too-large (a limit was reached before the end of the commits)
@@ -38,17 +40,16 @@ func Read(ctx context.Context, r *http.Request, ancestor Ancestor) (*Push, error
 		return nil, err
 	}
 	s, err := readSection(p)
+	k := &pack{}
+	switch {
+	case err != nil:
+	case s.hasPack():
+		k, err = readPack(p, s.format)
+	default:
+		err = p.end()
+	}
 	if errors.Is(err, errFull) {
 		err = content.Refuse("its commands exceed 1 MiB; push fewer refs at once")
-	}
-	if err != nil {
-		return nil, err
-	}
-	k := &pack{}
-	if s.hasPack() {
-		k, err = readPack(p, s.format)
-	} else {
-		err = p.end()
 	}
 	if err != nil {
 		return nil, err

@@ -37,6 +37,9 @@ func Read(r *http.Request) (*Document, error) {
 	if len(body) > maxBody {
 		return nil, content.Refuse("it is longer than 1 MiB")
 	}
+	if len(r.Trailer) > 0 { // net/http adds those that were not announced
+		return nil, content.Refuse("a GraphQL request must have no trailer")
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
@@ -57,8 +60,6 @@ func checkHead(r *http.Request) error {
 		return content.Refuse("the URL of a GraphQL request must have no query: some servers read the operation from it")
 	case len(r.Header["Content-Encoding"]) > 0:
 		return content.Refuse("a GraphQL request must have no Content-Encoding")
-	case len(r.Trailer) > 0:
-		return content.Refuse("a GraphQL request must have no trailer")
 	case len(r.Header["X-Http-Method-Override"]) > 0:
 		return content.Refuse("a GraphQL request must have no X-HTTP-Method-Override")
 	case !isJSON(r.Header["Content-Type"]):

@@ -42,6 +42,6 @@ var machine = []string{"cgroups", "hostname", "peer-pidfd", "pid-choice", "root"
 // programs maps programs, looked up on the PATH, to their counterparts.
 var programs = map[string]string{
 	"curl": "tools", "wget": "tools", "python3": "tools", "kubectl": "tools",
-	"initdb": "postgres", "postgres": "postgres", "psql": "postgres", "redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "openssl": "openssl", "nginx": "nginx",
+	"initdb": "postgres", "postgres": "postgres", "psql": "postgres", "redis-server": "redis", "ctr": "containerd", "ssh-keygen": "sshd", "git": "git", "gh": "gh", "openssl": "openssl", "nginx": "nginx",
 	"swtpm": "swtpm", "swtpm_setup": "swtpm", "swtpm_localca": "swtpm",
 }

@@ -271,6 +271,9 @@ func (w *graphQLWalk) selection(of string, connection bool, fields []graphql.Fie
 			}
 		}
 		if !known || (to.of == "") != (len(f.Fields) == 0) {
+			if at == "linkedRepository" {
+				at = "a repository that it does not name"
+			}
 			return provider.Elsewhere("it has a GraphQL field of " + at + " that ebb assigns to no permission: leave it out, or use the REST API")
 		}
 		w.add(to.need, readLevel)

@@ -21,15 +21,21 @@ type Document struct {
 // Field is a field that is executed. Fields of one response name are not merged.
 type Field struct {
 	Name      string
+	Key       string         // its alias, or else its name
 	On        string         // type condition of the innermost fragment around it; "" = the type of its parent
 	Arguments map[string]any // strings are of type string, and null is nil; no other type is exported
 	Fields    []Field        // its selection
 }
 
+// maxDetails is the size in bytes of all details of a document's facts, without their names.
+const maxDetails = 16 << 10
+
 // Facts returns one operation for each root field. arguments are paths such as "owner" or
 // "input.pullRequestId": their values become details when they are strings, numbers, enums or
-// booleans. Texts that no argument shows are covered by the digest of the body.
+// booleans. Long values are cut, in documents of many fields to less than content.MaxDetail. The digest
+// of the body covers what no detail shows.
 func (d *Document) Facts(arguments ...string) content.Facts {
+	most := min(content.MaxDetail, maxDetails/(len(d.Fields)*max(1, len(arguments))))
 	f := content.Facts{Body: d.body, Kind: "graphql", Operations: make([]content.Operation, 0, len(d.Fields))}
 	for _, root := range d.Fields {
 		o := content.Operation{Action: d.Action, Object: root.Name}
@@ -38,7 +44,7 @@ func (d *Document) Facts(arguments ...string) content.Facts {
 				if o.Details == nil {
 					o.Details = map[string]string{}
 				}
-				o.Details[path] = shorten(value)
+				o.Details[path] = shorten(value, most)
 			}
 		}
 		f.Operations = append(f.Operations, o)
@@ -77,13 +83,13 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-// shorten cuts a text that is longer than a detail may be.
-func shorten(s string) string {
+// shorten cuts a text that is longer than most bytes.
+func shorten(s string, most int) string {
 	const mark = "…"
-	if len(s) <= content.MaxDetail {
+	if len(s) <= most {
 		return s
 	}
-	n := content.MaxDetail - len(mark)
+	n := max(0, most-len(mark))
 	for !utf8.RuneStart(s[n]) {
 		n--
 	}
@@ -167,7 +173,7 @@ func (x *expansion) insert(fields []Field, set []selection, on string, depth int
 		case anInline:
 			fields, err = x.insert(fields, s.set, cmp.Or(s.name, on), depth+1)
 		case aField:
-			f := Field{Name: s.name, On: on, Arguments: values}
+			f := Field{Name: s.name, Key: cmp.Or(s.alias, s.name), On: on, Arguments: values}
 			if s.set != nil {
 				f.Fields, err = x.insert(nil, s.set, "", depth+1)
 			}

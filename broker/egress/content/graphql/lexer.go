@@ -14,6 +14,7 @@ const (
 	maxDepth  = 40     // of selections, and of values
 	maxParts  = 100    // operations and fragments; arguments of a field; members of an object; variables
 	maxFields = 5_000  // after every fragment is inserted
+	maxName   = 100    // bytes of a name
 )
 
 var (
@@ -72,7 +73,7 @@ func (l *lexer) advance() error {
 			n++
 		}
 		l.next = token{name, l.take(n)}
-		if n > content.MaxObject {
+		if n > maxName {
 			return errTooLarge
 		}
 		return nil

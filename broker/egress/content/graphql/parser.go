@@ -32,6 +32,7 @@ type fragment struct {
 type selection struct {
 	kind  selectionKind
 	name  string      // of the field or fragment, or an inline fragment's type condition ("" = none)
+	alias string      // "" = none
 	input *input      // nil = without arguments and directives
 	set   []selection // nil = none
 }
@@ -196,7 +197,7 @@ func (p *parser) selection(depth int) (s selection, err error) {
 	return s, err
 }
 
-// field parses a Field. Its alias is of no consequence.
+// field parses a Field.
 func (p *parser) field(depth int) (s selection, err error) {
 	if s.name, err = p.name(); err != nil {
 		return s, err
@@ -205,6 +206,7 @@ func (p *parser) field(depth int) (s selection, err error) {
 		if err := p.advance(); err != nil {
 			return s, err
 		}
+		s.alias = s.name
 		if s.name, err = p.name(); err != nil {
 			return s, err
 		}

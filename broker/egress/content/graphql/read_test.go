@@ -346,7 +346,7 @@ func TestRefused(t *testing.T) {
 		{"deep extensions", `{"query":"{a}","extensions":{"v":` + strings.Repeat(`{"a":`, 1_000) + "1" + strings.Repeat("}", 1_000) + `}}`, "too large"},
 		{"fragments that double", query("{...F0} " + numbered("fragment F%d on Q{...F%[2]d ...F%[2]d} ", 30) + "fragment F30 on Q{a}"), "too large"},
 		{"fragments that double below fields", query("{...F0} " + numbered("fragment F%d on Q{x:a{...F%[2]d} y:a{...F%[2]d}} ", 20) + "fragment F20 on Q{a}"), "too large"},
-		{"long name", query(`{` + strings.Repeat("a", 401) + `}`), "too large"},
+		{"long name", query(`{` + strings.Repeat("a", 101) + `}`), "too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -445,6 +445,17 @@ func TestFacts(t *testing.T) {
 	want := "{graphql [{mutation addComment map[input.body:" + strings.Repeat("é", 126) + "… input.id:X]} {mutation mergePullRequest map[input.id:5 input.m:SQUASH input.on:false]}]}"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	many, err := graphql.Read(request(query(`mutation{` + strings.Repeat(`a(s:"`+long+`") `, 100) + `}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, o := range many.Facts("s", "t", "u").Operations {
+		size += len(o.Details["s"])
+	}
+	if size > 16<<10 || size < 100*40 {
+		t.Errorf("the details of 100 fields have %d bytes", size)
 	}
 	if n := len(d.Facts("input.body").Operations[0].Details["input.body"]); n > content.MaxDetail {
 		t.Errorf("a detail has %d bytes", n)

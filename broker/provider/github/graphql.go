@@ -200,6 +200,9 @@ func (w *graphQLWalk) query(root graphql.Field) error {
 		}
 	case "organization":
 		login, _ := root.Arguments["login"].(string)
+		if login == "" {
+			return provider.Elsewhere("its GraphQL field organization has no login")
+		}
 		w.put(need{owner: login, permissions: []string{metadata}, level: readLevel})
 	}
 	for _, w.repository = range about {
@@ -220,13 +223,13 @@ func searched(query string) (repositories []string) {
 	if strings.ContainsAny(query, `()\`) || strings.Count(query, `"`)%2 != 0 {
 		return nil
 	}
-	unquoted := ""
+	var unquoted []string
 	for i, part := range strings.Split(query, `"`) {
 		if i%2 == 0 {
-			unquoted += part + `"`
+			unquoted = append(unquoted, part)
 		}
 	}
-	for word := range strings.FieldsSeq(strings.TrimSuffix(unquoted, `"`)) {
+	for word := range strings.FieldsSeq(strings.Join(unquoted, `"`)) { // a quote in place of quoted text
 		qualifier, value, _ := strings.Cut(word, ":")
 		switch strings.ToLower(strings.TrimLeft(qualifier, "-")) {
 		case "or", "not", "user", "org", "owner", "enterprise":
@@ -238,10 +241,10 @@ func searched(query string) (repositories []string) {
 			if !slices.Contains(repositories, value) {
 				repositories = append(repositories, value)
 			}
+			if len(repositories) > maxSearched {
+				return nil
+			}
 		}
-	}
-	if len(repositories) > maxSearched {
-		return nil
 	}
 	return repositories
 }

@@ -441,8 +441,12 @@ func TestFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(d.Facts("input.id", "input.body", "input.on", "input.m", "input.l", "input", "other", "input.id.x"))
-	want := "{graphql [{mutation addComment map[input.body:" + strings.Repeat("é", 126) + "… input.id:X]} {mutation mergePullRequest map[input.id:5 input.m:SQUASH input.on:false]}]}"
+	facts := d.Facts("input.id", "input.body", "input.on", "input.m", "input.l", "input", "other", "input.id.x")
+	got := facts.Kind
+	for _, o := range facts.Operations {
+		got += fmt.Sprintf("; %s %s %v", o.Action, o.Object, o.Details)
+	}
+	want := "graphql; mutation addComment map[input.body:" + strings.Repeat("é", 126) + "… input.id:X]; mutation mergePullRequest map[input.id:5 input.m:SQUASH input.on:false]"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

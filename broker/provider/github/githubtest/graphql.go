@@ -38,11 +38,11 @@ func (c *conversation) url() string {
 	return fmt.Sprintf("https://github.com/%s/%s/%s/%d", c.repo.Owner, c.repo.Name, kind, c.number)
 }
 
-// graphQL answers the GraphQL requests of gh for `gh pr create|view|list|comment|edit|close|reopen|merge`
+// answerGraphQL answers the GraphQL requests of gh for `gh pr create|view|list|comment|edit|close|reopen|merge`
 // and `gh issue create|view|list|comment|close|reopen`. Fields that the server does not have are
 // null. It judges a token like GitHub: an object of another repository is not found, and one that a
 // permission is missing for is forbidden, with the status 200.
-func (s *Server) graphQL(r request, t *token) reply {
+func answerGraphQL(s *Server, r request, t *token) reply {
 	doc, err := graphql.Read(r.Request)
 	if err != nil {
 		return say(http.StatusBadRequest, "Problems parsing JSON")

@@ -277,7 +277,8 @@ func (s *Server) handler() http.Handler {
 	api("POST /repos/{owner}/{repo}/issues", s.asToken("issues:write", s.openIssue))
 	compare := s.asToken("contents:read", s.compare) // its documented response is too large for the shortened description
 	mux.HandleFunc("GET "+s.prefix+"/repos/{owner}/{repo}/compare/{basehead}", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, compare) })
-	mux.HandleFunc("POST "+strings.TrimSuffix(s.prefix, "/v3")+"/graphql", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, s.asToken("", s.graphQL)) })
+	graphQL := s.asToken("", func(r request, t *token) reply { return answerGraphQL(s, r, t) })
+	mux.HandleFunc("POST "+strings.TrimSuffix(s.prefix, "/v3")+"/graphql", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, graphQL) })
 	git := func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, s.git) }
 	mux.HandleFunc("GET /{owner}/{repo}/info/refs", git)
 	mux.HandleFunc("POST /{owner}/{repo}/{service}", git)

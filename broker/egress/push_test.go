@@ -38,7 +38,7 @@ func newPushBed(t *testing.T, policies string) *pushBed {
 	git := counterpart.Program(t, "git")
 	hub := githubtest.New(t, githubtest.Config{Now: time.Now, Prefix: "/api/v3"})
 	hub.Put(githubtest.Repository{ID: 1, Owner: "acme", Name: "web"})
-	may := map[string]string{"metadata": "read", "contents": "write"}
+	may := map[string]string{"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write"}
 	hub.Install(githubtest.Installation{ID: 11, Owner: "acme", Permissions: may, Repositories: []int64{1}})
 	root := hub.Bare()
 	key := filepath.Join(t.TempDir(), "app.pem")

@@ -27,6 +27,17 @@ var refActions = []string{"create", "update", "force", "delete", scopes.Any}
 // isRef reports whether these segments of a scope name refs: <owner>/<repository>/refs/...
 func isRef(at []string) bool { return len(at) > 3 && at[2] == "refs" }
 
+// commits are the requests of permissions other than contents that write commits to branches.
+var commits = []route{
+	{http.MethodPut, []string{"pulls", "*", "update-branch"}},
+	{http.MethodPost, []string{"deployments"}}, // with auto_merge, which is GitHub's default
+}
+
+// limitsPushes reports whether the token can write to a repository, and scopes for refs limit that.
+func (a ask) limitsPushes(repository string) bool {
+	return a.refs[repository] && !atLeast(a.allowed[repository][contents], writeLevel)
+}
+
 // checkRef returns an error unless the segments below refs, and the action, can be those of a push.
 func checkRef(below []string, action string) error {
 	switch {

@@ -1,0 +1,196 @@
+package pgsql
+
+import "slices"
+
+// change is an INSERT, UPDATE, DELETE or MERGE.
+type change struct {
+	action, table string // "" = none
+	depth         int    // of the level with its clauses
+	where         int    // index of the first token of its condition; 0 = none
+}
+
+// atChange reports whether a statement that changes a table follows.
+func (p *parser) atChange() bool {
+	return slices.Contains([]string{"insert", "update", "delete", "merge"}, p.wordAt(0))
+}
+
+// changes parses a statement that changes a table.
+func (p *parser) changes() {
+	outer := p.change
+	p.change = change{action: p.wordAt(0), depth: p.depth + 1}
+	p.at++
+	switch p.change.action {
+	case Insert:
+		p.insert()
+	case Update:
+		p.target()
+		p.expectWord("set")
+		p.level(inExpression)
+	case Delete:
+		p.expectWord("from")
+		p.target()
+		if p.accept("using") {
+			p.level(inFrom)
+		} else {
+			p.level(inExpression)
+		}
+	default:
+		p.expectWord("into")
+		p.target()
+		p.expectWord("using")
+		p.level(inFrom)
+	}
+	c := p.change
+	p.change = outer
+	switch {
+	case p.failed || c.action == "merge":
+	case c.action == Insert:
+		p.add(Insert, c.table, nil)
+	default:
+		p.add(Read, c.table, nil)
+		var details map[string]string
+		if c.where == 0 || !p.dependsOnRows(c.where, p.at) {
+			details = map[string]string{"where": "no"}
+		}
+		p.add(c.action, c.table, details)
+	}
+}
+
+// target parses the changed table and its alias.
+func (p *parser) target() {
+	parenthesis := p.accept("only") && p.acceptSign('(')
+	p.change.table = p.table(p.name())
+	if parenthesis {
+		p.expect(')')
+	}
+	p.acceptSign('*')
+	if p.accept("as") {
+		p.identifier(false)
+	} else if w := p.wordAt(0); p.peek(0).kind == quoted || w != "" && w != "set" && !reserved(w) {
+		p.identifier(false)
+	}
+	if p.change.action == "merge" {
+		p.add(Read, p.change.table, nil)
+	}
+}
+
+// insert parses the rest of an INSERT.
+func (p *parser) insert() {
+	p.expectWord("into")
+	p.change.table = p.table(p.name())
+	if p.accept("as") {
+		p.identifier(false)
+	}
+	if p.signAt(0) == '(' && p.wordAt(1) != "with" {
+		p.at++
+		p.group(inExpression, ')') // columns or a query
+	}
+	if p.accept("overriding") {
+		p.acceptAny("system", "user")
+		p.expectWord("value")
+	}
+	p.accept("default") // VALUES
+	p.level(inExpression)
+}
+
+// condition records where the condition of the change begins.
+func (p *parser) condition() {
+	if p.change.action != "" && p.depth == p.change.depth {
+		p.change.where = p.at
+	}
+}
+
+// changeKeyword parses ON, THEN and RETURNING, which have a meaning of their own in a change.
+func (p *parser) changeKeyword(at place) place {
+	c := p.change
+	within := c.action != "" && p.depth == c.depth
+	switch {
+	case p.accept("on", "conflict"):
+		if !within {
+			p.fail()
+		}
+		p.conflict()
+		return inExpression
+	case p.accept("returning"):
+		if !within { // of JSON functions
+			return at
+		}
+		p.add(Read, c.table, nil)
+		if p.accept("with") { // (OLD AS o, NEW AS n)
+			p.parentheses()
+		}
+		return inExpression
+	case within && c.action == "merge" && p.accept("then"):
+		return p.mergeAction()
+	}
+	p.at++
+	return at
+}
+
+// conflict parses the rest of ON CONFLICT.
+func (p *parser) conflict() {
+	p.acceptGroup()
+	for !p.done() && p.wordAt(0) != "do" { // WHERE, or ON CONSTRAINT
+		p.step(inExpression)
+	}
+	p.expectWord("do")
+	p.add(Read, p.change.table, nil)
+	if p.accept("update") {
+		p.expectWord("set")
+		p.add(Update, p.change.table, nil)
+		return
+	}
+	p.expectWord("nothing")
+}
+
+// mergeAction parses the beginning of an action of MERGE, behind THEN.
+func (p *parser) mergeAction() place {
+	switch table := p.change.table; {
+	case p.accept("update", "set"):
+		p.add(Update, table, nil)
+	case p.accept("delete"):
+		p.add(Delete, table, nil)
+	case p.accept("insert"):
+		p.add(Insert, table, nil)
+		p.acceptGroup()
+		p.accept("overriding")
+		p.accept("default")
+	case p.accept("do", "nothing"):
+	default: // of a CASE expression
+		return inJoin
+	}
+	return inExpression
+}
+
+// dependsOnRows reports whether each alternative of a condition names something that may be a column.
+func (p *parser) dependsOnRows(from, to int) bool {
+	depth, named := 0, false
+	for i := from; i < to && i < len(p.tokens); i++ {
+		t := p.tokens[i]
+		w := p.lower[t.from:t.to]
+		switch {
+		case t.kind == quoted:
+			named = true
+		case t.kind == sign && (w == "(" || w == "["):
+			depth++
+		case t.kind == sign && (w == ")" || w == "]"):
+			depth--
+		case t.kind == sign && w == ":":
+			i++ // the next colon, or a bound
+			if i+1 < len(p.tokens) && p.sql[p.tokens[i].from] == ':' {
+				i++ // the type
+			}
+		case t.kind != word:
+		case depth == 0 && w == "returning":
+			return named
+		case depth == 0 && w == "or":
+			if !named {
+				return false
+			}
+			named = false
+		case !reserved(w) && !(i+1 < len(p.tokens) && p.sql[p.tokens[i+1].from] == '('):
+			named = true
+		}
+	}
+	return named
+}

@@ -1,0 +1,23 @@
+// Package pgsql classifies the statements of a PostgreSQL session: which tables they read, and
+// whether they write, define or administer anything.
+//
+//	lex.go         tokens, by the lexical rules of PostgreSQL
+//	classify.go    Classify, Settings, the actions and their classes
+//	statement.go   the kinds of statements
+//	parser.go      the parser of one statement: tokens, names, operations
+//	query.go       SELECT, and expressions
+//	from.go        FROM lists and WITH
+//	change.go      INSERT, UPDATE, DELETE, MERGE, COPY
+//	settings.go    SET, RESET, transactions
+//	define.go      CREATE, ALTER, DROP and the commands of administrators
+//	functions.go   functions and keywords; names/ has the lists
+//
+// A closed list of statements and functions counts as reading, so that anything that is not
+// understood is never a read. A text that a server could split into other tokens is refused.
+//
+// The package sees names, not their definitions. Views, rules, operators, casts, functions that
+// overload a built-in one, and functions in the notation of a column (t.f) belong to the database:
+// if one of them writes, a statement that reads through it writes too. A session for reads
+// therefore also needs default_transaction_read_only, which its statements cannot change without
+// the action admin.
+package pgsql

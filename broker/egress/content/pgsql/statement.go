@@ -1,0 +1,213 @@
+package pgsql
+
+import "slices"
+
+// statement parses one statement, and adds its operations.
+func (p *parser) statement() {
+	first, from := len(p.facts.Operations), p.at
+	p.failed, p.locked, p.depth, p.ctes, p.change = false, false, 0, p.ctes[:0], change{}
+	p.command()
+	if p.failed || p.at < len(p.tokens) {
+		p.failed = false
+		p.at = from
+		p.add(Unknown, "?", p.words())
+		return
+	}
+	if p.locked {
+		for _, o := range p.facts.Operations[first:] {
+			if o.Action == Read {
+				p.add(Lock, o.Object, nil)
+			}
+		}
+	}
+}
+
+// words returns the detail with the first two words of a statement.
+func (p *parser) words() map[string]string {
+	s := p.wordAt(0)
+	if w := p.wordAt(1); s != "" && w != "" {
+		s += " " + w
+	}
+	if len(s) > 2*maxName {
+		s = ""
+	}
+	return map[string]string{"statement": s}
+}
+
+// command parses a statement by its first word.
+func (p *parser) command() {
+	if p.query() {
+		return
+	}
+	switch w := p.wordAt(0); w {
+	case "explain":
+		p.explain()
+	case "prepare":
+		p.prepare()
+	case "declare":
+		p.declare()
+	case "copy":
+		p.copies()
+	case "call":
+		p.at++
+		p.add(Call, p.function(p.name()), nil)
+		p.parentheses()
+	case "truncate", "lock":
+		p.tables()
+	case "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release":
+		p.transaction()
+	case "set":
+		p.sets()
+	case "reset":
+		p.resets()
+	case "show", "fetch", "move", "close", "deallocate", "unlisten", "discard":
+		p.at++
+		p.plain()
+		p.add(Session, "", nil)
+	default:
+		p.definition()
+	}
+}
+
+// query parses a statement that reads or changes tables, if one follows.
+func (p *parser) query() bool {
+	switch {
+	case p.atChange():
+		p.changes()
+	case slices.Contains([]string{"select", "with", "values", "table"}, p.wordAt(0)), p.signAt(0) == '(':
+		before := len(p.facts.Operations)
+		if p.level(inExpression); len(p.facts.Operations) == before {
+			p.add(Session, "", nil) // SELECT 1
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// plain skips names and constants.
+func (p *parser) plain() {
+	for !p.done() {
+		if c := p.signAt(0); c != 0 && c != ',' && c != '=' && c != '.' && c != '-' && c != '+' && c != '*' {
+			p.fail()
+		}
+		p.at++
+	}
+}
+
+// explain parses EXPLAIN, which runs the statement with ANALYZE, and needs the same rights without.
+func (p *parser) explain() {
+	p.at++
+	if w := p.wordAt(1); p.signAt(0) == '(' && p.signAt(1) != '(' && !slices.Contains([]string{"select", "with", "values", "table"}, w) {
+		p.parentheses()
+	} else {
+		p.acceptAny("analyze", "analyse")
+		p.accept("verbose")
+	}
+	switch p.wordAt(0) {
+	case "declare":
+		p.declare()
+	case "create", "refresh":
+		p.definition()
+	default:
+		if !p.query() {
+			p.fail()
+		}
+	}
+}
+
+// prepare parses PREPARE. EXECUTE is unknown: other clients of a pooled session may have prepared
+// the statement.
+func (p *parser) prepare() {
+	p.at++
+	if p.accept("transaction") {
+		p.plain()
+		p.add(Admin, "prepared transactions", nil)
+		return
+	}
+	p.identifier(false)
+	p.acceptGroup()
+	p.expectWord("as")
+	if !p.query() {
+		p.fail()
+	}
+}
+
+// declare parses the declaration of a cursor.
+func (p *parser) declare() {
+	p.at++
+	p.identifier(false)
+	for p.acceptAny("binary", "insensitive", "asensitive", "scroll", "no") != "" {
+	}
+	p.expectWord("cursor")
+	if p.acceptAny("with", "without") != "" {
+		p.expectWord("hold")
+	}
+	p.expectWord("for")
+	if p.atChange() || !p.query() {
+		p.fail()
+	}
+}
+
+// copies parses COPY. A file, or a program, is one of the server's.
+func (p *parser) copies() {
+	p.at++
+	table := ""
+	if p.acceptSign('(') {
+		if p.atChange() {
+			p.changes()
+		} else {
+			p.level(inExpression)
+		}
+		p.expect(')')
+	} else {
+		p.accept("binary")
+		table = p.table(p.name())
+		p.acceptGroup()
+	}
+	direction := p.acceptAny("to", "from")
+	switch {
+	case direction == "" || direction == "from" && table == "":
+		p.fail()
+	case p.acceptAny("stdin", "stdout") == "":
+		p.add(Admin, "files and programs", p.words())
+		p.accept("program")
+		p.at++
+	}
+	p.accept("with")
+	p.level(inExpression) // options, and WHERE
+	switch {
+	case table == "":
+	case direction == "to":
+		p.add(Read, table, nil)
+	default:
+		p.add(Insert, table, nil)
+	}
+}
+
+// tables parses TRUNCATE and LOCK, which name tables only.
+func (p *parser) tables() {
+	action := p.wordAt(0)
+	p.at++
+	p.accept("table")
+	for more := true; more && !p.failed; more = p.acceptSign(',') {
+		p.accept("only")
+		p.add(action, p.table(p.name()), nil)
+		p.acceptSign('*')
+	}
+	if action == Lock {
+		if p.accept("in") {
+			for !p.failed && !p.accept("mode") {
+				p.identifier(true)
+			}
+		}
+		p.accept("nowait")
+		return
+	}
+	if p.acceptAny("restart", "continue") != "" {
+		p.expectWord("identity")
+	}
+	if p.acceptAny("cascade", "restrict") == "cascade" {
+		p.add(action, "?", nil) // all tables that refer to them
+	}
+}

@@ -8,6 +8,7 @@ import (
 const (
 	maxText  = 1 << 20 // bytes
 	maxDepth = 100     // parentheses in parentheses
+	maxNames = 100     // of WITH that are visible at one place
 	maxName  = 63      // bytes; PostgreSQL truncates a longer name
 )
 

@@ -10,6 +10,7 @@
 //	change.go      INSERT, UPDATE, DELETE, MERGE, COPY
 //	settings.go    SET, RESET, transactions
 //	define.go      CREATE, ALTER, DROP and the commands of administrators
+//	guard.go       Guard: decides about the statements of an open session
 //	functions.go   functions and keywords; names/ has the lists
 //
 // A closed list of statements and functions counts as reading, so that anything that is not

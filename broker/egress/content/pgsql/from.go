@@ -93,6 +93,9 @@ func (p *parser) with() {
 		p.accept("not")
 		p.accept("materialized")
 		p.expect('(')
+		if len(p.ctes) == maxNames {
+			p.fail()
+		}
 		if recursive {
 			p.ctes = append(p.ctes, name)
 		}

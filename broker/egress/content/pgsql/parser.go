@@ -22,6 +22,7 @@ type parser struct {
 	facts   content.Facts
 	tooMany bool
 
+	fresh  int      // index of the token behind DISTINCT ON (...), which ends no operand
 	ctes   []string // names of WITH that are visible here
 	locked bool     // the statement locks the rows that it reads
 	change change   // the INSERT, UPDATE, DELETE or MERGE that contains the current token

@@ -116,6 +116,7 @@ func (p *parser) keyword(at place) place {
 		p.at++
 		if p.accept("distinct", "on") {
 			p.parentheses()
+			p.fresh = p.at
 		}
 		return inExpression
 	case "from":
@@ -200,6 +201,8 @@ func (p *parser) reference(at place) {
 		p.expect('(')
 		p.group(inGroupBy, ')')
 		return
+	case p.accept("collation", "for"):
+		return
 	case w == "operator" && p.signAt(1) == '(':
 		p.at += 2
 		p.operator()
@@ -243,7 +246,7 @@ func (p *parser) behindOperand() bool {
 	if i >= 0 && p.lower[p.tokens[i].from:p.tokens[i].to] == "not" {
 		i--
 	}
-	if i < 0 {
+	if i < 0 || p.at == p.fresh {
 		return false
 	}
 	switch t := p.tokens[i]; t.kind {

@@ -8,8 +8,7 @@ func (p *parser) statement() {
 	p.failed, p.locked, p.depth, p.ctes, p.change = false, false, 0, p.ctes[:0], change{}
 	p.command()
 	if p.failed || p.at < len(p.tokens) {
-		p.failed = false
-		p.at = from
+		p.failed, p.at, p.facts.Operations = false, from, p.facts.Operations[:first]
 		p.add(Unknown, "?", p.words())
 		return
 	}
@@ -60,7 +59,15 @@ func (p *parser) command() {
 		p.sets()
 	case "reset":
 		p.resets()
-	case "show", "fetch", "move", "close", "deallocate", "unlisten", "discard":
+	case "discard":
+		p.at++
+		if p.acceptAny("temp", "temporary") != "" {
+			p.add(Define, "pg_temp", nil)
+			return
+		}
+		p.acceptAny("all", "plans", "sequences") // temporary tables, which ALL drops, need the action ddl
+		p.add(Session, "", nil)
+	case "show", "fetch", "move", "close", "deallocate", "unlisten":
 		p.at++
 		p.plain()
 		p.add(Session, "", nil)

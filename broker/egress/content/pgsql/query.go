@@ -103,7 +103,9 @@ func (p *parser) sign(at place) place {
 
 // typeName skips the name of a type. Its modifiers in parentheses follow as an expression.
 func (p *parser) typeName() {
+	first := p.wordAt(0)
 	p.identifier(true)
+	p.typeWords(first)
 	for p.acceptSign('.') {
 		p.identifier(true)
 	}
@@ -201,7 +203,7 @@ func (p *parser) reference(at place) {
 		p.expect('(')
 		p.group(inGroupBy, ')')
 		return
-	case p.accept("collation", "for"):
+	case p.accept("collation", "for"), p.accept("partition", "by"):
 		return
 	case w == "operator" && p.signAt(1) == '(':
 		p.at += 2
@@ -224,7 +226,9 @@ func (p *parser) reference(at place) {
 		if p.acceptSign('*') {
 			return
 		}
-		name = append(name, p.identifier(true))
+		if name = append(name, p.identifier(true)); len(name) > 5 { // database.schema.table.column.field
+			p.fail()
+		}
 	}
 	if p.signAt(0) == '(' {
 		p.call(name)

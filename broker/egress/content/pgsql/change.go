@@ -161,36 +161,3 @@ func (p *parser) mergeAction() place {
 	}
 	return inExpression
 }
-
-// dependsOnRows reports whether each alternative of a condition names something that may be a column.
-func (p *parser) dependsOnRows(from, to int) bool {
-	depth, named := 0, false
-	for i := from; i < to && i < len(p.tokens); i++ {
-		t := p.tokens[i]
-		w := p.lower[t.from:t.to]
-		switch {
-		case t.kind == quoted:
-			named = true
-		case t.kind == sign && (w == "(" || w == "["):
-			depth++
-		case t.kind == sign && (w == ")" || w == "]"):
-			depth--
-		case t.kind == sign && w == ":":
-			i++ // the next colon, or a bound
-			if i+1 < len(p.tokens) && p.sql[p.tokens[i].from] == ':' {
-				i++ // the type
-			}
-		case t.kind != word:
-		case depth == 0 && w == "returning":
-			return named
-		case depth == 0 && w == "or":
-			if !named {
-				return false
-			}
-			named = false
-		case !reserved(w) && !(i+1 < len(p.tokens) && p.sql[p.tokens[i+1].from] == '('):
-			named = true
-		}
-	}
-	return named
-}

@@ -76,7 +76,7 @@ func Classify(sql string, set Settings) (content.Facts, error) {
 	if err != nil {
 		return content.Facts{}, err
 	}
-	p := &parser{sql: sql, lower: lower(sql), all: tokens, set: set, facts: content.Facts{Kind: "pgsql"}}
+	p := &parser{cursor: cursor{sql: sql, lower: lower(sql), all: tokens}, findings: findings{set: set, facts: content.Facts{Kind: "pgsql"}}}
 	for p.at < len(p.all) {
 		p.tokens = p.all[:p.at+statementLength(sql, p.all[p.at:])]
 		if len(p.tokens) > p.at {

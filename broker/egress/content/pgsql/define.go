@@ -73,19 +73,6 @@ func (p *parser) defined(verb string, details map[string]string) {
 	}
 }
 
-// mentions reports whether a word follows before a place.
-func (p *parser) mentions(w string, to int) bool {
-	return slices.ContainsFunc(p.tokens[p.at:min(to, len(p.tokens))], func(t token) bool { return t.kind == word && p.lower[t.from:t.to] == w })
-}
-
-// created returns the object that a CREATE makes.
-func (p *parser) created(name []string, temporary bool) string {
-	if temporary && len(name) == 1 {
-		return "pg_temp." + quote(name[0])
-	}
-	return p.table(name)
-}
-
 // others adds the other tables that a definition concerns, and reads those of its query.
 func (p *parser) others(verb string, details map[string]string) {
 	for depth := 0; !p.done(); p.at++ {

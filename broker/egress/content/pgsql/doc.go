@@ -1,16 +1,17 @@
 // Package pgsql classifies the statements of a PostgreSQL session: which tables they read, and
 // whether they write, define or administer anything.
 //
-//	lex.go         tokens, by the lexical rules of PostgreSQL
 //	classify.go    Classify, Settings, the actions and their classes
+//	guard.go       Guard: decides about the statements of an open session
+//	lex.go         tokens, by the lexical rules of PostgreSQL
+//	cursor.go      reading tokens, names and types
+//	findings.go    the operations found, and the objects that names refer to
 //	statement.go   the kinds of statements
-//	parser.go      the parser of one statement: tokens, names, operations
 //	query.go       SELECT, and expressions
 //	from.go        FROM lists and WITH
 //	change.go      INSERT, UPDATE, DELETE, MERGE, COPY
 //	settings.go    SET, RESET, transactions
 //	define.go      CREATE, ALTER, DROP and the commands of administrators
-//	guard.go       Guard: decides about the statements of an open session
 //	functions.go   functions and keywords; names/ has the lists
 //
 // A closed list of statements and functions counts as reading, so that anything that is not

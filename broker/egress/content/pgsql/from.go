@@ -118,14 +118,3 @@ func (p *parser) with() {
 		}
 	}
 }
-
-// skipTo skips names and constants, and the word behind them.
-func (p *parser) skipTo(w string) {
-	for !p.accept(w) {
-		if k := p.peek(0).kind; k == end || k == sign && p.signAt(0) != ',' {
-			p.fail()
-			return
-		}
-		p.at++
-	}
-}

@@ -63,11 +63,3 @@ func harmless(name []string) bool {
 	f := name[len(name)-1]
 	return (len(name) == 1 || len(name) == 2 && name[0] == "pg_catalog") && (contains(functions(), f) || contains(volatileReads, f))
 }
-
-// function returns the object that the name of a function refers to.
-func (p *parser) function(name []string) string {
-	if len(name) == 1 {
-		return "?." + quote(name[0])
-	}
-	return quote(name[len(name)-2]) + "." + quote(name[len(name)-1])
-}

@@ -101,16 +101,6 @@ func (p *parser) sign(at place) place {
 	return at
 }
 
-// typeName skips the name of a type. Its modifiers in parentheses follow as an expression.
-func (p *parser) typeName() {
-	first := p.wordAt(0)
-	p.identifier(true)
-	p.typeWords(first)
-	for p.acceptSign('.') {
-		p.identifier(true)
-	}
-}
-
 // keyword parses a part that begins with a word.
 func (p *parser) keyword(at place) place {
 	switch w := p.wordAt(0); w {
@@ -182,19 +172,6 @@ func (p *parser) keyword(at place) place {
 	return at
 }
 
-// afterDistinct reports whether the FROM before the current token belongs to IS [NOT] DISTINCT FROM.
-func (p *parser) afterDistinct() bool {
-	i := p.at - 2
-	is := func(w string) bool {
-		if i < 0 || p.tokens[i].kind != word || p.lower[p.tokens[i].from:p.tokens[i].to] != w {
-			return false
-		}
-		i--
-		return true
-	}
-	return is("distinct") && (is("is") || is("not") && is("is"))
-}
-
 // reference parses a column, a keyword of an expression, or a call.
 func (p *parser) reference(at place) {
 	w := p.wordAt(0)
@@ -203,7 +180,7 @@ func (p *parser) reference(at place) {
 		p.expect('(')
 		p.group(inGroupBy, ')')
 		return
-	case p.accept("collation", "for"), p.accept("partition", "by"):
+	case p.accept("collation", "for"), p.accept("exclude", "group"), p.accept("partition", "by"):
 		return
 	case w == "operator" && p.signAt(1) == '(':
 		p.at += 2
@@ -233,33 +210,6 @@ func (p *parser) reference(at place) {
 	if p.signAt(0) == '(' {
 		p.call(name)
 	}
-}
-
-// typeWords skips the second word of a type that may have a length, such as CHARACTER VARYING (10).
-func (p *parser) typeWords(first string) {
-	if slices.Contains([]string{"character", "char", "bit", "nchar", "national"}, first) {
-		p.acceptAny("character", "char")
-		p.accept("varying")
-	}
-}
-
-// behindOperand reports whether the token before the current one, or before a NOT, ends an operand,
-// so that the current word is an operator.
-func (p *parser) behindOperand() bool {
-	i := p.at - 1
-	if i >= 0 && p.lower[p.tokens[i].from:p.tokens[i].to] == "not" {
-		i--
-	}
-	if i < 0 || p.at == p.fresh {
-		return false
-	}
-	switch t := p.tokens[i]; t.kind {
-	case word:
-		return !reserved(p.lower[t.from:t.to])
-	case sign:
-		return p.sql[t.from] == ')' || p.sql[t.from] == ']'
-	}
-	return true
 }
 
 // operator parses the rest of OPERATOR(schema.+).
@@ -307,7 +257,7 @@ func (p *parser) call(name []string) {
 // lockRows parses the rest of FOR UPDATE and its like.
 func (p *parser) lockRows() {
 	switch {
-	case p.accept("read", "only"):
+	case p.accept("read", "only"), p.accept("ordinality"): // of XMLTABLE
 	case p.accept("update"), p.accept("share"), p.accept("no", "key", "update"), p.accept("key", "share"):
 		p.locked = true
 	default:

@@ -79,16 +79,6 @@ func (p *parser) sets() {
 	p.add(Admin, name, nil)
 }
 
-// isUTF8 reports whether a setting gets the value UTF8.
-func (p *parser) isUTF8(from int) bool {
-	if p.failed || from >= len(p.tokens) {
-		return false
-	}
-	last := p.tokens[len(p.tokens)-1]
-	value := strings.Trim(p.lower[last.from:last.to], "'")
-	return len(p.tokens)-from <= 2 && (value == "utf8" || value == "utf-8")
-}
-
 // resets parses RESET, which restores the value with which the session began. RESET ALL leaves the
 // role as it is.
 func (p *parser) resets() {

@@ -2,6 +2,17 @@ package pgsql
 
 import "slices"
 
+// parser parses one statement of a text after another. A statement that it does not understand
+// fails: the parser then sees the end of the statement, and the facts name an unknown operation.
+type parser struct {
+	cursor
+	findings
+	depth  int      // of calls of level
+	ctes   []string // names of WITH that are visible here
+	locked bool     // the statement locks the rows that it reads
+	change change   // the INSERT, UPDATE, DELETE or MERGE that contains the current token
+}
+
 // statement parses one statement, and adds its operations.
 func (p *parser) statement() {
 	first, from := len(p.facts.Operations), p.at
@@ -19,18 +30,6 @@ func (p *parser) statement() {
 			}
 		}
 	}
-}
-
-// words returns the detail with the first two words of a statement.
-func (p *parser) words() map[string]string {
-	s := p.wordAt(0)
-	if w := p.wordAt(1); s != "" && w != "" {
-		s += " " + w
-	}
-	if len(s) > 2*maxName {
-		s = ""
-	}
-	return map[string]string{"statement": s}
 }
 
 // command parses a statement by its first word.
@@ -90,16 +89,6 @@ func (p *parser) query() bool {
 		return false
 	}
 	return true
-}
-
-// plain skips names and constants.
-func (p *parser) plain() {
-	for !p.done() {
-		if c := p.signAt(0); c != 0 && c != ',' && c != '=' && c != '.' && c != '-' && c != '+' && c != '*' {
-			p.fail()
-		}
-		p.at++
-	}
 }
 
 // explain parses EXPLAIN, which runs the statement with ANALYZE, and needs the same rights without.

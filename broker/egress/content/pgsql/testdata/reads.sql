@@ -54,6 +54,7 @@ SELECT a FROM t GROUP BY GROUPING SETS (a, ROLLUP (b, c), CUBE (d, e))
 SELECT a FROM t GROUP BY DISTINCT ROLLUP (a), ROLLUP (a)
 SELECT row_number() OVER (), rank() OVER (ORDER BY a), lag(a, 1) OVER w, first_value(b) OVER (PARTITION BY a % 2 ORDER BY a) FROM t WINDOW w AS (ORDER BY a DESC)
 SELECT sum(a) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), avg(a) OVER (ORDER BY a RANGE BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING EXCLUDE TIES) FROM t
+SELECT sum(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP), max(a) OVER (w ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE NO OTHERS) FROM t WINDOW w AS (ORDER BY a)
 SELECT sum(a) OVER (w ROWS UNBOUNDED PRECEDING), ntile(4) OVER w, count(*) FILTER (WHERE a > 1) OVER w FROM t WINDOW w AS (PARTITION BY b ORDER BY a)
 SELECT a FROM t ORDER BY a USING < LIMIT 5 OFFSET 2
 SELECT a FROM t ORDER BY a LIMIT ALL
@@ -86,7 +87,7 @@ SELECT * FROM ROWS FROM (generate_series(1, 2), unnest(ARRAY[1, 2, 3])) AS x (p,
 SELECT * FROM json_to_recordset('[{"a": 1}]') AS x (a int, b numeric(4, 1))
 SELECT * FROM jsonb_each('{"a": 1}') j, jsonb_array_elements('[1]') k
 SELECT * FROM coalesce(1, 2)
-SELECT * FROM xmltable('/r/i' PASSING '<r><i>1</i></r>' COLUMNS i int PATH '.')
+SELECT * FROM xmltable('/r/i' PASSING '<r><i>1</i></r>' COLUMNS i int PATH '.', o FOR ORDINALITY)
 SELECT * FROM v
 SELECT * FROM mv, "Odd Name"
 SELECT "select", "Odd Name"."from" FROM "Odd Name"

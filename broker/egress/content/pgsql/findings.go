@@ -1,0 +1,71 @@
+package pgsql
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
+)
+
+// findings are the operations that were found so far, and the settings that decide about names.
+type findings struct {
+	set     Settings
+	facts   content.Facts
+	tooMany bool
+}
+
+// add adds an operation, once.
+func (f *findings) add(action, object string, details map[string]string) {
+	if slices.ContainsFunc(f.facts.Operations, func(o content.Operation) bool {
+		return o.Action == action && o.Object == object && o.Details["where"] == details["where"] && o.Details["statement"] == details["statement"]
+	}) {
+		return
+	}
+	if len(f.facts.Operations) == content.MaxOperations {
+		f.tooMany = true
+		return
+	}
+	f.facts.Operations = append(f.facts.Operations, content.Operation{Action: action, Object: object, Details: details})
+}
+
+// table returns the object that a name refers to. The third part, the database, can only be that of
+// the session.
+func (f *findings) table(name []string) string {
+	last := name[len(name)-1]
+	switch {
+	case len(name) > 1:
+		return quote(name[len(name)-2]) + "." + quote(last)
+	case f.set.Schema == "":
+		return "?." + quote(last)
+	case strings.HasPrefix(last, "pg_") && contains(relations(), last): // pg_catalog is searched first
+		return "pg_catalog." + last
+	}
+	return quote(f.set.Schema) + "." + quote(last)
+}
+
+// function returns the object that the name of a function refers to.
+func (f *findings) function(name []string) string {
+	if len(name) == 1 {
+		return "?." + quote(name[0])
+	}
+	return quote(name[len(name)-2]) + "." + quote(name[len(name)-1])
+}
+
+// created returns the object that a CREATE makes.
+func (f *findings) created(name []string, temporary bool) string {
+	if temporary && len(name) == 1 {
+		return "pg_temp." + quote(name[0])
+	}
+	return f.table(name)
+}
+
+// quote returns an identifier as SQL writes it, so that a period separates two identifiers only.
+func quote(name string) string {
+	for i := range len(name) {
+		if c := name[i]; 'a' <= c && c <= 'z' || c == '_' || i > 0 && (isDigit(c) || c == '$') {
+			continue
+		}
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name
+}

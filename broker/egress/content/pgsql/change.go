@@ -7,6 +7,7 @@ type change struct {
 	action, table string // "" = none
 	depth         int    // of the level with its clauses
 	where         int    // index of the first token of its condition; 0 = none
+	acts          bool   // an action of the MERGE was found
 }
 
 // atChange reports whether a statement that changes a table follows.
@@ -43,7 +44,11 @@ func (p *parser) changes() {
 	c := p.change
 	p.change = outer
 	switch {
-	case p.failed || c.action == "merge":
+	case p.failed:
+	case c.action == "merge":
+		if !c.acts {
+			p.fail()
+		}
 	case c.action == Insert:
 		p.add(Insert, c.table, nil)
 	default:
@@ -159,5 +164,6 @@ func (p *parser) mergeAction() place {
 	default: // of a CASE expression
 		return inJoin
 	}
+	p.change.acts = true
 	return inExpression
 }

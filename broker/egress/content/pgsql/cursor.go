@@ -183,6 +183,15 @@ func (c *cursor) afterDistinct() bool {
 	return is("distinct") && (is("is") || is("not") && is("is"))
 }
 
+// behind reports whether the token before the current one is one of the words.
+func (c *cursor) behind(words ...string) bool {
+	if c.at == 0 {
+		return false
+	}
+	t := c.tokens[c.at-1]
+	return t.kind == word && slices.Contains(words, c.lower[t.from:t.to])
+}
+
 // behindOperand reports whether the token before the current one, or before a NOT, ends an operand,
 // so that the current word is an operator.
 func (c *cursor) behindOperand() bool {

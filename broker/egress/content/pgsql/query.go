@@ -137,10 +137,7 @@ func (p *parser) keyword(at place) place {
 		p.at++
 		return inExpression
 	case "join":
-		p.at++
-		if at == inJoin {
-			return inFrom
-		}
+		return p.join(at)
 	case "table":
 		p.at++
 		p.accept("only")
@@ -170,6 +167,19 @@ func (p *parser) keyword(at place) place {
 		p.reference(at)
 	}
 	return at
+}
+
+// join parses JOIN, or the call of a function with this name.
+func (p *parser) join(at place) place {
+	switch {
+	case at != inJoin:
+		p.reference(at)
+		return at
+	case p.signAt(1) == '(' && !p.behindOperand() && !p.behind("cross", "full", "inner", "left", "natural", "outer", "right"):
+		p.fail()
+	}
+	p.at++
+	return inFrom
 }
 
 // reference parses a column, a keyword of an expression, or a call.

@@ -91,7 +91,8 @@ func (p *parser) resets() {
 		p.add(Session, "", nil)
 		return
 	}
-	if name := strings.ToLower(strings.Join(p.name(), ".")); name == "role" || name == "session_authorization" {
+	name := strings.ToLower(strings.Join(p.name(), "."))
+	if !slices.Contains(freeSettings, name) { // the value of transaction_read_only is not the default one
 		p.add(Admin, name, nil)
 		return
 	}

@@ -23,6 +23,9 @@ func (p *parser) statement() {
 		p.add(Unknown, "?", p.words())
 		return
 	}
+	if len(p.facts.Operations) == 0 {
+		p.add(Session, "", nil) // SELECT 1
+	}
 	if p.locked {
 		for _, o := range p.facts.Operations[first:] {
 			if o.Action == Read {
@@ -81,10 +84,7 @@ func (p *parser) query() bool {
 	case p.atChange():
 		p.changes()
 	case slices.Contains([]string{"select", "with", "values", "table"}, p.wordAt(0)), p.signAt(0) == '(':
-		before := len(p.facts.Operations)
-		if p.level(inExpression); len(p.facts.Operations) == before {
-			p.add(Session, "", nil) // SELECT 1
-		}
+		p.level(inExpression)
 	default:
 		return false
 	}

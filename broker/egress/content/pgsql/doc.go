@@ -20,6 +20,7 @@
 // The package sees names, not their definitions. Views, rules, operators, casts, functions that
 // overload a built-in one, and functions in the notation of a column (t.f) belong to the database:
 // if one of them writes, a statement that reads through it writes too. A session for reads
-// therefore also needs default_transaction_read_only, which its statements cannot change without
-// the action admin.
+// therefore also needs default_transaction_read_only, set when it starts, which its statements
+// cannot change without the action admin. A lease with the action ddl is limited by its role alone:
+// it can define such objects.
 package pgsql

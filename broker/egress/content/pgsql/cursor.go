@@ -29,6 +29,13 @@ func (c *cursor) peek(n int) token {
 
 func (c *cursor) done() bool { return c.peek(0).kind == end }
 
+// atQuery reports whether the token n places ahead begins a query. VALUES without a parenthesis can
+// be an option of EXPLAIN.
+func (c *cursor) atQuery(n int) bool {
+	w := c.wordAt(n)
+	return w == "select" || w == "with" || w == "table" || w == "values" && c.signAt(n+1) == '('
+}
+
 // wordAt returns the word n places ahead in lower case, or "".
 func (c *cursor) wordAt(n int) string {
 	if t := c.peek(n); t.kind == word {

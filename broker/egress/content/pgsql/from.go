@@ -7,7 +7,7 @@ func (p *parser) fromItem() {
 	p.accept("lateral")
 	switch {
 	case p.acceptSign('('):
-		if w := p.wordAt(0); slices.Contains([]string{"select", "with", "values", "table"}, w) {
+		if p.atQuery(0) {
 			p.group(inExpression, ')')
 		} else {
 			p.group(inFrom, ')') // joined tables, or a query in more parentheses

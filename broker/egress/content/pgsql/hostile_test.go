@@ -206,6 +206,8 @@ func TestHiddenWrites(t *testing.T) {
 		"SELECT (x).f(1) FROM t x":                                                           "unknown ?",
 		"EXPLAIN ANALYZE DELETE FROM t WHERE a = 1":                                          "read public.t, delete public.t",
 		"EXPLAIN (ANALYZE) (SELECT nextval('s'))":                                            "call ?.nextval",
+		"EXPLAIN (values 1) DELETE FROM t":                                                   "read public.t, delete public.t without where",
+		"EXPLAIN (VALUES (1))":                                                               "session",
 		"EXPLAIN ANALYZE EXECUTE p":                                                          "unknown ?",
 		"EXPLAIN ANALYZE CREATE TABLE n AS TABLE t":                                          "ddl public.n, read public.t",
 		"PREPARE p (int) AS UPDATE t SET a = 1 WHERE b = $1":                                 "read public.t, update public.t",

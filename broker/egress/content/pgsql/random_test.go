@@ -11,13 +11,13 @@ import (
 )
 
 // TestRandomStatementsOnAServer: generated statements, and statements of the corpora with parts of
-// each other. If one is classified as a read, then it does not write.
+// each other. If one is classified as a read, then it does not write, and names all tables.
 //
 //ebb:invariant I5 No random statement that writes on a real server is classified as a read
 func TestRandomStatementsOnAServer(t *testing.T) {
 	t.Parallel()
 	d := newDetector(t)
-	d.limit = "200ms"
+	d.limit = "2s"
 	var pool [][]string
 	for _, name := range []string{"reads.sql", "writes.sql"} {
 		for _, sql := range lines(t, name) {
@@ -51,8 +51,8 @@ func TestRandomStatementsOnAServer(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d were classified as reads, the server accepted %d; %d others wrote nothing either", name, read, tries, ran, wrong)
-		if ran == 0 {
-			t.Errorf("%s: the server accepted none", name)
+		if ran == 0 && name == "generated" {
+			t.Error("the server accepted no read")
 		}
 	}
 }

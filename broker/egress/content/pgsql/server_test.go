@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
@@ -77,8 +78,13 @@ func (d detector) must(sql string) string {
 
 const sequences = "SELECT string_agg(sequencename || coalesce(last_value::text, ''), ',' ORDER BY 1) FROM pg_sequences"
 
+// tables are the tables and views of the schema public that the transaction has used.
+const tables = `SELECT string_agg(relname, ',') FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'm', 'v')
+	AND oid IN (SELECT relation FROM pg_locks WHERE locktype = 'relation' AND pid = pg_backend_pid())`
+
 // wrote runs a text in a transaction that it rolls back. It reports whether the text assigned a
-// transaction id, or changed a sequence.
+// transaction id, or changed a sequence. A text that counts as a read must name all tables that the
+// server has used.
 func (d detector) wrote(sql string) (wrote bool, err error) {
 	d.t.Helper()
 	before := d.must(sequences)
@@ -89,9 +95,27 @@ func (d detector) wrote(sql string) (wrote bool, err error) {
 	}
 	if d.conn.TxStatus() == 'T' {
 		wrote = d.must("SET LOCAL statement_timeout = 0; SELECT pg_current_xact_id_if_assigned() IS NOT NULL") == "t"
+		if facts, failed := pgsql.Classify(sql, known); failed == nil && reads(sql, known) && !strings.Contains(sql, "pg_get_") { // these read definitions
+			d.named(sql, facts, d.must(tables))
+		}
 	}
 	d.must("ROLLBACK; DEALLOCATE ALL")
 	return wrote || d.must(sequences) != before, err
+}
+
+// named checks that facts name all used tables, except what the views and partitions consist of.
+func (d detector) named(sql string, facts content.Facts, used string) {
+	d.t.Helper()
+	var objects []string
+	for _, o := range facts.Operations {
+		objects = append(objects, strings.ReplaceAll(strings.TrimPrefix(o.Object, "public."), `"`, ""))
+	}
+	for name := range strings.SplitSeq(used, ",") {
+		within := map[string]string{"t": "v", "part1": "parts"}[name]
+		if name != "" && !slices.Contains(objects, name) && !slices.Contains(objects, within) {
+			d.t.Errorf("%q uses %s, and %q are named", sql, name, objects)
+		}
+	}
 }
 
 // TestStatementsOnAServer: the server decides which statements write, and none of them is

@@ -1,7 +1,5 @@
 package pgsql
 
-import "slices"
-
 // parser parses one statement of a text after another. A statement that it does not understand
 // fails: the parser then sees the end of the statement, and the facts name an unknown operation.
 type parser struct {
@@ -83,7 +81,7 @@ func (p *parser) query() bool {
 	switch {
 	case p.atChange():
 		p.changes()
-	case slices.Contains([]string{"select", "with", "values", "table"}, p.wordAt(0)), p.signAt(0) == '(':
+	case p.atQuery(0), p.signAt(0) == '(':
 		p.level(inExpression)
 	default:
 		return false
@@ -94,7 +92,7 @@ func (p *parser) query() bool {
 // explain parses EXPLAIN, which runs the statement with ANALYZE, and needs the same rights without.
 func (p *parser) explain() {
 	p.at++
-	if w := p.wordAt(1); p.signAt(0) == '(' && p.signAt(1) != '(' && !slices.Contains([]string{"select", "with", "values", "table"}, w) {
+	if p.signAt(0) == '(' && p.signAt(1) != '(' && !p.atQuery(1) {
 		p.parentheses()
 	} else {
 		p.acceptAny("analyze", "analyse")

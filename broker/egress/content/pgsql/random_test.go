@@ -117,7 +117,15 @@ func (g generator) from(depth int) string {
 	if depth == 0 || g.r.IntN(5) == 0 {
 		return g.one("", "t", "u", "ONLY t", "v")
 	}
-	switch g.r.IntN(7) {
+	switch g.r.IntN(12) {
+	case 4:
+		return g.table() + " JOIN " + g.table() + " ON left('a', 1) = 'a' AND " + g.expression(depth-1) + " > 0, " + g.table()
+	case 5:
+		return "((" + g.query(depth-1) + ") q JOIN " + g.table() + " ON true), " + g.table() + " TABLESAMPLE system (50)"
+	case 6:
+		return g.one("(TABLE tree)", "(VALUES (1), (2))", "((SELECT 1) UNION (SELECT a FROM u))", "(((TABLE logged)))", "ONLY (parts)") + " AS q (x), " + g.table()
+	case 7:
+		return g.table() + " LEFT JOIN (" + g.table() + " CROSS JOIN " + g.table() + ") ON (SELECT " + g.expression(depth-1) + ") IS DISTINCT FROM 2, LATERAL " + g.one("abs(1)", "unnest(ARRAY[1])") + " l"
 	case 0:
 		return "(" + g.query(depth-1) + ") q" + g.one("", " (x)", " (y)")
 	case 1:

@@ -211,7 +211,8 @@ func (c *cursor) behindOperand() bool {
 	}
 	switch t := c.tokens[i]; t.kind {
 	case word:
-		return !reserved(c.lower[t.from:t.to])
+		w := c.lower[t.from:t.to]
+		return !reserved(w) || slices.Contains([]string{"end", "false", "isnull", "notnull", "null", "true"}, w)
 	case sign:
 		return c.sql[t.from] == ')' || c.sql[t.from] == ']'
 	}

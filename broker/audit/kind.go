@@ -18,6 +18,7 @@ const (
 
 	EgressAllowed   = "egress.allowed"   // a credential is about to be added to a request
 	EgressCompleted = "egress.completed" // the result of an allowed request
+	EgressStatement = "egress.statement" // a statement of a database session that may change something is about to be sent
 	EgressDenied    = "egress.denied"    // a request was refused; further ones in a flood of one task are counted in the next entry
 
 	PolicyReloaded = "policy.reloaded" // a new policy set is in force
@@ -113,7 +114,7 @@ var kinds = []string{
 	EndpointClosed, EndpointOpened, EndpointRegistered, EndpointStranger,
 	BreakGlassBegun, BreakGlassEnded, BreakGlassReviewed, BreakGlassUsed,
 	BrokerStarted, BrokerStopped,
-	EgressAllowed, EgressCompleted, EgressDenied,
+	EgressAllowed, EgressCompleted, EgressDenied, EgressStatement,
 	KeyAdded, KeyRevoked,
 	LeaseAccepted, LeaseDead, LeaseForced, LeaseIntended, LeaseIssued, LeaseRetried, LeaseRevoked, LeaseStuck, LeaseUnconfirmed, LeaseUndelivered,
 	LiveStoreLost, LiveStoreRefilled,

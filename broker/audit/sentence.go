@@ -56,6 +56,7 @@ var sentences = map[string]func(told) string{
 	},
 
 	EgressAllowed:   func(x told) string { return x.call() + " was allowed, with the credential" },
+	EgressStatement: func(x told) string { return x.call() + " was sent" },
 	EgressCompleted: func(x told) string { return x.call() + x.outcome() },
 	EgressDenied: func(x told) string {
 		return x.call() + " was refused" + x.with(": ", spaced(x.text("reason"))) + x.count("; earlier refusals without an entry: %d", "left_out")

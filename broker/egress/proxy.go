@@ -39,9 +39,10 @@ type Hosts interface {
 }
 
 // Record writes requests to the audit log; *broker.Broker implements it. Nothing is sent unless
-// UseAllowed returns nil.
+// UseAllowed, and for a statement of a session Statement, returns nil.
 type Record interface {
 	UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error
+	Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) error
 	UseCompleted(ctx context.Context, ends ...broker.EndedExchange)
 	UseDenied(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
 }

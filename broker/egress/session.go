@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 	"github.com/ebb-broker/ebb/broker/egress/pgwire"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -109,7 +111,7 @@ func (s *session) run() error {
 	if err := s.srv.Ready(up.Parameters, key); err != nil {
 		return nil //nolint:nilerr // the client is gone, so that no refusal can be sent
 	}
-	return s.relay(up.Conn)
+	return s.relay(up)
 }
 
 // open fetches the credential after all other checks, writes the audit log entry, and only then
@@ -164,29 +166,60 @@ func (s *session) dial(ctx context.Context, at netip.AddrPort) (net.Conn, error)
 }
 
 // relay copies in both directions until one side ends.
-func (s *session) relay(up net.Conn) error {
+func (s *session) relay(up provider.Session) error {
 	task, most := s.b.p.sent.get(s.b.who.Root()), s.b.p.cfg.TaskBytes
 	var much atomic.Bool
 	var wg sync.WaitGroup
+	var toServer, toClient io.Writer = up.Conn, s.in
+	if up.Judge != nil {
+		guard := pgsql.NewGuard(pgsql.Settings{StandardStrings: up.Parameters["standard_conforming_strings"] == "on", UTF8: up.Parameters["client_encoding"] == "UTF8"}, s.judged(up.Judge))
+		toServer, toClient = guard.Client(toServer), guard.Server(toClient)
+	}
 	one := func(to io.Writer, from io.Reader, count func(int64) bool) {
 		wg.Go(func() {
 			_, _ = io.Copy(&counting{to, count}, from)
 			_, _ = s.in.Close(), s.up.Close()
 		})
 	}
-	one(up, s.srv.Rest(), func(n int64) bool {
+	one(toServer, s.srv.Rest(), func(n int64) bool {
 		s.sent.Add(n)
 		if task.Add(n) > most {
 			much.Store(true)
 		}
 		return !much.Load()
 	})
-	one(s.in, up, func(n int64) bool { s.received.Add(n); return true })
+	one(toClient, up.Conn, func(n int64) bool { s.received.Add(n); return true })
 	wg.Wait()
 	if much.Load() {
 		return deny(TooMuch, nil)
 	}
 	return nil
+}
+
+// judged returns the function that decides about the statements of a text. Statements that may change
+// something are in the audit log before the server receives them, as denied ones are.
+func (s *session) judged(judge func(content.Facts) string) func(content.Facts, error) string {
+	return func(f content.Facts, refused error) (why string) {
+		x := broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool}
+		if refused == nil {
+			x.Content, why = &f, judge(f)
+		}
+		switch {
+		case refused != nil:
+			x.Reason = string(BadContent)
+		case why != "":
+			x.Reason = string(NotAllowed)
+		case !slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return pgsql.Class(o.Action) != pgsql.ClassRead }):
+			return ""
+		default:
+			if err := s.b.p.cfg.Record.Statement(s.ctx, s.b.who, s.leaseID, x); err != nil {
+				return "it cannot be written to the audit log; try again later"
+			}
+			return ""
+		}
+		s.b.p.cfg.Record.UseDenied(context.WithoutCancel(s.ctx), s.b.who, s.leaseID, x)
+		return why
+	}
 }
 
 // counting calls count before each write, and does not write if that returns false.

@@ -74,6 +74,12 @@ func (f *front) listen() {
 
 func newDBBed(t *testing.T, change ...func(*brokertest.Config)) *dbBed {
 	t.Helper()
+	return newDBBedOf(t, func(*dbBed, *postgres.Config) {}, change...)
+}
+
+// newDBBedOf is newDBBed with a provider whose configuration of adjusts.
+func newDBBedOf(t *testing.T, of func(*dbBed, *postgres.Config), change ...func(*brokertest.Config)) *dbBed {
+	t.Helper()
 	d := &dbBed{admin: storetest.Postgres(t)}
 	u, err := url.Parse(d.admin)
 	if err != nil {
@@ -98,7 +104,9 @@ func newDBBed(t *testing.T, change ...func(*brokertest.Config)) *dbBed {
 		t.Fatal(err)
 	}
 	u.User = url.User(u.User.Username())
-	driver, err := postgres.New(postgres.Config{URL: u.String(), PasswordFile: file, Address: d.host, Databases: map[string]map[string]string{d.name: {"read": group}}}, nil)
+	config := postgres.Config{URL: u.String(), PasswordFile: file, Address: d.host, Databases: map[string]map[string]string{d.name: {"read": group}}}
+	of(d, &config)
+	driver, err := postgres.New(config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

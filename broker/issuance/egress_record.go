@@ -47,6 +47,17 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 	return nil
 }
 
+// Statement records that a statement of a session, which may change something, is about to be sent.
+// After an error it must not be sent (I11).
+func (eu *EgressUse) Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) error {
+	e := eu.log.TaskEntry(audit.EgressStatement, broker.SandboxID(c.TaskID), c.TaskID, x)
+	e.LeaseID = leaseID
+	if err := eu.store.Append(ctx, broker.Record{Entries: []audit.Entry{e}}); err != nil {
+		return broker.StoreError(err)
+	}
+	return nil
+}
+
 // UseCompleted records how allowed requests ended, for every kind of end.
 func (eu *EgressUse) UseCompleted(ctx context.Context, ends ...broker.EndedExchange) {
 	entries := make([]audit.Entry, len(ends))

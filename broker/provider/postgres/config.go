@@ -33,6 +33,10 @@ type Config struct {
 	// Databases maps a database to its actions, and an action to the NOLOGIN group role that
 	// has its rights: {orders: {read: orders_ro, write: orders_rw}}.
 	Databases map[string]map[string]string `json:"databases"`
+	// Statements maps an action to the statements that its sessions through egress may use:
+	// {read: [read], write: [read, insert, update, delete]}. Without an entry for the action of a
+	// lease, its sessions are not read, and the group role alone limits them. See statementNames.
+	Statements map[string][]string `json:"statements,omitempty"`
 	// Owner is the role that receives the tables and sequences of a lease's role when that is
 	// dropped; "" means that they are dropped with all its other objects. It must not be a
 	// group role, because other leases would then own these tables.
@@ -85,6 +89,9 @@ func (c Config) check() error {
 		if slices.Contains(slices.Collect(maps.Values(c.Databases[db])), c.Owner) {
 			bad("owner: %q is a group role of databases.%s: its members would own what other leases left; name a NOLOGIN role of its own", c.Owner, db)
 		}
+	}
+	if err := c.checkStatements(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Connections < 0 || c.Connections > maxConnections {
 		bad("connections: must be 1 to %d", maxConnections)

@@ -11,11 +11,14 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -69,6 +72,13 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	c := d.session(at, h, o)
+	var judge func(content.Facts) string
+	if allowed, read := d.cfg.statements(t.Scopes); read {
+		judge = judgeOf(allowed)
+		if slices.Equal(allowed, []string{pgsql.Read}) { // a view or an operator can write where a statement only reads
+			c.RuntimeParams["default_transaction_read_only"] = "on"
+		}
+	}
 	build, from := c.BuildFrontend, io.Reader(nil)
 	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend { from = r; return build(r, w) }
 	conn, err := pgconn.ConnectConfig(ctx, c)
@@ -90,6 +100,7 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 			}
 			return c.CancelRequest(ctx)
 		},
+		Judge: judge,
 	}, nil
 }
 

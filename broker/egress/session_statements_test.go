@@ -1,0 +1,107 @@
+package egress_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/provider/postgres"
+	"github.com/ebb-broker/ebb/broker/storetest"
+)
+
+// A session uses only the statements that the configuration lists for the action of its scope,
+// although its role may do more. A statement that may change something is in the audit log, and a
+// denied one is too. The session goes on after a denial.
+//
+//ebb:invariant I5 A PostgreSQL session uses only the statements that are listed for its scope
+func TestSessionStatements(t *testing.T) {
+	t.Parallel()
+	d := newDBBedOf(t, func(d *dbBed, c *postgres.Config) {
+		group := "rw_" + d.name
+		for _, s := range []string{"CREATE ROLE " + group + " NOLOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON t TO " + group} {
+			storetest.PostgresExec(t, d.admin, s)
+		}
+		t.Cleanup(func() {
+			storetest.PostgresExec(t, d.admin, "DROP OWNED BY "+group)
+			storetest.PostgresExec(t, d.admin, "DROP ROLE "+group)
+		})
+		c.Databases[d.name] = map[string]string{"read": group, "write": group} // the same rights: only the statements differ
+		c.Statements = map[string][]string{"read": {"read"}, "write": {"read", "insert", "update", "delete"}}
+	})
+	x := d.dbBox(t)
+	connect := func(action string) *pgx.Conn {
+		conn, err := x.connect(t, d, x.placeholder(t, "db:"+d.name+":"+action))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	reads, writes := connect("read"), connect("write")
+	for _, tt := range []struct {
+		conn   *pgx.Conn
+		sql    string
+		denied string
+	}{
+		{reads, "SELECT count(*) FROM t", ""},
+		{reads, "WITH x AS (SELECT 1) SELECT * FROM x", ""},
+		{reads, "INSERT INTO t VALUES (1)", "insert of"},
+		{reads, "WITH x AS (DELETE FROM t RETURNING id) SELECT * FROM x", "delete_all of"},
+		{reads, "SELECT 1; INSERT INTO t VALUES (1)", "insert of"},
+		{reads, "SET default_transaction_read_only = off", "admin of"},
+		{reads, "SELECT set_config('default_transaction_read_only', 'off', false)", "of"},
+		{writes, "INSERT INTO t VALUES (7)", ""},
+		{writes, "UPDATE t SET id = 8 WHERE id = 7", ""},
+		{writes, "DELETE FROM t WHERE id = 8", ""},
+		{writes, "DELETE FROM t", "delete_all of"},
+		{writes, "DELETE FROM t WHERE true", "delete_all of"},
+		{writes, "UPDATE t SET id = 0", "update_all of"},
+		{writes, "TRUNCATE t", "truncate of"},
+		{writes, "ALTER ROLE CURRENT_USER PASSWORD 'x'", "admin of"},
+		{writes, "CREATE TABLE u (id int)", "ddl of"},
+		{writes, "DO $$BEGIN DELETE FROM t; END$$", "of"},
+		{writes, "SELECT pg_sleep(0)", "call of"},
+		{writes, "SELECT count(*) FROM t", ""},
+	} {
+		for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec} {
+			if mode == pgx.QueryExecModeExec && strings.Contains(tt.sql, ";") {
+				continue // the extended protocol takes one statement
+			}
+			_, err := tt.conn.Exec(t.Context(), tt.sql, mode)
+			if tt.denied == "" && err != nil || tt.denied != "" && (stateOf(err) != "42501" || !strings.Contains(err.Error(), "ebb denied the statement: ") || !strings.Contains(err.Error(), tt.denied)) {
+				t.Errorf("%s: %v", tt.sql, err)
+			}
+		}
+	}
+	if _, err := writes.Exec(t.Context(), "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writes.Exec(t.Context(), "TRUNCATE t"); stateOf(err) != "42501" {
+		t.Errorf("in a transaction: %v", err)
+	}
+	if _, err := writes.Exec(t.Context(), "SELECT 1"); stateOf(err) != "25P02" { // in_failed_sql_transaction
+		t.Errorf("after a denial in a transaction: %v", err)
+	}
+	if _, err := writes.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Error(err)
+	}
+	var left int
+	if err := writes.QueryRow(t.Context(), "SELECT id FROM t").Scan(&left); err != nil || left != 42 {
+		t.Errorf("the table has %d, %v", left, err)
+	}
+	if err := errors.Join(reads.Close(t.Context()), writes.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	counts := map[string]int{}
+	for _, e := range x.b.uses(t, x.s.Task.ID) {
+		counts[e.Kind]++
+		if e.Kind == audit.EgressStatement && !strings.Contains(string(e.Data), `"object":"?.t"`) {
+			t.Errorf("an entry without its table: %s", e.Data)
+		}
+	}
+	if counts[audit.EgressStatement] != 6 || counts[audit.EgressDenied] < 20 {
+		t.Errorf("the audit log has %v", counts)
+	}
+}

@@ -99,9 +99,9 @@ func (p *parser) insert() {
 }
 
 // condition records where the condition of the change begins.
-func (p *parser) condition() {
-	if p.change.action != "" && p.depth == p.change.depth {
-		p.change.where = p.at
+func (c *change) condition(at, depth int) {
+	if c.action != "" && depth == c.depth {
+		c.where = at
 	}
 }
 

@@ -119,7 +119,7 @@ func (p *parser) keyword(at place) place {
 		return inFrom
 	case "where":
 		p.at++
-		p.condition()
+		p.change.condition(p.at, p.depth)
 		return inExpression
 	case "group":
 		p.at++

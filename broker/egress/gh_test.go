@@ -109,3 +109,36 @@ func TestGH(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// A credential that was approved for one mutation sends this mutation, and requests that only read.
+func TestGHApproved(t *testing.T) {
+	t.Parallel()
+	gh := counterpart.Program(t, "gh")
+	p := newPushBed(t, `
+@id("reads") @why("reads") permit (principal, action == Ebb::Action::"read", resource);
+@id("writes") @why("writes") @ask("approvers") permit (principal, action == Ebb::Action::"write", resource);`)
+	p.commit(t, "first")
+	p.must(t, "remote", "set-url", "origin", "https://github.com/acme/web.git")
+	u := ghUser{gh, p.work, p.ghSocket(t, p.sandbox), p.placeholder(t, "gh:acme/web/issues:read")}
+	out, err := u.run(t, "issue create --title I --body B")
+	id := contentForm.FindString(out)
+	if err == nil || id == "" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p.approved(t, "gh:acme/web/issues:read gh:acme/web/issues:write", id, "createIssue")
+	for _, line := range []string{"issue create --title I2 --body B", "issue create --title I --body B2", "issue close 1"} {
+		if out, err := u.run(t, line); err == nil {
+			t.Errorf("%s: %s", line, out)
+		}
+	}
+	c := p.client(t, true)
+	if res, body := send(t, c, "POST", p.at+"/api/v3/repos/acme/web/issues", `{"title":"I"}`, "Authorization", "Bearer "+u.placeholder); res.StatusCode != 403 {
+		t.Errorf("by the REST API: %d %s", res.StatusCode, body)
+	}
+	if out, err := u.run(t, "issue create --title I --body B"); err != nil || !strings.Contains(out, "/issues/1\n") {
+		t.Errorf("the approved one: %v\n%s", err, out)
+	}
+	if out, err := u.run(t, "issue view 1 --json title --jq .title"); err != nil || out != "I\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -59,8 +59,8 @@ func (b *endpoint) request(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	transcriptRecorder := b.newRecorder(r, tun.host)
-	out := &outbound{b: b, ctx: ctx, disconnect: cancel, leaseID: leaseID, rechoose: rechoose, host: tun.host, x: x, tunnel: tun, upgrade: socket, transcriptRecorder: transcriptRecorder}
-	out.endWithLease()
+	out := &outbound{b: b, ctx: ctx, disconnect: cancel, rechoose: rechoose, host: tun.host, x: x, tunnel: tun, upgrade: socket, transcriptRecorder: transcriptRecorder}
+	out.dependOn(leaseID)
 	defer out.release()
 	// A disconnection does not wait for a sandbox that is still sending its body.
 	defer unblock(ctx, w, r)()
@@ -319,9 +319,7 @@ func (s *outbound) usable() (broker.Usable, error) {
 		if err != nil {
 			return broker.Usable{}, err
 		}
-		s.done()
-		s.leaseID = leaseID
-		s.endWithLease()
+		s.dependOn(leaseID)
 	}
 }
 

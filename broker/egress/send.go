@@ -73,8 +73,22 @@ func (s *outbound) release() {
 	}
 }
 
-// endWithLease makes the request end with its lease from here on.
-func (s *outbound) endWithLease() { s.done = s.b.p.active.add(s.disconnect, s.leaseID) }
+// dependOn makes the request end with this lease, in place of the one before.
+func (s *outbound) dependOn(leaseID string) {
+	if s.done != nil {
+		s.done()
+	}
+	s.leaseID, s.done = leaseID, s.b.p.active.add(s.disconnect, leaseID)
+}
+
+// endAt disconnects the request at this time, in place of the one before.
+func (s *outbound) endAt(t time.Time) {
+	if s.expiry != nil {
+		s.expiry.Stop()
+	}
+	s.ends = t
+	s.expiry = time.AfterFunc(s.remaining(), func() { s.disconnect(errExpiry) })
+}
 
 // remaining returns how long the lease is still valid, and 0 after a disconnection. A client that
 // hangs up is not a disconnection.
@@ -97,9 +111,25 @@ func (s *outbound) authority() string {
 // added to a copy of the request that only the transport sees. From then on the context of the
 // request ends with the lease.
 func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
-	use, before, out, err := s.authorize(r)
+	use, err := s.use()
 	if err != nil {
 		return nil, err
+	}
+	// Not the context of r: its trace would pass interim responses (1xx) on unchecked.
+	before := r.Clone(s.ctx)
+	dropPlaceholder(before)
+	if err := s.meter(before); err != nil {
+		return nil, err
+	}
+	out, err := s.cover(use, before)
+	// A client such as git names one lease for all of its requests, also after the sandbox has got a
+	// wider one.
+	if _, judges := use.Injector.(provider.ContentJudge); judges && errors.Is(err, provider.ErrElsewhere) && s.b.workLimits.missed.Allow() {
+		use, out, err = another(s.ctx, s.b.p.cfg.Leases, s.b.who, use, err, s.dependOn, func(use broker.Usable) (*http.Request, error) { return s.cover(use, before) })
+		s.endAt(use.Target.ExpiresAt)
+	}
+	if err != nil {
+		return nil, answerable(before, err)
 	}
 	if s.named, err = s.discloses(use, out); err != nil {
 		return nil, deny(Doubt, err)
@@ -127,6 +157,32 @@ func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return s.trip(out)
+}
+
+// cover returns a copy of a request with the credential of a lease that covers it.
+func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request, error) {
+	if use.Injector == nil {
+		return nil, deny(NotAllowed, provider.Elsewhere("its credential is for sessions, not for HTTP requests"))
+	}
+	out := before.Clone(before.Context())
+	switch err := use.Injector.Inject(out.Context(), out, use.Target); {
+	case errors.Is(err, provider.ErrElsewhere):
+		return nil, deny(NotAllowed, err)
+	case err != nil:
+		return nil, deny(Doubt, err)
+	}
+	if s.upgrade != nil && !upgrades(use, out) {
+		return nil, deny(NotAllowed, provider.Elsewhere("its credential does not allow WebSockets"))
+	}
+	if strayIn(out.Header) { // an AWS signature with a placeholder that the provider has not replaced
+		return nil, deny(StrayPlaceholder, nil)
+	}
+	facts, err := judge(s.ctx, use, out)
+	before.Body = out.Body // of which a part may have been read
+	if facts != nil {
+		s.x.Content = facts // of a refused request, too
+	}
+	return out, err
 }
 
 // use asks the broker for the lease, and disconnects the request when the lease expires.

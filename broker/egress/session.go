@@ -54,8 +54,7 @@ func (b *endpoint) session(r *http.Request, t *tunnel) {
 		return
 	}
 	defer s.connects(r.Context(), t)()
-	s.leaseID = leaseID
-	s.endWithLease()
+	s.dependOn(leaseID)
 	if err := do(); err != nil {
 		s.x = s.refuse(r.Context(), err)
 		if s.x.Cut = s.ctx.Err() != nil; !s.allowed {

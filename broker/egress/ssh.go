@@ -48,8 +48,7 @@ func (b *endpoint) serveSSH(r *http.Request, t *tunnel) {
 		s.refuseSSH(r, err)
 		return
 	}
-	s.leaseID = leaseID
-	s.endWithLease()
+	s.dependOn(leaseID)
 	if err := s.relay(t, until); err != nil {
 		s.refuseSSH(r, err)
 	}

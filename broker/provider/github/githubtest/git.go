@@ -84,11 +84,11 @@ func (b bareRepositories) serve(r request, repo Repository) reply {
 	return reply{status: rec.Code, raw: rec.Body.Bytes(), header: rec.Header()}
 }
 
-// compare answers with the part of a comparison of two commits that shows their merge base.
-func (s *Server) compare(r request, _ *token) reply {
+// compare answers a request for two commits with their merge base.
+func (b bareRepositories) compare(r request) reply {
 	base, head, _ := strings.Cut(r.PathValue("basehead"), "...")
-	dir := filepath.Join(s.bare.root, r.PathValue("owner"), r.PathValue("repo")+".git")
-	out, err := exec.CommandContext(r.Context(), s.bare.git, "-c", "safe.directory=*", "-C", dir, "merge-base", base, head).Output()
+	dir := filepath.Join(b.root, r.PathValue("owner"), r.PathValue("repo")+".git")
+	out, err := exec.CommandContext(r.Context(), b.git, "-c", "safe.directory=*", "-C", dir, "merge-base", base, head).Output()
 	if err != nil {
 		return say(http.StatusNotFound, "No common ancestor between "+base+" and "+head+".")
 	}

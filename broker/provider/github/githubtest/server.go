@@ -275,7 +275,7 @@ func (s *Server) handler() http.Handler {
 	api("GET /repos/{owner}/{repo}", s.asToken("metadata:read", s.getRepository))
 	api("GET /repos/{owner}/{repo}/issues", s.asToken("issues:read", listIssues))
 	api("POST /repos/{owner}/{repo}/issues", s.asToken("issues:write", s.openIssue))
-	compare := s.asToken("contents:read", s.compare) // its documented response is too large for the shortened description
+	compare := s.asToken("contents:read", func(r request, _ *token) reply { return s.bare.compare(r) }) // its documented response is too large for the shortened description
 	mux.HandleFunc("GET "+s.prefix+"/repos/{owner}/{repo}/compare/{basehead}", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, compare) })
 	graphQL := s.asToken("", func(r request, t *token) reply { return answerGraphQL(s, r, t) })
 	mux.HandleFunc("POST "+strings.TrimSuffix(s.prefix, "/v3")+"/graphql", func(w http.ResponseWriter, r *http.Request) { s.frame(w, r, false, graphQL) })

@@ -89,8 +89,9 @@ type Usable struct {
 	Connector      provider.Connector // nil = not usable for sessions
 	Credentialless bool               // it adds no secret, so that responses need no redaction
 
-	Task  Task
-	Lease Lease // with the Content to which it is limited
+	Task    Task
+	Lease   Lease
+	Content *content.Facts // the only thing that the lease may do, as people approved it; nil = no such limit
 }
 
 // Exchange is the audit log's description of one request, session or SSH connection through

@@ -3,7 +3,6 @@ package broker
 import (
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/scopes"
@@ -61,8 +60,6 @@ type Lease struct {
 	Cause     Cause      `json:"cause,omitempty"`
 
 	Upstream *Upstream `json:"upstream,omitempty"` // nil for own tokens
-
-	Content *content.Facts `json:"-"` // the only thing that it may do, as people approved it; nil = no such limit. Not stored: it is that of the request
 }
 
 // Upstream describes a lease's credential at a third party. Lease.RevokedAt is the time since

@@ -54,7 +54,7 @@ func judgement(err error) error {
 // something else. Requests that only read, such as the first one of a push, have no content.
 func onlyApproved(use broker.Usable, r *http.Request, facts content.Facts) error {
 	reads := facts.Kind == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
-	if only := use.Lease.Content; only == nil || reads || facts.Sum() == only.Sum() {
+	if only := use.Content; only == nil || reads || facts.Sum() == only.Sum() {
 		return nil
 	}
 	return &provider.UncoveredError{Needed: use.Target.Scopes, Why: "the approval of its lease is for another request than this"}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -28,7 +29,7 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	if !theirs(l, c) {
+	if !theirs(l.Lease, c) {
 		return broker.Usable{}, noUse(errNotTheirs)
 	}
 	p, known := eu.providers[l.Provider]
@@ -37,20 +38,20 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	}
 	injector, injects := p.Driver.(provider.Injector)
 	connector, connects := p.Driver.(provider.Connector)
-	if !injects && !connects || !eu.issuer.byEgress(l) {
+	if !injects && !connects || !eu.issuer.byEgress(l.Lease) {
 		return broker.Usable{}, noUse(errInHand)
 	}
-	t, err := eu.liveUse(ctx, l)
+	t, err := eu.liveUse(ctx, l.Lease)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	handle, err := eu.opened(ctx, l)
+	handle, err := eu.opened(ctx, l.Lease)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	target := eu.upstream.TargetOf(l, handle)
+	target := eu.upstream.TargetOf(l.Lease, handle)
 	target.DiesAt, target.Now = broker.Earliest(l.ExpiresAt, target.DiesAt), eu.clock.Now()
-	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l, Target: target}, nil
+	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l.Lease, Target: target, Content: l.content}, nil
 }
 
 // liveUse counts one use of a lease if it and its task are live, and returns the task.
@@ -88,9 +89,11 @@ func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (secret.Secret,
 	handle, err := eu.sealer.Open(l.ID, l.Upstream.Handle)
 	if err != nil {
 		eu.used.Remove(l.ID)
-		if l, err = eu.usedLease(ctx, l.ID); err != nil {
+		var again UsedLease
+		if again, err = eu.usedLease(ctx, l.ID); err != nil {
 			return secret.Secret{}, err
 		}
+		l = again.Lease
 		if l.State != broker.LeaseLive || l.Upstream == nil || l.Upstream.Handle == "" {
 			return secret.Secret{}, noUse(errNotLive)
 		}
@@ -128,29 +131,36 @@ func noUse(cause error) error {
 	return broker.E(broker.Denied, "There is no such credential for this task, or it has ended. Ask for a new one.", cause)
 }
 
+// UsedLease is a lease with the content to which people have limited it; nil = no such limit.
+type UsedLease struct {
+	broker.Lease
+	content *content.Facts
+}
+
 // usedLease returns a lease from the store, or from a cache: the live store holds the part of
 // it that changes.
-func (eu *EgressUse) usedLease(ctx context.Context, id string) (broker.Lease, error) {
+func (eu *EgressUse) usedLease(ctx context.Context, id string) (l UsedLease, err error) {
 	if !broker.ValidID(broker.LeasePrefix, id) {
-		return broker.Lease{}, noUse(broker.ErrNotFound)
+		return l, noUse(broker.ErrNotFound)
 	}
 	if l, known := eu.used.Get(id); known {
 		return l, nil
 	}
 	ls, err := eu.store.Leases(ctx, broker.LeaseFilter{IDs: []string{id}, Now: eu.clock.Now(), Handles: true, Page: broker.Page{Limit: 1}})
 	if err != nil {
-		return broker.Lease{}, broker.StoreError(err)
+		return l, broker.StoreError(err)
 	}
 	if len(ls) == 0 {
-		return broker.Lease{}, noUse(broker.ErrNotFound)
+		return l, noUse(broker.ErrNotFound)
 	}
-	if ls[0].Content, err = eu.issuer.approvedContent(ctx, ls[0]); err != nil {
-		return broker.Lease{}, err
+	l.Lease = ls[0]
+	if l.content, err = eu.issuer.approvedContent(ctx, l.Lease); err != nil {
+		return l, err
 	}
-	if ls[0].State == broker.LeaseLive { // an intent may still become live, so it is not cached
-		eu.used.Add(id, ls[0])
+	if l.State == broker.LeaseLive { // an intent may still become live, so it is not cached
+		eu.used.Add(id, l)
 	}
-	return ls[0], nil
+	return l, nil
 }
 
 // LeaseTo returns the newest live lease of a caller for an SSH host, and the latest expiry
@@ -180,14 +190,14 @@ func (eu *EgressUse) Reach(ctx context.Context, c broker.Caller, leaseID string,
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	if !theirs(l, c) || !eu.reaches(l, host) {
+	if !theirs(l.Lease, c) || !eu.reaches(l.Lease, host) {
 		return broker.Usable{}, noUse(errNotTheirs)
 	}
-	t, err := eu.liveUse(ctx, l)
+	t, err := eu.liveUse(ctx, l.Lease)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l, secret.Secret{})}, nil
+	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l.Lease, secret.Secret{})}, nil
 }
 
 // MayHaveReached returns a function that reports which SSH connections a lease, live or ended,
@@ -198,7 +208,9 @@ func (eu *EgressUse) MayHaveReached(ctx context.Context, leaseID string) (in fun
 	if err != nil {
 		return nil, err
 	}
-	return func(c broker.Caller, host stricturl.Host) bool { return l.TaskID == c.TaskID && eu.reaches(l, host) }, nil
+	return func(c broker.Caller, host stricturl.Host) bool {
+		return l.TaskID == c.TaskID && eu.reaches(l.Lease, host)
+	}, nil
 }
 
 // reaches reports whether a lease covers an SSH host.

@@ -30,10 +30,11 @@ type Shown struct {
 // Alike returns a key that is equal for the requests that one batch decision can contain: those
 // with the same provider, actions, resource patterns, policy rules and risk. Two resources have
 // the same pattern when they differ at most in their last segment. It returns "" for a request
-// that is decided by itself: one of high risk, or one that ebb does not understand.
+// that is decided by itself: one of high risk, one for a single content, or one that ebb does not
+// understand.
 func Alike(r broker.Request) string {
 	f, err := r.Sheet()
-	if err != nil || !f.Understood() || f.Level() == risk.High {
+	if err != nil || !f.Understood() || f.Level() == risk.High || f.Content != nil {
 		return ""
 	}
 	var parts []string
@@ -61,7 +62,7 @@ func CheckBatch(rs []broker.Request) error {
 		case slices.ContainsFunc(rs[:i], func(o broker.Request) bool { return o.ID == r.ID }):
 			return broker.E(broker.Invalid, "A group must not contain the same request twice.", nil)
 		case Alike(r) == "":
-			return broker.E(broker.Invalid, "Request "+r.ID+" is of high risk, or ebb does not understand it. Decide it on its page.", nil)
+			return broker.E(broker.Invalid, "Request "+r.ID+" is of high risk or for one request only, or ebb does not understand it. Decide it on its page.", nil)
 		case Alike(r) != key:
 			return broker.E(broker.Invalid, "Only requests with the same provider, actions, resource pattern, policy rules and risk are decided together.", nil)
 		}

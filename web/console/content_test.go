@@ -1,0 +1,79 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+// judgingDriver is a plainDriver whose requests egress judges by their bodies.
+type judgingDriver struct{ plainDriver }
+
+func (judgingDriver) Injects(scopes.Set) bool                                      { return true }
+func (judgingDriver) Inject(context.Context, *http.Request, provider.Target) error { return nil }
+func (judgingDriver) ScopesFor(string, *http.Request) []scopes.Scope               { return nil }
+func (judgingDriver) Judged(scopes.Set) bool                                       { return true }
+func (judgingDriver) Judge(context.Context, *http.Request, provider.Target) (content.Facts, error) {
+	return content.Facts{}, nil
+}
+
+// A request for one content shows each thing that the credential may do, with nothing hidden in the
+// texts of the sandbox. It is decided by itself, not in a group.
+func TestContentOnThePage(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, brokertest.Config{
+		Egress:    true,
+		Policies:  map[string][]byte{"p.cedar": []byte(`@id("ask") @ask("approvers") @max_ttl("15m") permit (principal, action, resource);`)},
+		Providers: map[string]broker.Provider{"hub": {Driver: judgingDriver{}, Kind: "hub", Resource: "https://hub.test/"}},
+	})
+	spec := brokertest.Spec()
+	spec.Ceiling = scopes.MustParseSet("hub:**:*")
+	s := h.Open(t, spec)
+	asks := func(f content.Facts) string {
+		t.Helper()
+		data, err := json.Marshal(broker.Exchange{Content: &f, Reason: "not_allowed"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := audit.Entry{At: h.Clock.Now(), Kind: audit.EgressDenied, Actor: broker.SandboxID(s.Task.ID), TaskID: s.Task.ID, Data: data}
+		if err := h.Store.Append(t.Context(), broker.Record{Entries: []audit.Entry{e}}); err != nil {
+			t.Fatal(err)
+		}
+		r := s.Request(t, "hub:acme/web/refs/heads/main:write")
+		r.Content, r.Deferred = broker.ContentID(f), true
+		_, err = h.Broker.Token(t.Context(), r)
+		if broker.AsError(err).Pending == nil {
+			t.Fatal(err)
+		}
+		return broker.AsError(err).Pending.RequestID
+	}
+	old, now := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	one := asks(content.Facts{Kind: "gitpush", Operations: []content.Operation{
+		{Action: "update", Object: "refs/heads/main", Details: map[string]string{"old": old, "new": now, "commits": "2"}},
+		{Action: "create", Object: "refs/heads/<script>\u202e", Details: map[string]string{"new": now}},
+		{Action: "delete", Object: "refs/heads/c", Details: map[string]string{"old": old}},
+		{Action: "force", Object: "refs/heads/d", Details: map[string]string{"old": old, "new": now, "why": "not-proven"}},
+	}})
+	two := asks(content.Facts{Kind: "graphql", Body: strings.Repeat("c", 64), Operations: []content.Operation{{Action: "mutation", Object: "mergePullRequest", Details: map[string]string{"input.pullRequestId": "PR_7"}}}})
+	b := h.as(brokertest.Approver)
+	page := b.get("/requests/" + one)
+	page.is(t, http.StatusOK, "Only this", "update refs/heads/main: aaaaaaaaaa → bbbbbbbbbb, commits: 2", "delete refs/heads/c: aaaaaaaaaa → nothing", "and 1 more, under Other facts", "force refs/heads/d", "why: not-proven")
+	if strings.Contains(page.body, "<script>\u202e") || strings.Contains(page.body, "\u202e") {
+		t.Error("a ref's name is shown as it is")
+	}
+	b.get("/requests/"+two).is(t, http.StatusOK, "mutation mergePullRequest, input.pullRequestId: PR_7", strings.Repeat("c", 64))
+	queue := b.get("/queue")
+	queue.is(t, http.StatusOK, one, two)
+	if strings.Contains(queue.body, "2 alike") {
+		t.Error("requests for different contents are one card")
+	}
+}

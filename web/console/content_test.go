@@ -67,6 +67,9 @@ func TestContentOnThePage(t *testing.T) {
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + one)
 	page.is(t, http.StatusOK, "Only this", "update refs/heads/main: aaaaaaaaaa → bbbbbbbbbb, commits: 2", "delete refs/heads/c: aaaaaaaaaa → nothing", "and 1 more, under Other facts", "force refs/heads/d", "why: not-proven")
+	if deletes, more := strings.Index(page.body, "delete refs/heads/c"), strings.Index(page.body, "create refs/heads/"); deletes < 0 || deletes > more {
+		t.Error("what can be lost is not shown first")
+	}
 	if strings.Contains(page.body, "<script>\u202e") || strings.Contains(page.body, "\u202e") {
 		t.Error("a ref's name is shown as it is")
 	}

@@ -90,14 +90,23 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 // maxDoes is how many operations of a content are in the summary.
 const maxDoes = 3
 
+// mild is 0 for an operation by which something can be lost.
+func mild(o content.Operation) int {
+	if o.Action == "delete" || o.Action == "force" {
+		return 0
+	}
+	return 1
+}
+
 // contentLines returns what the only request does that the credential is for, and the rest of it.
-// All of its texts come from the sandbox.
+// Operations by which something can be lost come first. All texts come from the sandbox.
 func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	if c == nil {
 		return nil, nil
 	}
-	for i, o := range c.Operations {
-		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 300), Name: true}
+	ordered := slices.SortedStableFunc(slices.Values(c.Operations), func(a, b content.Operation) int { return cmp.Compare(mild(a), mild(b)) })
+	for i, o := range ordered {
+		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 300), Name: true, Warn: mild(o) == 0 && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -105,7 +114,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 		}
 	}
 	if len(rest) > 0 {
-		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest))})
+		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: mild(ordered[maxDoes]) == 0})
 	}
 	if c.Body != "" {
 		rest = append(rest, shell.Line{Label: "Body, SHA-256", Text: c.Body, Name: true})

@@ -64,11 +64,20 @@ func marked(t *approvalTest) {
 		want, err2 := t.ApprovalStore.Requests(t.Context(), f)
 		if err1 != nil || err2 != nil || len(want) == 0 || !slices.EqualFunc(got, want, func(m broker.Mark, r broker.Request) bool {
 			return m.ID == r.ID && m.Owner == r.Owner && m.Runner == r.Runner && m.Scopes.Equal(r.Scopes) && slices.Equal(m.Groups, r.Groups) &&
-				slices.EqualFunc(m.Voters, r.Votes, func(voter string, v broker.Vote) bool { return voter == v.By }) && m.State == r.State && m.CreatedAt.Equal(r.CreatedAt) && m.ExpiresAt.Equal(r.ExpiresAt)
+				slices.Equal(slices.Sorted(slices.Values(m.Voters)), voters(r)) && m.State == r.State && m.CreatedAt.Equal(r.CreatedAt) && m.ExpiresAt.Equal(r.ExpiresAt)
 		}) {
 			t.Errorf("%s: %+v, %v, want those of %d requests", name, got, err1, len(want))
 		}
 	}
+}
+
+// voters returns the people who voted on a request, sorted.
+func voters(r broker.Request) (out []string) {
+	for _, v := range r.Votes {
+		out = append(out, v.By)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // waiting: the pending requests in the order of the queue, limited by the filter.

@@ -119,7 +119,7 @@ func (q requested) of(r *http.Request, a ask) error {
 	case q.graphQL && (r.Method != http.MethodPost || r.URL.RawQuery != ""):
 		return provider.Elsewhere("a GraphQL request must be a POST without a query in its URL")
 	case q.graphQL:
-	case q.api && len(below) > 3 && a.limitsPushes(below[1]+"/"+below[2]) && slices.ContainsFunc(commits, func(c route) bool { return c.method == r.Method && c.matches(below[3:]) }):
+	case q.api && len(below) > 3 && a.limitsPushes() && slices.ContainsFunc(commits, func(c route) bool { return c.method == r.Method && c.matches(below[3:]) }):
 		return provider.Elsewhere("it writes a commit to a branch, which scopes for refs do not allow: request contents:write")
 	case q.api && (len(below) < 3 || below[0] != "repos" || !slices.Contains(a.repositories, below[1]+"/"+below[2]) || !covers(a.allowed[below[1]+"/"+below[2]], r.Method, below[3:])):
 		return provider.Elsewhere("it is none of the REST API's that the lease's scopes are for")

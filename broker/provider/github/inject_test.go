@@ -131,6 +131,7 @@ func TestInject(t *testing.T) {
 		{"github.com", refs, "GET", "https://api.github.com/repos/acme/web/contents/a", ""},
 		{"github.com", refs, "POST", "https://api.github.com/repos/acme/web/git/refs", ""},
 		{"github.com", refs + " gh:acme/web/pull_requests:write", "PUT", "https://api.github.com/repos/acme/web/pulls/7/update-branch", ""},
+		{"github.com", refs + " gh:acme/web/pull_requests:write gh:acme/api/contents:write gh:acme/api/pull_requests:write", "PUT", "https://api.github.com/repos/acme/api/pulls/7/update-branch", ""}, // its branch can be one of web
 		{"github.com", refs + " gh:acme/web/deployments:write", "POST", "https://api.github.com/repos/acme/web/deployments", ""},
 		{"github.com", refs + " gh:acme/web/deployments:write", "GET", "https://api.github.com/repos/acme/web/deployments", bearer},
 		{"github.com", "gh:acme/web/pull_requests:write", "PUT", "https://api.github.com/repos/acme/web/pulls/7/update-branch", bearer},

@@ -27,15 +27,18 @@ var refActions = []string{"create", "update", "force", "delete", scopes.Any}
 // isRef reports whether these segments of a scope name refs: <owner>/<repository>/refs/...
 func isRef(at []string) bool { return len(at) > 3 && at[2] == "refs" }
 
-// commits are the requests of permissions other than contents that write commits to branches.
+// commits are the requests of permissions other than contents that write commits to branches. The
+// branch of a pull request can be one of another repository of the lease.
 var commits = []route{
 	{http.MethodPut, []string{"pulls", "*", "update-branch"}},
 	{http.MethodPost, []string{"deployments"}}, // with auto_merge, which is GitHub's default
 }
 
-// limitsPushes reports whether the token can write to a repository, and scopes for refs limit that.
-func (a ask) limitsPushes(repository string) bool {
-	return a.refs[repository] && !atLeast(a.allowed[repository][contents], writeLevel)
+// limitsPushes reports whether the token can write to some repository, and scopes for refs limit that.
+func (a ask) limitsPushes() bool {
+	return slices.ContainsFunc(a.repositories, func(repository string) bool {
+		return a.refs[repository] && !atLeast(a.allowed[repository][contents], writeLevel)
+	})
 }
 
 // checkRef returns an error unless the segments below refs, and the action, can be those of a push.
@@ -127,6 +130,11 @@ func (d *Driver) coversPush(have scopes.Set, repository string, facts content.Fa
 			spelled = append(spelled, group)
 		}
 	}
+	// A group can be named acme/*, which as a pattern would cover repositories outside of it.
+	about := slices.DeleteFunc(have.Scopes(), func(s scopes.Scope) bool {
+		at := s.Segments()
+		return !isRef(at) || !slices.Contains(spelled, at[0]+"/"+at[1])
+	})
 	var all []scopes.Scope
 	covered := true
 	for _, o := range facts.Operations {
@@ -137,7 +145,7 @@ func (d *Driver) coversPush(have scopes.Set, repository string, facts content.Fa
 		all = append(all, s)
 		covered = covered && slices.ContainsFunc(spelled, func(repository string) bool {
 			s, err := scopes.New(have.Providers()[0], repository+"/"+o.Object, o.Action)
-			return err == nil && have.CoversScope(s)
+			return err == nil && slices.ContainsFunc(about, func(have scopes.Scope) bool { return have.Covers(s) })
 		})
 	}
 	if covered {

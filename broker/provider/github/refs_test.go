@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
 )
@@ -77,6 +78,30 @@ func TestJudge(t *testing.T) {
 		}
 		if left, err := io.ReadAll(req.Body); err != nil || string(left) != body {
 			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
+		}
+	}
+}
+
+// TestJudgeGroupNamedAsPattern: a scope for refs in the group acme/* covers pushes to the repositories
+// of the group, and to no other one of the lease.
+func TestJudgeGroupNamedAsPattern(t *testing.T) {
+	t.Parallel()
+	d := newRig(t, func(c *github.Config) {
+		c.APIURL, c.GitURL, c.Permissions, c.Groups = "", "", map[string]string{"contents": "write"}, map[string][]string{"acme/*": {"web"}}
+	}).Driver
+	lease := provider.Target{Scopes: scopes.MustParseSet("gh:acme/*/refs/heads/**:delete gh:acme/api/refs/heads/x:create"), Handle: secret.New("ghs_x")}
+	for push, covered := range map[string]bool{"web refs/heads/main": true, "api refs/heads/main": false} {
+		repository, ref, _ := strings.Cut(push, " ")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://github.com/acme/"+repository+"/git-receive-pack", strings.NewReader(deletion(ref)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+		if err := d.Inject(t.Context(), req, lease); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Judge(t.Context(), req, lease); (err == nil) != covered {
+			t.Errorf("%s: %v", push, err)
 		}
 	}
 }

@@ -199,9 +199,9 @@ func (p *pushBed) audited(t *testing.T, second, third string) {
 		}
 	}
 	for _, want := range []string{
-		`{"action":"update","details":{"commits":"1","new":"` + third + `","old":"` + second + `"},"object":"refs/heads/agent/x"}`,
-		`{"action":"create","details":{"new":"` + second + `"},"object":"refs/heads/agent/x"}`,
-		`{"action":"delete","details":{"stated":"` + third + `"},"object":"refs/heads/agent/x"}`,
+		`{"action":"update","details":{"commits":"1","new":"` + third + `","old":"` + second + `","repository":"acme/web"},"object":"refs/heads/agent/x"}`,
+		`{"action":"create","details":{"new":"` + second + `","repository":"acme/web"},"object":"refs/heads/agent/x"}`,
+		`{"action":"delete","details":{"repository":"acme/web","stated":"` + third + `"},"object":"refs/heads/agent/x"}`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, log)

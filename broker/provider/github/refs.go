@@ -104,6 +104,9 @@ func (d *Driver) judgePush(ctx context.Context, r *http.Request, t provider.Targ
 	if err != nil {
 		return content.Facts{}, err
 	}
+	for _, o := range push.Operations { // a lease can have several, and an approval is for one
+		o.Details["repository"] = repository
+	}
 	if atLeast(a.allowed[repository][contents], writeLevel) {
 		return push.Facts, nil
 	}

@@ -106,6 +106,30 @@ func TestJudgeGroupNamedAsPattern(t *testing.T) {
 	}
 }
 
+// TestPushesToTwoRepositoriesDiffer: an approval for the facts of a push is good for no push of the same
+// commits to another repository.
+func TestPushesToTwoRepositoriesDiffer(t *testing.T) {
+	t.Parallel()
+	d := hubs(t)["github.com"]
+	lease := provider.Target{Scopes: scopes.MustParseSet("gh:acme/@front/contents:write"), Handle: secret.New("ghs_x")}
+	seen := map[string]string{}
+	for _, repository := range []string{"web", "web.git", "api"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://github.com/acme/"+repository+"/git-receive-pack", strings.NewReader(deletion("refs/heads/x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+		facts, err := d.Judge(t.Context(), req, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[repository] = facts.Sum()
+	}
+	if seen["web"] != seen["web.git"] || seen["web"] == seen["api"] {
+		t.Errorf("the facts are %v", seen)
+	}
+}
+
 // TestJudgeGraphQL: a GraphQL document is covered only if the lease's scopes cover each of its
 // fields. The error names the scopes, and the reply shows the reason as a GraphQL error.
 func TestJudgeGraphQL(t *testing.T) {

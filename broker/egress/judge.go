@@ -26,13 +26,19 @@ func judge(ctx context.Context, use broker.Usable, r *http.Request) (*content.Fa
 	if facts.Kind == "" {
 		return nil, judgement(err)
 	}
-	if text, failed := json.Marshal(facts); failed != nil || len(text) > content.MaxFacts {
+	if !fitsEntry(facts) {
 		return nil, judgement(content.Refuse("it does too much for one audit log entry: send several requests"))
 	}
 	if e, is := errors.AsType[*provider.UncoveredError](err); is {
 		e.Content = broker.ContentID(facts)
 	}
 	return &facts, judgement(err)
+}
+
+// fitsEntry reports whether an audit log entry has room for facts.
+func fitsEntry(f content.Facts) bool {
+	text, err := json.Marshal(f)
+	return err == nil && len(text) <= content.MaxFacts
 }
 
 // judgement returns the Denial for an error of a ContentJudge. Errors of the limits of the body are

@@ -171,7 +171,11 @@ func (s *session) relay(up provider.Session) error {
 	var wg sync.WaitGroup
 	var toServer, toClient io.Writer = up.Conn, s.in
 	if up.Judge != nil {
-		guard := pgsql.NewGuard(pgsql.Settings{StandardStrings: up.Parameters["standard_conforming_strings"] == "on", UTF8: up.Parameters["client_encoding"] == "UTF8"}, s.judged(up.Judge))
+		set := pgsql.Settings{StandardStrings: up.Parameters["standard_conforming_strings"] == "on", UTF8: up.Parameters["client_encoding"] == "UTF8"}
+		if up.Judge(content.Facts{Operations: []content.Operation{{Action: pgsql.Define, Object: "?"}}}) == "" {
+			set = pgsql.Settings{} // a default or a view that the lease defines can change them in any statement
+		}
+		guard := pgsql.NewGuard(set, s.judged(up.Judge))
 		toServer, toClient = guard.Client(toServer), guard.Server(toClient)
 	}
 	one := func(to io.Writer, from io.Reader, count func(int64) bool) {
@@ -200,16 +204,20 @@ func (s *session) relay(up provider.Session) error {
 func (s *session) judged(judge func(content.Facts) string) func(content.Facts, error) string {
 	return func(f content.Facts, refused error) (why string) {
 		x := broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool}
+		reads := !slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return pgsql.Class(o.Action) != pgsql.ClassRead })
 		if refused == nil {
 			x.Content, why = &f, judge(f)
 		}
 		switch {
 		case refused != nil:
 			x.Reason = string(BadContent)
+		case why == "" && reads:
+			return ""
+		case !fitsEntry(f):
+			x.Content, x.Reason = nil, string(BadContent)
+			why = "the SQL text does too much for one audit log entry: send several texts"
 		case why != "":
 			x.Reason = string(NotAllowed)
-		case !slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return pgsql.Class(o.Action) != pgsql.ClassRead }):
-			return ""
 		default:
 			if err := s.b.p.cfg.Record.Statement(s.ctx, s.b.who, s.leaseID, x); err != nil {
 				return "it cannot be written to the audit log; try again later"

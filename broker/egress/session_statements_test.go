@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +13,24 @@ import (
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
+// newStatementsBed returns a bed whose role may do the same by each scope, so that only the
+// statements differ.
+func newStatementsBed(t *testing.T, statements map[string][]string) *dbBed {
+	t.Helper()
+	return newDBBedOf(t, func(d *dbBed, c *postgres.Config) {
+		group := "rw_" + d.name
+		for _, s := range []string{"CREATE ROLE " + group + " NOLOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON t TO " + group, "CREATE SCHEMA work", "GRANT ALL ON SCHEMA work TO " + group} {
+			storetest.PostgresExec(t, d.admin, s)
+		}
+		t.Cleanup(func() {
+			storetest.PostgresExec(t, d.admin, "DROP OWNED BY "+group)
+			storetest.PostgresExec(t, d.admin, "DROP ROLE "+group)
+		})
+		c.Databases[d.name] = map[string]string{"read": group, "write": group}
+		c.Statements = statements
+	})
+}
+
 // A session uses only the statements that the configuration lists for the action of its scope,
 // although its role may do more. A statement that may change something is in the audit log, and a
 // denied one is too. The session goes on after a denial.
@@ -19,18 +38,7 @@ import (
 //ebb:invariant I5 A PostgreSQL session uses only the statements that are listed for its scope
 func TestSessionStatements(t *testing.T) {
 	t.Parallel()
-	d := newDBBedOf(t, func(d *dbBed, c *postgres.Config) {
-		group := "rw_" + d.name
-		for _, s := range []string{"CREATE ROLE " + group + " NOLOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON t TO " + group} {
-			storetest.PostgresExec(t, d.admin, s)
-		}
-		t.Cleanup(func() {
-			storetest.PostgresExec(t, d.admin, "DROP OWNED BY "+group)
-			storetest.PostgresExec(t, d.admin, "DROP ROLE "+group)
-		})
-		c.Databases[d.name] = map[string]string{"read": group, "write": group} // the same rights: only the statements differ
-		c.Statements = map[string][]string{"read": {"read"}, "write": {"read", "insert", "update", "delete"}}
-	})
+	d := newStatementsBed(t, map[string][]string{"read": {"read"}, "write": {"read", "insert", "update", "delete"}})
 	x := d.dbBox(t)
 	connect := func(action string) *pgx.Conn {
 		conn, err := x.connect(t, d, x.placeholder(t, "db:"+d.name+":"+action))
@@ -103,5 +111,50 @@ func TestSessionStatements(t *testing.T) {
 	}
 	if counts[audit.EgressStatement] != 6 || counts[audit.EgressDenied] < 20 {
 		t.Errorf("the audit log has %v", counts)
+	}
+}
+
+// A default that a lease defines can change a setting in an INSERT. ebb reads later texts correctly all
+// the same: a string cannot hide a statement from it.
+func TestDefinitionsHideNoStatement(t *testing.T) {
+	t.Parallel()
+	d := newStatementsBed(t, map[string][]string{"read": {"read"}, "write": {"read", "insert", "ddl"}})
+	x := d.dbBox(t)
+	conn, err := x.connect(t, d, x.placeholder(t, "db:"+d.name+":write"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"CREATE TABLE work.x (a text DEFAULT set_config('standard_conforming_strings', 'off', false))", "INSERT INTO work.x DEFAULT VALUES"} {
+		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeExec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.PgConn().Exec(t.Context(), `SELECT 'a\''; ALTER ROLE CURRENT_USER PASSWORD 'y' --'`).ReadAll(); stateOf(err) != "42501" {
+		t.Errorf("a statement that ebb took for a string: %v", err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A text whose tables do not fit into one audit log entry is denied: it would be sent without them.
+func TestStatementsFitTheirEntry(t *testing.T) {
+	t.Parallel()
+	d := newStatementsBed(t, map[string][]string{"read": {"read"}, "write": {"read", "insert"}})
+	x := d.dbBox(t)
+	conn, err := x.connect(t, d, x.placeholder(t, "db:"+d.name+":write"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "INSERT INTO t VALUES (1);"
+	for i := range 98 {
+		name := `"` + strings.Repeat("\x01", 58) + strconv.Itoa(i) + `"`
+		text += "INSERT INTO " + name + "." + name + " VALUES (1);"
+	}
+	if _, err := conn.PgConn().Exec(t.Context(), text).ReadAll(); stateOf(err) != "42501" || !strings.Contains(err.Error(), "too much for one audit log entry") {
+		t.Error(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

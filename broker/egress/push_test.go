@@ -1,10 +1,14 @@
 package egress_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -295,5 +299,34 @@ func TestPushContentIsOfTheTask(t *testing.T) {
 	r.Content, r.Deferred = "cnt_"+strings.Repeat("0", 32), true
 	if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Invalid {
 		t.Errorf("a provider that reads no bodies: %v", err)
+	}
+}
+
+// A compressed push, which ebb decodes, is judged again for another lease as it was for the named one.
+func TestPushCompressed(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `@id("all") @why("all") permit (principal, action, resource);`)
+	first := p.commit(t, "first")
+	p.must(t, "push", "-q", p.bare, "main:gone")
+	named := p.placeholder(t, "gh:acme/web/refs/heads/none:create")
+	p.placeholder(t, "gh:acme/web/refs/heads/gone:delete")
+	line := first + " " + strings.Repeat("0", 40) + " refs/heads/gone\x00 report-status delete-refs"
+	var body bytes.Buffer
+	z := gzip.NewWriter(&body)
+	if _, err := fmt.Fprintf(z, "%04x%s0000", len(line)+4, line); errors.Join(err, z.Close()) != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.at+"/acme/web.git/git-receive-pack", &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/x-git-receive-pack-request"}, "Content-Encoding": {"gzip"}, "Authorization": {"Bearer " + named}}
+	resp, err := p.client(t, false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil || p.landed(t) != "" {
+		t.Errorf("the branch is still there: %d %s, %v", resp.StatusCode, text, err)
 	}
 }

@@ -178,7 +178,11 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 		return nil, deny(StrayPlaceholder, nil)
 	}
 	facts, err := judge(s.ctx, use, out)
-	before.Body = out.Body // of which a part may have been read
+	// A part of the body may have been read, and decoded.
+	before.Body, before.ContentLength = out.Body, out.ContentLength
+	if len(out.Header["Content-Encoding"]) == 0 {
+		before.Header.Del("Content-Encoding")
+	}
 	if facts != nil {
 		s.x.Content = facts // of a refused request, too
 	}

@@ -78,8 +78,12 @@ func (n need) scopes(name string, a ask) (out []scopes.Scope, err error) {
 
 // graphQLFacts are the arguments of root fields that the audit log and approvers see.
 var graphQLFacts = []string{
-	"owner", "name", "number", "query", "login", "id", "input.repositoryId", "input.pullRequestId", "input.issueId", "input.subjectId", "input.labelableId", "input.assignableId",
-	"input.baseRefName", "input.headRefName", "input.title", "input.state", "input.mergeMethod", "input.expectedHeadOid",
+	"owner", "name", "number", "query", "login", "id",
+	"input.repositoryId", "input.pullRequestId", "input.issueId", "input.subjectId", "input.labelableId", "input.assignableId", "input.lockableId", "input.id", "input.refId",
+	"input.pullRequestReviewId", "input.pullRequestReviewCommentId", "input.pullRequestReviewThreadId", "input.threadId", "input.inReplyTo", "input.subIssueId",
+	"input.branch.id", "input.branch.repositoryNameWithOwner", "input.branch.branchName", "input.message.headline",
+	"input.name", "input.oid", "input.force", "input.base", "input.head",
+	"input.baseRefName", "input.headRefName", "input.title", "input.state", "input.event", "input.mergeMethod", "input.expectedHeadOid",
 }
 
 // judgeGraphQL is Judge for a GraphQL request.

@@ -391,3 +391,35 @@ func BenchmarkGraphQLOfGH(b *testing.B) {
 		_, _ = graphQLNeeds(d)
 	}
 }
+
+// TestGraphQLFactsNameTheObject: the facts of a mutation name what it changes, which is all that an
+// approver knows of its arguments.
+func TestGraphQLFactsNameTheObject(t *testing.T) {
+	t.Parallel()
+	for input, want := range map[string][]string{
+		`updateRef(input:{refId:"REF_1",oid:"abc",force:true})`:      {"input.refId=REF_1", "input.oid=abc", "input.force=true"},
+		`deleteRef(input:{refId:"REF_1"})`:                           {"input.refId=REF_1"},
+		`createRef(input:{repositoryId:"R",name:"refs/heads/x"})`:    {"input.repositoryId=R", "input.name=refs/heads/x"},
+		`mergeBranch(input:{repositoryId:"R",base:"main",head:"x"})`: {"input.base=main", "input.head=x"},
+		`createCommitOnBranch(input:{branch:{repositoryNameWithOwner:"acme/web",branchName:"main"},expectedHeadOid:"abc"})`: {
+			"input.branch.repositoryNameWithOwner=acme/web", "input.branch.branchName=main", "input.expectedHeadOid=abc"},
+		`updateIssue(input:{id:"I_1"})`:                                            {"input.id=I_1"},
+		`deleteIssueComment(input:{id:"IC_1"})`:                                    {"input.id=IC_1"},
+		`lockLockable(input:{lockableId:"PR_1"})`:                                  {"input.lockableId=PR_1"},
+		`resolveReviewThread(input:{threadId:"T_1"})`:                              {"input.threadId=T_1"},
+		`addPullRequestReview(input:{pullRequestId:"PR_1",event:APPROVE})`:         {"input.pullRequestId=PR_1", "input.event=APPROVE"},
+		`dismissPullRequestReview(input:{pullRequestReviewId:"V_1"})`:              {"input.pullRequestReviewId=V_1"},
+		`updatePullRequestReviewComment(input:{pullRequestReviewCommentId:"C_1"})`: {"input.pullRequestReviewCommentId=C_1"},
+	} {
+		body, err := json.Marshal(map[string]string{"query": "mutation{" + input + "{clientMutationId}}"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		details := document(t, string(body)).Facts(graphQLFacts...).Operations[0].Details
+		for _, w := range want {
+			if name, value, _ := strings.Cut(w, "="); details[name] != value {
+				t.Errorf("%s: the facts lack %s: %v", input, w, details)
+			}
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
@@ -202,7 +203,7 @@ func onlyThis(c *content.Facts) (lines []string) {
 	for _, o := range c.Operations {
 		text := o.Action + " " + o.Object
 		for _, name := range slices.Sorted(maps.Keys(o.Details)) {
-			text += "  " + name + "=" + o.Details[name]
+			text += "  " + name + "=" + audit.Quote(o.Details[name]) // so that one cannot look like another
 		}
 		lines = append(lines, text)
 	}

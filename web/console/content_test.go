@@ -66,14 +66,14 @@ func TestContentOnThePage(t *testing.T) {
 	two := asks(content.Facts{Kind: "graphql", Body: strings.Repeat("c", 64), Operations: []content.Operation{{Action: "mutation", Object: "mergePullRequest", Details: map[string]string{"input.pullRequestId": "PR_7"}}}})
 	b := h.as(brokertest.Approver)
 	page := b.get("/requests/" + one)
-	page.is(t, http.StatusOK, "Only this", "update refs/heads/main: aaaaaaaaaa → bbbbbbbbbb, commits: 2", "delete refs/heads/c: aaaaaaaaaa → nothing", "and 1 more, under Other facts", "force refs/heads/d", "why: not-proven")
+	page.is(t, http.StatusOK, "Only this", "update refs/heads/main: aaaaaaaaaa → bbbbbbbbbb, commits: “2”", "delete refs/heads/c: aaaaaaaaaa → nothing", "and 1 more, under Other facts", "force refs/heads/d", "why: “not-proven”")
 	if deletes, more := strings.Index(page.body, "delete refs/heads/c"), strings.Index(page.body, "create refs/heads/"); deletes < 0 || deletes > more {
 		t.Error("what can be lost is not shown first")
 	}
 	if strings.Contains(page.body, "<script>\u202e") || strings.Contains(page.body, "\u202e") {
 		t.Error("a ref's name is shown as it is")
 	}
-	b.get("/requests/"+two).is(t, http.StatusOK, "mutation mergePullRequest, input.pullRequestId: PR_7", strings.Repeat("c", 64))
+	b.get("/requests/"+two).is(t, http.StatusOK, "mutation mergePullRequest, input.pullRequestId: “PR_7”", strings.Repeat("c", 64))
 	queue := b.get("/queue")
 	queue.is(t, http.StatusOK, one, two)
 	if strings.Contains(queue.body, "2 alike") {

@@ -106,7 +106,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	}
 	ordered := slices.SortedStableFunc(slices.Values(c.Operations), func(a, b content.Operation) int { return cmp.Compare(mild(a), mild(b)) })
 	for i, o := range ordered {
-		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 300), Name: true, Warn: mild(o) == 0 && i < maxDoes}
+		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 0), Name: true, Warn: mild(o) == 0 && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -125,7 +125,8 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 // shortID is how many digits of a commit's id are shown.
 const shortID = 10
 
-// does returns an operation as text: its details follow it, ids of commits shortened.
+// does returns an operation as text: its details follow it, ids of commits shortened. Details are
+// quoted, so that one cannot look like another.
 func does(o content.Operation) string {
 	text := o.Action + " " + o.Object
 	if o.Details["old"] != "" || o.Details["new"] != "" {
@@ -134,7 +135,7 @@ func does(o content.Operation) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Details)) {
 		if name != "old" && name != "new" {
-			text += ", " + name + ": " + o.Details[name]
+			text += ", " + name + ": " + audit.Quote(o.Details[name])
 		}
 	}
 	return text

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
 	"github.com/ebb-broker/ebb/web/console/internal/shell"
@@ -86,5 +87,20 @@ func TestQuotedNames(t *testing.T) {
 		if got, want := quoted("x"+mark+", kind release"), "“x', kind release”"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+// The approver sees each detail of the only request whole, and no value that looks like another detail.
+func TestContentLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", content.MaxDetail)
+	first, rest := contentLines(&content.Facts{Kind: "graphql", Operations: []content.Operation{{Action: "mutation", Object: "createPullRequest", Details: map[string]string{
+		"input.baseRefName": long, "input.headRefName": long, "input.pullRequestId": "PR_1", "input.title": "a, input.pullRequestId: PR_2\u202e",
+	}}}})
+	if len(first) != 1 || len(rest) != 0 {
+		t.Fatalf("the lines are %v, %v", first, rest)
+	}
+	if text := first[0].Text; !strings.Contains(text, "input.pullRequestId: “PR_1”") || !strings.Contains(text, "input.title: “a, input.pullRequestId: PR_2[U+202E]”") {
+		t.Errorf("the line is %s", text)
 	}
 }

@@ -51,6 +51,15 @@ func (f *findings) function(name []string) string {
 	return quote(name[len(name)-2]) + "." + quote(name[len(name)-1])
 }
 
+// column adds the call of a function in the notation of a column: x.name is name(x) if x has no such
+// column, also if x is no row, as in (1).f and behind FROM abs(1) x (ParseFuncOrColumn in
+// src/backend/parser/parse_func.c). Functions of the database are not seen.
+func (f *findings) column(name string) {
+	if builtIn(name) && !harmless([]string{name}) {
+		f.add(Call, f.function([]string{name}), nil)
+	}
+}
+
 // created returns the object that a CREATE makes.
 func (f *findings) created(name []string, temporary bool) string {
 	if temporary && len(name) == 1 {

@@ -27,6 +27,12 @@ var (
 var volatileReads = strings.Fields("clock_timestamp currval gen_random_uuid lastval pg_database_size pg_indexes_size pg_is_in_recovery " +
 	"pg_partition_ancestors pg_partition_tree pg_relation_size pg_table_size pg_tablespace_size pg_total_relation_size random timeofday")
 
+// Functions of pg_catalog that take one argument and may write have these names, or names that begin so.
+var (
+	builtInNames    = strings.Fields("amvalidate brin_summarize_new_values gin_clean_pending_list nextval plpgsql_validator setseed ts_stat")
+	builtInPrefixes = strings.Fields("binary_upgrade_ lo_ pg_ txid_")
+)
+
 // Keywords by the category in src/include/parser/kwlist.h (PostgreSQL 13 to 18).
 var (
 	// reservedWords name nothing without quotes.
@@ -56,6 +62,11 @@ func reserved(w string) bool { return contains(reservedWords, w) || contains(fun
 
 // neverFunction reports whether an unquoted word names no function.
 func neverFunction(w string) bool { return contains(reservedWords, w) || contains(columnWords, w) }
+
+// builtIn reports whether a name can be that of a built-in function that may write, with one argument.
+func builtIn(f string) bool {
+	return contains(builtInNames, f) || slices.ContainsFunc(builtInPrefixes, func(prefix string) bool { return strings.HasPrefix(f, prefix) })
+}
 
 // harmless reports whether a function is a built-in one that writes nothing. Without a schema, the
 // database could have an overload that fits better.

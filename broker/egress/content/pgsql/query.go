@@ -89,7 +89,7 @@ func (p *parser) sign(at place) place {
 		if p.acceptSign('*') {
 			break
 		}
-		if p.identifier(true); p.signAt(0) == '(' {
+		if p.column(p.identifier(true)); p.signAt(0) == '(' {
 			p.fail()
 		}
 	case c == ':' && p.signAt(0) == ':' && p.tokens[p.at].from == p.tokens[p.at-1].to:
@@ -192,6 +192,9 @@ func (p *parser) reference(at place) {
 		return
 	case p.accept("collation", "for"), p.accept("exclude", "group"), p.accept("partition", "by"):
 		return
+	case w == "treat" && p.signAt(1) == '(': // calls the function of pg_catalog that has the type's name (gram.y)
+		p.fail()
+		return
 	case w == "operator" && p.signAt(1) == '(':
 		p.at += 2
 		p.operator()
@@ -217,8 +220,11 @@ func (p *parser) reference(at place) {
 			p.fail()
 		}
 	}
-	if p.signAt(0) == '(' {
+	switch {
+	case p.signAt(0) == '(':
 		p.call(name)
+	case len(name) > 1:
+		p.column(name[len(name)-1])
 	}
 }
 

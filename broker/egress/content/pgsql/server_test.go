@@ -273,3 +273,28 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+// TestColumnNotationOnAServer: a server calls a function that has one argument also as (x).name and as
+// TREAT(x AS name). A volatile function of the server's catalog is no read in these forms either, except
+// those that are reads in the form name(x).
+func TestColumnNotationOnAServer(t *testing.T) {
+	t.Parallel()
+	d := newDetector(t)
+	results, err := d.conn.Exec(t.Context(), `SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v'
+		AND prokind = 'f' AND pronargs >= 1 AND pronargs - pronargdefaults <= 1 AND NOT 'internal'::regtype = ANY (proargtypes)`).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results[0].Rows) < 30 {
+		t.Errorf("the server has %d functions", len(results[0].Rows))
+	}
+	for _, row := range results[0].Rows {
+		name := string(row[0])
+		called := reads("SELECT "+name+"(x)", known)
+		for _, form := range []string{"SELECT (x).%s", "SELECT x.%s FROM abs(1) x", "SELECT x[1].%s", "SELECT TREAT(x AS %s)"} {
+			if sql := fmt.Sprintf(form, name); reads(sql, known) && !called {
+				t.Errorf("%s: %s", sql, summary(t, sql, known))
+			}
+		}
+	}
+}

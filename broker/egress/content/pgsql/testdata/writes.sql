@@ -49,6 +49,17 @@ SELECT setval('s', 50)
 SELECT 1 FROM t WHERE nextval('s') > 0
 SELECT * FROM t ORDER BY nextval('s'), a
 SELECT * FROM nextval('s')
+SELECT TREAT('s'::regclass AS nextval)
+SELECT * FROM t WHERE a < treat('s'::regclass AS pg_catalog.nextval)
+SELECT * FROM TREAT('s'::regclass AS nextval) x
+SELECT ('s'::regclass).nextval
+SELECT ('s'::regclass)."nextval" AS a
+SELECT x.nextval FROM to_regclass('s') x
+SELECT to_regclass.nextval FROM to_regclass('s')
+SELECT 1 FROM CAST('s' AS regclass) AS x WHERE x.nextval > 0
+SELECT x[1].nextval FROM (SELECT ARRAY['s'::regclass]) y(x)
+SELECT (SELECT y FROM to_regclass('s') y).nextval
+SELECT (0::oid).lo_create
 SELECT * FROM t JOIN nextval('s') n ON n > 0
 SELECT count(*) FILTER (WHERE nextval('s') > 0) FROM t
 SELECT (SELECT nextval('s'))

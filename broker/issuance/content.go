@@ -65,8 +65,10 @@ func (i *TokenIssuer) approvedContent(ctx context.Context, l broker.Lease) (*con
 	if len(rs) == 0 {
 		return nil, noUse(broker.ErrNotFound)
 	}
-	f, err := rs[0].Sheet()
-	if err != nil {
+	var f struct { // only this member, so that leases outlive an upgrade that adds others
+		Content *content.Facts `json:"content"`
+	}
+	if err := json.Unmarshal(rs[0].Facts, &f); err != nil {
 		return nil, noUse(err)
 	}
 	return f.Content, nil

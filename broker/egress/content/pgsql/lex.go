@@ -156,14 +156,15 @@ func (l *lexer) identifier() (kind, error) {
 	return word, nil
 }
 
-// plain skips '...'. A backslash in it ends nothing only while standard_conforming_strings is on.
+// plain skips '...'. A backslash directly before a quote decides where it ends, unless
+// standard_conforming_strings is on.
 func (l *lexer) plain() error {
 	from := l.at
 	if err := l.quotes(false); err != nil {
 		return err
 	}
-	if !l.set.StandardStrings && strings.IndexByte(l.in[from:l.at], '\\') >= 0 {
-		return content.Refuse("a string contains a backslash, and standard_conforming_strings is not known to be on")
+	if !l.set.StandardStrings && strings.Contains(l.in[from:l.at], `\'`) {
+		return content.Refuse("a string has a backslash before a quote, and standard_conforming_strings is not known to be on")
 	}
 	return nil
 }

@@ -76,16 +76,20 @@ func TestGH(t *testing.T) {
 	p.must(t, "push", "-q", p.bare, "main", "main:agent/fix")
 	p.must(t, "remote", "set-url", "origin", "https://github.com/acme/web.git")
 	p.must(t, "branch", "agent/fix")
-	reads, writes := p.b.boxFor(t, "gh:**:*"), p.b.boxFor(t, "gh:**:*")
+	reads, writes, twice := p.b.boxFor(t, "gh:**:*"), p.b.boxFor(t, "gh:**:*"), p.b.boxFor(t, "gh:**:*")
+	twice.placeholder(t, "gh:acme/web/contents:read")
 	of := map[string]ghUser{
 		"reads":  {gh, p.work, p.ghSocket(t, reads), reads.placeholder(t, "gh:acme/web/pull_requests:read gh:acme/web/issues:read")},
 		"writes": {gh, p.work, p.ghSocket(t, writes), writes.placeholder(t, "gh:acme/web/pull_requests:write gh:acme/web/issues:write")},
+		// Of two leases, the named one decides about the scopes that a refusal shows.
+		"twice": {gh, p.work, p.ghSocket(t, twice), twice.placeholder(t, "gh:acme/web/pull_requests:read")},
 	}
 	for _, tt := range []struct{ who, line, want, needs string }{
 		{"reads", "pr create --title T --body B --base main --head agent/fix", "", "gh:acme/web/pull_requests:write"},
 		{"writes", "pr create --title T --body B --base main --head agent/fix", "/pull/1\n", ""},
 		{"reads", "pr view 1 --json number,title,state", `{"number":1,"state":"OPEN","title":"T"}`, ""},
 		{"reads", "pr comment 1 --body no", "", "gh:acme/web/issues:write"},
+		{"twice", "pr comment 1 --body no", "", "--scope 'gh:acme/web/pull_requests:read gh:acme/web/pull_requests:write'"},
 		{"writes", "pr comment 1 --body hello", "/pull/1#issuecomment-1\n", ""},
 		{"writes", "pr merge 1 --merge", "", "gh:acme/web/contents:write gh:acme/web/pull_requests:write"},
 		{"reads", "issue create --title I --body B", "", "gh:acme/web/issues:write"},

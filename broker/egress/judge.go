@@ -77,7 +77,8 @@ type others interface {
 
 // another looks for a lease at the provider of the named one that covers a request. dependOn is
 // called before a lease is checked, so that no revocation is missed. try returns the request with
-// the credential of a lease. The error is that of the lease that came closest.
+// the credential of a lease. The error is the first one with an answer in the request's protocol,
+// beginning with refused, which is that of the named lease.
 func another(ctx context.Context, of others, who broker.Caller, named broker.Usable, refused error, dependOn func(leaseID string), try func(broker.Usable) (*http.Request, error)) (broker.Usable, *http.Request, error) {
 	leases, err := of.Injectable(ctx, who)
 	if err != nil {
@@ -100,7 +101,7 @@ func another(ctx context.Context, of others, who broker.Caller, named broker.Usa
 		if err == nil {
 			return use, out, nil
 		}
-		if errors.As(err, new(*provider.UncoveredError)) { // it names what the whole request needs
+		if !replies(refused) && errors.As(err, new(*provider.UncoveredError)) { // it names what the whole request needs
 			refused = err
 		}
 	}
@@ -108,11 +109,16 @@ func another(ctx context.Context, of others, who broker.Caller, named broker.Usa
 	return named, nil, refused
 }
 
+// replies reports whether a refusal has an answer in the request's protocol.
+func replies(refused error) bool {
+	e, is := errors.AsType[*provider.UncoveredError](refused)
+	return is && e.Reply != nil
+}
+
 // answerable reads the rest of a body, if the refusal of the request is an answer with status 200:
 // clients read such an answer only after they have sent everything.
 func answerable(r *http.Request, refused error) error {
-	e, is := errors.AsType[*provider.UncoveredError](refused)
-	if !is || e.Reply == nil || r.Body == nil {
+	if !replies(refused) || r.Body == nil {
 		return refused
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil && !errors.Is(err, context.Canceled) {

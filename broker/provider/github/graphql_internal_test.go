@@ -228,11 +228,11 @@ func TestGraphQLDenied(t *testing.T) {
 		`{` + repository + `{owner{repositories(first:1){nodes{name}}}}}`, `{` + repository + `{owner{...on Organization{repository(name:"x"){id}}}}}`, `{` + repository + `{owner{...on User{repositories(first:1){totalCount}}}}}`,
 		`{` + repository + `{parent{pullRequests(first:1){totalCount}}}}`, `{` + repository + `{parent{...on Repository{object(oid:"x"){oid}}}}}`, `{` + repository + `{parent{...F}}} fragment F on Repository{issues(first:1){totalCount}}`,
 		`{` + repository + `{pullRequest(number:1){headRepository{object(oid:"x"){oid}}}}}`, `{` + repository + `{pullRequest(number:1){repository{...on Repository{refs(first:1,refPrefix:"x"){totalCount}}}}}}`,
-		`{node(id:"x"){...on Repository{issues(first:1){totalCount}}}}`, `{node(id:"x"){...on Query{repository(owner:"a",name:"b"){id}}}}`, `{node(id:"x"){...on Query{viewer{login}}}}`, `{node(id:"x"){...on Mutation{addComment(input:{}){clientMutationId}}}}`,
+		`{node(id:"x"){...on Repository{issues(first:1){totalCount}}}}`, `{node(id:"x"){...on Query{repository(owner:"a",name:"b"){id}}}}`, `{node(id:"x"){...on Query{viewer{login}}}}`, `{node(id:"x"){...on Mutation{addComment(input:{}){clientMutationId}}}}`, `{node(id:"x"){...on Mutation{clientMutationId}}}`,
 		`{` + repository + `{forks(first:1){nodes{name}}}}`, `{viewer{repositories(first:1){nodes{name}}}}`, `{user(login:"x"){gists(first:1){nodes{files{text}}}}}`, `{organization(login:"acme"){repositories(first:1){totalCount}}}`,
 		`{node(id:"x"){...on Gist{files{text}}}}`, `{node(id:"x"){...on Comment{body}}}`, `{node(id:"x"){...on DeployKey{key}}}`, `{node(id:"x"){...on linked{id}}}`,
 		// Fields that do not fit their type.
-		`{` + repository + `}`, `{` + repository + `{id{x}}}`, `{` + repository + `{pullRequest(number:1)}}`, `{` + repository + `{pullRequests(first:1){title}}}`, `{` + repository + `{pullRequests(first:1){...on PullRequest{title}}}}`,
+		`{` + repository + `}`, `{` + repository + `{id{x}}}`, `{` + repository + `{pullRequest(number:1)}}`, `{` + repository + `{pullRequests(first:1){title}}}`, `{` + repository + `{pullRequests(first:1){...on PullRequest{title}}}}`, `{` + repository + `{pullRequests(first:1){...on PullRequest{totalCount}}}}`,
 		`{` + repository + `{pullRequests(first:1){...on PullRequestConnection{totalCount}}}}`, `{` + repository + `{pullRequest(number:1){nodes{title}}}}`, `{` + repository + `{__schema{types{name}}}}`, `{` + repository + `{unknown}}`,
 		`{` + repository + `{issueOrPullRequest(number:1){title}}}`, `{node(id:"x"){title}}`, `{rateLimit{resetAt{x}}}`,
 		`{organization{id}}`, `{organization(login:""){id}}`, `{organization(login:acme){id}}`,
@@ -243,6 +243,7 @@ func TestGraphQLDenied(t *testing.T) {
 		`{search(query:"\"repo:acme/web\"",type:ISSUE,first:1){issueCount}}`, `{search(query:"x\"repo:acme/web",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:\"acme/web\"",type:ISSUE,first:1){issueCount}}`,
 		`{search(query:"\"x\"repo:acme/web",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:acme/web\"x\"",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:acme/web \\\"x repo:x/y\\\"",type:ISSUE,first:1){issueCount}}`,
 		`{search(query:"repo:acme/web org:other",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:acme/web USER:other",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo: acme/web",type:ISSUE,first:1){issueCount}}`,
+		`{search(query:"repo:acme/web -repo:x/y",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:acme/web -org:other",type:ISSUE,first:1){issueCount}}`, `{search(query:"repo:acme/web or is:public",type:ISSUE,first:1){issueCount}}`,
 		`{search(query:"` + strings.Repeat(`x \"\" `, 50_000) + `",type:ISSUE,first:1){issueCount}}`, `{search(query:"` + manyRepositories() + `",type:ISSUE,first:1){issueCount}}`,
 	} {
 		if all, err := graphQLNeeds(document(t, body(t, query))); !errors.Is(err, provider.ErrElsewhere) {

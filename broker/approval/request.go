@@ -130,7 +130,7 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	}
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
-		// An approval for one content covers no other, and none that is unknown.
+		// An approval for one content covers no other content, and no request without one.
 		if only := contentOf(limitedTo(r)); only != "" && only != contentOf(w.Content) {
 			continue
 		}
@@ -169,7 +169,7 @@ func delivered(r broker.Request) string {
 	return cmp.Or(f.Delivery, policy.DeliveryToken)
 }
 
-// contentOf returns the id of a content; "" = no limit to one.
+// contentOf returns the digest of a content; "" = no limit to one.
 func contentOf(f *content.Facts) string {
 	if f == nil {
 		return ""
@@ -177,8 +177,8 @@ func contentOf(f *content.Facts) string {
 	return f.Sum()
 }
 
-// limitedTo returns the content that the people who decide r are shown; nil = none. Unreadable facts
-// are limited to a content that no request has.
+// limitedTo returns the content that the people who decide r are shown; nil = none. For unreadable
+// facts it returns a content that no request has.
 func limitedTo(r broker.Request) *content.Facts {
 	var f broker.FactSheet
 	if err := json.Unmarshal(r.Facts, &f); err != nil {

@@ -114,7 +114,8 @@ func TestGH(t *testing.T) {
 	}
 }
 
-// A credential that was approved for one mutation sends this mutation, and requests that only read.
+// A credential that was approved for one mutation sends this mutation and no other. Another lease of
+// the sandbox serves requests that only read.
 func TestGHApproved(t *testing.T) {
 	t.Parallel()
 	gh := counterpart.Program(t, "gh")

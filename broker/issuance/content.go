@@ -21,11 +21,11 @@ const (
 	refusedMost = 200 // entries
 )
 
-// refusedContent returns what a refused request of the caller's task would have done. id is that of
-// its content, which the refusal names. The audit log has the facts, so that any replica finds them.
+// refusedContent returns the content with this id of a refused request of the caller's task. The
+// refusal names the id. The facts come from the audit log, so that any replica finds them.
 func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, id string) (*content.Facts, error) {
 	if _, is := w.Provider.Driver.(provider.ContentJudge); !is || w.Delivery != policy.DeliveryEgress {
-		return nil, broker.E(broker.Invalid, "A credential can be limited to one content only if egress adds it to requests and reads their bodies, which is not so for "+broker.Quoted(w.Name)+" here.", nil).
+		return nil, broker.E(broker.Invalid, "ebb can limit a credential to one content only if egress adds the credential to requests and reads their bodies. For "+broker.Quoted(w.Name)+" it does not do so here.", nil).
 			Then("leave content out")
 	}
 	unknown := broker.E(broker.Invalid, "This task has no refused request with the content "+broker.Quoted(id)+" within the last hour.", nil).

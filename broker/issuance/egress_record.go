@@ -48,7 +48,7 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 }
 
 // Statement records that a statement of a session, which may change something, is about to be sent.
-// After an error it must not be sent (I11).
+// After an error the caller must not send it (I11).
 func (eu *EgressUse) Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) error {
 	e := eu.log.TaskEntry(audit.EgressStatement, broker.SandboxID(c.TaskID), c.TaskID, x)
 	e.LeaseID = leaseID
@@ -252,8 +252,8 @@ func (eu *EgressUse) NeededAt(ctx context.Context, c broker.Caller, at provider.
 	})
 }
 
-// within returns a suggested scope if a ceiling covers it. Of a pattern that only the body of a
-// request decides about, it returns what the ceiling covers.
+// within returns a suggested scope if a ceiling covers it. If only the bodies of requests decide about
+// the scope, within returns the part of it that the ceiling covers.
 func within(ceiling scopes.Set, p broker.Provider, s scopes.Scope) []scopes.Scope {
 	set, err := scopes.NewSet(s)
 	switch {

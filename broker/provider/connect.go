@@ -26,7 +26,7 @@ type Endpoint struct {
 
 // Connector is implemented by drivers whose credentials open sessions in a protocol other
 // than HTTP. The sandbox logs in at the egress proxy. The proxy forwards the session to one
-// that the driver opens at the provider. It reads what follows only for Session.Judge.
+// that the driver opens at the provider. It parses the client's statements only for Session.Judge.
 type Connector interface {
 	// Endpoint returns the server for sessions with these scopes, all of which Check
 	// accepts. is is false when egress cannot open any.
@@ -58,8 +58,8 @@ type Session struct {
 	ProcessID  uint32            // the provider's id for the session
 	// Cancel asks the provider to cancel the session's current query.
 	Cancel func(context.Context) error
-	// Judge decides about the statements of a text before the provider receives them. It returns why
-	// they are denied, as a clause; "" = they are allowed. nil = the session is not read.
+	// Judge decides about the statements of a text before the provider receives them. It returns a
+	// clause on why it denies them; "" = it allows them. nil = the proxy does not read the session.
 	Judge func(content.Facts) (why string)
 }
 

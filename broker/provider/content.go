@@ -17,7 +17,7 @@ type ContentJudge interface {
 	Judged(scopes.Set) bool
 	// Judge reads the body of a request that Inject has accepted, and returns what the body does;
 	// r.Body then yields what was read and the rest, so that it can be judged again for another
-	// lease. The facts are zero if no body matters. The error is a *content.Error for a body that is
+	// lease. The facts are zero if the body does not matter. The error is a *content.Error for a body that is
 	// refused at any scopes, and an *UncoveredError for one that needs other scopes. After any error
 	// the request must not be sent with this lease.
 	Judge(context.Context, *http.Request, Target) (content.Facts, error)
@@ -27,8 +27,8 @@ type ContentJudge interface {
 type UncoveredError struct {
 	Needed scopes.Set // what one lease must have for the whole request; empty = no scope allows it
 	Why    string     // a clause such as "its lease does not allow every change of the push", without text from the sandbox
-	// Content is the id of what the request does, by which people can be asked about exactly that. Egress
-	// sets it.
+	// Content is the id of the facts (broker.ContentID), to which an approval can be limited. Egress sets
+	// it.
 	Content string
 	// Reply answers the request in its protocol, so that the client shows the text to its user. nil =
 	// the protocol has no such answer: the request gets an HTTP error.

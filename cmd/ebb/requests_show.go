@@ -195,7 +195,7 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("history", conduct(f)...)
 }
 
-// onlyThis returns what the only request does that the credential is for.
+// onlyThis returns lines about the one request to which the credential is limited.
 func onlyThis(c *content.Facts) (lines []string) {
 	if c == nil {
 		return nil

@@ -85,7 +85,7 @@ provider to certify (not in a sandbox of ebb run, where --ssh of ebb run does th
 	f.StringVar(&t.request.Tool, "tool", "", "tool that will use the credential")
 	f.Var(command.NewChoice(&t.request.Delivery, wire.DeliveryToken, wire.DeliveryEgress), "delivery", "token: the credential itself; egress: a placeholder for ebb's egress proxy; default: egress where the provider supports it")
 	f.StringVar(&t.request.Reason, "reason", "", "why; shown to the approver if the request needs an approval")
-	f.StringVar(&t.request.Content, "content", "", "limit the credential to what a refused request would have done; the refusal names the id")
+	f.StringVar(&t.request.Content, "content", "", "`id` that a refusal names: an approval is then limited to the refused request")
 	f.BoolVar(&t.request.Wait, "wait", false, "wait if the request needs an approval")
 	f.StringVar(&t.publicKey, "public-key", "", "`file` with the public key to certify, one line")
 	f.StringVar(&t.use, "use", "", "print header lines for one request: `\"METHOD URL\"`")

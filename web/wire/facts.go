@@ -74,14 +74,14 @@ type Facts struct {
 	Delivery string `json:"delivery,omitempty"`
 	// CouldStay says that the sandbox receives the credential although egress could add it, or a part of it, to requests.
 	CouldStay bool `json:"could_stay,omitempty"`
-	// Content is what the request does to which the credential is limited; nil = the credential is for every request that
-	// the scopes cover.
+	// Content lists what the one request does to which the credential is limited; nil = the credential is for every
+	// request that the scopes cover.
 	Content *FactsContent `json:"content,omitempty"`
 }
 
 // FactsContent is what one request through egress does. All of its texts come from the sandbox.
 type FactsContent struct {
-	// Body is the hex SHA-256 of the body, if Operations do not state all that it says.
+	// Body is the hex SHA-256 of the body; "" = Operations state everything that the body says.
 	Body string `json:"body_sha256,omitempty"`
 	// Kind is "gitpush" or "graphql".
 	Kind string `json:"kind"`
@@ -93,9 +93,9 @@ type FactsContent struct {
 type FactsOperation struct {
 	// Action is a verb of the kind, such as "create" or "delete".
 	Action string `json:"action"`
-	// Details are what else decides about it, such as the commit before and after.
+	// Details are further facts, such as the commit before and after.
 	Details map[string]string `json:"details,omitempty"`
-	// Object is what it is done to, such as "refs/heads/main".
+	// Object is the object of the action, such as "refs/heads/main".
 	Object string `json:"object"`
 }
 

@@ -15,11 +15,10 @@ const (
 )
 
 // Facts are everything that one request does. Their members are in alphabetical order, so that the
-// JSON is in canonical form (RFC 8785 section 3.2.3). They contain no secrets: they are written to the
-// audit log and shown to people.
+// JSON is in canonical form (RFC 8785 section 3.2.3). They contain no secrets, because ebb writes them
+// to the audit log and shows them to people.
 type Facts struct {
-	// Body is the hex SHA-256 of the body, if the operations do not state all that it says; "" = they
-	// do.
+	// Body is the hex SHA-256 of the body; "" = the operations state everything that the body says.
 	Body       string      `json:"body_sha256,omitempty"`
 	Kind       string      `json:"kind"` // the name of the sub-package, such as "gitpush"
 	Operations []Operation `json:"operations,omitempty"`
@@ -36,11 +35,11 @@ func (f Facts) Sum() string {
 // in alphabetical order, so that the JSON is in canonical form (RFC 8785 section 3.2.3).
 type Operation struct {
 	Action  string            `json:"action"`            // a verb of the kind, such as "create" or "delete"
-	Details map[string]string `json:"details,omitempty"` // what else decides about it, such as the commit before and after
-	Object  string            `json:"object"`            // what it is done to, such as "refs/heads/main" or "public.orders"
+	Details map[string]string `json:"details,omitempty"` // further facts, such as the commit before and after
+	Object  string            `json:"object"`            // such as "refs/heads/main" or "public.orders"
 }
 
-// Error is why a body is refused, whatever the lease's scopes are.
+// Error refuses a body whatever the lease's scopes are.
 type Error struct {
 	Why   string // a clause such as "its pack does not follow the commands", without text from the sandbox
 	Cause error  // nil = none

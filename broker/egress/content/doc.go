@@ -2,7 +2,6 @@
 // push changes, the mutations of a GraphQL document, the tables of an SQL statement.
 //
 // Each sub-package parses one kind of body into Facts. A parser has no effect of its own. It
-// refuses a body that two servers can read differently, and it bounds its time and memory. Whether
-// the facts are allowed is decided elsewhere: a provider maps them to scopes, which the lease must
-// cover.
+// refuses a body that two servers can read differently, and it bounds its time and memory. A provider
+// decides whether the facts are allowed: it maps them to scopes, which the lease must cover.
 package content

@@ -19,7 +19,7 @@ import (
 //   - that the lease has the permissions which the tables assign to them,
 //   - that a repository, an organization or a search is named as in the lease's scopes.
 //
-// The rest GitHub judges by the token, which is limited to the repositories and permissions of the
+// GitHub judges the rest by the token, which is limited to the repositories and permissions of the
 // lease: a node id can be one of another repository, and the token neither changes that repository
 // nor reads it unless it is public. The same holds for what objects refer to: the author of an
 // issue, the issues that a pull request closes, projects, runs of a workflow.
@@ -35,8 +35,9 @@ type need struct {
 	level       string
 }
 
-// met reports whether the scopes of an ask meet the need, if it names no repository in each of the
-// ask's: a node id does not tell its repository. Every token for a repository can read its metadata.
+// met reports whether the scopes of an ask meet the need. They must meet a need without a repository
+// in each of the ask's, because a node id does not tell its repository. Every token for a repository
+// can read its metadata.
 func (n need) met(a ask) bool {
 	if n.owner != "" && n.owner != a.owner || n.repository != "" && !slices.Contains(a.repositories, n.repository) {
 		return false
@@ -112,10 +113,7 @@ func (d *Driver) judgeGraphQL(r *http.Request, have scopes.Set, a ask) (content.
 		}
 		all = append(all, some...)
 	}
-	needed, err := scopes.NewSet(all...)
-	if err != nil {
-		needed = scopes.Set{} // too many for one request
-	}
+	needed, _ := scopes.NewSet(all...) // empty if they are too many for one request
 	return facts, &provider.UncoveredError{Needed: needed, Why: "the scopes of its lease do not cover each field of its GraphQL document", Reply: graphQLReply}
 }
 

@@ -167,8 +167,8 @@ func (d *Driver) ScopesFor(name string, r *http.Request) (out []scopes.Scope) {
 	return out
 }
 
-// anyPinned returns a scope for each pinned repository. Which one a GraphQL request is about is not
-// known before its body.
+// anyPinned returns a scope for each pinned repository. Only the body of a GraphQL request names the
+// repository.
 func (d *Driver) anyPinned(name string) (out []scopes.Scope) {
 	for _, repository := range slices.Sorted(maps.Keys(d.cfg.Repositories)) {
 		if s, err := scopes.New(name, repository+"/"+metadata, readLevel); err == nil {

@@ -60,8 +60,8 @@ func refEffect(action string) provider.Effect {
 	return provider.Effect{Writes: provider.Yes, Reversible: provider.No, Sentence: "Commits that no other branch holds can be lost."}
 }
 
-// refsFor returns a scope for branches if the request belongs to a push. Which branches the push
-// changes is not known before its body.
+// refsFor returns a scope for all branches if the request belongs to a push. Only the body of the
+// push names the branches that it changes.
 func (d *Driver) refsFor(name, repository string, at requested, r *http.Request) []scopes.Scope {
 	s, err := scopes.New(name, repository+"/refs/heads/**", "create")
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *Driver) Judge(ctx context.Context, r *http.Request, t provider.Target) 
 		return content.Facts{}, provider.Elsewhere("its lease's scopes are not configured any more")
 	case at.graphQL:
 		return d.judgeGraphQL(r, t.Scopes, a)
-	case !at.api && r.Method == http.MethodPost && len(at.below) == 3 && at.below[2] == receivePack:
+	case !at.api && len(at.below) == 3 && at.below[2] == receivePack: // Inject accepts no method but POST
 		return d.judgePush(ctx, r, t, a, at.below[0]+"/"+strings.TrimSuffix(at.below[1], ".git"))
 	}
 	return content.Facts{}, nil
@@ -123,8 +123,8 @@ func (d *Driver) judgePush(ctx context.Context, r *http.Request, t provider.Targ
 	return push.Facts, refused
 }
 
-// coversPush returns why scopes do not cover each change of a push to a repository, and those that
-// would; "" = they do.
+// coversPush returns a clause on why scopes do not cover each change of a push to a repository, and
+// the scopes that the push needs; "" = the scopes cover it.
 func (d *Driver) coversPush(have scopes.Set, repository string, facts content.Facts) (needed scopes.Set, why string) {
 	owner, name, _ := strings.Cut(repository, "/")
 	spelled := []string{repository}
@@ -154,10 +154,7 @@ func (d *Driver) coversPush(have scopes.Set, repository string, facts content.Fa
 	if covered {
 		return scopes.Set{}, ""
 	}
-	needed, err := scopes.NewSet(all...)
-	if err != nil {
-		needed = scopes.Set{} // too many for one request
-	}
+	needed, _ = scopes.NewSet(all...) // empty if they are too many for one request
 	return needed, "the scopes of its lease do not cover each change of the push"
 }
 

@@ -34,8 +34,9 @@ type Config struct {
 	// has its rights: {orders: {read: orders_ro, write: orders_rw}}.
 	Databases map[string]map[string]string `json:"databases"`
 	// Statements maps an action to the statements that its sessions through egress may use:
-	// {read: [read], write: [read, insert, update, delete]}. Without an entry for the action of a
-	// lease, its sessions are not read, and the group role alone limits them. See statementNames.
+	// {read: [read], write: [read, insert, update, delete]}. Without an entry for each action of a
+	// lease, egress does not read its sessions, and the group role alone limits them. See
+	// statementNames.
 	Statements map[string][]string `json:"statements,omitempty"`
 	// Owner is the role that receives the tables and sequences of a lease's role when that is
 	// dropped; "" means that they are dropped with all its other objects. It must not be a

@@ -25,11 +25,11 @@ func (c Config) checkStatements() error {
 	var errs []error
 	for _, action := range slices.Sorted(maps.Keys(c.Statements)) {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(c.Databases)), func(actions map[string]string) bool { return actions[action] != "" }) {
-			errs = append(errs, fmt.Errorf("statements: %q is no action of a database", action))
+			errs = append(errs, fmt.Errorf("statements: %q is not an action of databases; name one of those", action))
 		}
 		for _, name := range c.Statements[action] {
 			if !slices.Contains(statementNames, name) {
-				errs = append(errs, fmt.Errorf("statements.%s: %q is none of %s", action, name, strings.Join(statementNames, ", ")))
+				errs = append(errs, fmt.Errorf("statements.%s: %q is unknown; use %s", action, name, strings.Join(statementNames, ", ")))
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func (c Config) checkStatements() error {
 }
 
 // statements returns the statements that sessions with these scopes may use. read is false if an
-// action has no list: then sessions are not read.
+// action has no list: then egress does not read the sessions.
 func (c Config) statements(set scopes.Set) (allowed []string, read bool) {
 	for _, s := range set.Scopes() {
 		list, has := c.Statements[s.Action()]

@@ -93,11 +93,14 @@ func TestSheetRefusesWhatItWouldNotShow(t *testing.T) {
 }
 
 // Facts are read as a whole or not at all: from damaged facts no weaker revocability counts as
-// agreed to.
+// agreed to, and the approval is limited to a content that no request has.
 func TestSeenOfDamagedFacts(t *testing.T) {
 	for _, facts := range []string{`{"revocability":"ttl-only","ttl_seconds":"x"}`, `{"revocability":"eventual","revocation_bound":`, ``} {
 		if got := seen(broker.Request{Facts: broker.Facts(facts)}); thirdparty.Keeps(provider.Revocability{Class: provider.ClassEventual, Bound: time.Second}, got) {
 			t.Errorf("%s: %+v", facts, got)
+		}
+		if only := limitedTo(broker.Request{Facts: broker.Facts(facts)}); only == nil || only.Kind != "unreadable" {
+			t.Errorf("%s: limited to %+v", facts, only)
 		}
 	}
 }

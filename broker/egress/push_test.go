@@ -21,6 +21,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
 )
@@ -328,5 +329,82 @@ func TestPushCompressed(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil || p.landed(t) != "" {
 		t.Errorf("the branch is still there: %d %s, %v", resp.StatusCode, text, err)
+	}
+}
+
+// An approval for one content serves no request without this content. An approval without a content
+// serves both. Only the facts of a refused request of the same task are a content.
+//
+//ebb:invariant I7 An approval for one content is used for no request without this content
+func TestPushApprovalsOfContents(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `
+@id("reads") @why("reads") permit (principal, action == Ebb::Action::"read", resource);
+@id("creates") @why("creates") permit (principal, action == Ebb::Action::"create", resource);
+@id("updates") @why("updates") @ask("approvers") permit (principal, action in [Ebb::Action::"update", Ebb::Action::"write"], resource);`)
+	first := p.commit(t, "first")
+	p.must(t, "push", "-q", p.bare, "main", "main:other")
+	p.auth = p.placeholder(t, "gh:acme/web/refs/heads/agent/**:create")
+	p.must(t, "push", "-q", "origin", "main:agent/x")
+	p.commit(t, "second")
+	ids := map[string]string{}
+	for _, branch := range []string{"main", "other"} {
+		out, err := p.run(t, "push", "origin", "main:"+branch)
+		if ids[branch] = contentForm.FindString(out); err == nil || ids[branch] == "" {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	const scope = "gh:acme/web/refs/heads/**:update"
+	ask := func(on *brokertest.Sandbox, scope, content, delivery string) (string, broker.Kind) {
+		r := on.Request(t, scope)
+		r.Content, r.Delivery, r.Deferred = content, delivery, true
+		_, err := p.b.Broker.Token(t.Context(), r)
+		if err == nil {
+			return "", ""
+		}
+		if pending := broker.AsError(err).Pending; pending != nil {
+			return pending.RequestID, ""
+		}
+		return "", broker.AsError(err).Kind
+	}
+	approve := func(id string) {
+		who := p.b.Principals[brokertest.Approver]
+		req, err := p.b.Broker.Request(t.Context(), who, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.b.Broker.Decide(t.Context(), who, id, broker.Verdict{Approve: true, Digest: req.Digest, Target: req.Target(), Present: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limited, _ := ask(p.s, scope, ids["main"], "")
+	others, _ := ask(p.s, scope, ids["other"], "")
+	all, _ := ask(p.s, scope, "", "")
+	if limited == "" || others == "" || all == "" || limited == others || limited == all || others == all {
+		t.Fatalf("pending requests %q, %q, %q", limited, others, all)
+	}
+	approve(limited)
+	if id, kind := ask(p.s, scope, ids["main"], ""); id != "" || kind != "" {
+		t.Errorf("the approved content: pending %q, %q", id, kind)
+	}
+	for _, content := range []string{"", ids["other"]} {
+		if id, _ := ask(p.s, scope, content, ""); id == "" {
+			t.Errorf("content %q needs no approval after that of another", content)
+		}
+	}
+	approve(all)
+	if id, kind := ask(p.s, scope, ids["other"], ""); id != "" || kind != "" {
+		t.Errorf("a content after an approval without one: pending %q, %q", id, kind)
+	}
+	allowed := broker.ContentID(content.Facts{Kind: "gitpush", Operations: []content.Operation{{Action: "create", Details: map[string]string{"new": first, "repository": "acme/web"}, Object: "refs/heads/agent/x"}}})
+	stranger := p.b.boxFor(t, "gh:**:*")
+	for name, kind := range map[string]func() (string, broker.Kind){
+		"of an allowed request": func() (string, broker.Kind) { return ask(p.s, scope, allowed, "") },
+		"of another task":       func() (string, broker.Kind) { return ask(stranger.s, scope, ids["main"], "") },
+		"delivered as a token":  func() (string, broker.Kind) { return ask(p.s, "gh:acme/web/contents:write", ids["main"], "token") },
+	} {
+		if id, kind := kind(); kind != broker.Invalid {
+			t.Errorf("%s: pending %q, %q", name, id, kind)
+		}
 	}
 }

@@ -168,6 +168,7 @@ func TestPushScopes(t *testing.T) {
 		"a tag":                  {"agent/x:refs/tags/v1", "gh:acme/web/refs/tags/v1:create"},
 		"beside an allowed one":  {"agent/x:agent/z agent/x:main", "gh:acme/web/refs/heads/agent/z:create gh:acme/web/refs/heads/main:update"},
 		"a name of another form": {"agent/x:agent/a#b", ""},
+		"many":                   {manyPushes(), manyScopes()},
 	} {
 		out, err := p.run(t, append([]string{"push", "origin"}, strings.Fields(r.push)...)...)
 		if err == nil || !strings.Contains(out, "[remote rejected]") || !strings.Contains(strings.ReplaceAll(out, "\nremote: ", ""), "--scope '"+r.needs+"'") && r.needs != "" {
@@ -192,6 +193,24 @@ func TestPushScopes(t *testing.T) {
 	if out, err := p.run(t, "push", "origin", ":agent/x"); err == nil {
 		t.Errorf("a delete with the wider lease:\n%s", out)
 	}
+}
+
+// manyPushes are pushes to branches that the lease does not cover, and manyScopes the scopes that they
+// need. git shows all of these scopes.
+func manyPushes() string {
+	return numbered("agent/x:refs/heads/release-of-the-year-2026/part-", 20, "")
+}
+
+func manyScopes() string {
+	return numbered("gh:acme/web/refs/heads/release-of-the-year-2026/part-", 20, ":create")
+}
+
+func numbered(before string, n int, after string) string {
+	var words []string
+	for i := range n {
+		words = append(words, fmt.Sprintf("%s%02d%s", before, i, after))
+	}
+	return strings.Join(words, " ")
 }
 
 // audited checks the audit entries of the pushes of TestPushScopes.

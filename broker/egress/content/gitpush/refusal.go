@@ -15,8 +15,9 @@ type Push struct {
 	bands   bool // it reads the report and messages side by side (side-band-64k)
 }
 
-// maxBand bounds the data of one packet of a side band, in bytes. git accepts 65,515.
-const maxBand = 1000
+// maxBand bounds the data of one packet of a side band, in bytes. git accepts 65,515. A text that names
+// 64 scopes twice fits.
+const maxBand = 8 << 10
 
 // ReplyType is the media type of Refusal.
 const ReplyType = "application/x-git-receive-pack-result"

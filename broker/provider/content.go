@@ -16,7 +16,7 @@ type ContentJudge interface {
 	// egress sends.
 	Judged(scopes.Set) bool
 	// Judge reads the body of a request that Inject has accepted, and returns what the body does;
-	// r.Body then yields what was read and the rest, so that it can be judged again for another
+	// r.Body then yields the same bytes again, so that it can be judged again for another
 	// lease. The facts are zero if the body does not matter. The error is a *content.Error for a body that is
 	// refused at any scopes, and an *UncoveredError for one that needs other scopes. After any error
 	// the request must not be sent with this lease.

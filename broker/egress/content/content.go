@@ -39,7 +39,7 @@ type Operation struct {
 	Object  string            `json:"object"`            // such as "refs/heads/main" or "public.orders"
 }
 
-// Error refuses a body whatever the lease's scopes are.
+// Error refuses a body at any scopes of the lease.
 type Error struct {
 	Why   string // a clause such as "its pack does not follow the commands", without text from the sandbox
 	Cause error  // nil = none

@@ -20,7 +20,7 @@ var errTruncated = content.Refuse("it ends too early; push again")
 
 // prefix reads the beginning of a body and keeps it, so that it can be forwarded.
 type prefix struct {
-	rest io.Reader // what is not read yet
+	rest io.Reader // the unread part
 	kept []byte
 	at   int   // bytes of kept that are parsed
 	err  error // why no more can be read

@@ -116,7 +116,7 @@ func parseBody(body []byte) (*Document, error) {
 	return parse(b.query, b.operation, b.variables)
 }
 
-// jsonBody is what is read of a body.
+// jsonBody has the members of a body that have been read.
 type jsonBody struct {
 	d         *jsontext.Decoder
 	query     string

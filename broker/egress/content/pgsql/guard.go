@@ -34,9 +34,9 @@ type Guard struct {
 }
 
 // NewGuard returns the Guard of a session. It calls decide for each text with a statement, which
-// returns why the text is denied, as a clause, or "" to allow it. If the error is not nil, the text
-// is denied for that reason, whatever decide returns. After an allowed operation of ClassAdmin or
-// ClassUnknown, the settings count as unknown.
+// returns why the text is denied, as a clause, or "" to allow it. A call with an error reports a text
+// that is denied for this error; its result does not count. After an allowed operation of ClassAdmin
+// or ClassUnknown, the settings count as unknown.
 func NewGuard(set Settings, decide func(content.Facts, error) (why string)) *Guard {
 	return &Guard{decide: decide, set: set, mark: "ebb_" + rand.Text() + "_"}
 }
@@ -172,7 +172,7 @@ func (c *fromClient) refuse(why string) {
 	c.out = append(c.out, sql...)
 }
 
-// flush writes what is allowed so far.
+// flush writes the data that is allowed so far.
 func (c *fromClient) flush() (err error) {
 	if len(c.out) > 0 {
 		_, err = c.to.Write(c.out)

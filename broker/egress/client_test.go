@@ -125,6 +125,33 @@ func (x *sandbox) brief(t *testing.T, scope string, use func(broker.Token) error
 
 func (x *sandbox) dial() (net.Conn, error) { return net.Dial("unix", x.socket) }
 
+// onTCP returns a TCP address whose connections continue in those that dial opens, for clients
+// without support for Unix sockets.
+func onTCP(t *testing.T, dial func() (net.Conn, error)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := dial()
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, c); _ = out.Close() }()
+			go func() { _, _ = io.Copy(c, out); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // client returns an HTTP client in the sandbox.
 func (x *sandbox) client(t *testing.T, h2 bool) *http.Client {
 	t.Helper()

@@ -2,7 +2,6 @@ package egress_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,35 +13,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 )
 
-// relay returns a TCP address whose connections continue in a tunnel of the sandbox to the
-// upstream, for clients without support for Unix sockets.
-func (x *sandbox) relay(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := x.dial()
-			if err != nil {
-				_ = c.Close()
-				continue
-			}
-			_, _ = fmt.Fprintf(out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", x.b.host, x.b.host)
-			_, _ = io.ReadFull(out, make([]byte, len("HTTP/1.1 200 Connection established\r\n\r\n")))
-			go func() { _, _ = io.Copy(out, c); _ = out.Close() }()
-			go func() { _, _ = io.Copy(c, out); _ = c.Close() }()
-		}
-	}()
-	return l.Addr().String()
-}
-
 // E54: with a real TLS client: there is one handshake, no renegotiation, and no early data, because
 // there is no session to resume.
 func TestRealOpenSSL(t *testing.T) {
@@ -51,7 +21,10 @@ func TestRealOpenSSL(t *testing.T) {
 	b := newBed(t, echo)
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
-	at, dir := x.relay(t), t.TempDir()
+	at, dir := onTCP(t, func() (net.Conn, error) {
+		c, _, err := x.through(b.host)
+		return c, err
+	}), t.TempDir()
 	ca, session, early := filepath.Join(dir, "ca"), filepath.Join(dir, "session"), filepath.Join(dir, "early")
 	request := "GET /v1/x HTTP/1.1\r\nHost: " + b.host + "\r\nAuthorization: Bearer " + p + "\r\nConnection: close\r\n\r\n"
 	for path, text := range map[string]string{ca: x.pem, early: request} {

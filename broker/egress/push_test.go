@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -63,7 +62,7 @@ func newPushBed(t *testing.T, policies string) *pushBed {
 	})
 	b.leadsHere(hubName)
 	p := &pushBed{sandbox: b.boxFor(t, "gh:**:*"), git: git, at: at, bare: filepath.Join(root, "acme", "web.git"), work: t.TempDir()}
-	p.proxy = p.proxied(t)
+	p.proxy = "http://" + onTCP(t, p.dial)
 	p.ca = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(p.ca, []byte(p.pem), 0o600); err != nil {
 		t.Fatal(err)
@@ -71,32 +70,6 @@ func newPushBed(t *testing.T, policies string) *pushBed {
 	p.must(t, "init", "-q", "-b", "main")
 	p.must(t, "remote", "add", "origin", at+"/acme/web.git")
 	return p
-}
-
-// proxied returns a TCP address of the sandbox's proxy, for clients without support for Unix sockets.
-func (x *sandbox) proxied(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := x.dial()
-			if err != nil {
-				_ = c.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(out, c); _ = out.Close() }()
-			go func() { _, _ = io.Copy(c, out); _ = c.Close() }()
-		}
-	}()
-	return "http://" + l.Addr().String()
 }
 
 // run runs git in the sandbox's clone.

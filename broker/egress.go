@@ -101,8 +101,8 @@ type Usable struct {
 // (RFC 8785 section 3.2.3). The audit log has two of them for each request and need not parse
 // them again.
 type Exchange struct {
-	// Content is what the body of the request does, if a provider reads it; nil = not read. Only the
-	// entry before the request has it.
+	// Content is the effect of the body or statement, if a provider reads it; nil = not read. The
+	// entry about the end of a request does not repeat it.
 	Content  *content.Facts `json:"content,omitempty"`
 	Cut      bool           `json:"cut,omitempty"`      // ended early by ebb or by an error
 	Database string         `json:"database,omitempty"` // of a database session

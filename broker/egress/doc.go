@@ -12,10 +12,13 @@
 //     credential-less lease.
 //  5. The broker confirms that the lease belongs to the task and is valid (Leases.Use).
 //  6. The provider adds the credential to a copy of the request (provider.Injector).
-//  7. The audit log records the request. Without an entry nothing is sent.
-//  8. The dialer resolves the host once, checks every address, and connects.
-//  9. Secrets in the response are replaced by marks before the sandbox receives it.
-//  10. When the task or the lease ends, every connection that depends on it is closed.
+//  7. If the effect of the request depends on its body, the provider reads the body and compares it
+//     with the scopes of the lease (provider.ContentJudge). If they do not cover it, steps 5 to 7
+//     are repeated for other leases of the caller at this provider.
+//  8. The audit log records the request. Without an entry nothing is sent.
+//  9. The dialer resolves the host once, checks every address, and connects.
+//  10. Secrets in the response are replaced by marks before the sandbox receives it.
+//  11. When the task or the lease ends, every connection that depends on it is closed.
 //
 // Credentials of static leases are always injected. Credentials of github, oauth, aws and
 // postgres are injected unless the caller asked for a token.
@@ -28,9 +31,10 @@
 // Connections reach an endpoint by its own socket, by a runner on the same machine that passes them
 // (SCM_RIGHTS), or by a Forwarder on another machine. Besides HTTPS, a tunnel can carry a
 // PostgreSQL session, whose password is a placeholder, or an SSH connection, which is relayed
-// unchanged. A refusal is a Denial with a reason; its text says what to do next.
+// unchanged. If the provider limits statements, each one is judged before the server receives it. A refusal is a Denial with a reason; its text says what to do next.
 //
-// Package redact finds secrets in responses. Package pgwire speaks the PostgreSQL protocol until a
+// Package content has the parsers of bodies and statements. Package redact finds secrets in
+// responses. Package pgwire speaks the PostgreSQL protocol until a
 // session is open. Package stricturl parses URLs strictly. Package transcript stores transcripts.
 // Package owndir opens the directory of the sockets.
 package egress

@@ -123,8 +123,8 @@ func (l *live) saw(ctx context.Context, marks []broker.Mark, newest string) {
 	}
 }
 
-// of returns the requests that wait for who, in a break-glass period without those that they have voted on, the newest audit entry if who may
-// read it, and whether look has finished a first read.
+// of returns the waiting requests that who may decide and has not voted on, the newest audit entry
+// if who may read it, and whether look has finished a first read.
 func (l *live) of(who broker.Principal) (w waiting, newest string, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -181,7 +181,7 @@ func (w *graphQLWalk) mutation(root graphql.Field) error {
 	}
 	w.repository = ""
 	for _, permissions := range all {
-		w.add(permissions, "write")
+		w.add(permissions, writeLevel)
 	}
 	return w.selection("Mutation", false, root.Fields)
 }

@@ -6,10 +6,10 @@
 //	lex.go         tokens, by the lexical rules of PostgreSQL
 //	cursor.go      reading tokens, names and types
 //	findings.go    the operations found, and the objects that names refer to
-//	statement.go   the kinds of statements
+//	statement.go   the kinds of statements; EXPLAIN, PREPARE, COPY, TRUNCATE, LOCK
 //	query.go       SELECT, and expressions
 //	from.go        FROM lists and WITH
-//	change.go      INSERT, UPDATE, DELETE, MERGE, COPY
+//	change.go      INSERT, UPDATE, DELETE, MERGE
 //	settings.go    SET, RESET, transactions
 //	define.go      CREATE, ALTER, DROP and the commands of administrators
 //	functions.go   functions and keywords; names/ has the lists

@@ -23,14 +23,14 @@ const (
 	SandboxPrefix  = "sbx_"
 	DraftPrefix    = "pol_" // of policies
 	EndpointPrefix = "egr_"
-	ContentPrefix  = "cnt_" // of what a request does
+	ContentPrefix  = "cnt_" // of the facts of a request
 
 	BreakGlassPrefix = "brk_"
 )
 
 var idForm = lazyregexp.New(`^(tsk|lse|req|sbx|pol|brk)_[0-9a-f]{32}$`)
 
-// ContentID returns the id of what a request does: the same for the same facts.
+// ContentID returns the id of facts. Equal facts have the same id.
 func ContentID(f content.Facts) string { return ContentPrefix + f.Sum()[:32] }
 
 func NewID(prefix string) string {

@@ -251,8 +251,8 @@ type FactSheet struct {
 	// CouldStay: the token is issued to the sandbox, although egress could add all or a part of
 	// it.
 	CouldStay bool `json:"could_stay,omitempty"`
-	// Content lists what the one request does to which the credential is limited, beside requests with
-	// GET and HEAD; nil = no such limit.
+	// Content describes the one request to which the credential is limited, beside requests with GET
+	// and HEAD; nil = no such limit.
 	Content *content.Facts `json:"content,omitempty"`
 }
 

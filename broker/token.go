@@ -62,8 +62,8 @@ type TokenRequest struct {
 	// Delivery is how the credential reaches its use: policy.DeliveryToken or
 	// policy.DeliveryEgress; "" = by egress if its provider supports that and ebb runs egress.
 	Delivery string
-	// Content is the id of what a refused request would have done (ContentID). An approval is then
-	// for a request that does exactly this. "" = for every request that the scopes cover.
+	// Content is the id of the facts of a refused request (ContentID), to which an approval is then
+	// limited; "" = an approval is for every request that the scopes cover.
 	Content string
 }
 

@@ -117,7 +117,7 @@ const graphQLConnection = "checkRunCount cursor issueCount size statusContextCou
 // of its REST twin. Between | any one suffices. An issue's comments, labels and assignees are those
 // of a pull request too, and a node id does not tell which it is.
 //
-// A mutation that writes commits or refs needs contents, whatever its REST twin needs: merging,
+// A mutation that writes commits or refs needs contents, even if its REST twin does not: merging,
 // updating a pull request's branch, reverting, creating an issue's branch. Enabling auto-merge is
 // merging, at a later time. Deleting and transferring an issue have no REST twin and are denied.
 const graphQLMutations = `

@@ -98,8 +98,9 @@ func mild(o content.Operation) int {
 	return 1
 }
 
-// contentLines returns what the only request does that the credential is for, and the rest of it.
-// Operations by which something can be lost come first. All texts come from the sandbox.
+// contentLines returns the operations of the one request that the credential is for: the first ones
+// for the summary, and the rest. Operations by which something can be lost come first. All texts
+// come from the sandbox.
 func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	if c == nil {
 		return nil, nil

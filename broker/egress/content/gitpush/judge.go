@@ -66,7 +66,7 @@ func judge(ctx context.Context, s *section, k *pack, ancestor Ancestor) ([]conte
 	return ops, nil
 }
 
-// way is what the pack shows of the history before a commit.
+// way describes the history before a commit, as far as the pack shows it.
 type way struct {
 	reached  bool     // the old commit is an ancestor
 	complete bool     // all commits up to the old one are in the pack

@@ -8,7 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
-// Push is what a push says, and how its client reads the answer.
+// Push has the facts of a push, and the form of an answer that its client can read.
 type Push struct {
 	content.Facts
 	reports bool // the client reads a report of each ref (report-status)

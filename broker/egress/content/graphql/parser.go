@@ -45,7 +45,7 @@ const (
 	anInline
 )
 
-// input is what a selection has in parentheses.
+// input has the arguments of a selection and the conditions of its directives.
 type input struct {
 	arguments  []argument
 	conditions []argument     // of @skip and @include

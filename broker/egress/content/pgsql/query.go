@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// place is what the tokens of a level belong to.
+// place is the clause to which the next token of a level belongs.
 type place int
 
 const (

@@ -108,7 +108,7 @@ func TestGraphQLOfGH(t *testing.T) {
 // TestGraphQLNeeds: what documents need, beyond those of gh.
 //
 //ebb:invariant I6 The GitHub provider judges GraphQL requests by every field and mutation, and refuses those that its tables do not list
-//ebb:invariant I6 A GraphQL request for GitHub that reads or writes commits, refs or files needs the permission contents in the lease's scopes, whatever its token allows
+//ebb:invariant I6 A GraphQL request for GitHub that reads or writes commits, refs or files needs the permission contents in the lease's scopes, not in its token alone
 func TestGraphQLNeeds(t *testing.T) {
 	t.Parallel()
 	const repository = `repository(owner:"acme",name:"web")`

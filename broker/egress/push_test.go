@@ -21,8 +21,10 @@ import (
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/github"
 	"github.com/ebb-broker/ebb/broker/provider/github/githubtest"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // pushBed is a sandbox with git, and a GitHub whose repository acme/web is a real one.
@@ -292,6 +294,23 @@ func TestPushContentIsOfTheTask(t *testing.T) {
 	r.Content, r.Deferred = "cnt_"+strings.Repeat("0", 32), true
 	if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Invalid {
 		t.Errorf("a provider that reads no bodies: %v", err)
+	}
+}
+
+// A token that only Judge limits stays in ebb, also if the sandbox asks for the token itself.
+func TestPushTokenStaysInEbb(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `@id("all") permit (principal, action, resource);`)
+	for _, set := range []string{"gh:acme/web/refs/heads/agent/**:create", "gh:acme/web/refs/heads/agent/x:delete gh:acme/web/contents:read", "gh:acme/web/refs/**:*"} {
+		r := p.s.Request(t, set)
+		r.Delivery = policy.DeliveryToken
+		got, err := p.b.Broker.Token(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Token.Reveal() != provider.Placeholder(got.LeaseID).Reveal() {
+			t.Errorf("%s: the sandbox gets the token itself", set)
+		}
 	}
 }
 

@@ -290,7 +290,7 @@ func TestPushContentIsOfTheTask(t *testing.T) {
 			t.Errorf("%.40q: %v", id, err)
 		}
 	}
-	r := p.s.Request(t, "stripe:charges:read")
+	r := p.b.sandbox(t).s.Request(t, "stripe:charges:read")
 	r.Content, r.Deferred = "cnt_"+strings.Repeat("0", 32), true
 	if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Invalid {
 		t.Errorf("a provider that reads no bodies: %v", err)

@@ -220,12 +220,12 @@ func (s *session) judged(judge func(content.Facts) string) func(content.Facts, e
 			x.Reason = string(NotAllowed)
 		default:
 			if _, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID); err != nil { // counts as a use, like a request
-				return "the credential has ended, or the task sends too many requests; wait, then try again"
+				x.Reason, why = string(reasonOf(err)), "the credential has ended, or the task sends too many requests; wait, then try again"
+			} else if err := s.b.p.cfg.Record.Statement(s.ctx, s.b.who, s.leaseID, x); err != nil {
+				x.Reason, why = string(NoRecord), "it cannot be written to the audit log; try again later"
+			} else {
+				return ""
 			}
-			if err := s.b.p.cfg.Record.Statement(s.ctx, s.b.who, s.leaseID, x); err != nil {
-				return "it cannot be written to the audit log; try again later"
-			}
-			return ""
 		}
 		s.b.p.cfg.Record.UseDenied(context.WithoutCancel(s.ctx), s.b.who, s.leaseID, x)
 		return why

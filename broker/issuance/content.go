@@ -3,9 +3,9 @@ package issuance
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/egress/content"
@@ -17,9 +17,12 @@ import (
 
 // Bounds of the search for a refused request.
 const (
-	refusedAge  = time.Hour
-	refusedMost = 200 // entries
+	refusedAge   = time.Hour
+	refusedMost  = 200 // entries
+	refusedBytes = 1 << 20
 )
+
+var contentID = lazyregexp.New(`^` + broker.ContentPrefix + `[0-9a-f]{32}$`)
 
 // refusedContent returns the content with this id of a refused request of the caller's task. The
 // refusal names the id. The facts come from the audit log, so that any replica finds them.
@@ -30,12 +33,16 @@ func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, 
 	}
 	unknown := broker.E(broker.Invalid, "This task has no refused request with the content "+broker.Quoted(id)+" within the last hour.", nil).
 		Then("send the request again, and use the content that its refusal names")
-	if !strings.HasPrefix(id, broker.ContentPrefix) {
+	if !contentID.MatchString(id) {
 		return nil, unknown
 	}
+	read := 0
 	for e, err := range i.store.Entries(ctx, broker.EntryFilter{TaskID: w.Live.ID, Kind: audit.EgressDenied, From: i.clock.Now().Add(-refusedAge), Limit: refusedMost, Desc: true}) {
 		if err != nil {
 			return nil, broker.StoreError(err)
+		}
+		if read += len(e.Data); read > refusedBytes {
+			break
 		}
 		var x struct {
 			Content *content.Facts `json:"content"`

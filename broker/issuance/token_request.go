@@ -137,14 +137,14 @@ func (i *TokenIssuer) target(ctx context.Context, a kernel.Caller, r broker.Toke
 	if err := i.Deliverable(w); err != nil {
 		return w, err
 	}
+	if !a.Live.Ceiling.Covers(r.Scopes) {
+		return w, a.Live.OverCeiling(r.Scopes)
+	}
 	if r.Content != "" {
 		var err error
 		if w.Content, err = i.refusedContent(ctx, w, r.Content); err != nil {
 			return w, err
 		}
-	}
-	if !a.Live.Ceiling.Covers(r.Scopes) {
-		return w, a.Live.OverCeiling(r.Scopes)
 	}
 	if a.Parent != nil {
 		if !a.Parent.Scopes.Covers(r.Scopes) {

@@ -15,7 +15,7 @@ const shownActions = 5
 // actionKinds are the kinds of entries about actions of a sandbox. Answers of people, and the
 // revocations that follow, are not among them.
 var actionKinds = []string{
-	audit.EgressCompleted, audit.EgressDenied, audit.LeaseIssued, audit.TaskDelegated, audit.TaskTainted,
+	audit.EgressCompleted, audit.EgressDenied, audit.EgressStatement, audit.LeaseIssued, audit.TaskDelegated, audit.TaskTainted,
 	audit.SandboxEnrolled, audit.SandboxRejected, audit.SandboxAttested, audit.SandboxExited, "token.",
 	audit.RequestCreated, audit.RequestRepeated, audit.RequestHeld, audit.RequestWithdrawn,
 }

@@ -89,9 +89,9 @@ type Usable struct {
 	Connector      provider.Connector // nil = not usable for sessions
 	Credentialless bool               // it adds no secret, so that responses need no redaction
 
-	Task    Task
-	Lease   Lease
-	Content *content.Facts // the only thing that the lease may do, as people approved it; nil = no such limit
+	Task  Task
+	Lease Lease
+	Spent []Spending // at the provider and through the lease, if the lease has such limits
 }
 
 // Exchange is the audit log's description of one request, session or SSH connection through

@@ -6,6 +6,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // LeaseState is the state of a credential, stored in one column.
@@ -53,6 +54,12 @@ type Lease struct {
 	Txn       string           `json:"txn"`
 	IssuedAt  time.Time        `json:"issued_at"`
 	ExpiresAt time.Time        `json:"expires_at"`
+	// Content is the content.Facts.Sum of the only request that changes something for which the lease
+	// can be used, once; "" = no such limit.
+	Content string `json:"content_sha256,omitempty"`
+	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what
+	// they spent there through other such leases; nil = no limit.
+	MaxAmount amount.Limits `json:"max_amount,omitzero"`
 
 	State     LeaseState `json:"state"`
 	RevokedAt time.Time  `json:"revoked_at,omitzero"` // refused here since then

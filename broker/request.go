@@ -16,6 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -254,6 +255,9 @@ type FactSheet struct {
 	// Content describes the one request to which the credential is limited, beside requests with GET
 	// and HEAD; nil = no such limit.
 	Content *content.Facts `json:"content,omitempty"`
+	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what
+	// they spent there before; nil = no limit.
+	MaxAmount amount.Limits `json:"max_amount,omitzero"`
 }
 
 // Understood reports whether ebb knows the effect of the scopes. People may approve only then.

@@ -29,6 +29,8 @@ type Store interface {
 	Writable(ctx context.Context) error
 	Tasks(ctx context.Context, f TaskFilter) ([]Task, error)
 	Leases(ctx context.Context, f LeaseFilter) ([]Lease, error)
+	// Spent returns the sums of a task's holders; the Limit of each is 0.
+	Spent(ctx context.Context, taskID string, holders ...string) ([]Spending, error)
 	Audit
 	RevocationQueue
 	Listing
@@ -172,6 +174,7 @@ type Record struct {
 	SettleLease *LeaseMove // compare-and-swap on the fence; ErrDone, ErrTaskClosed, ErrNotFound. The unit may hold nothing else except Entries
 	ResealLease *LeaseSeal // compare-and-swap on the handle; ErrDone, ErrNotFound
 	EndLease    *LeaseEnd  // compare-and-swap: only from intent, live, revoking; ErrDone, ErrNotFound, ErrPendingRevocation
+	Spend       []Spending // ErrCap when a sum would exceed the limit. The unit may hold nothing else except Entries
 	Entries     []audit.Entry
 	Late        bool // the unit holds only Entries, and no caller waits for them: they may wait some milliseconds to share the next commit
 }

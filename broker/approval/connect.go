@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -143,7 +144,7 @@ type callers interface {
 // issuer is the part of package issuance that this package calls; *issuance.TokenIssuer implements it.
 type issuer interface {
 	CouldStay(p broker.Provider, s scopes.Set, delivery string) bool
-	Deliverable(w kernel.MintRequest) error
+	Deliverable(w kernel.MintRequest, most amount.Limits) error
 	DenyJudged(ctx context.Context, w kernel.MintRequest, d policy.Decision, err error) error
 	Judge(w *kernel.MintRequest) (policy.Decision, error)
 	Mint(ctx context.Context, w kernel.MintRequest, d kernel.Decision) (broker.Token, error)

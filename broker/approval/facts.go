@@ -36,7 +36,7 @@ func (ap *Approvals) factsOf(r broker.Request, w kernel.MintRequest, d policy.De
 		Why: d.Why, Ask: r.Approval, Policy: d.Version, Violations: t.Violations,
 		Taint: t.Taint, ExpiresAt: r.ExpiresAt, EndsBy: broker.Earliest(r.ExpiresAt.Add(reuse.Duration()), t.Deadline, r.EvidenceEnd).UTC().Truncate(time.Millisecond),
 		Effect: &how.effect, Undoable: how.undoable, Risk: &how.Result, Then: &then, Delivery: w.Delivery, CouldStay: ap.issuer.CouldStay(w.Provider, w.Scopes, w.Delivery),
-		Content: w.Content,
+		Content: w.Content, MaxAmount: d.MaxAmount,
 	}
 }
 

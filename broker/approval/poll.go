@@ -158,7 +158,7 @@ func (ap *Approvals) redeem(ctx context.Context, r broker.Request, publicKey str
 	if err != nil {
 		return broker.Token{}, broker.StoreError(err)
 	}
-	if err := ap.issuer.Deliverable(w); err != nil && d.Effect != policy.Deny {
+	if err := ap.issuer.Deliverable(w, d.MaxAmount); err != nil && d.Effect != policy.Deny {
 		return broker.Token{}, ap.issuer.DenyJudged(ctx, w, d, err)
 	}
 	if d.Effect == policy.Deny {

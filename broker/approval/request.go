@@ -16,6 +16,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -103,7 +104,7 @@ func (ap *Approvals) compose(ctx context.Context, w kernel.MintRequest, d policy
 	ttl := broker.Seconds(min(w.TTL, d.TTL) / time.Second)
 	req := broker.Request{
 		ID: broker.NewID(broker.RequestPrefix), TaskID: w.Live.ID, Sandbox: w.Sandbox.ID, Owner: w.Live.Owner, Runner: w.Live.Runner,
-		Dedupe:   broker.HashOf(w.Live.ID, w.Scopes.String(), w.Provider.Resource, w.Bind.JKT, w.Bind.X5T, strings.Join(w.Lineage, " "), w.Tool, w.Delivery, contentOf(w.Content)),
+		Dedupe:   broker.HashOf(w.Live.ID, w.Scopes.String(), w.Provider.Resource, w.Bind.JKT, w.Bind.X5T, strings.Join(w.Lineage, " "), w.Tool, w.Delivery, broker.ContentSum(w.Content)),
 		Provider: w.Name, Scopes: w.Scopes, Resource: w.Provider.Resource, TTL: ttl, Binding: w.Bind, Tool: w.Tool,
 		Details: w.Details, EvidenceEnd: w.NotAfter, Parents: w.Lineage, Reason: r.Reason, Asked: 1,
 		CreatedAt: now, ExpiresAt: broker.Earliest(now.Add(ap.limits.RequestTTL), w.Live.Deadline), State: broker.RequestPending,
@@ -131,7 +132,7 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
 		// An approval for one content covers no other content, and no request without one.
-		if only := contentOf(limitedTo(r)); only != "" && only != contentOf(w.Content) {
+		if only := broker.ContentSum(limitedTo(r)); only != "" && only != broker.ContentSum(w.Content) {
 			continue
 		}
 		// An approval for egress does not cover delivery as a token; the reverse is allowed.
@@ -169,14 +170,6 @@ func delivered(r broker.Request) string {
 	return cmp.Or(f.Delivery, policy.DeliveryToken)
 }
 
-// contentOf returns the digest of a content; "" = no limit to one.
-func contentOf(f *content.Facts) string {
-	if f == nil {
-		return ""
-	}
-	return f.Sum()
-}
-
 // limitedTo returns the content that the people who decide r are shown; nil = none. For unreadable
 // facts it returns a content that no request has.
 func limitedTo(r broker.Request) *content.Facts {
@@ -185,6 +178,16 @@ func limitedTo(r broker.Request) *content.Facts {
 		return &content.Facts{Kind: "unreadable"}
 	}
 	return f.Content
+}
+
+// spendable returns the limits of amounts that the people who decided r were shown. For unreadable
+// facts nothing may be spent.
+func spendable(r broker.Request) amount.Limits {
+	var f broker.FactSheet
+	if err := json.Unmarshal(r.Facts, &f); err != nil {
+		return amount.Limits{}
+	}
+	return f.MaxAmount
 }
 
 // agreed reports whether the people who approved r are those whom the decision about w demands.
@@ -234,6 +237,7 @@ func (ap *Approvals) underGrant(g broker.Request, w kernel.MintRequest, d policy
 	return kernel.Decision{
 		Scopes: g.Granted.Narrow(w.Scopes), TTL: min(d.TTL, g.GrantedTTL.Duration()), Rules: d.Rules,
 		Until: g.GrantUntil, RequestID: g.ID, Promise: seen(g),
+		Content: cmp.Or(limitedTo(g), w.Content), MaxAmount: d.MaxAmount.And(spendable(g)),
 	}
 }
 

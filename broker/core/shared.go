@@ -11,7 +11,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/internal/thirdparty"
-	"github.com/ebb-broker/ebb/broker/issuance"
 )
 
 // shared is the state that several areas use. Each value synchronizes itself, or is not written
@@ -37,9 +36,9 @@ type shared struct {
 	m          *kernel.Metrics
 
 	budgets *lru.LRU[string, kernel.Budget]
-	noted   *lru.LRU[string, time.Time]          // last writes of NoteSeldom
-	used    *lru.LRU[string, issuance.UsedLease] // leases of recent uses
-	roots   *lru.LRU[string, string]             // runner's task by task, for the rate of uses
+	noted   *lru.LRU[string, time.Time]    // last writes of NoteSeldom
+	used    *lru.LRU[string, broker.Lease] // leases of recent uses
+	roots   *lru.LRU[string, string]       // runner's task by task, for the rate of uses
 }
 
 // newShared returns the shared state for the configuration c, whose defaults are set.
@@ -61,7 +60,7 @@ func newShared(c *Config) (*shared, error) {
 		m:          kernel.NewMetrics(c.Registerer),
 		budgets:    lru.NewLRU[string, kernel.Budget](16384, nil, time.Hour),
 		noted:      lru.NewLRU[string, time.Time](8192, nil, time.Minute),
-		used:       lru.NewLRU[string, issuance.UsedLease](8192, nil, time.Minute),
+		used:       lru.NewLRU[string, broker.Lease](8192, nil, time.Minute),
 		roots:      lru.NewLRU[string, string](8192, nil, time.Hour),
 	}
 	if s.instance == "" {

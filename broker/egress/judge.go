@@ -14,14 +14,14 @@ import (
 
 // judge has the provider read the body of a request, if scopes of the provider limit what bodies
 // do. The facts are nil if no body was read. They are returned beside an error, too.
-func judge(ctx context.Context, use broker.Usable, r *http.Request) (*content.Facts, error) {
-	reader, is := use.Injector.(provider.ContentJudge)
-	if !is {
-		return nil, nil
+func judge(ctx context.Context, who broker.Caller, use broker.Usable, r *http.Request) (*content.Facts, error) {
+	var facts content.Facts
+	var err error
+	if reader, is := use.Injector.(provider.ContentJudge); is {
+		facts, err = reader.Judge(ctx, r, use.Target)
 	}
-	facts, err := reader.Judge(ctx, r, use.Target)
 	if err == nil {
-		err = onlyApproved(use, r, facts)
+		err = withinLimits(who, use, r, facts)
 	}
 	if facts.Kind == "" {
 		return nil, judgement(err)
@@ -56,15 +56,32 @@ func judgement(err error) error {
 	return deny(Doubt, err)
 }
 
-// onlyApproved returns an error if people have limited a lease to one content, and the request does
-// something else. Requests that only read, such as the first one of a push, have no content.
-func onlyApproved(use broker.Usable, r *http.Request, facts content.Facts) error {
-	reads := facts.Kind == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
-	if only := use.Content; only == nil || reads || facts.Sum() == only.Sum() {
-		return nil
+// withinLimits returns an error if the limits of a lease beside its scopes exclude a request: the one
+// content that people have approved, or the amounts that its task may spend. Requests that only read,
+// such as the first one of a push, have no content.
+func withinLimits(who broker.Caller, use broker.Usable, r *http.Request, facts content.Facts) error {
+	reads, known := readsOnly(r.Method), &facts
+	if facts.Kind == "" {
+		known = nil
 	}
-	return &provider.UncoveredError{Needed: use.Target.Scopes, Why: "the approval of its lease is for another request than this"}
+	refused := &provider.UncoveredError{Needed: use.Target.Scopes}
+	if use.Lease.Content != "" && (known != nil || !reads) && facts.Sum() != use.Lease.Content {
+		refused.Why = "the approval of its lease is for another request than this"
+		return refused
+	}
+	spends, err := use.Spends(who.Root(), known, reads)
+	if err == nil {
+		err = use.Afford(spends)
+	}
+	if err != nil {
+		refused.Why = err.Error()
+		return refused
+	}
+	return nil
 }
+
+// readsOnly reports whether a method only reads (RFC 9110 section 9.2.1).
+func readsOnly(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // maxOthers bounds the leases that are tried for one request.
 const maxOthers = 8

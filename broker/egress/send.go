@@ -177,7 +177,7 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 	if strayIn(out.Header) { // an AWS signature with a placeholder that the provider has not replaced
 		return nil, deny(StrayPlaceholder, nil)
 	}
-	facts, err := judge(s.ctx, use, out)
+	facts, err := judge(s.ctx, s.b.who, use, out)
 	// A part of the body may have been read, and decoded.
 	before.Body, before.ContentLength = out.Body, out.ContentLength
 	if len(out.Header["Content-Encoding"]) == 0 {
@@ -279,6 +279,9 @@ func (s *outbound) allow(use broker.Usable) error {
 	s.x.Untrusted = slices.Contains(p.cfg.Untrusted, s.host.Name)
 	if err := p.cfg.Record.UseAllowed(s.ctx, s.b.who, use, s.x); err != nil {
 		p.pending.remove(s.b.who.Root())
+		if broker.AsError(err).Kind == broker.Denied {
+			return deny(NotAllowed, err)
+		}
 		return deny(NoRecord, err)
 	}
 	s.allowed, s.began = true, time.Now()

@@ -49,6 +49,9 @@ func (tp *ThirdParties) Seal(ctx context.Context, c broker.Caller, use broker.Us
 	if what.Scopes.Empty() {
 		return nil, broker.E(broker.Denied, "The response would contain a credential, and the lease covers no request that it could be added to. Ask for the scopes of those requests as well.", nil)
 	}
+	if use.Lease.Content != "" {
+		return nil, broker.E(broker.Denied, "The response would contain a credential, and the lease is for one request only. Ask for a credential without a content.", nil)
+	}
 	live, err := tp.admission.Admit(ctx, kernel.ToMint, c.TaskID, broker.Possession{}, broker.InvalidGrant)
 	if err == nil && live.State != broker.TaskOpen {
 		err = kernel.PausedError()
@@ -92,7 +95,7 @@ func (tp *ThirdParties) part(l broker.Lease, live broker.Live, what provider.Sea
 		Caller: kernel.Caller{Live: live, Sandbox: broker.Sandbox{ID: l.Sandbox}, Parent: parent, Lineage: parent.Lineage, Bind: l.Binding},
 		Scopes: what.Scopes, Name: l.Provider, Provider: tp.providers[l.Provider], TTL: ttl, Tool: l.Tool, Delivery: policy.DeliveryEgress,
 	}
-	return w, kernel.Decision{Scopes: what.Scopes, TTL: ttl, Rules: []string{l.Rule}, RequestID: l.RequestID, Promise: provider.Revocability{Class: l.Class}}
+	return w, kernel.Decision{Scopes: what.Scopes, TTL: ttl, Rules: []string{l.Rule}, RequestID: l.RequestID, Promise: provider.Revocability{Class: l.Class}, MaxAmount: l.MaxAmount}
 }
 
 // intendPart makes one intent durable and stores it in the live store.

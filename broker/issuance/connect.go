@@ -60,7 +60,7 @@ type Config struct {
 	Revoked   *kernel.RevokedSet
 	Roots     *expirable.LRU[string, string]
 	Upstreams map[string]*thirdparty.Upstream
-	Used      *expirable.LRU[string, UsedLease]
+	Used      *expirable.LRU[string, broker.Lease]
 
 	Admission *kernel.Admitter
 	Approvals approvals

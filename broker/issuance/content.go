@@ -59,24 +59,3 @@ func judges(p broker.Provider, s scopes.Set) bool {
 	j, is := p.Driver.(provider.ContentJudge)
 	return is && j.Judged(s)
 }
-
-// approvedContent returns the content to which people have limited a lease; nil = none.
-func (i *TokenIssuer) approvedContent(ctx context.Context, l broker.Lease) (*content.Facts, error) {
-	if _, is := i.providers[l.Provider].Driver.(provider.ContentJudge); l.RequestID == "" || !is {
-		return nil, nil //nolint:nilnil // nil means no limit
-	}
-	rs, err := i.approvalStore.Requests(ctx, broker.RequestFilter{IDs: []string{l.RequestID}, Page: broker.Page{Limit: 1}})
-	if err != nil {
-		return nil, broker.StoreError(err)
-	}
-	if len(rs) == 0 {
-		return nil, noUse(broker.ErrNotFound)
-	}
-	var f struct { // only this member, so that leases outlive an upgrade that adds others
-		Content *content.Facts `json:"content"`
-	}
-	if err := json.Unmarshal(rs[0].Facts, &f); err != nil {
-		return nil, noUse(err)
-	}
-	return f.Content, nil
-}

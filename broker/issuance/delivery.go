@@ -11,6 +11,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -45,6 +46,13 @@ func carries(p broker.Provider, s scopes.Set) bool {
 	return connects
 }
 
+// limitable reports whether ebb knows the amount of every request of these scopes that may change
+// something.
+func limitable(p broker.Provider, s scopes.Set) bool {
+	reader, is := p.Driver.(provider.AmountReader)
+	return is && !slices.ContainsFunc(s.Scopes(), func(one scopes.Scope) bool { return !reader.ReadsAmounts(one) })
+}
+
 // CouldStay reports whether a credential is issued to the sandbox although egress could add it,
 // or the credential of one of its scopes, to requests. The cause is the client's choice of
 // delivery, or other scopes of the same request.
@@ -55,9 +63,12 @@ func (i *TokenIssuer) CouldStay(p broker.Provider, s scopes.Set, delivery string
 	})
 }
 
-// Deliverable refuses a credential whose required delivery is impossible, before a person is
-// asked to approve it and before it is minted.
-func (i *TokenIssuer) Deliverable(w kernel.MintRequest) error {
+// Deliverable refuses a credential whose required delivery is impossible, or whose limits of amounts
+// (most) egress cannot enforce, before a person is asked to approve it and before it is minted.
+func (i *TokenIssuer) Deliverable(w kernel.MintRequest, most amount.Limits) error {
+	if most != nil && !limitable(w.Provider, w.Scopes) {
+		return broker.E(broker.Denied, "The policy limits amounts for these scopes (@max_amount), and ebb reads no amounts from the requests of "+broker.Quoted(w.Name)+" for one of them. Ask for other scopes, or ask the operator.", nil)
+	}
 	switch inject := injectOnly(w.Provider, w.Scopes); {
 	case w.Delivery == policy.DeliveryToken:
 		return nil

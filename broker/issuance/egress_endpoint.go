@@ -29,7 +29,7 @@ type EgressUse struct {
 	noted       *expirable.LRU[string, time.Time]
 	revoked     *kernel.RevokedSet
 	roots       *expirable.LRU[string, string]
-	used        *expirable.LRU[string, UsedLease]
+	used        *expirable.LRU[string, broker.Lease]
 
 	admission *kernel.Admitter
 	callers   callers

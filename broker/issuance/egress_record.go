@@ -28,8 +28,8 @@ const WithoutTranscript = "none"
 // maxTaintHost is the number of bytes of a host that fit into the name of a taint source.
 const maxTaintHost = 63 - len("egress/")
 
-// UseAllowed records that a credential is about to be added to a request. After an error the
-// request must not be sent (I11). If third parties can write the response, the task is tainted
+// UseAllowed records that a credential is about to be added to a request, and adds its amounts to the
+// sums of its task. After an error the request must not be sent (I11). If third parties can write the response, the task is tainted
 // first.
 func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error {
 	if x.Untrusted {
@@ -39,9 +39,17 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 			return err
 		}
 	}
+	spends, err := u.Spends(c.Root(), x.Content, x.Method == http.MethodGet || x.Method == http.MethodHead)
+	if err != nil {
+		return broker.E(broker.Denied, "The lease does not allow the request: "+err.Error()+".", err)
+	}
 	e := eu.log.TaskEntry(audit.EgressAllowed, broker.SandboxID(c.TaskID), c.TaskID, x)
 	e.LeaseID = u.Target.LeaseID
-	if err := eu.store.Append(ctx, broker.Record{Entries: []audit.Entry{e}}); err != nil {
+	err = eu.store.Append(ctx, broker.Record{Spend: spends, Entries: []audit.Entry{e}})
+	switch {
+	case errors.Is(err, broker.ErrCap):
+		return broker.E(broker.Denied, "The lease does not allow the request: requests at the same moment have used it up.", err)
+	case err != nil:
 		return broker.StoreError(err)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
-	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -29,7 +28,7 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	if !theirs(l.Lease, c) {
+	if !theirs(l, c) {
 		return broker.Usable{}, noUse(errNotTheirs)
 	}
 	p, known := eu.providers[l.Provider]
@@ -38,20 +37,24 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	}
 	injector, injects := p.Driver.(provider.Injector)
 	connector, connects := p.Driver.(provider.Connector)
-	if !injects && !connects || !eu.issuer.byEgress(l.Lease) {
+	if !injects && !connects || !eu.issuer.byEgress(l) {
 		return broker.Usable{}, noUse(errInHand)
 	}
-	t, err := eu.liveUse(ctx, l.Lease)
+	t, err := eu.liveUse(ctx, l)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	handle, err := eu.opened(ctx, l.Lease)
+	handle, err := eu.opened(ctx, l)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	target := eu.upstream.TargetOf(l.Lease, handle)
+	spent, err := eu.spent(ctx, c, l)
+	if err != nil {
+		return broker.Usable{}, err
+	}
+	target := eu.upstream.TargetOf(l, handle)
 	target.DiesAt, target.Now = broker.Earliest(l.ExpiresAt, target.DiesAt), eu.clock.Now()
-	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l.Lease, Target: target, Content: l.content}, nil
+	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l, Spent: spent, Target: target}, nil
 }
 
 // liveUse counts one use of a lease if it and its task are live, and returns the task.
@@ -89,11 +92,9 @@ func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (secret.Secret,
 	handle, err := eu.sealer.Open(l.ID, l.Upstream.Handle)
 	if err != nil {
 		eu.used.Remove(l.ID)
-		var again UsedLease
-		if again, err = eu.usedLease(ctx, l.ID); err != nil {
+		if l, err = eu.usedLease(ctx, l.ID); err != nil {
 			return secret.Secret{}, err
 		}
-		l = again.Lease
 		if l.State != broker.LeaseLive || l.Upstream == nil || l.Upstream.Handle == "" {
 			return secret.Secret{}, noUse(errNotLive)
 		}
@@ -103,6 +104,18 @@ func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (secret.Secret,
 		return secret.Secret{}, broker.StoreError(fmt.Errorf("opening the handle for egress: %w", err))
 	}
 	return handle, nil
+}
+
+// spent returns the sums that limit the uses of a lease.
+func (eu *EgressUse) spent(ctx context.Context, c broker.Caller, l broker.Lease) ([]broker.Spending, error) {
+	if l.Content == "" && l.MaxAmount == nil {
+		return nil, nil
+	}
+	out, err := eu.store.Spent(ctx, c.Root(), l.Provider, l.ID)
+	if err != nil {
+		return nil, broker.StoreError(err)
+	}
+	return out, nil
 }
 
 // admitUse counts a use against the runner's task at the top of the tree, so that delegation
@@ -131,15 +144,9 @@ func noUse(cause error) error {
 	return broker.E(broker.Denied, "There is no such credential for this task, or it has ended. Ask for a new one.", cause)
 }
 
-// UsedLease is a lease with the content to which people have limited it; nil = no such limit.
-type UsedLease struct {
-	broker.Lease
-	content *content.Facts
-}
-
 // usedLease returns a lease from the store, or from a cache: the live store holds the part of
 // it that changes.
-func (eu *EgressUse) usedLease(ctx context.Context, id string) (l UsedLease, err error) {
+func (eu *EgressUse) usedLease(ctx context.Context, id string) (l broker.Lease, err error) {
 	if !broker.ValidID(broker.LeasePrefix, id) {
 		return l, noUse(broker.ErrNotFound)
 	}
@@ -153,10 +160,7 @@ func (eu *EgressUse) usedLease(ctx context.Context, id string) (l UsedLease, err
 	if len(ls) == 0 {
 		return l, noUse(broker.ErrNotFound)
 	}
-	l.Lease = ls[0]
-	if l.content, err = eu.issuer.approvedContent(ctx, l.Lease); err != nil {
-		return l, err
-	}
+	l = ls[0]
 	if l.State == broker.LeaseLive { // an intent may still become live, so it is not cached
 		eu.used.Add(id, l)
 	}
@@ -190,14 +194,14 @@ func (eu *EgressUse) Reach(ctx context.Context, c broker.Caller, leaseID string,
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	if !theirs(l.Lease, c) || !eu.reaches(l.Lease, host) {
+	if !theirs(l, c) || !eu.reaches(l, host) {
 		return broker.Usable{}, noUse(errNotTheirs)
 	}
-	t, err := eu.liveUse(ctx, l.Lease)
+	t, err := eu.liveUse(ctx, l)
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l.Lease, secret.Secret{})}, nil
+	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l, secret.Secret{})}, nil
 }
 
 // MayHaveReached returns a function that reports which SSH connections a lease, live or ended,
@@ -209,7 +213,7 @@ func (eu *EgressUse) MayHaveReached(ctx context.Context, leaseID string) (in fun
 		return nil, err
 	}
 	return func(c broker.Caller, host stricturl.Host) bool {
-		return l.TaskID == c.TaskID && eu.reaches(l.Lease, host)
+		return l.TaskID == c.TaskID && eu.reaches(l, host)
 	}, nil
 }
 

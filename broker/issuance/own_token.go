@@ -12,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -85,6 +86,7 @@ func (i *TokenIssuer) draft(ctx context.Context, w kernel.MintRequest, d kernel.
 		ID: broker.NewID(broker.LeasePrefix), TaskID: w.Live.ID, Sandbox: w.Sandbox.ID, Owner: w.Live.Owner, Provider: w.Name,
 		Scopes: set, Resource: w.Provider.Resource, Binding: w.Bind, Class: w.Promise().Class, RequestID: d.RequestID,
 		Rule: strings.Join(d.Rules, ","), Tool: w.Tool, Delivery: w.Delivery, Txn: w.Txn(), IssuedAt: now, ExpiresAt: exp, State: broker.LeaseLive,
+		Content: broker.ContentSum(d.Content), MaxAmount: d.MaxAmount,
 	}
 	if n := len(w.Lineage); n > 0 {
 		l.ParentID = w.Lineage[n-1]
@@ -118,10 +120,12 @@ func (i *TokenIssuer) grant(w kernel.MintRequest, l broker.Lease) provider.Grant
 // JSON is then canonical and need not be parsed and sorted for every mint.
 type issued struct {
 	Binding   provider.Binding `json:"cnf"`
+	Content   *policy.Content  `json:"content,omitempty"`          // see policy.Query
 	CouldStay bool             `json:"could_stay,omitempty"`       // see policy.Query
 	Covered   string           `json:"covered_by_grant,omitempty"` // the request whose approval was reused: no person was asked
 	Delivery  string           `json:"delivery"`
 	ExpiresAt time.Time        `json:"exp"`
+	MaxAmount amount.Limits    `json:"max_amount,omitzero"`
 	ParentID  string           `json:"parent_id,omitempty"`
 	Provider  string           `json:"provider"`
 	Resource  string           `json:"resource"`
@@ -142,11 +146,17 @@ func issuedOf(l broker.Lease, d kernel.Decision) issued {
 	if d.First == nil {
 		covered = d.RequestID
 	}
-	return issued{
+	out := issued{
+		MaxAmount: l.MaxAmount,
 		CouldStay: d.CouldStay, Covered: covered, Delivery: l.Delivery, Class: l.Class, Bound: bound,
 		Provider: l.Provider, Scopes: l.Scopes, Resource: l.Resource, ExpiresAt: l.ExpiresAt, ParentID: l.ParentID,
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}
+	if d.Content != nil {
+		does := broker.PolicyContent(d.Content)
+		out.Content = &does
+	}
+	return out
 }
 
 // CoveredBy returns the request whose approval was reused for the lease of an audit.LeaseIssued

@@ -78,12 +78,12 @@ func (i *TokenIssuer) token(ctx context.Context, r broker.TokenRequest) (broker.
 	if err != nil {
 		return broker.Token{}, broker.StoreError(err)
 	}
-	if err := i.Deliverable(w); err != nil && d.Effect != policy.Deny {
+	if err := i.Deliverable(w, d.MaxAmount); err != nil && d.Effect != policy.Deny {
 		return broker.Token{}, i.DenyJudged(ctx, w, d, err)
 	}
 	switch d.Effect {
 	case policy.Allow:
-		return i.Mint(ctx, w, kernel.Decision{TTL: d.TTL, Scopes: d.Scopes, Rules: d.Rules, Promise: w.Promise(), CouldStay: i.CouldStay(w.Provider, w.Scopes, w.Delivery)})
+		return i.Mint(ctx, w, kernel.Decision{TTL: d.TTL, Scopes: d.Scopes, Rules: d.Rules, Promise: w.Promise(), CouldStay: i.CouldStay(w.Provider, w.Scopes, w.Delivery), Content: w.Content, MaxAmount: d.MaxAmount})
 	case policy.Ask:
 		return i.approvals.Escalate(ctx, w, d, r)
 	default:
@@ -134,7 +134,7 @@ func (i *TokenIssuer) target(ctx context.Context, a kernel.Caller, r broker.Toke
 		return w, broker.E(broker.Invalid, "delivery must be token or egress.", nil)
 	}
 	w.Delivery = i.Delivery(w, r.Delivery)
-	if err := i.Deliverable(w); err != nil {
+	if err := i.Deliverable(w, nil); err != nil {
 		return w, err
 	}
 	if !a.Live.Ceiling.Covers(r.Scopes) {
@@ -204,7 +204,7 @@ func (i *TokenIssuer) query(w kernel.MintRequest) policy.Query {
 		Scopes: w.Scopes, Tool: w.Tool, TTL: w.TTL, Binding: binding, Delivery: w.Delivery, CouldStay: i.CouldStay(w.Provider, w.Scopes, w.Delivery),
 		Revocability: string(w.Promise().Class), Bound: w.Promise().Bound,
 		Record: policy.Record{Denials: w.Live.Denials, Violations: w.Live.Violations},
-		Taint:  w.Live.Taint,
+		Taint:  w.Live.Taint, Content: broker.PolicyContent(w.Content),
 	}
 }
 
@@ -229,11 +229,15 @@ func (i *TokenIssuer) deny(ctx context.Context, a kernel.Caller, asked scopes.Se
 // the query, so that a draft policy can be evaluated on it.
 func (i *TokenIssuer) DenyJudged(ctx context.Context, w kernel.MintRequest, d policy.Decision, err error) error {
 	r := w.Promise()
-	return i.refuse(ctx, w.Caller, w.Scopes, err, map[string]any{
+	data := map[string]any{
 		"rules": d.Rules, "policy": d.Version, "denied": d.Denied, "tool": w.Tool,
 		"delivery": w.Delivery, "could_stay": i.CouldStay(w.Provider, w.Scopes, w.Delivery),
 		"revocability": r.Class, "revocation_bound": broker.Seconds(r.Bound / time.Second),
-	})
+	}
+	if w.Content != nil {
+		data["content"] = broker.PolicyContent(w.Content)
+	}
+	return i.refuse(ctx, w.Caller, w.Scopes, err, data)
 }
 
 func (i *TokenIssuer) refuse(ctx context.Context, a kernel.Caller, asked scopes.Set, err error, data map[string]any) error {

@@ -23,6 +23,13 @@ type ContentJudge interface {
 	Judge(context.Context, *http.Request, Target) (content.Facts, error)
 }
 
+// AmountReader is a ContentJudge whose facts state what requests spend.
+type AmountReader interface {
+	// ReadsAmounts reports whether the facts of every request of this scope that may change something
+	// have an amount. It is true for a scope whose requests only read.
+	ReadsAmounts(scopes.Scope) bool
+}
+
 // UncoveredError is an ErrElsewhere for a body that does more than the scopes of its lease allow.
 type UncoveredError struct {
 	Needed scopes.Set // what one lease must have for the whole request; empty = no scope allows it

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -76,6 +79,8 @@ type data struct {
 	Could    bool              `json:"could_stay"`
 	Revoking string            `json:"revocability"`
 	Bound    int64             `json:"revocation_bound"`
+	Content  policy.Content    `json:"content"`
+	Most     amount.Limits     `json:"max_amount"`
 }
 
 type facts struct {
@@ -88,6 +93,8 @@ type facts struct {
 	Could      bool              `json:"could_stay"`
 	Revoking   string            `json:"revocability"`
 	Bound      int64             `json:"revocation_bound"`
+	Content    *content.Facts    `json:"content"`
+	Most       amount.Limits     `json:"max_amount"`
 }
 
 // delivery returns the requested way of delivery. Entries from before it was recorded are about
@@ -135,13 +142,14 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 			return nil, nil // people decided; the question to them is on the record by itself
 		}
 		ttl := d.Exp.Sub(e.At).Round(time.Second)
-		return p.recorded(e, d, ttl, policy.Decision{Effect: policy.Allow, Scopes: d.Scope, TTL: ttl, Deliver: d.delivery(), WouldAllow: d.Scope}), nil
+		return p.recorded(e, d, ttl, policy.Decision{Effect: policy.Allow, Scopes: d.Scope, TTL: ttl, MaxAmount: d.Most, Deliver: d.delivery(), WouldAllow: d.Scope}), nil
 	case audit.RequestCreated:
 		ttl := time.Duration(d.TTL) * time.Second
 		was := policy.Decision{Effect: policy.Ask, Scopes: d.Scope, TTL: ttl, Deliver: d.delivery(),
 			Ask: &policy.Approval{Groups: d.Groups, Quorum: d.Quorum, Rules: []policy.AskRule{{Groups: d.Groups, Quorum: d.Quorum}}}}
 		if d.Facts != nil {
-			was.WouldAllow, was.Version, d.Tool, d.CNF = d.Facts.WouldAllow, d.Facts.Policy, d.Facts.Tool, d.Facts.CNF
+			was.WouldAllow, was.Version, was.MaxAmount = d.Facts.WouldAllow, d.Facts.Policy, d.Facts.Most
+			d.Tool, d.CNF, d.Content = d.Facts.Tool, d.Facts.CNF, broker.PolicyContent(d.Facts.Content)
 		}
 		return p.recorded(e, d, ttl, was), nil
 	case audit.TokenDenied:
@@ -169,7 +177,7 @@ func (p *past) recorded(e audit.Entry, d data, ttl time.Duration, was policy.Dec
 	q := policy.Query{
 		Sandbox: p.sandbox, Task: p.task, Scopes: d.Scope, Tool: d.Tool, TTL: max(ttl, time.Second),
 		Binding: policy.BindingDPoP, Delivery: d.delivery(), CouldStay: d.couldStay(),
-		Record: policy.Record{Denials: p.denials, Violations: p.violations}, Taint: p.taint,
+		Record: policy.Record{Denials: p.denials, Violations: p.violations}, Taint: p.taint, Content: d.Content,
 	}
 	q.Task.Age = max(e.At.Sub(p.opened).Truncate(time.Second), 0)
 	if d.CNF["x5t#S256"] != "" {

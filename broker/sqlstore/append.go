@@ -54,7 +54,7 @@ func newUnit(r broker.Record) (*unit, error) {
 	if u.entries, err = draft(r.Entries); err != nil {
 		return nil, err
 	}
-	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.ResealLease == nil && r.EndLease == nil && r.IssueLease == u.lease {
+	if r.OpenTask == nil && r.MoveTask == nil && r.BindSandbox == nil && r.ResealLease == nil && r.EndLease == nil && len(r.Spend) == 0 && r.IssueLease == u.lease {
 		if u.lease == nil && len(u.entries) == 0 {
 			return nil, errors.New("the record is empty")
 		}
@@ -114,6 +114,7 @@ func parts(r broker.Record) (step, error) {
 		{r.BindSandbox != nil, func() (step, error) { return bindSandbox(*r.BindSandbox) }},
 		{r.ResealLease != nil, func() (step, error) { return resealLease(*r.ResealLease) }},
 		{r.EndLease != nil, func() (step, error) { return endLease(*r.EndLease) }},
+		{len(r.Spend) > 0, func() (step, error) { return spend(r.Spend) }},
 		{r.IssueLease != nil && r.IssueLimit > 0, func() (step, error) { return issueLimited(r.IssueLease, r.IssueLimit) }},
 		{r.IssueLease != nil && r.IssueLease.Upstream != nil, func() (step, error) { return issueUpstream(r.IssueLease) }},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // leaseStore reads, lists and counts leases.
@@ -20,8 +21,8 @@ const (
 	insertLease = "INSERT INTO leases (" + leaseColumns + ") VALUES"
 
 	leaseColumns = "id, task_id, sandbox, owner, provider, scope, resource, jkt, x5t, class, request_id, rule, tool, txn, " +
-		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id, delivery"
-	leaseWidth = 22
+		"issued_at, expires_at, state, revoked_at, revoked_by, cause, parent_id, delivery, content, max_amount"
+	leaseWidth = 24
 
 	// ended is the time when the task of lease l was closed, or NULL. It is a subquery
 	// and not a join: a page in the order of ids then comes from the primary key and
@@ -84,7 +85,7 @@ func checkLease(l *broker.Lease) error {
 	if l.ID == "" || l.TaskID == "" || l.IssuedAt.IsZero() || !l.ExpiresAt.After(l.IssuedAt) {
 		return errors.New("a lease needs an id, a task, and an expiry after its issue")
 	}
-	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn, l.ParentID, l.Delivery)
+	err := storable(l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class), l.RequestID, l.Rule, l.Tool, l.Txn, l.ParentID, l.Delivery, l.Content)
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", l.ID, err)
 	}
@@ -93,7 +94,7 @@ func checkLease(l *broker.Lease) error {
 
 func appendLease(args []any, l *broker.Lease) []any {
 	return append(args, l.ID, l.TaskID, l.Sandbox, l.Owner, l.Provider, l.Scopes.String(), l.Resource, l.Binding.JKT, l.Binding.X5T, string(l.Class),
-		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID, l.Delivery)
+		l.RequestID, l.Rule, l.Tool, l.Txn, millis(l.IssuedAt), millis(l.ExpiresAt), string(l.State), int64(0), "", "", l.ParentID, l.Delivery, l.Content, l.MaxAmount.String())
 }
 
 // Leases implements broker.Store.
@@ -223,14 +224,14 @@ func scanLeaseHandle(row scan) (broker.Lease, error) {
 // scanLeaseRow reads a lease and the further columns at the end of the query. fence is 0
 // for an own token.
 func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error) {
-	var scope string
+	var scope, most string
 	var issued, expires, revoked, closed int64
 	var derived broker.LeaseState
 	var closedBy string
 	var cause broker.Cause
 	var up upstreamRow
 	dest := []any{&l.ID, &l.TaskID, &l.Sandbox, &l.Owner, &l.Provider, &scope, &l.Resource, &l.Binding.JKT, &l.Binding.X5T, &l.Class, &l.RequestID, &l.Rule, &l.Tool,
-		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &l.Delivery, &derived, &closed, &closedBy, &cause}
+		&l.Txn, &issued, &expires, &l.State, &revoked, &l.RevokedBy, &l.Cause, &l.ParentID, &l.Delivery, &l.Content, &most, &derived, &closed, &closedBy, &cause}
 	if err := row(append(append(dest, up.dest()...), more...)...); err != nil {
 		return l, 0, err
 	}
@@ -244,7 +245,10 @@ func scanLeaseRow(row scan, more ...any) (l broker.Lease, fence int64, err error
 		}
 	}
 	l.State = derived
-	if l.Scopes, err = scopes.ParseSet(scope); err != nil {
+	var errMost error
+	l.Scopes, err = scopes.ParseSet(scope)
+	l.MaxAmount, errMost = amount.ParseLimits(most)
+	if err := errors.Join(err, errMost); err != nil {
 		return l, 0, fmt.Errorf("lease %s: the stored row is damaged: %w", l.ID, err)
 	}
 	return l, up.fence, nil

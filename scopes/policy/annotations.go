@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 const (
@@ -35,7 +37,7 @@ func (r *rule) annotate(list []ast.AnnotationType) (problems []string) {
 				fault = fmt.Sprintf("use 1 to %d bytes of printable text", maxWhy)
 			}
 			r.why = value
-		case "ask", "quorum", "max_ttl", "deliver":
+		case "ask", "quorum", "max_ttl", "max_amount", "deliver":
 			if r.forbid {
 				fault = "is for a permit; a forbid takes only @id and @why"
 				break
@@ -43,7 +45,7 @@ func (r *rule) annotate(list []ast.AnnotationType) (problems []string) {
 			quorum = quorum || key == "quorum"
 			fault = r.condition(key, value)
 		default:
-			fault = "is unknown; known are @id, @why and, on a permit, @ask, @quorum, @max_ttl, @deliver"
+			fault = "is unknown; known are @id, @why and, on a permit, @ask, @quorum, @max_ttl, @max_amount, @deliver"
 		}
 		if fault != "" {
 			problems = append(problems, fmt.Sprintf("@%s(%.64q): %s", key, value, fault))
@@ -85,6 +87,12 @@ func (r *rule) condition(key, value string) (fault string) {
 			return `use whole seconds, at least one, as in "90s" or "10m"`
 		}
 		r.maxTTL = d
+	case "max_amount":
+		limits, err := amount.ParseLimits(value)
+		if err != nil || len(limits) == 0 {
+			return `use amounts of different units, separated by commas, as in "EUR 50" or "EUR 50, mails 20"`
+		}
+		r.maxAmount = limits
 	case "deliver":
 		if value != DeliveryEgress {
 			return `the only delivery a policy can insist on is "egress"`

@@ -10,6 +10,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // Decide evaluates the query. It evaluates every requested scope alone: one denied scope denies
@@ -171,7 +172,9 @@ func conclude(q Query, verdicts []verdict) (Decision, error) {
 		if ttl := longest(v.rules); ttl > 0 {
 			d.TTL = min(d.TTL, ttl)
 		}
-		if !slices.ContainsFunc(v.rules, func(r *rule) bool { return !r.egress }) {
+		d.MaxAmount = d.MaxAmount.And(most(v.rules))
+		// Only egress can sum up amounts.
+		if d.MaxAmount != nil || !slices.ContainsFunc(v.rules, func(r *rule) bool { return !r.egress }) {
 			d.Deliver = DeliveryEgress
 		}
 		if v.effect == Ask {
@@ -181,7 +184,7 @@ func conclude(q Query, verdicts []verdict) (Decision, error) {
 	slices.Sort(d.Rules)
 	d.Rules = slices.Compact(d.Rules)
 	if d.Effect == Deny {
-		d.Scopes, d.TTL, d.Deliver = scopes.Set{}, 0, ""
+		d.Scopes, d.TTL, d.MaxAmount, d.Deliver = scopes.Set{}, 0, nil, ""
 	}
 	var err error
 	d.Denied, err = scopes.NewSet(denied...)
@@ -213,6 +216,15 @@ func longest(rules []*rule) (ttl time.Duration) {
 		ttl = max(ttl, r.maxTTL)
 	}
 	return ttl
+}
+
+// most returns the widest @max_amount of permits of which each suffices; nil if one of them has none.
+func most(rules []*rule) amount.Limits {
+	limits := rules[0].maxAmount
+	for _, r := range rules[1:] {
+		limits = limits.Or(r.maxAmount)
+	}
+	return limits
 }
 
 // with adds the approvals that the rules require. All of them are required, also when several rules

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // Effect is the answer to a query. The zero Effect is Deny; the order is from denying to granting.
@@ -45,13 +46,16 @@ func (e *Effect) UnmarshalText(b []byte) error {
 
 // Decision is the answer to one query. The zero Decision denies. Its JSON form is stable: see wire.go.
 type Decision struct {
-	Effect  Effect
-	Scopes  scopes.Set    // the granted scopes, or those that need approval: all requested ones, or none
-	TTL     time.Duration // whole seconds, at most the requested time; 0 on Deny
-	Ask     *Approval     // only on Ask
-	Deliver string        // delivery: as requested, or "egress" if policy requires it; "" on Deny
-	Rules   []string      // ids of the policies that decided, sorted; empty when none applied
-	Why     []string      // for people: the @why of those policies, or the scopes that no policy permits
+	Effect Effect
+	Scopes scopes.Set    // the granted scopes, or those that need approval: all requested ones, or none
+	TTL    time.Duration // whole seconds, at most the requested time; 0 on Deny
+	Ask    *Approval     // only on Ask
+	// MaxAmount is what the task may spend at the provider through the credential, with what it has
+	// spent there before; nil = no limit.
+	MaxAmount amount.Limits
+	Deliver   string   // delivery: as requested, or "egress" if policy requires it; "" on Deny
+	Rules     []string // ids of the policies that decided, sorted; empty when none applied
+	Why       []string // for people: the @why of those policies, or the scopes that no policy permits
 
 	WouldAllow scopes.Set // the part that plain permits grant; for a pattern, possibly a narrower one
 	Denied     scopes.Set // the requested scopes that are forbidden or not permitted

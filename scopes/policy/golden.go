@@ -102,6 +102,9 @@ func (w testWant) diff(effect Effect, got Decision) (diff []string) {
 		want := Approval{Groups: slices.Sorted(slices.Values(w.Ask.Groups)), Quorum: max(1, w.Ask.Quorum)}
 		compare("ask", want.summary(), got.Ask.summary())
 	}
+	if w.MaxAmount != nil {
+		compare("max_amount", *w.MaxAmount, got.MaxAmount.String())
+	}
 	if w.Deliver != nil {
 		compare("deliver", *w.Deliver, got.Deliver)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // maxTestBytes is the maximum size of one test file, which also limits the expansion of its YAML.
@@ -22,7 +23,8 @@ const maxTestBytes = 256 << 10
 //
 // Of the query only `scopes` is required. It may also hold ttl (default 5m), tool, binding (default dpop), delivery
 // (default token), could_stay, revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
-// {denials, violations} and taint. In `want`, only `effect` is required; scopes, ttl, ask {groups, quorum}, deliver,
+// {denials, violations}, taint and content {kind, actions, objects, amount}. In `want`, only `effect` is required; scopes,
+// ttl, ask {groups, quorum}, max_amount ("" means no limit), deliver,
 // rules, would_allow and denied are compared when written.
 type testCase struct {
 	Name  string    `yaml:"name"`
@@ -59,7 +61,13 @@ type testQuery struct {
 		Denials    int `yaml:"denials"`
 		Violations int `yaml:"violations"`
 	} `yaml:"record"`
-	Taint []string `yaml:"taint"`
+	Taint   []string `yaml:"taint"`
+	Content struct {
+		Kind    string   `yaml:"kind"`
+		Actions []string `yaml:"actions"`
+		Objects []string `yaml:"objects"`
+		Amount  string   `yaml:"amount"`
+	} `yaml:"content"`
 }
 
 type testWant struct {
@@ -70,6 +78,7 @@ type testWant struct {
 		Groups []string `yaml:"groups"`
 		Quorum int      `yaml:"quorum"`
 	} `yaml:"ask"`
+	MaxAmount  *string   `yaml:"max_amount"`
 	Deliver    *string   `yaml:"deliver"`
 	Rules      *[]string `yaml:"rules"`
 	WouldAllow *string   `yaml:"would_allow"`
@@ -149,7 +158,12 @@ func (t testQuery) build() (Query, error) {
 	ttl, errTTL := time.ParseDuration(or(t.TTL, "5m"))
 	age, errAge := time.ParseDuration(or(t.Task.Age, "0s"))
 	bound, errBound := time.ParseDuration(or(t.Bound, "0s"))
-	if err := errors.Join(errTTL, errAge, errBound); err != nil {
+	var sum amount.Amount
+	var errSum error
+	if t.Content.Amount != "" {
+		sum, errSum = amount.Parse(t.Content.Amount)
+	}
+	if err := errors.Join(errTTL, errAge, errBound, errSum); err != nil {
 		return Query{}, err
 	}
 	return Query{
@@ -164,7 +178,8 @@ func (t testQuery) build() (Query, error) {
 		Scopes: asked, Tool: t.Tool, TTL: ttl,
 		Binding: or(t.Binding, BindingDPoP), Delivery: or(t.Delivery, DeliveryToken), CouldStay: t.Could,
 		Revocability: or(t.Revoking, RevocableInstant), Bound: bound,
-		Record: Record{Denials: t.Record.Denials, Violations: t.Record.Violations},
-		Taint:  t.Taint,
+		Record:  Record{Denials: t.Record.Denials, Violations: t.Record.Violations},
+		Taint:   t.Taint,
+		Content: Content{Kind: t.Content.Kind, Actions: t.Content.Actions, Objects: t.Content.Objects, Amount: sum},
 	}, nil
 }

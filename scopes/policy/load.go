@@ -15,6 +15,8 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // The limits of Load.
@@ -39,6 +41,7 @@ type rule struct {
 	ask       []string // groups; nil when no approval is needed
 	quorum    int
 	maxTTL    time.Duration // 0 = unlimited
+	maxAmount amount.Limits // nil = unlimited
 	egress    bool
 	policy    *cedar.Policy
 	clauses   []clause

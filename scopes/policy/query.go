@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // ErrQuery is wrapped for a query that is not well-formed: the caller's fault.
@@ -48,6 +49,17 @@ type Query struct {
 	Revocability string
 	Bound        time.Duration
 	Taint        []string // untrusted sources that the task has read; a set
+	// Content is the one request to which the credential is limited. Kind "" = no such limit.
+	Content Content
+}
+
+// Content is what one request does, as ebb reads it from the body.
+type Content struct {
+	Kind    string   `json:"kind"`    // how the body is read, such as "gitpush" or "graphql"
+	Actions []string `json:"actions"` // of its operations, such as "delete"; a set
+	Objects []string `json:"objects"` // of its operations, such as "acme/web/refs/heads/main"; a set
+	// Amount is its sum; the zero Amount = it states none.
+	Amount amount.Amount `json:"amount,omitzero"`
 }
 
 // Sandbox is the attested caller. ID and Attestor are required.
@@ -76,6 +88,11 @@ type Record struct {
 	Violations int `json:"violations"`
 }
 
+// empty reports whether the content states nothing besides its kind.
+func (c Content) empty() bool {
+	return len(c.Actions) == 0 && len(c.Objects) == 0 && c.Amount == amount.Amount{}
+}
+
 // check returns all faults of a malformed query; an unknown value is an error, never a default.
 func (q Query) check() error {
 	var faults []error
@@ -102,6 +119,7 @@ func (q Query) check() error {
 	default:
 		need(false, `revocability is none of "instant", "eventual", "ttl-only"`)
 	}
+	need(q.Content.Kind != "" || q.Content.empty(), "content without a kind")
 	need(q.Record.Denials >= 0 && q.Record.Violations >= 0, "record counts are negative")
 	if len(faults) > 0 {
 		return fmt.Errorf("%w: %w", ErrQuery, errors.Join(faults...))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // Recorded is a past query and its decision, from the audit log.
@@ -65,6 +67,7 @@ func Differences(was, now Decision) (diff []string) {
 	if was.Effect != Deny && now.Effect != Deny {
 		compare("Would cover %s instead of %s.", was.Scopes.String(), now.Scopes.String())
 		compare("Would last at most %s instead of %s.", span(was.TTL), span(now.TTL))
+		compareLimits(was.MaxAmount, now.MaxAmount, &diff)
 		if was.Deliver != now.Deliver {
 			diff = append(diff, delivered[now.Deliver])
 		}
@@ -76,6 +79,13 @@ func Differences(was, now Decision) (diff []string) {
 		compare("Would be denied because of %s instead of %s.", was.Denied.String(), now.Denied.String())
 	}
 	return diff
+}
+
+// compareLimits adds the difference of two limits of amounts.
+func compareLimits(was, now amount.Limits, diff *[]string) {
+	if was.String() != now.String() {
+		*diff = append(*diff, fmt.Sprintf("Could spend at most %s instead of %s.", cmp.Or(now.String(), "any amount"), cmp.Or(was.String(), "any amount")))
+	}
 }
 
 // delivered describes a change of the delivery, by the new delivery.
@@ -139,6 +149,7 @@ func Wider(was, now Decision) bool {
 	}
 	return !was.Scopes.Covers(now.Scopes) ||
 		now.TTL > was.TTL ||
+		was.MaxAmount.And(now.MaxAmount).String() != now.MaxAmount.String() ||
 		was.Deliver == DeliveryEgress && now.Deliver == DeliveryToken ||
 		now.Effect == Ask && was.Ask.needs() != now.Ask.needs() ||
 		!was.WouldAllow.Covers(now.WouldAllow)

@@ -8,6 +8,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // request is one query in Cedar's form, for each of its scopes in turn. It is the entity store of
@@ -53,10 +54,6 @@ func (r *request) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 
 func newRequest(q Query) *request {
 	r := &request{query: q, task: cedar.NewEntityUID(typeTask, cedar.String(q.Task.ID))}
-	taint := make([]cedar.Value, len(q.Taint))
-	for i, mark := range q.Taint {
-		taint[i] = cedar.String(mark)
-	}
 	r.context = cedar.RecordMap{
 		"task":     r.task,
 		"tool":     cedar.String(q.Tool),
@@ -72,10 +69,32 @@ func newRequest(q Query) *request {
 			"denials":    cedar.Long(q.Record.Denials),
 			"violations": cedar.Long(q.Record.Violations),
 		}),
-		"taint": cedar.NewSet(taint...),
+		"taint":   stringSet(q.Taint),
+		"content": q.Content.record(),
 	}
 	r.cedar.Principal = cedar.NewEntityUID(typeSandbox, cedar.String(q.Sandbox.ID))
 	return r
+}
+
+// record returns the content in Cedar's form. Amount.Value and cedar.Decimal both count
+// ten-thousandths.
+func (c Content) record() cedar.Record {
+	sum, _ := cedar.NewDecimal(c.Amount.Value, -amount.Places) // cannot fail: the exponent is in range
+	return cedar.NewRecord(cedar.RecordMap{
+		"kind":    cedar.String(c.Kind),
+		"actions": stringSet(c.Actions),
+		"objects": stringSet(c.Objects),
+		"unit":    cedar.String(c.Amount.Unit),
+		"amount":  sum,
+	})
+}
+
+func stringSet(list []string) cedar.Set {
+	values := make([]cedar.Value, len(list))
+	for i, text := range list {
+		values[i] = cedar.String(text)
+	}
+	return cedar.NewSet(values...)
 }
 
 func (r *request) principalEntity() cedar.Entity {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // The JSON of Query and Decision is stored in the audit log and replayed years later: members are
@@ -37,12 +38,17 @@ type wireQuery struct {
 	Bound    int64      `json:"revocation_bound,omitempty"`
 	Record   Record     `json:"record"`
 	Taint    []string   `json:"taint,omitempty"`
+	Content  *Content   `json:"content,omitempty"`
 }
 
 // MarshalJSON writes the stable form; Taint is a set, hence sorted.
 func (q Query) MarshalJSON() ([]byte, error) {
 	taint := slices.Clone(q.Taint)
 	slices.Sort(taint)
+	var content *Content
+	if q.Content.Kind != "" {
+		content = &q.Content
+	}
 	return json.Marshal(wireQuery{
 		Sandbox: q.Sandbox,
 		Task: wireTask{
@@ -50,7 +56,7 @@ func (q Query) MarshalJSON() ([]byte, error) {
 			Labels: q.Task.Labels, Age: seconds(q.Task.Age), Depth: q.Task.Depth,
 		},
 		Scopes: q.Scopes, Tool: q.Tool, TTL: seconds(q.TTL), Binding: q.Binding, Delivery: q.Delivery, Could: q.CouldStay,
-		Revoking: q.Revocability, Bound: seconds(q.Bound), Record: q.Record, Taint: slices.Compact(taint),
+		Revoking: q.Revocability, Bound: seconds(q.Bound), Record: q.Record, Taint: slices.Compact(taint), Content: content,
 	})
 }
 
@@ -75,26 +81,30 @@ func (q *Query) UnmarshalJSON(b []byte) error {
 		Scopes: w.Scopes, Tool: w.Tool, TTL: ttl, Binding: w.Binding, Delivery: w.Delivery, CouldStay: w.Could,
 		Revocability: w.Revoking, Bound: bound, Record: w.Record, Taint: w.Taint,
 	}
+	if w.Content != nil {
+		q.Content = *w.Content
+	}
 	return nil
 }
 
 type wireDecision struct {
-	Effect     Effect     `json:"effect"`
-	Scopes     scopes.Set `json:"scope"`
-	TTL        int64      `json:"ttl_seconds"`
-	Ask        *Approval  `json:"ask,omitempty"`
-	Deliver    string     `json:"deliver,omitempty"`
-	Rules      []string   `json:"rules,omitempty"`
-	Why        []string   `json:"why,omitempty"`
-	WouldAllow scopes.Set `json:"would_allow"`
-	Denied     scopes.Set `json:"denied"`
-	Version    string     `json:"policy_version"`
+	Effect     Effect        `json:"effect"`
+	Scopes     scopes.Set    `json:"scope"`
+	TTL        int64         `json:"ttl_seconds"`
+	Ask        *Approval     `json:"ask,omitempty"`
+	MaxAmount  amount.Limits `json:"max_amount,omitzero"`
+	Deliver    string        `json:"deliver,omitempty"`
+	Rules      []string      `json:"rules,omitempty"`
+	Why        []string      `json:"why,omitempty"`
+	WouldAllow scopes.Set    `json:"would_allow"`
+	Denied     scopes.Set    `json:"denied"`
+	Version    string        `json:"policy_version"`
 }
 
 // MarshalJSON writes the stable form.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireDecision{
-		Effect: d.Effect, Scopes: d.Scopes, TTL: seconds(d.TTL), Ask: d.Ask, Deliver: d.Deliver, Rules: d.Rules,
+		Effect: d.Effect, Scopes: d.Scopes, TTL: seconds(d.TTL), Ask: d.Ask, MaxAmount: d.MaxAmount, Deliver: d.Deliver, Rules: d.Rules,
 		Why: d.Why, WouldAllow: d.WouldAllow, Denied: d.Denied, Version: d.Version,
 	})
 }
@@ -110,7 +120,7 @@ func (d *Decision) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("policy: decision: %w", err)
 	}
 	*d = Decision{
-		Effect: w.Effect, Scopes: w.Scopes, TTL: ttl, Ask: w.Ask, Deliver: w.Deliver,
+		Effect: w.Effect, Scopes: w.Scopes, TTL: ttl, Ask: w.Ask, MaxAmount: w.MaxAmount, Deliver: w.Deliver,
 		Rules: w.Rules, Why: w.Why, WouldAllow: w.WouldAllow, Denied: w.Denied, Version: w.Version,
 	}
 	return nil

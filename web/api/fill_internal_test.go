@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
@@ -64,6 +65,8 @@ func (f *filler) special(v reflect.Value, path string) bool {
 		*p = agenttext.From(path + " \"é\" <b>\n\u2028🌊")
 	case *stricturl.Host:
 		*p = stricturl.Host{Name: fmt.Sprintf("db%d.example", f.next()), Port: 5432}
+	case *amount.Amount:
+		*p = amount.Amount{Unit: "EUR", Value: int64(f.next())}
 	case *policy.Effect:
 		*p = policy.Allow
 	case *json.RawMessage:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -113,7 +114,7 @@ func wireLease(l broker.Lease) wire.Lease {
 	return wire.Lease{
 		ID: l.ID, TaskID: l.TaskID, Sandbox: l.Sandbox, Owner: l.Owner, Provider: l.Provider, Scopes: l.Scopes.String(), Resource: l.Resource,
 		Binding: wire.Binding(l.Binding), Class: wire.Class(l.Class), RequestID: l.RequestID, ParentID: l.ParentID, Rule: l.Rule, Tool: l.Tool,
-		Delivery: l.Delivery, Txn: l.Txn, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt,
+		Delivery: l.Delivery, Txn: l.Txn, IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Content: l.Content, MaxAmount: each(l.MaxAmount, amount.Amount.String),
 		State: wire.LeaseState(l.State), RevokedAt: l.RevokedAt, RevokedBy: l.RevokedBy, Cause: wire.Cause(l.Cause),
 		Upstream: ref(l.Upstream, wireUpstream),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/policyset"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
 	"github.com/ebb-broker/ebb/web"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -92,6 +93,14 @@ func policyQuery(q wire.PolicyQuery) (policy.Query, error) {
 			return policy.Query{}, web.WrongValue(d.at) // it overflows
 		}
 	}
+	if q.Content != nil {
+		out.Content = policy.Content{Kind: q.Content.Kind, Actions: q.Content.Actions, Objects: q.Content.Objects}
+		if q.Content.Amount != "" {
+			if out.Content.Amount, err = amount.Parse(q.Content.Amount); err != nil {
+				return policy.Query{}, web.WrongValue("/query/content/amount")
+			}
+		}
+	}
 	return out, nil
 }
 
@@ -102,7 +111,7 @@ func wireExplanation(e policy.Explanation) wire.Explanation {
 func wireDecision(d policy.Decision) wire.Decision {
 	return wire.Decision{
 		Effect: wire.Effect(d.Effect.String()), Scopes: d.Scopes.String(), TTL: int64(d.TTL / time.Second), Ask: ref(d.Ask, wireApprovers),
-		Deliver: d.Deliver, Rules: d.Rules, Why: d.Why, WouldAllow: d.WouldAllow.String(), Denied: d.Denied.String(), Version: d.Version,
+		MaxAmount: each(d.MaxAmount, amount.Amount.String), Deliver: d.Deliver, Rules: d.Rules, Why: d.Why, WouldAllow: d.WouldAllow.String(), Denied: d.Denied.String(), Version: d.Version,
 	}
 }
 

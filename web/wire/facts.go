@@ -77,13 +77,16 @@ type Facts struct {
 	// Content lists what the one request does to which the credential is limited; nil = the credential is for every
 	// request that the scopes cover.
 	Content *FactsContent `json:"content,omitempty"`
+	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what they spent there
+	// before, such as "EUR 50". Other units may not be spent; nil = no limit.
+	MaxAmount []string `json:"max_amount,omitzero"`
 }
 
 // FactsContent is what one request through egress does. All of its texts come from the sandbox.
 type FactsContent struct {
 	// Body is the hex SHA-256 of the body; "" = Operations state everything that the body says.
 	Body string `json:"body_sha256,omitempty"`
-	// Kind is "gitpush" or "graphql".
+	// Kind is how ebb read the body: "gitpush", "graphql", "json" or "form".
 	Kind string `json:"kind"`
 	// Operations are what the request does, in its order.
 	Operations []FactsOperation `json:"operations,omitempty"`
@@ -93,6 +96,8 @@ type FactsContent struct {
 type FactsOperation struct {
 	// Action is a verb of the kind, such as "create" or "delete".
 	Action string `json:"action"`
+	// Amount is what it spends, such as "EUR 12.5"; "" = nothing that ebb knows.
+	Amount string `json:"amount,omitempty"`
 	// Details are further facts, such as the commit before and after.
 	Details map[string]string `json:"details,omitempty"`
 	// Object is the object of the action, such as "refs/heads/main".

@@ -60,6 +60,8 @@ type PolicyQuery struct {
 	Record PolicyRecord `json:"record"`
 	// Taint are the untrusted sources that the task has read.
 	Taint []string `json:"taint,omitempty"`
+	// Content is the one refused request to which the credential would be limited; nil = no such limit.
+	Content *PolicyContent `json:"content,omitempty"`
 }
 
 // PolicySandbox is the sandbox of a PolicyQuery. ID and Attestor are required.
@@ -94,6 +96,18 @@ type PolicyTask struct {
 	Depth int `json:"depth,omitempty"`
 }
 
+// PolicyContent is the one request to which a credential is limited.
+type PolicyContent struct {
+	// Kind is how ebb reads the body: "gitpush", "graphql", "json" or "form".
+	Kind string `json:"kind"`
+	// Actions are those of its operations.
+	Actions []string `json:"actions,omitempty"`
+	// Objects are those of its operations.
+	Objects []string `json:"objects,omitempty"`
+	// Amount is the sum of its amounts, such as "EUR 12.5"; "" = it states none.
+	Amount string `json:"amount,omitempty"`
+}
+
 // PolicyRecord is how a task has behaved so far.
 type PolicyRecord struct {
 	// Denials is the number of denied requests.
@@ -122,6 +136,8 @@ type Decision struct {
 	TTL int64 `json:"ttl_seconds"`
 	// Ask says who must agree, with EffectAsk.
 	Ask *Approvers `json:"ask,omitempty"`
+	// MaxAmount is what the task may spend at the provider, as in Facts; nil = no limit.
+	MaxAmount []string `json:"max_amount,omitzero"`
 	// Deliver is how the credential is delivered; "" with EffectDeny.
 	Deliver string `json:"deliver,omitempty"`
 	// Rules are the ids of the policies that decided, sorted.

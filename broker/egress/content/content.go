@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // The bounds of Facts. They keep an audit log entry with facts below 64 KiB.
@@ -31,10 +34,37 @@ func (f Facts) Sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Amount returns the sum of the amounts of all operations; the zero Amount = they state none. The
+// error means that they have different units, or that an amount is malformed.
+func (f Facts) Amount() (sum amount.Amount, err error) {
+	for _, o := range f.Operations {
+		if o.Amount == "" {
+			continue
+		}
+		one, err := amount.Parse(o.Amount)
+		switch {
+		case err != nil:
+			return sum, err
+		case sum.Unit == "":
+			sum = one
+		case sum.Unit != one.Unit:
+			return sum, errUnits
+		default:
+			if sum, err = sum.Plus(one); err != nil {
+				return sum, err
+			}
+		}
+	}
+	return sum, nil
+}
+
+var errUnits = errors.New("its amounts have different units")
+
 // Operation is one thing that a request does. All of its texts come from the sandbox. Its members are
 // in alphabetical order, so that the JSON is in canonical form (RFC 8785 section 3.2.3).
 type Operation struct {
 	Action  string            `json:"action"`            // a verb of the kind, such as "create" or "delete"
+	Amount  string            `json:"amount,omitempty"`  // what it spends, as an amount.Amount; "" = nothing that ebb knows
 	Details map[string]string `json:"details,omitempty"` // further facts, such as the commit before and after
 	Object  string            `json:"object"`            // such as "refs/heads/main" or "public.orders"
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // Decision is the access that the policy, or the policy and people, allowed.
@@ -20,6 +21,8 @@ type Decision struct {
 	RequestID string
 	Promise   provider.Revocability // the weakest acceptable revocability of the credential; see Keeps
 	First     *broker.Request       // set when this token settles the request
+	Content   *content.Facts        // the only request for which the credential can be used; nil = no such limit
+	MaxAmount amount.Limits         // see broker.Lease
 }
 
 // maxPublicKey is far above the size of any public key or certificate request.

@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/scopes/amount"
+)
+
+// Spending is an amount that a request adds to a sum. The sums of a delegation tree are kept under
+// the runner's task, so that tasks below it cannot spend more.
+type Spending struct {
+	TaskID string        // of the runner's task
+	Holder string        // the name of a provider, or the id of a lease
+	Amount amount.Amount // more than 0
+	Limit  int64         // of the sum, this amount included; see amount.Amount
+}
+
+// uses is the unit in which the uses of a lease for one request are counted.
+const uses = "uses"
+
+// Spends returns the amounts that a request adds to sums, with their limits. facts are those of its
+// body; nil = the body was not read. reads: the request has the method GET or HEAD. An error is a
+// clause such as "ebb cannot read its amount", without text from the sandbox.
+func (u Usable) Spends(root string, facts *content.Facts, reads bool) ([]Spending, error) {
+	var out []Spending
+	if u.Lease.Content != "" && facts != nil {
+		once := amount.One(uses)
+		out = append(out, Spending{root, u.Lease.ID, once, once.Value})
+	}
+	if u.Lease.MaxAmount == nil {
+		return out, nil
+	}
+	var sum amount.Amount
+	if facts != nil {
+		var err error
+		if sum, err = facts.Amount(); err != nil {
+			return nil, err
+		}
+	}
+	limit, is := u.Lease.MaxAmount.Of(sum.Unit)
+	switch {
+	case sum.Unit == "" && !reads:
+		return nil, errors.New("its lease limits amounts, and ebb cannot read the amount of the request")
+	case sum.Value == 0:
+		return out, nil
+	case !is:
+		return nil, fmt.Errorf("its lease allows no amounts in %s, but %s", sum.Unit, u.Lease.MaxAmount)
+	}
+	return append(out, Spending{root, u.Provider, sum, limit}), nil
+}
+
+// Afford returns an error if a sum as it was when the Usable was made does not have room for a
+// request. The error is a clause such as "its lease has been used".
+func (u Usable) Afford(all []Spending) error {
+	for _, s := range all {
+		var spent int64
+		if i := slices.IndexFunc(u.Spent, func(had Spending) bool { return had.Holder == s.Holder && had.Amount.Unit == s.Amount.Unit }); i >= 0 {
+			spent = u.Spent[i].Amount.Value
+		}
+		switch {
+		case s.Limit-s.Amount.Value >= spent:
+		case s.Holder == u.Lease.ID:
+			return errors.New("its lease is for one request, and has been used")
+		default:
+			unit := s.Amount.Unit
+			return fmt.Errorf("it would spend %s, and of %s for this task %s are spent", s.Amount, amount.Amount{Unit: unit, Value: s.Limit}, amount.Amount{Unit: unit, Value: spent})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+-- The limits of a lease beside its scopes: the one request for which it can be used, and the amounts that its
+-- task may spend. '': no such limit.
+ALTER TABLE leases ADD COLUMN content    TEXT NOT NULL DEFAULT '';
+ALTER TABLE leases ADD COLUMN max_amount TEXT NOT NULL DEFAULT '';
+
+-- What was spent under such limits: by a task and the tasks below it at one provider, or through one lease.
+CREATE TABLE spending (
+    task_id TEXT   NOT NULL, -- of the runner's task
+    holder  TEXT   NOT NULL,
+    unit    TEXT   NOT NULL,
+    amount  BIGINT NOT NULL, -- in ten-thousandths of the unit
+    PRIMARY KEY (task_id, holder, unit)
+);

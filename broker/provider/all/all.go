@@ -58,7 +58,7 @@ var kinds = map[string]func(Env, json.RawMessage) (provider.Driver, error){
 	"oauth":      kind(func(e Env, c oauth.Config) (provider.Driver, error) { return oauth.New(e.Name, c, e.Secrets, e.Now) }),
 	"vault":      kind(func(e Env, c vault.Config) (provider.Driver, error) { return vault.New(e.Name, c, e.Now) }),
 	"postgres":   kind(func(e Env, c postgres.Config) (provider.Driver, error) { return postgres.New(c, e.Logger) }),
-	"static":     kind(func(e Env, c static.Config) (provider.Driver, error) { return static.New(e.Name, c, e.Secrets, e.Now) }),
+	"static":     kind(func(e Env, c static.Config) (provider.Driver, error) { return static.Open(e.Name, c, e.Secrets, e.Now) }),
 	"ssh": kind(func(e Env, o ssh.Options) (provider.Driver, error) {
 		return ssh.New(ssh.Config{Name: e.Name, Options: o, Dir: e.Dir, Ended: e.Ended, Now: e.Now, Logger: e.Logger})
 	}),

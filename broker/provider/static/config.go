@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
+	"github.com/ebb-broker/ebb/broker/egress/content/fields"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/broker/secretstore"
@@ -40,7 +42,29 @@ type Config struct {
 	SealResponse []provider.SealRoute `json:"seal_response,omitempty"`
 	// Grants maps the resource of a scope to its actions, and those to requests:
 	// {charges: {read: {methods: [GET], paths: ["/v1/charges", "/v1/charges/**"]}}}.
-	Grants provider.Grants[stricturl.Rule] `json:"grants"`
+	Grants provider.Grants[Rule] `json:"grants"`
+}
+
+// Rule selects the requests of a scope.
+type Rule struct {
+	stricturl.Rule
+	// Body lists the fields that the body of a request may have; nil = ebb does not read it.
+	Body *fields.Rule `json:"body,omitempty"`
+}
+
+// check calls bad for each problem of the rule; at is its place in the configuration.
+func (r Rule) check(at string, bad func(format string, a ...any)) {
+	r.Rule.Check(at, bad)
+	if r.Body == nil {
+		return
+	}
+	r.Body.Check(at+".body", bad)
+	if slices.ContainsFunc(r.Methods, func(m string) bool { return m != http.MethodPost && m != http.MethodPut && m != http.MethodPatch }) {
+		bad("%s.body: only requests with the methods POST, PUT and PATCH have a body that ebb can read: give other methods an action of their own", at)
+	}
+	if r.WebSocket {
+		bad("%s.body: a WebSocket has no such body", at)
+	}
 }
 
 // Kept is the location of the PEM of a client certificate with its chain and private key:
@@ -91,7 +115,7 @@ func (c *Config) check(name string) error {
 	if len(c.Grants) == 0 {
 		bad("grants: name at least one resource, its actions and their requests")
 	}
-	c.Grants.Check(name, bad, func(at string, r stricturl.Rule) { r.Check(at, bad) })
+	c.Grants.Check(name, bad, func(at string, r Rule) { r.check(at, bad) })
 	return errors.Join(errs...)
 }
 

@@ -92,7 +92,7 @@ func (d *Driver) Check(s scopes.Set) error {
 		return fmt.Errorf("%w: there is no scope", provider.ErrUnsupported)
 	}
 	for _, sc := range s.Scopes() {
-		if _, known := d.cfg.Grants.Of(sc); !known {
+		if _, _, known := d.rule(sc); !known {
 			return fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, sc)
 		}
 	}
@@ -143,7 +143,7 @@ func (d *Driver) Revoke(context.Context, provider.Target) error { return nil }
 // Describe implements provider.Describer. The effect follows from the methods of the
 // requests that the secret is added to.
 func (d *Driver) Describe(s scopes.Scope) (provider.Effect, error) {
-	rule, known := d.cfg.Grants.Of(s)
+	rule, _, known := d.rule(s)
 	switch {
 	case !known:
 		return provider.Effect{}, fmt.Errorf("%w: %s is not configured", provider.ErrUnsupported, s)

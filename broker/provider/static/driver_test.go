@@ -124,8 +124,8 @@ func TestMissingOrUnusableSecrets(t *testing.T) {
 //ebb:invariant I6 A configuration is refused if it adds a credential in a header for the destination, type or framing of a request
 func TestConfigsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	rule := func(methods, paths string) map[string]map[string]stricturl.Rule {
-		return map[string]map[string]stricturl.Rule{"charges": {"read": {Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}
+	rule := func(methods, paths string) map[string]map[string]static.Rule {
+		return map[string]map[string]static.Rule{"charges": {"read": {Rule: stricturl.Rule{Methods: strings.Fields(methods), Paths: strings.Fields(paths)}}}}
 	}
 	s := vaultOf(t, "stripe", canary)
 	for name, change := range map[string]func(*static.Config){
@@ -156,7 +156,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"both":           func(c *static.Config) { c.Inject = static.Place{Basic: &static.Basic{User: "a", Password: "b"}} },
 		"query":          func(c *static.Config) { c.Inject = static.Place{Query: "a&b"} },
 		"no grants":      func(c *static.Config) { c.Grants = nil },
-		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]stricturl.Rule{"charges": {}} },
+		"no actions":     func(c *static.Config) { c.Grants = map[string]map[string]static.Rule{"charges": {}} },
 		"resource":       func(c *static.Config) { c.Grants["*"] = c.Grants["charges"] },
 		"action":         func(c *static.Config) { c.Grants["charges"]["*"] = c.Grants["charges"]["read"] },
 		"no methods":     func(c *static.Config) { c.Grants = rule("", "/x") },
@@ -193,7 +193,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 // operator's name of it.
 func TestDescribeGoesByMethods(t *testing.T) {
 	c := config()
-	c.Grants["charges"]["read"] = stricturl.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}
+	c.Grants["charges"]["read"] = static.Rule{Rule: stricturl.Rule{Methods: []string{"GET", "DELETE"}, Paths: []string{"/v1/charges/*"}}}
 	d := driver(t, c, vaultOf(t, "stripe", "sk"))
 	for text, want := range map[string][2]provider.Answer{
 		"stripe:charges:read":  {provider.Yes, provider.No},

@@ -34,7 +34,11 @@ func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
 
 // ScopesFor implements provider.Injector.
 func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
-	return d.cfg.Grants.Fitting(name, func(s scopes.Set) bool { return d.mine(r, provider.Target{Scopes: s}) == nil })
+	fitting := d.cfg.Grants.Fitting(name, func(s scopes.Set) bool { return d.mine(r, provider.Target{Scopes: d.below(s)}) == nil })
+	for i, s := range fitting {
+		fitting[i] = d.named(s)
+	}
+	return fitting
 }
 
 // Inject implements provider.Injector.
@@ -83,7 +87,7 @@ func (d *Driver) mine(r *http.Request, t provider.Target) error {
 // credentials come from responses.
 func (d *Driver) covers(method string, path []string, t provider.Target, upgrade bool) bool {
 	return slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
-		rule, known := d.cfg.Grants.Of(s)
+		rule, _, known := d.rule(s)
 		return known && (!t.Handle.Empty() || !d.routes.Uses(s)) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
 	})
 }

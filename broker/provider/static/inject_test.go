@@ -360,7 +360,7 @@ func FuzzInject(f *testing.F) {
 func TestUpgrades(t *testing.T) {
 	t.Parallel()
 	c := config()
-	c.Grants["charges"]["listen"] = stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}
+	c.Grants["charges"]["listen"] = static.Rule{Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/live"}, WebSocket: true}}
 	d := driver(t, c, vaultOf(t, "stripe", canary))
 	for _, tt := range []struct {
 		scope, method, url string

@@ -34,12 +34,12 @@ func vaultOf(t testing.TB, name, value string) *secretstore.Store {
 func config() static.Config {
 	return static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com", "files.example.com:8443"}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]stricturl.Rule{
+		Grants: map[string]map[string]static.Rule{
 			"charges": {
-				"read":  {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/charges", "/v1/charges/**"}},
-				"write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges", "/v1/charges/*/refund"}},
+				"read":  {Rule: stricturl.Rule{Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/charges", "/v1/charges/**"}}},
+				"write": {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/charges", "/v1/charges/*/refund"}}},
 			},
-			"all": {"use": {Methods: []string{"GET"}, Paths: []string{"/**"}}},
+			"all": {"use": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/**"}}}},
 		},
 	}
 }

@@ -22,8 +22,8 @@ func sealRoute() provider.SealRoute {
 func client(routes ...provider.SealRoute) static.Config {
 	c := config()
 	c.Inject = static.Place{Basic: &static.Basic{User: "bot"}}
-	c.Grants["token"] = map[string]stricturl.Rule{"create": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}, "renew": {Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}}
-	c.Grants["feed"] = map[string]stricturl.Rule{"listen": {Methods: []string{"GET"}, Paths: []string{"/feed"}, WebSocket: true}, "look": {Methods: []string{"GET"}, Paths: []string{"/feed"}}}
+	c.Grants["token"] = map[string]static.Rule{"create": {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}}, "renew": {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/oauth/token"}}}}
+	c.Grants["feed"] = map[string]static.Rule{"listen": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/feed"}, WebSocket: true}}, "look": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/feed"}}}}
 	c.SealResponse = routes
 	return c
 }

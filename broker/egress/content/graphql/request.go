@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
-// maxBody is the longest accepted body in bytes.
-const maxBody = 1 << 20
-
 // Read reads and parses the body of a request. Afterwards r.Body yields the same bytes again, with
 // their length as r.ContentLength. An error is a *content.Error, or the error of reading the body;
 // the request is then not to be sent.
@@ -25,24 +21,10 @@ func Read(r *http.Request) (*Document, error) {
 	if err := checkHead(r); err != nil {
 		return nil, err
 	}
-	var read bytes.Buffer
-	if r.Body != nil {
-		read.Grow(int(min(max(r.ContentLength, 0), 16<<10)) + bytes.MinRead)
-		if _, err := read.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil {
-			return nil, err
-		}
-		_ = r.Body.Close() // only read
+	body, err := content.TakeBody(r)
+	if err != nil {
+		return nil, err
 	}
-	body := read.Bytes()
-	if len(body) > maxBody {
-		return nil, content.Refuse("it is longer than 1 MiB")
-	}
-	if len(r.Trailer) > 0 { // net/http adds those that were not announced
-		return nil, content.Refuse("a GraphQL request must have no trailer")
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	d, err := parseBody(body)
 	if err == nil {
 		sum := sha256.Sum256(body)
@@ -62,26 +44,10 @@ func checkHead(r *http.Request) error {
 		return content.Refuse("a GraphQL request must have no Content-Encoding")
 	case len(r.Header["X-Http-Method-Override"]) > 0:
 		return content.Refuse("a GraphQL request must have no X-HTTP-Method-Override")
-	case !isJSON(r.Header["Content-Type"]):
+	case !content.HasType(r, "application/json"):
 		return content.Refuse("the Content-Type of a GraphQL request must be application/json, in UTF-8")
 	}
 	return nil
-}
-
-func isJSON(types []string) bool {
-	if len(types) != 1 {
-		return false
-	}
-	media, parameters, err := mime.ParseMediaType(types[0])
-	if err != nil || media != "application/json" {
-		return false
-	}
-	for name, value := range parameters {
-		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return false
-		}
-	}
-	return true
 }
 
 // parseBody parses the JSON of a body: an object with query, and optionally operationName,

@@ -1,0 +1,55 @@
+package content
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// MaxBody is the longest body in bytes that is read whole.
+const MaxBody = 1 << 20
+
+// TakeBody reads the whole body of a request. Afterwards r.Body yields the same bytes again, with
+// their length as r.ContentLength. An error is a *Error, or the error of reading the body; the
+// request is then not to be sent.
+func TakeBody(r *http.Request) ([]byte, error) {
+	var read bytes.Buffer
+	if r.Body != nil {
+		read.Grow(int(min(max(r.ContentLength, 0), 16<<10)) + bytes.MinRead)
+		if _, err := read.ReadFrom(io.LimitReader(r.Body, MaxBody+1)); err != nil {
+			return nil, err
+		}
+		_ = r.Body.Close() // only read
+	}
+	body := read.Bytes()
+	if len(body) > MaxBody {
+		return nil, Refuse("it is longer than 1 MiB")
+	}
+	if len(r.Trailer) > 0 { // net/http adds those that were not announced
+		return nil, Refuse("the request has a trailer")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	return body, nil
+}
+
+// HasType reports whether a request has exactly one Content-Type, which is the given one in UTF-8.
+func HasType(r *http.Request, media string) bool {
+	types := r.Header["Content-Type"]
+	if len(types) != 1 {
+		return false
+	}
+	got, parameters, err := mime.ParseMediaType(types[0])
+	if err != nil || got != media {
+		return false
+	}
+	for name, value := range parameters {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return false
+		}
+	}
+	return true
+}

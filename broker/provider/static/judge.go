@@ -1,0 +1,167 @@
+package static
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/provider"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+	"github.com/ebb-broker/ebb/scopes"
+)
+
+// Judge is a Driver that reads the bodies of requests, because a rule of its configuration lists
+// their fields.
+type Judge struct{ *Driver }
+
+var (
+	_ provider.ContentJudge = Judge{}
+	_ provider.AmountReader = Judge{}
+)
+
+// Open returns the driver for a configuration: a *Driver or a Judge. See New.
+func Open(name string, c Config, s provider.SecretStore, now func() time.Time) (provider.Driver, error) {
+	d, err := New(name, c, s, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, actions := range c.Grants {
+		for _, rule := range actions {
+			if rule.Body != nil {
+				return Judge{d}, nil
+			}
+		}
+	}
+	return d, nil
+}
+
+// rule returns the configured rule of a scope, and the resource that the configuration names. A rule
+// that reads objects from bodies has scopes for the segments below that resource.
+func (d *Driver) rule(s scopes.Scope) (r Rule, resource string, known bool) {
+	if s.Action() == scopes.Any {
+		return r, "", false
+	}
+	at := s.Segments()
+	for n := len(at); n > 0; n-- {
+		resource = strings.Join(at[:n], "/")
+		if r, known = d.cfg.Grants[resource][s.Action()]; known && (n < len(at)) == r.named() {
+			return r, resource, true
+		}
+	}
+	return Rule{}, "", false
+}
+
+// named reports whether scopes of the rule name objects.
+func (r Rule) named() bool { return r.Body != nil && r.Body.Named() }
+
+// named returns a configured scope, or the scope for everything below it if scopes of its rule name
+// objects.
+func (d *Driver) named(s scopes.Scope) scopes.Scope {
+	if !d.cfg.Grants[s.Resource()][s.Action()].named() {
+		return s
+	}
+	below, err := scopes.New(s.Provider(), s.Resource()+"/"+scopes.Rest, s.Action())
+	if err != nil {
+		return s // its resource has 16 segments: no scope can name an object
+	}
+	return below
+}
+
+// below applies named to each scope of a set.
+func (d *Driver) below(set scopes.Set) scopes.Set {
+	var all []scopes.Scope
+	for _, s := range set.Scopes() {
+		all = append(all, d.named(s))
+	}
+	out, _ := scopes.NewSet(all...) // as many as before
+	return out
+}
+
+// Judged implements provider.ContentJudge. The secret is in no sandbox in any case.
+func (j Judge) Judged(set scopes.Set) bool {
+	return slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool {
+		r, _, known := j.rule(s)
+		return known && r.Body != nil
+	})
+}
+
+// ReadsAmounts implements provider.AmountReader.
+func (j Judge) ReadsAmounts(s scopes.Scope) bool {
+	r, _, known := j.rule(s)
+	if !known {
+		return false
+	}
+	return r.Body != nil && r.Body.Spends() || !slices.ContainsFunc(r.Methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead })
+}
+
+// Judge implements provider.ContentJudge. A lease with a scope whose rule covers the request without
+// a body can send every body.
+func (j Judge) Judge(_ context.Context, r *http.Request, t provider.Target) (content.Facts, error) {
+	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
+	if err != nil {
+		return content.Facts{}, provider.Elsewhere(err.Error())
+	}
+	var read *Rule
+	var resource, action string
+	for _, s := range t.Scopes.Scopes() {
+		rule, at, known := j.rule(s)
+		if !known || !rule.Covers(r.Method, path) {
+			continue
+		}
+		if rule.Body == nil {
+			return content.Facts{}, nil
+		}
+		if read != nil && (resource != at || action != s.Action()) {
+			return content.Facts{}, provider.Elsewhere("the bodies of two scopes of its lease are configured for this path: use a lease with one of them")
+		}
+		read, resource, action = &rule, at, s.Action()
+	}
+	if read == nil {
+		return content.Facts{}, provider.Elsewhere("its method and path are not those of the lease's scopes")
+	}
+	if !j.bareQuery(r.URL.RawQuery) {
+		return content.Facts{}, content.Refuse("its URL has parameters, which a server may read as fields")
+	}
+	facts, err := read.Body.Read(r, resource, action)
+	if err != nil {
+		return content.Facts{}, err
+	}
+	return facts, covers(t.Scopes, facts, read.named())
+}
+
+// bareQuery reports whether a query has no parameter but the one that the secret was added to.
+func (j Judge) bareQuery(query string) bool {
+	values, err := url.ParseQuery(query)
+	if name := j.cfg.Inject.Query; err == nil && name != "" && len(values[name]) == 1 {
+		delete(values, name)
+	}
+	return err == nil && len(values) == 0
+}
+
+// covers returns an error unless the scopes cover every object of a request. If they name none, the
+// request has only the operation about its resource.
+func covers(have scopes.Set, facts content.Facts, named bool) error {
+	objects := facts.Operations
+	if named {
+		objects = objects[1:]
+	}
+	var all []scopes.Scope
+	covered := true
+	for _, o := range objects {
+		s, err := scopes.New(have.Providers()[0], o.Object, o.Action)
+		if err != nil || s.IsPattern() {
+			return &provider.UncoveredError{Why: "the name of one of its objects fits into no scope: use letters, digits and ._~@+=,-"}
+		}
+		all = append(all, s)
+		covered = covered && slices.ContainsFunc(have.Scopes(), func(one scopes.Scope) bool { return one.Covers(s) })
+	}
+	if covered {
+		return nil
+	}
+	needed, _ := scopes.NewSet(all...) // empty if they are too many for one request
+	return &provider.UncoveredError{Needed: needed, Why: "the scopes of its lease do not name each object of the request, such as a recipient"}
+}

@@ -50,7 +50,7 @@ func injecting(t *testing.T) *counted {
 	}
 	d, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com"}, Inject: static.Place{Header: "Authorization"},
-		Grants: map[string]map[string]stricturl.Rule{"charges": {"read": {Methods: []string{"GET"}, Paths: []string{"/**"}}}},
+		Grants: map[string]map[string]static.Rule{"charges": {"read": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/**"}}}}},
 	}, s, nil)
 	if err != nil {
 		t.Fatal(err)

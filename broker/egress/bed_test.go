@@ -86,14 +86,14 @@ func newBedOf(t *testing.T, handle http.HandlerFunc, of func(*bed, *static.Confi
 	}
 	config := static.Config{
 		Secret: "stripe", Hosts: []string{b.host}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]stricturl.Rule{"charges": {
-			"read":   {Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}},
-			"listen": {Methods: []string{"GET"}, Paths: []string{"/ws/*"}, WebSocket: true},
-			"write":  {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
+		Grants: map[string]map[string]static.Rule{"charges": {
+			"read":   {Rule: stricturl.Rule{Methods: []string{"GET", "HEAD"}, Paths: []string{"/v1/**"}}},
+			"listen": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/ws/*"}, WebSocket: true}},
+			"write":  {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/charges"}}},
 		}},
 	}
 	of(b, &config)
-	driver, err := static.New("stripe", config, b.secrets, nil)
+	driver, err := static.Open("stripe", config, b.secrets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ var explanations = map[stricturl.Reason]explanation{
 
 	TooOften:     {http.StatusTooManyRequests, "", "the task sends too many requests, or too many for which it has no credential", ""},
 	BadBody:      {http.StatusBadRequest, "", "its body is not framed as RFC 9112 section 7 says", "Send the body with Content-Length, or in whole chunks that end with CR LF."},
-	BadContent:   {http.StatusBadRequest, "", "its body can be read in more than one way", "Send the request as an unmodified client of the protocol does, such as git or gh."},
+	BadContent:   {http.StatusBadRequest, "", "its body can be read in more than one way", "Send it as the usual clients of the host do, such as git, gh or curl with one JSON object, and only with fields that the configuration of the provider lists."},
 	TooMuch:      {http.StatusRequestEntityTooLarge, "", "its body is too large, or the task has sent as much as it may", "Send less, or have the operator of ebb raise egress.request_mib or egress.task_mib."},
 	Crowded:      {http.StatusServiceUnavailable, "", "the task has as many connections as it may have", ""},
 	NoRecord:     {http.StatusServiceUnavailable, "", "it cannot be written to the audit log", ""},

@@ -86,8 +86,8 @@ func TestRefusalNamesTheScope(t *testing.T) {
 func TestRefusalNamesTheLeastScope(t *testing.T) {
 	t.Parallel()
 	b := newBedOf(t, echo, func(_ *bed, c *static.Config) {
-		all := stricturl.Rule{Methods: []string{"GET", "POST", "DELETE"}, Paths: []string{"/**"}}
-		c.Grants["all"] = map[string]stricturl.Rule{"admin": all, "own": all, "use": all}
+		all := static.Rule{Rule: stricturl.Rule{Methods: []string{"GET", "POST", "DELETE"}, Paths: []string{"/**"}}}
+		c.Grants["all"] = map[string]static.Rule{"admin": all, "own": all, "use": all}
 	}, func(*brokertest.Config) {})
 	_, body := send(t, b.sandbox(t).client(t, true), "GET", "https://"+b.host+"/v1/charges", "")
 	if got := refused(t, body); !strings.Contains(got.Detail, "Each of the scopes stripe:charges:read, stripe:all:admin, stripe:all:own covers it. Ask for it: ebb token --scope 'stripe:charges:read' ") {

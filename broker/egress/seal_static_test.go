@@ -24,10 +24,10 @@ func newClients(t *testing.T) *tokens {
 	k := newTokensOf(t, "static", func(k *tokens) (provider.Driver, error) {
 		return static.New("web", static.Config{
 			Secret: "stripe", Hosts: []string{k.host}, Inject: static.Place{Basic: &static.Basic{User: "client-1"}},
-			Grants: provider.Grants[stricturl.Rule]{
-				"token": {"create": {Methods: []string{"POST"}, Paths: []string{"/oauth/**"}}},
-				"data":  {"read": {Methods: []string{"GET"}, Paths: []string{"/v1/**"}}},
-				"more":  {"read": {Methods: []string{"GET"}, Paths: []string{"/v2/**"}}},
+			Grants: provider.Grants[static.Rule]{
+				"token": {"create": {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/oauth/**"}}}},
+				"data":  {"read": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/**"}}}},
+				"more":  {"read": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v2/**"}}}},
 			},
 			SealResponse: []provider.SealRoute{{Method: "POST", Host: k.host, Path: "/oauth/token", Members: []string{"access_token"}, Use: []string{"data:read"}}},
 		}, k.secrets, nil)

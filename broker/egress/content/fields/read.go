@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -44,7 +45,8 @@ func (r *Rule) Read(req *http.Request, resource, action string) (content.Facts, 
 		return content.Facts{}, err
 	}
 	f := finding{rule: r, base: resource, facts: content.Facts{Kind: r.Format, Operations: []content.Operation{{Action: action, Object: resource}}}}
-	for _, one := range all {
+	for i, one := range all {
+		f.at = strconv.Itoa(i + 1)
 		if err := f.add(one); err != nil {
 			return content.Facts{}, err
 		}
@@ -78,6 +80,7 @@ type finding struct {
 	numbers []string // the amounts
 	count   int64
 	unit    string // "" = not read
+	at      string // number of the current field, from 1 on: names of fields come from the sandbox
 }
 
 var emailForm = lazyregexp.New(`^([A-Za-z0-9._~+=-]{1,64})@([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*)$`)
@@ -87,9 +90,9 @@ func (f *finding) add(one field) error {
 	role, ambiguous := f.rule.role(one.path)
 	switch {
 	case ambiguous:
-		return content.Refuse("the name of one of its fields differs from that of a listed field only by case")
+		return content.Refuse("the name of its field " + f.at + " differs from that of a listed field only by case")
 	case role == "":
-		return content.Refuse("it has a field that the configuration of the provider does not list")
+		return content.Refuse("its field " + f.at + " is not one that the configuration of the provider lists")
 	case role == Any:
 		return nil
 	case role == Show:
@@ -101,13 +104,13 @@ func (f *finding) add(one field) error {
 		f.count++
 		return nil
 	case one.kind != '"':
-		return content.Refuse("a field with the role " + role + " has a value of another type")
+		return content.Refuse("its field " + f.at + " has a value of another type than its role " + role + " needs")
 	case role == Unit:
 		return f.setUnit(one.text)
 	case role == Email:
 		parts := emailForm.FindStringSubmatch(one.text)
 		if parts == nil {
-			return content.Refuse("a recipient is not a plain address such as bob@example.com")
+			return content.Refuse("its field " + f.at + " is not a plain address such as bob@example.com")
 		}
 		return f.object(strings.ToLower(parts[2]) + "/" + parts[1])
 	}

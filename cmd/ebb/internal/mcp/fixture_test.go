@@ -107,8 +107,8 @@ func stripe(t *testing.T) provider.Driver {
 	}
 	d, err := static.New("stripe", static.Config{
 		Secret: "stripe", Hosts: []string{"api.example.com"}, Inject: static.Place{Header: "Authorization", Prefix: "Bearer "},
-		Grants: map[string]map[string]stricturl.Rule{"charges": {
-			"read": {Methods: []string{"GET"}, Paths: []string{"/v1/**"}}, "write": {Methods: []string{"POST"}, Paths: []string{"/v1/charges"}},
+		Grants: map[string]map[string]static.Rule{"charges": {
+			"read": {Rule: stricturl.Rule{Methods: []string{"GET"}, Paths: []string{"/v1/**"}}}, "write": {Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/charges"}}},
 		}},
 	}, secrets, nil)
 	if err != nil {

@@ -1,0 +1,230 @@
+package egress_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
+	"github.com/ebb-broker/ebb/broker/egress/content/fields"
+	"github.com/ebb-broker/ebb/broker/provider/static"
+	"github.com/ebb-broker/ebb/broker/stricturl"
+)
+
+// spendingPolicy allows payments up to EUR 50 for a task. A person decides about a larger one, up to
+// EUR 500.
+const spendingPolicy = `
+@id("read") permit (principal, action == Ebb::Action::"read", resource);
+@id("write") permit (principal, action == Ebb::Action::"write", resource);
+@id("mail") @max_amount("mails 3") permit (principal, action == Ebb::Action::"send", resource);
+@id("small") @max_amount("EUR 50") permit (principal, action == Ebb::Action::"pay", resource) when { context.content.kind == "" };
+@id("large") @ask("approvers") permit (principal, action == Ebb::Action::"pay", resource)
+when { context.content.kind == "json" && context.content.unit == "EUR" && context.content.amount.lessThanOrEqual(decimal("500.0")) };`
+
+// spendingBed is a bed with an API for payments and mails.
+func spendingBed(t *testing.T, policies string) *bed {
+	t.Helper()
+	return newBedOf(t, echo, func(_ *bed, c *static.Config) {
+		c.Grants["payments"] = map[string]static.Rule{"pay": {
+			Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/payments"}},
+			Body: &fields.Rule{Format: fields.JSON, Decimals: 2, Units: []string{"EUR", "USD"}, Fields: map[string]string{"/amount": fields.Amount, "/currency": fields.Unit, "/for": fields.Show}},
+		}}
+		c.Grants["mails"] = map[string]static.Rule{"send": {
+			Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/mails"}},
+			Body: &fields.Rule{Format: fields.JSON, Units: []string{"mails"}, Fields: map[string]string{"/to/*": fields.Email, "/id": fields.Count, "/text": fields.Any}},
+		}}
+	}, func(c *brokertest.Config) { c.Policies["p.cedar"] = []byte(policies) })
+}
+
+// pay sends a payment of hundredths of a euro.
+func (x *sandbox) pay(t *testing.T, placeholder string, cents int) (status int, body string) {
+	t.Helper()
+	return x.post(t, placeholder, "/v1/payments", fmt.Sprintf(`{"amount":%d,"currency":"eur"}`, cents))
+}
+
+func (x *sandbox) post(t *testing.T, placeholder, path, body string) (int, string) {
+	t.Helper()
+	res, got := send(t, x.client(t, false), http.MethodPost, "https://"+x.b.host+path, body, "Authorization", "Bearer "+placeholder, "Content-Type", "application/json")
+	return res.StatusCode, got
+}
+
+// approved asks for a credential that is limited to one content, has a person approve it, and returns
+// its placeholder.
+func (x *sandbox) approved(t *testing.T, scope, id string) string {
+	t.Helper()
+	r := x.s.Request(t, scope)
+	r.Content, r.Deferred = id, true
+	_, err := x.b.Broker.Token(t.Context(), r)
+	pending := broker.AsError(err).Pending
+	if pending == nil {
+		t.Fatalf("no person is asked: %v", err)
+	}
+	who := x.b.Principals[brokertest.Approver]
+	req, err := x.b.Broker.Request(t.Context(), who, pending.RequestID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.b.Broker.Decide(t.Context(), who, req.ID, broker.Verdict{Approve: true, Digest: req.Digest, Target: req.Target(), Present: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.s.Poll(t, pending.DeferralCode.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Token.Reveal()
+}
+
+// A task spends what its policy allows, over all of its leases and delegates. A refusal says what is
+// spent, and names the content that a person can approve. An approved payment is sent once.
+//
+//ebb:invariant I12 The amounts that a task and its delegates spend through a provider stay within @max_amount of the policy
+//ebb:invariant I7 A credential that was approved for one request is used for it once
+func TestSpends(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, spendingPolicy)
+	top, below := b.delegating(t)
+	x := b.boxOf(t, top)
+	const scope = "stripe:payments:pay"
+	p, child := x.placeholder(t, scope), below.placeholder(t, scope)
+	for _, step := range []struct {
+		by     *sandbox
+		with   string
+		cents  int
+		status int
+		says   string
+	}{
+		{x, p, 2000, 200, ""}, {below, child, 1500, 200, ""}, {x, p, 1501, 403, "of EUR 50 for this task EUR 35 are spent"}, {below, child, 1501, 403, "it would spend EUR 15.01"},
+		{x, x.placeholder(t, scope), 1500, 200, ""}, {below, child, 1, 403, "EUR 50 are spent"}, {x, p, 0, 200, ""},
+	} {
+		if status, body := step.by.pay(t, step.with, step.cents); status != step.status || !strings.Contains(body, step.says) {
+			t.Fatalf("%d cents: %d %s; want %d %s", step.cents, status, body, step.status, step.says)
+		}
+	}
+	if status, body := x.post(t, p, "/v1/payments", `{"amount":1,"currency":"usd"}`); status != 403 || !strings.Contains(body, "no amounts in USD") {
+		t.Errorf("another unit: %d %s", status, body)
+	}
+
+	_, body := x.pay(t, p, 8000)
+	once := x.approved(t, scope, contentForm.FindString(body))
+	if status, body := x.pay(t, once, 8001); status != 403 {
+		t.Errorf("another amount: %d %s", status, body)
+	}
+	if status, body := x.pay(t, once, 8000); status != 200 {
+		t.Errorf("the approved payment: %d %s", status, body)
+	}
+	if status, body := x.pay(t, once, 8000); status != 403 {
+		t.Errorf("the approved payment again: %d %s", status, body)
+	}
+	// The client goes on to name its first lease, and egress uses the approved one for its request.
+	_, body = x.pay(t, p, 9000)
+	x.approved(t, scope, contentForm.FindString(body))
+	for i, want := range []int{200, 403} {
+		if status, body := x.pay(t, p, 9000); status != want {
+			t.Errorf("%d. approved payment by the first lease: %d %s", i+1, status, body)
+		}
+	}
+	_, body = x.pay(t, p, 50001)
+	r := x.s.Request(t, scope)
+	r.Content, r.Deferred = contentForm.FindString(body), true
+	if _, err := b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Denied {
+		t.Errorf("a payment above what people may approve: %v", err)
+	}
+	b.spendingOnRecord(t, top.Task.ID)
+}
+
+// spendingOnRecord checks the entries of TestSpends.
+func (b *bed) spendingOnRecord(t *testing.T, task string) {
+	t.Helper()
+	log := ""
+	for _, e := range b.uses(t, task) {
+		log += e.Kind + " " + string(e.Data) + "\n"
+	}
+	for _, want := range []string{`"operations":[{"action":"pay","amount":"EUR 20","object":"payments"}]`, `"operations":[{"action":"pay","amount":"EUR 80","object":"payments"}]`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the audit log lacks %s:\n%s", want, log)
+		}
+	}
+	if n := strings.Count(log, audit.EgressAllowed+" "); n != 5 {
+		t.Errorf("%d allowed requests of the task itself are on record; want 5:\n%s", n, log)
+	}
+}
+
+// Of requests at the same moment only as many pass as the limit allows, and of those for one approval
+// only one.
+//
+//ebb:invariant I12 Simultaneous requests cannot spend more than @max_amount
+func TestSpendsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, spendingPolicy)
+	x := b.boxOf(t, b.task(t))
+	p := x.placeholder(t, "stripe:payments:pay")
+	all := func(with string, cents int) (sent int) {
+		before := len(b.arrived())
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() { x.pay(t, with, cents) })
+		}
+		wg.Wait()
+		return len(b.arrived()) - before
+	}
+	if n := all(p, 1000); n != 5 {
+		t.Errorf("%d payments of EUR 10 were sent within EUR 50", n)
+	}
+	_, body := x.pay(t, p, 7000)
+	if n := all(x.approved(t, "stripe:payments:pay", contentForm.FindString(body)), 7000); n != 1 {
+		t.Errorf("one approved payment was sent %d times", n)
+	}
+}
+
+// A mail goes only to recipients that the scopes name.
+//
+//ebb:invariant I5 A request is sent only if the lease's scopes cover each object that the configuration reads from its body
+func TestRecipients(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, spendingPolicy)
+	x := b.boxOf(t, b.task(t))
+	p := x.placeholder(t, "stripe:mails/example.com/*:send stripe:mails/example.org/eve:send")
+	for _, tt := range []struct {
+		to, says string
+		status   int
+	}{
+		{`"bob@example.com"`, "", 200}, {`"bob@example.com","Eve@EXAMPLE.ORG"`, "stripe:mails/example.org/Eve:send", 403}, {`"bob@example.com","eve@EXAMPLE.ORG"`, "", 200},
+		{`"bob@example.com","mallory@example.org"`, "stripe:mails/example.org/mallory:send", 403}, {`"bob@sub.example.com"`, "stripe:mails/sub.example.com/bob:send", 403}, {``, "its field 2 ", 400},
+		{`"Bob <bob@example.com>"`, "plain address", 400}, {`"bob@example.com"`, "", 200}, {`"bob@example.com"`, "of mails 3 for this task mails 3 are spent", 403},
+	} {
+		if status, body := x.post(t, p, "/v1/mails", `{"id":"m","to":[`+tt.to+`],"text":"hi"}`); status != tt.status || !strings.Contains(body, tt.says) {
+			t.Errorf("to %s: %d %s; want %d %s", tt.to, status, body, tt.status, tt.says)
+		}
+	}
+	for _, wrong := range []string{"stripe:mails:send", "stripe:mails/**:*", "stripe:**:send", "stripe:payments/x:pay"} {
+		if _, err := x.s.Ask(t, wrong); broker.AsError(err).Kind != broker.InvalidScope {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+// What limits the amount cannot be evaded by a request whose amount ebb does not read.
+func TestSpendsUnread(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, `@id("all") @max_amount("EUR 50, mails 1") permit (principal, action, resource);`)
+	x := b.boxOf(t, b.task(t))
+	for _, scope := range []string{"stripe:charges:write", "stripe:payments:pay stripe:charges:write"} {
+		if _, err := x.s.Ask(t, scope); broker.AsError(err).Kind != broker.Denied || !strings.Contains(err.Error(), "@max_amount") {
+			t.Errorf("%s: %v", scope, err)
+		}
+	}
+	p := x.placeholder(t, "stripe:payments:pay stripe:charges:read")
+	if res, body := send(t, x.client(t, false), http.MethodGet, "https://"+b.host+"/v1/payments", "", "Authorization", "Bearer "+p); res.StatusCode != 200 {
+		t.Errorf("a request that reads: %s %s", res.Status, body)
+	}
+	for name, r := range map[string][2]string{"parameters": {"/v1/payments?amount=9", `{"amount":1,"currency":"eur"}`}, "a field too many": {"/v1/payments", `{"amount":1,"currency":"eur","tip":9}`}} {
+		before := len(b.arrived())
+		if status, body := x.post(t, p, r[0], r[1]); status != 400 || len(b.arrived()) != before {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,13 +14,17 @@ import (
 // the runner's task, so that tasks below it cannot spend more.
 type Spending struct {
 	TaskID string        // of the runner's task
-	Holder string        // the name of a provider, or the id of a lease
+	Holder string        // the name of a provider, or the id of an approval or a lease
 	Amount amount.Amount // more than 0
 	Limit  int64         // of the sum, this amount included; see amount.Amount
 }
 
-// uses is the unit in which the uses of a lease for one request are counted.
+// uses is the unit in which the uses for one content are counted.
 const uses = "uses"
+
+// OneUse returns the holder of the only use of a lease for one content: the approval, which can lead
+// to several leases, or else the lease.
+func (l Lease) OneUse() string { return cmp.Or(l.RequestID, l.ID) }
 
 // Spends returns the amounts that a request adds to sums, with their limits. facts are those of its
 // body; nil = the body was not read. reads: the request has the method GET or HEAD. An error is a
@@ -28,7 +33,7 @@ func (u Usable) Spends(root string, facts *content.Facts, reads bool) ([]Spendin
 	var out []Spending
 	if u.Lease.Content != "" && facts != nil {
 		once := amount.One(uses)
-		out = append(out, Spending{root, u.Lease.ID, once, once.Value})
+		out = append(out, Spending{root, u.Lease.OneUse(), once, once.Value})
 	}
 	if u.Lease.MaxAmount == nil {
 		return out, nil
@@ -53,7 +58,7 @@ func (u Usable) Spends(root string, facts *content.Facts, reads bool) ([]Spendin
 }
 
 // Afford returns an error if a sum as it was when the Usable was made does not have room for a
-// request. The error is a clause such as "its lease has been used".
+// request. The error is a clause such as "its lease is for one request, which has been sent".
 func (u Usable) Afford(all []Spending) error {
 	for _, s := range all {
 		var spent int64
@@ -62,8 +67,8 @@ func (u Usable) Afford(all []Spending) error {
 		}
 		switch {
 		case s.Limit-s.Amount.Value >= spent:
-		case s.Holder == u.Lease.ID:
-			return errors.New("its lease is for one request, and has been used")
+		case s.Holder == u.Lease.OneUse():
+			return errors.New("its lease is for one request, which has been sent")
 		default:
 			unit := s.Amount.Unit
 			return fmt.Errorf("it would spend %s, and of %s for this task %s are spent", s.Amount, amount.Amount{Unit: unit, Value: s.Limit}, amount.Amount{Unit: unit, Value: spent})

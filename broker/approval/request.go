@@ -132,8 +132,17 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
 		// An approval for one content covers no other content, and no request without one.
-		if only := broker.ContentSum(limitedTo(r)); only != "" && only != broker.ContentSum(w.Content) {
-			continue
+		if only := broker.ContentSum(limitedTo(r)); only != "" {
+			if only != broker.ContentSum(w.Content) {
+				continue
+			}
+			used, err := ap.store.Spent(ctx, w.Live.Root(), r.ID)
+			if err != nil {
+				return nil, broker.StoreError(err)
+			}
+			if len(used) > 0 {
+				continue
+			}
 		}
 		// An approval for egress does not cover delivery as a token; the reverse is allowed.
 		same = same && (delivered(r) == w.Delivery || w.Delivery == policy.DeliveryEgress)

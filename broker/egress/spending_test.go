@@ -119,6 +119,8 @@ func TestSpends(t *testing.T) {
 	if status, body := x.pay(t, once, 8000); status != 403 {
 		t.Errorf("the approved payment again: %d %s", status, body)
 	}
+	// An approval that has been used leads to no other lease: a person is asked again.
+	x.approved(t, scope, contentForm.FindString(body))
 	// The client goes on to name its first lease, and egress uses the approved one for its request.
 	_, body = x.pay(t, p, 9000)
 	x.approved(t, scope, contentForm.FindString(body))

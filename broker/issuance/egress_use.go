@@ -111,7 +111,7 @@ func (eu *EgressUse) spent(ctx context.Context, c broker.Caller, l broker.Lease)
 	if l.Content == "" && l.MaxAmount == nil {
 		return nil, nil
 	}
-	out, err := eu.store.Spent(ctx, c.Root(), l.Provider, l.ID)
+	out, err := eu.store.Spent(ctx, c.Root(), l.Provider, l.OneUse())
 	if err != nil {
 		return nil, broker.StoreError(err)
 	}

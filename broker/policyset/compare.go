@@ -130,6 +130,11 @@ func (c *Change) annotated(b, a policy.Outline) {
 	say(!slices.Equal(a.Ask, b.Ask), "other groups approve", &wider)
 	say(b.MaxTTL > 0 && (a.MaxTTL == 0 || a.MaxTTL > b.MaxTTL), "credentials may live longer", &wider)
 	say(a.MaxTTL > 0 && (b.MaxTTL == 0 || a.MaxTTL < b.MaxTTL), "credentials expire earlier", &narrower)
+	if b.MaxAmount.String() != a.MaxAmount.String() {
+		within := b.MaxAmount.And(a.MaxAmount).String() == a.MaxAmount.String()
+		say(!within, "tasks may spend more, or other units", &wider)
+		say(within, "tasks may spend less", &narrower)
+	}
 	say(b.Egress && !a.Egress, "the sandbox gets the credential itself", &wider)
 	say(a.Egress && !b.Egress, "the credential stays in ebb", &narrower)
 	if len(wider) > 0 {

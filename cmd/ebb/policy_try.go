@@ -21,6 +21,7 @@ type queryFlags struct {
 	file, dir string
 	server    bool
 	scope     []string
+	content   string
 	labels    map[string]string
 	selectors map[string]string
 	q         policy.Query
@@ -52,6 +53,7 @@ func (f *queryFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.q.Record.Denials, "denials", 0, "denials of the task so far")
 	fl.IntVar(&f.q.Record.Violations, "violations", 0, "violations of the task so far")
 	fl.StringSliceVar(&f.q.Taint, "taint", nil, "untrusted source that the task has read")
+	fl.StringVar(&f.content, "content", "", "the one request to which the credential is limited, as `JSON`: {\"kind\":\"json\",\"actions\":[\"pay\"],\"objects\":[\"payments\"],\"amount\":\"EUR 80\"}")
 }
 
 func (f *queryFlags) query(c *cli) (policy.Query, error) {
@@ -73,6 +75,11 @@ func (f *queryFlags) query(c *cli) (policy.Query, error) {
 	q := f.q
 	q.Scopes, q.Task.Labels, q.Sandbox.Selectors = set, f.labels, f.selectors
 	q.Task.ID, q.Sandbox.ID = "tsk_explain", "sbx_explain"
+	if f.content != "" {
+		if err := json.Unmarshal([]byte(f.content), &q.Content); err != nil {
+			return q, usage("--content: "+err.Error(), "write an object with kind, actions, objects and amount, as the help shows")
+		}
+	}
 	if q.Revocability == "" && !f.server {
 		q.Revocability = policy.RevocableInstant
 	}
@@ -115,6 +122,7 @@ var decisionColumns = []out.Column[policy.Decision]{
 		}
 		return strconv.Itoa(d.Ask.Quorum) + " of " + strings.Join(d.Ask.Groups, ", ")
 	}},
+	{Name: "max_amount", Cell: func(d policy.Decision) string { return d.MaxAmount.String() }},
 	{Name: "rules", Cell: func(d policy.Decision) string { return strings.Join(d.Rules, ", ") }},
 	{Name: "why", Cell: func(d policy.Decision) string { return strings.Join(d.Why, " ") }},
 	{Name: "would_allow", Cell: func(d policy.Decision) string { return d.WouldAllow.String() }},

@@ -161,6 +161,9 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("scope", f.Scope.String())
 	s.add("resource", f.Resource)
 	s.add("only this", onlyThis(f.Content)...)
+	if f.MaxAmount != nil {
+		s.add("may spend", f.MaxAmount.String()+", in its task and all tasks below it together")
+	}
 	s.add("effect", f.Effect.Sentences...)
 	for i, row := range f.Then.Changes {
 		name, text := "", row.Asked+" (as now)"
@@ -202,6 +205,9 @@ func onlyThis(c *content.Facts) (lines []string) {
 	}
 	for _, o := range c.Operations {
 		text := o.Action + " " + o.Object
+		if o.Amount != "" {
+			text += "  " + o.Amount
+		}
 		for _, name := range slices.Sorted(maps.Keys(o.Details)) {
 			text += "  " + name + "=" + audit.Quote(o.Details[name]) // so that one cannot look like another
 		}

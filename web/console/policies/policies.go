@@ -103,6 +103,9 @@ func ruleRows(outline []policy.Outline) (rows []ruleRow) {
 		if o.MaxTTL > 0 {
 			r.Time = "at most " + shell.Span(o.MaxTTL)
 		}
+		if o.MaxAmount != nil {
+			r.Time += ", spending at most " + o.MaxAmount.String()
+		}
 		if o.Egress {
 			r.Time += ", through egress only"
 		}

@@ -40,15 +40,19 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 	}
 	does, more := contentLines(f.Content)
 	summary, out = append(does, summary...), append(out, more...)
+	if f.MaxAmount != nil {
+		summary = append(summary, shell.Line{Label: "May spend", Text: "at most " + f.MaxAmount.String() + ", in this task and all tasks below it together"})
+	}
 	if f.TaskKind != "" {
 		out = append(out, shell.Line{Label: "Kind of task", Text: f.TaskKind, Name: true})
 	}
 	open := r.State == broker.RequestPending && r.ExpiresAt.After(v.Now)
 	if open {
-		out = append(out,
-			shell.Line{Label: "Ends", Text: "by " + both(v, f.End(v.Now)) + " if you approve now"},
-			shell.Line{Label: "Reuse", Text: "the same request needs no new approval for " + shell.Span(f.Reuse.Duration())},
-		)
+		reuse := "the same request needs no new approval for " + shell.Span(f.Reuse.Duration())
+		if f.Content != nil {
+			reuse = "none: the approval is used up when the request is sent"
+		}
+		out = append(out, shell.Line{Label: "Ends", Text: "by " + both(v, f.End(v.Now)) + " if you approve now"}, shell.Line{Label: "Reuse", Text: reuse})
 	}
 	if len(f.Above) > 0 {
 		out = append(out, shell.Line{Label: "Delegated by", Text: strings.Join(f.Above, ", "), Name: true, Warn: true})
@@ -130,6 +134,9 @@ const shortID = 10
 // quoted, so that one cannot look like another.
 func does(o content.Operation) string {
 	text := o.Action + " " + o.Object
+	if o.Amount != "" {
+		text += ": " + o.Amount
+	}
 	if o.Details["old"] != "" || o.Details["new"] != "" {
 		cut := func(id string) string { return cmp.Or(id[:min(len(id), shortID)], "nothing") }
 		text += ": " + cut(o.Details["old"]) + " → " + cut(o.Details["new"])

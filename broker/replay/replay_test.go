@@ -182,3 +182,34 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A draft decides again about the one request to which a credential was limited, and about amounts.
+func TestContentIsReplayed(t *testing.T) {
+	t.Parallel()
+	const facts = `{"kind":"json","operations":[{"action":"pay","amount":"EUR 80","object":"payments"}]}`
+	past, err := replay.Read(strings.NewReader(export(t, day[0], day[1],
+		entry(audit.LeaseIssued, `{"scope":"shop:payments:pay","exp":"2026-11-02T10:10:02Z","delivery":"egress","max_amount":["EUR 50"]}`, ""),
+		entry(audit.LeaseIssued, `{"scope":"shop:payments:pay","exp":"2026-11-02T10:10:03Z","delivery":"egress","content":{"kind":"json","actions":["pay"],"objects":["payments"],"amount":"EUR 7"}}`, ""),
+		entry(audit.RequestCreated, `{"scope":"shop:payments:pay","ttl":600,"groups":["leads"],"quorum":1,"facts":{"delivery":"egress","content":`+facts+`}}`, "req_1"),
+		entry(audit.TokenDenied, `{"scope":"shop:payments:pay","policy":"v1","denied":"shop:payments:pay","delivery":"egress","content":{"kind":"json","amount":"EUR 900"}}`),
+	)))
+	if err != nil || len(past.Decisions) != 4 {
+		t.Fatalf("%+v, %v", past, err)
+	}
+	const same = `
+@id("a") @max_amount("EUR 50") permit (principal, action, resource) when { context.content.kind == "" };
+@id("b") permit (principal, action, resource) when { context.content.kind == "json" && context.content.amount.lessThan(decimal("50.0")) };
+@id("c") @ask("leads") permit (principal, action, resource)
+when { context.content.actions.contains("pay") && context.content.amount.greaterThanOrEqual(decimal("50.0")) && context.content.amount.lessThan(decimal("500.0")) };`
+	if changes := replay.Against(draft(t, same), past.Decisions); len(changes) != 0 {
+		t.Errorf("the same policies change %+v", changes)
+	}
+	changes := replay.Against(draft(t, strings.NewReplacer("EUR 50", "EUR 60", "500.0", "1000.0", `contains("pay") && `, `isEmpty() == false && `).Replace(same)), past.Decisions)
+	if len(changes) != 1 || !changes[0].Wider || !strings.Contains(strings.Join(changes[0].Diff, " "), "EUR 60 instead of EUR 50") {
+		t.Errorf("a higher limit changes %+v", changes)
+	}
+	changes = replay.Against(draft(t, strings.Replace(same, `context.content.actions.contains("pay") && `, "", 1)+`@id("d") @ask("leads") permit (principal, action, resource) when { context.content.amount.greaterThan(decimal("500.0")) };`), past.Decisions)
+	if len(changes) != 1 || !changes[0].Wider || changes[0].Recorded.Query.Content.Amount.String() != "EUR 900" {
+		t.Errorf("a rule for large payments changes %+v", changes)
+	}
+}

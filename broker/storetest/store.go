@@ -17,7 +17,7 @@ func RunStore(t *testing.T, open OpenStores) {
 		"Unit": unitIsAtomic, "Refuses": refusesBadRecords, "OneWinner": oneWinner, "Losers": losersDoNotHarm, "Duplicates": duplicatesInOneBatch, "Ended": mintsRacingTheEnd,
 		"Context": withdrawnByContext, "Closed": closedStore, "Reopen": reopen, "Replicas": replicas,
 		"DerivedStates": derivedStates, "Chain": chainUnderConcurrency, "Order": chainTime, "Checkpoints": checkpoints, "Break": breakOff,
-		"Figures": figures,
+		"Figures": figures, "Spending": spending, "LeaseLimits": leaseLimits,
 	})
 	RunLists(t, open)
 }

@@ -16,9 +16,10 @@ import (
 // do. The facts are nil if no body was read. They are returned beside an error, too.
 func judge(ctx context.Context, who broker.Caller, use broker.Usable, r *http.Request) (*content.Facts, error) {
 	var facts content.Facts
+	var reply provider.Reply
 	var err error
 	if reader, is := use.Injector.(provider.ContentJudge); is {
-		facts, err = reader.Judge(ctx, r, use.Target)
+		facts, reply, err = reader.Judge(ctx, r, use.Target)
 	}
 	if err == nil {
 		err = withinLimits(who, use, r, facts)
@@ -30,7 +31,7 @@ func judge(ctx context.Context, who broker.Caller, use broker.Usable, r *http.Re
 		return nil, judgement(content.Refuse("it does too much for one audit log entry: send several requests"))
 	}
 	if e, is := errors.AsType[*provider.UncoveredError](err); is {
-		e.Content = broker.ContentID(facts)
+		e.Content, e.Reply = broker.ContentID(facts), reply
 	}
 	return &facts, judgement(err)
 }

@@ -252,8 +252,8 @@ func TestPushApproved(t *testing.T) {
 var contentForm = regexp.MustCompile(`cnt_[0-9a-f]{32}`)
 
 // approved asks for a credential that is limited to one content, has a person approve it who sees
-// the ref, and fetches it.
-func (p *pushBed) approved(t *testing.T, scope, id, ref string) {
+// the ref, and fetches it. It returns its placeholder.
+func (p *pushBed) approved(t *testing.T, scope, id, ref string) string {
 	t.Helper()
 	r := p.s.Request(t, scope)
 	r.Content, r.Deferred = id, true
@@ -274,9 +274,11 @@ func (p *pushBed) approved(t *testing.T, scope, id, ref string) {
 	if _, err := p.b.Broker.Decide(t.Context(), who, req.ID, broker.Verdict{Approve: true, Digest: req.Digest, Target: req.Target(), Present: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.s.Poll(t, pending.DeferralCode.Reveal()); err != nil {
+	tok, err := p.s.Poll(t, pending.DeferralCode.Reveal())
+	if err != nil {
 		t.Fatal(err)
 	}
+	return tok.Token.Reveal()
 }
 
 // A content is taken only as ebb recorded it for this task.

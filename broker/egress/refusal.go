@@ -110,8 +110,8 @@ func explain(what string, err error, ask func() (string, error)) (status int, de
 // JSON, except for git, which shows only plain text.
 func replyTo(r *http.Request, status int, detail string, err error) (as int, mediaType string, body []byte) {
 	if e, is := errors.AsType[*provider.UncoveredError](err); is && e.Reply != nil {
-		reply := e.Reply(detail)
-		return http.StatusOK, reply.ContentType, reply.Body
+		mediaType, body = e.Reply(detail)
+		return http.StatusOK, mediaType, body
 	}
 	if strings.HasSuffix(r.URL.Path, "/info/refs") && strings.HasPrefix(r.URL.RawQuery, "service=git-") { // gitprotocol-http(5)
 		return status, "text/plain", []byte(detail + "\n")

@@ -20,7 +20,7 @@ type ContentJudge interface {
 	// lease. The facts are zero if the body does not matter. The error is a *content.Error for a body that is
 	// refused at any scopes, and an *UncoveredError for one that needs other scopes. After any error
 	// the request must not be sent with this lease.
-	Judge(context.Context, *http.Request, Target) (content.Facts, error)
+	Judge(context.Context, *http.Request, Target) (content.Facts, Reply, error)
 }
 
 // AmountReader is a ContentJudge whose facts state what requests spend.
@@ -34,19 +34,16 @@ type AmountReader interface {
 type UncoveredError struct {
 	Needed scopes.Set // what one lease must have for the whole request; empty = no scope allows it
 	Why    string     // a clause such as "its lease does not allow every change of the push", without text from the sandbox
-	// Content is the id of the facts (broker.ContentID), to which an approval can be limited. Egress sets
-	// it.
+
+	// Content is the id of the facts (broker.ContentID), to which an approval can be limited. Reply is
+	// that of Judge. Egress sets both.
 	Content string
-	// Reply answers the request in its protocol, so that the client shows the text to its user. nil =
-	// the protocol has no such answer: the request gets an HTTP error.
-	Reply func(text string) Reply
+	Reply   Reply
 }
 
-// Reply is a response with status 200 that refuses a request.
-type Reply struct {
-	ContentType string
-	Body        []byte
-}
+// Reply returns a response with status 200 that refuses a request in its protocol, so that the client
+// shows text to its user. nil = the protocol has no such response: the request gets an HTTP error.
+type Reply func(text string) (mediaType string, body []byte)
 
 // Error implements error.
 func (e *UncoveredError) Error() string { return ErrElsewhere.Error() + ": " + e.Why }

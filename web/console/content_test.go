@@ -22,8 +22,8 @@ func (judgingDriver) Injects(scopes.Set) bool                                   
 func (judgingDriver) Inject(context.Context, *http.Request, provider.Target) error { return nil }
 func (judgingDriver) ScopesFor(string, *http.Request) []scopes.Scope               { return nil }
 func (judgingDriver) Judged(scopes.Set) bool                                       { return true }
-func (judgingDriver) Judge(context.Context, *http.Request, provider.Target) (content.Facts, error) {
-	return content.Facts{}, nil
+func (judgingDriver) Judge(context.Context, *http.Request, provider.Target) (content.Facts, provider.Reply, error) {
+	return content.Facts{}, nil, nil
 }
 
 // A request for one content shows each thing that the credential may do, with nothing hidden in the

@@ -100,7 +100,7 @@ func (d *Driver) judgeGraphQL(r *http.Request, have scopes.Set, a ask) (content.
 		if e, is := errors.AsType[*provider.ElsewhereError](err); is {
 			why = e.Why
 		}
-		return facts, &provider.UncoveredError{Why: why, Reply: graphQLReply}
+		return facts, &provider.UncoveredError{Why: why}
 	}
 	if !slices.ContainsFunc(needs, func(n need) bool { return !n.met(a) }) {
 		return facts, nil
@@ -109,26 +109,26 @@ func (d *Driver) judgeGraphQL(r *http.Request, have scopes.Set, a ask) (content.
 	for _, n := range needs {
 		some, err := n.scopes(have.Providers()[0], a)
 		if err != nil {
-			return facts, &provider.UncoveredError{Why: "it is about a repository whose name fits into no scope", Reply: graphQLReply}
+			return facts, &provider.UncoveredError{Why: "it is about a repository whose name fits into no scope"}
 		}
 		all = append(all, some...)
 	}
 	needed, _ := scopes.NewSet(all...) // empty if they are too many for one request
-	return facts, &provider.UncoveredError{Needed: needed, Why: "the scopes of its lease do not cover each field of its GraphQL document", Reply: graphQLReply}
+	return facts, &provider.UncoveredError{Needed: needed, Why: "the scopes of its lease do not cover each field of its GraphQL document"}
 }
 
 // graphQLReply is a response that refuses a request (GraphQL specification, October 2021, section
 // 7.1). Clients show the messages of such a response.
-func graphQLReply(text string) provider.Reply {
+func graphQLReply(text string) (mediaType string, body []byte) {
 	type refusal struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
 	}
-	body, _ := json.Marshal(struct { // cannot fail: all fields are strings
+	body, _ = json.Marshal(struct { // cannot fail: all fields are strings
 		Data   any       `json:"data"`
 		Errors []refusal `json:"errors"`
 	}{Errors: []refusal{{Type: "FORBIDDEN", Message: text}}})
-	return provider.Reply{ContentType: "application/json; charset=utf-8", Body: body}
+	return "application/json; charset=utf-8", body
 }
 
 // graphQLNeeds returns what a document needs, each need once, and all of them are to be met. Its

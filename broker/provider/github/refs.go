@@ -80,47 +80,45 @@ func (d *Driver) Judged(set scopes.Set) bool {
 }
 
 // Judge implements provider.ContentJudge for GraphQL and for pushes.
-func (d *Driver) Judge(ctx context.Context, r *http.Request, t provider.Target) (content.Facts, error) {
+func (d *Driver) Judge(ctx context.Context, r *http.Request, t provider.Target) (facts content.Facts, reply provider.Reply, err error) {
 	at, err := d.placeOf(r)
 	if err != nil {
-		return content.Facts{}, err
+		return facts, nil, err
 	}
 	a, err := d.cfg.read(t.Scopes)
 	switch {
 	case err != nil:
-		return content.Facts{}, provider.Elsewhere("its lease's scopes are not configured any more")
+		return facts, nil, provider.Elsewhere("its lease's scopes are not configured any more")
 	case at.graphQL:
-		return d.judgeGraphQL(r, t.Scopes, a)
+		facts, err = d.judgeGraphQL(r, t.Scopes, a)
+		return facts, graphQLReply, err
 	case !at.api && len(at.below) == 3 && at.below[2] == receivePack: // Inject accepts no method but POST
 		return d.judgePush(ctx, r, t, a, at.below[0]+"/"+strings.TrimSuffix(at.below[1], ".git"))
 	}
-	return content.Facts{}, nil
+	return facts, nil, nil
 }
 
 // judgePush is Judge for a push to a repository. contents:write allows every push; without it each
 // change of a ref needs a scope.
-func (d *Driver) judgePush(ctx context.Context, r *http.Request, t provider.Target, a ask, repository string) (content.Facts, error) {
+func (d *Driver) judgePush(ctx context.Context, r *http.Request, t provider.Target, a ask, repository string) (facts content.Facts, reply provider.Reply, err error) {
 	push, err := gitpush.Read(ctx, r, d.ancestor(t.Handle, repository))
 	if err != nil {
-		return content.Facts{}, err
+		return facts, nil, err
+	}
+	if push.Refusal("") != nil {
+		reply = func(text string) (string, []byte) { return gitpush.ReplyType, push.Refusal(text) }
 	}
 	for _, o := range push.Operations { // a lease can have several, and an approval is for one
 		o.Details["repository"] = repository
 	}
 	if atLeast(a.allowed[repository][contents], writeLevel) {
-		return push.Facts, nil
+		return push.Facts, reply, nil
 	}
 	needed, why := d.coversPush(t.Scopes, repository, push.Facts)
-	if why == "" {
-		return push.Facts, nil
+	if why != "" {
+		err = &provider.UncoveredError{Needed: needed, Why: why}
 	}
-	refused := &provider.UncoveredError{Needed: needed, Why: why}
-	if push.Refusal("") != nil {
-		refused.Reply = func(text string) provider.Reply {
-			return provider.Reply{ContentType: gitpush.ReplyType, Body: push.Refusal(text)}
-		}
-	}
-	return push.Facts, refused
+	return push.Facts, reply, err
 }
 
 // coversPush returns a clause on why scopes do not cover each change of a push to a repository, and

@@ -75,16 +75,16 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s, %s: %v", tt.scope, tt.repository, err)
 			continue
 		}
-		facts, err := d.Judge(t.Context(), req, lease)
+		facts, reply, err := d.Judge(t.Context(), req, lease)
 		needed := ""
 		if e, is := errors.AsType[*provider.UncoveredError](err); is {
 			needed = cmp.Or(e.Needed.String(), "none")
-			if reply := e.Reply("why"); !strings.Contains(string(reply.Body), "ng "+strings.Fields(tt.refs)[0]+" why\n") {
-				t.Errorf("%s: the reply is %q", tt.scope, reply.Body)
-			}
 		}
 		if needed != tt.needed || (err == nil) != (tt.needed == "") || len(facts.Operations) != len(strings.Fields(tt.refs)) {
 			t.Errorf("%s, %s: %+v %v, needs %q", tt.scope, tt.refs, facts, err, needed)
+		}
+		if _, text := reply("why"); !strings.Contains(string(text), "ng "+strings.Fields(tt.refs)[0]+" why\n") {
+			t.Errorf("%s: the reply is %q", tt.scope, text)
 		}
 		if left, err := io.ReadAll(req.Body); err != nil || string(left) != body {
 			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
@@ -110,7 +110,7 @@ func TestJudgeGroupNamedAsPattern(t *testing.T) {
 		if err := d.Inject(t.Context(), req, lease); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Judge(t.Context(), req, lease); (err == nil) != covered {
+		if _, _, err := d.Judge(t.Context(), req, lease); (err == nil) != covered {
 			t.Errorf("%s: %v", push, err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestPushesToTwoRepositoriesDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-		facts, err := d.Judge(t.Context(), req, lease)
+		facts, _, err := d.Judge(t.Context(), req, lease)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,16 +173,16 @@ func TestJudgeGraphQL(t *testing.T) {
 		if err := d.Inject(t.Context(), req, lease); err != nil {
 			t.Fatal(err)
 		}
-		facts, err := d.Judge(t.Context(), req, lease)
+		facts, reply, err := d.Judge(t.Context(), req, lease)
 		needed := ""
 		if e, is := errors.AsType[*provider.UncoveredError](err); is {
 			needed = cmp.Or(e.Needed.String(), "none")
-			if reply := e.Reply("why"); string(reply.Body) != `{"data":null,"errors":[{"type":"FORBIDDEN","message":"why"}]}` {
-				t.Errorf("%s: the reply is %q", tt.scope, reply.Body)
-			}
 		}
 		if needed != tt.needed || (err == nil) != (tt.needed == "") || len(facts.Operations) != 1 {
 			t.Errorf("%s, %s: %+v %v, needs %q", tt.scope, tt.body, facts, err, needed)
+		}
+		if _, text := reply("why"); string(text) != `{"data":null,"errors":[{"type":"FORBIDDEN","message":"why"}]}` {
+			t.Errorf("%s: the reply is %q", tt.scope, text)
 		}
 		if left, err := io.ReadAll(req.Body); err != nil || string(left) != tt.body {
 			t.Errorf("%s: the body is %q, %v", tt.scope, left, err)
@@ -212,9 +212,9 @@ func TestJudgeWithoutReport(t *testing.T) {
 	body := fmt.Sprintf("%04x%s%s", 4+40+1+40+1+len("refs/heads/x")+1, strings.Repeat("a", 40)+" "+strings.Repeat("0", 40)+" refs/heads/x", "\x000000")
 	req := httptest.NewRequest(http.MethodPost, "https://github.com/acme/web/git-receive-pack", strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-	_, err := d.Judge(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/refs/heads/y:delete"), Handle: secret.New("ghs_x")})
-	if e, is := errors.AsType[*provider.UncoveredError](err); !is || e.Reply != nil {
-		t.Errorf("%v", err)
+	_, reply, err := d.Judge(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/refs/heads/y:delete"), Handle: secret.New("ghs_x")})
+	if !errors.As(err, new(*provider.UncoveredError)) || reply != nil {
+		t.Errorf("reply %t, %v", reply != nil, err)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestJudgeAncestry(t *testing.T) {
 			d := newRig(t, func(c *github.Config) { c.APIURL, c.GitURL, c.CAFile = hub.URL, "https://git.example.com", ca }).Driver
 			req := httptest.NewRequest(http.MethodPost, "https://git.example.com/acme/web/git-receive-pack", strings.NewReader(update(tt.refs)))
 			req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
-			facts, err := d.Judge(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/refs/**:update gh:acme/web/refs/**:force"), Handle: secret.New("ghs_x")})
+			facts, _, err := d.Judge(t.Context(), req, provider.Target{Scopes: scopes.MustParseSet("gh:acme/web/refs/**:update gh:acme/web/refs/**:force"), Handle: secret.New("ghs_x")})
 			if tt.updates < 0 {
 				if err == nil {
 					t.Errorf("%+v", facts)

@@ -100,7 +100,13 @@ func (j Judge) ReadsAmounts(s scopes.Scope) bool {
 
 // Judge implements provider.ContentJudge. A lease with a scope whose rule covers the request without
 // a body can send every body.
-func (j Judge) Judge(_ context.Context, r *http.Request, t provider.Target) (content.Facts, error) {
+func (j Judge) Judge(_ context.Context, r *http.Request, t provider.Target) (content.Facts, provider.Reply, error) {
+	facts, err := j.read(r, t)
+	return facts, nil, err
+}
+
+// read is Judge. An API has no form of refusals that ebb knows.
+func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	if err != nil {
 		return content.Facts{}, provider.Elsewhere(err.Error())

@@ -2,20 +2,23 @@ package egress_test
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/provider/postgres"
 	"github.com/ebb-broker/ebb/broker/storetest"
 )
 
 // newStatementsBed returns a bed whose role may do the same by each scope, so that only the
 // statements differ.
-func newStatementsBed(t *testing.T, statements map[string][]string) *dbBed {
+func newStatementsBed(t *testing.T, statements map[string][]string, change ...func(*brokertest.Config)) *dbBed {
 	t.Helper()
 	return newDBBedOf(t, func(d *dbBed, c *postgres.Config) {
 		group := "rw_" + d.name
@@ -28,7 +31,7 @@ func newStatementsBed(t *testing.T, statements map[string][]string) *dbBed {
 		})
 		c.Databases[d.name] = map[string]string{"read": group, "write": group}
 		c.Statements = statements
-	})
+	}, change...)
 }
 
 // A session uses only the statements that the configuration lists for the action of its scope,
@@ -156,5 +159,50 @@ func TestStatementsFitTheirEntry(t *testing.T) {
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A statement that may change something counts as a use of the lease: it is denied after the end of
+// the lease, and when the task has sent as many requests as it may. Neither disconnects the session
+// here, and reads go on.
+func TestStatementsCountAsUses(t *testing.T) {
+	t.Parallel()
+	listed := map[string][]string{"read": {"read"}, "write": {"read", "insert"}}
+	limited := newStatementsBed(t, listed, func(c *brokertest.Config) { c.Limits.UsesPerMinute = 3 })
+	ended := newStatementsBed(t, listed)
+	for name, tt := range map[string]struct {
+		d      *dbBed
+		before func()
+		reason string
+	}{
+		"too many":  {limited, func() {}, `"reason":"rate_limited"`},
+		"the ended": {ended, func() { ended.Clock.Jump(24 * time.Hour) }, `"reason":"no_credential"`}, // of the broker, so that egress does not disconnect the session
+	} {
+		x := tt.d.dbBox(t)
+		conn, err := x.connect(t, tt.d, x.placeholder(t, "db:"+tt.d.name+":write"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.before()
+		sent := 0
+		for ; err == nil && sent < 100; sent++ {
+			_, err = conn.Exec(t.Context(), "INSERT INTO t VALUES (1)", pgx.QueryExecModeExec)
+		}
+		if stateOf(err) != "42501" || !strings.Contains(err.Error(), "the credential has ended, or the task sends too many requests") {
+			t.Errorf("%s: %v after %d statements", name, err, sent)
+		}
+		var rows int
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != sent { // the bed inserted one
+			t.Errorf("%s: %d rows, want %d: %v", name, rows, sent, err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		uses := x.b.uses(t, x.s.Task.ID)
+		if !slices.ContainsFunc(uses, func(e audit.Entry) bool {
+			return e.Kind == audit.EgressDenied && strings.Contains(string(e.Data), tt.reason)
+		}) {
+			t.Errorf("%s: no entry of a denied statement has %s: %+v", name, tt.reason, uses)
+		}
 	}
 }

@@ -27,9 +27,13 @@ const uses = "uses"
 func (l Lease) OneUse() string { return cmp.Or(l.RequestID, l.ID) }
 
 // Spends returns the amounts that a request adds to sums, with their limits. facts are those of its
-// body; nil = the body was not read. reads: the request has the method GET or HEAD. An error is a
-// clause such as "ebb cannot read its amount", without text from the sandbox.
+// body; nil = the body was not read. reads: the request has the method GET or HEAD. A body that does
+// nothing counts as a read. An error is a clause such as "ebb cannot read its amount", without text
+// from the sandbox.
 func (u Usable) Spends(root string, facts *content.Facts, reads bool) ([]Spending, error) {
+	if facts != nil && facts.Idle() {
+		facts, reads = nil, true
+	}
 	var out []Spending
 	if u.Lease.Content != "" && facts != nil {
 		once := amount.One(uses)

@@ -64,14 +64,20 @@ func newPushBed(t *testing.T, policies string) *pushBed {
 	})
 	b.leadsHere(hubName)
 	p := &pushBed{sandbox: b.boxFor(t, "gh:**:*"), git: git, at: at, bare: filepath.Join(root, "acme", "web.git"), work: t.TempDir()}
+	p.proxied(t)
+	p.must(t, "init", "-q", "-b", "main")
+	p.must(t, "remote", "add", "origin", at+"/acme/web.git")
+	return p
+}
+
+// proxied makes git use the egress endpoint of the sandbox.
+func (p *pushBed) proxied(t *testing.T) {
+	t.Helper()
 	p.proxy = "http://" + onTCP(t, p.dial)
 	p.ca = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(p.ca, []byte(p.pem), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.must(t, "init", "-q", "-b", "main")
-	p.must(t, "remote", "add", "origin", at+"/acme/web.git")
-	return p
 }
 
 // run runs git in the sandbox's clone.

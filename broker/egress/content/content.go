@@ -60,6 +60,10 @@ func (f Facts) Amount() (sum amount.Amount, err error) {
 
 var errUnits = errors.New("its amounts have different units")
 
+// Idle reports whether a body was read and does nothing, such as the flush packet by which git learns
+// whether it may push.
+func (f Facts) Idle() bool { return f.Kind != "" && f.Body == "" && len(f.Operations) == 0 }
+
 // Operation is one thing that a request does. All of its texts come from the sandbox. Its members are
 // in alphabetical order, so that the JSON is in canonical form (RFC 8785 section 3.2.3).
 type Operation struct {

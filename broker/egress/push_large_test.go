@@ -1,0 +1,57 @@
+package egress_test
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// commitFile commits a file of n random bytes, which does not compress, and returns the commit's id.
+func (p *pushBed) commitFile(t *testing.T, n int) string {
+	t.Helper()
+	content := make([]byte, n)
+	_, _ = rand.Read(content) // never fails (crypto/rand)
+	if err := os.WriteFile(filepath.Join(p.work, "file"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.must(t, "add", "file")
+	return p.commit(t, "a large file")
+}
+
+// A push above git's http.postBuffer of 1 MiB is sent in chunks, after a request of a flush packet by
+// which git learns whether it may push. A lease with scopes for refs serves both requests, and so does
+// a lease that is limited to this push. git shows why another large push is refused: it reads the
+// answer only after it has sent everything.
+func TestPushLarge(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, asksForAgents)
+	p.auth = p.placeholder(t, "gh:acme/web/refs/heads/large:create gh:acme/web/refs/heads/large:update")
+	first := p.commitFile(t, 8<<20)
+	p.must(t, "push", "-q", "origin", "main:large")
+	want := "refs/heads/large " + first + "\n"
+	if got := p.landed(t); got != want {
+		t.Fatalf("landed:\n%s\nwant:\n%s", got, want)
+	}
+
+	p.sandbox = p.b.boxFor(t, "gh:**:*") // without the lease above, which would serve the first request
+	p.proxied(t)
+	second := p.commitFile(t, 8<<20)
+	id := p.refusedBy(t, "gh:acme/web/refs/heads/none:create", func(placeholder string) (string, error) {
+		p.auth = placeholder
+		out, err := p.run(t, "push", "origin", "main:agent/x")
+		if !strings.Contains(out, "remote: POST ") || !strings.Contains(out, "[remote rejected]") {
+			t.Errorf("refused: %v\n%s", err, out)
+		}
+		return out, err
+	})
+	p.auth = p.approved(t, "gh:acme/web/refs/heads/agent/**:*", id, "refs/heads/agent/x")
+	if out, err := p.run(t, "push", "origin", "main:agent/y"); err == nil || !strings.Contains(out, "remote: POST ") || !strings.Contains(out, "[remote rejected]") {
+		t.Errorf("another large push: %v\n%s", err, out)
+	}
+	p.must(t, "push", "-q", "origin", "main:agent/x")
+	if got := p.landed(t); got != "refs/heads/agent/x "+second+"\n"+want {
+		t.Errorf("landed:\n%s", got)
+	}
+}

@@ -47,8 +47,10 @@ func TestPushLarge(t *testing.T) {
 		return out, err
 	})
 	p.auth = p.approved(t, "gh:acme/web/refs/heads/agent/**:*", id, "refs/heads/agent/x")
-	if out, err := p.run(t, "push", "origin", "main:agent/y"); err == nil || !strings.Contains(out, "remote: POST ") || !strings.Contains(out, "[remote rejected]") {
-		t.Errorf("another large push: %v\n%s", err, out)
+	for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+		if out, err := p.run(t, "-c", "http.version="+version, "push", "origin", "main:agent/y"); err == nil || !strings.Contains(out, "remote: POST ") || !strings.Contains(out, "[remote rejected]") {
+			t.Errorf("another large push by %s: %v\n%s", version, err, out)
+		}
 	}
 	p.must(t, "push", "-q", "origin", "main:agent/x")
 	if got := p.landed(t); got != "refs/heads/agent/x "+second+"\n"+want {

@@ -3,9 +3,12 @@ package egress_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
+	"github.com/ebb-broker/ebb/scopes"
 )
 
 // asksForAgents is a policy that asks people about the branches below agent/, and about changes beside
@@ -68,5 +71,31 @@ func TestApprovedLeaseAlone(t *testing.T) {
 	const call = "api graphql -f query=mutation{closeIssue(input:{issueId:\"I_x\"}){clientMutationId}}"
 	if out, err := u.run(t, call); err == nil || !strings.Contains(out, "gh: POST ") || !strings.Contains(out, why) || contentForm.FindString(out) == "" || strings.Contains(out, "HTTP 403") {
 		t.Errorf("another mutation: %v\n%s", err, out)
+	}
+}
+
+// A refused request is a content for an hour.
+func TestContentIsOfTheLastHour(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, asksForAgents)
+	spec := brokertest.Spec()
+	spec.TTL, spec.Ceiling = 4*60*60, scopes.MustParseSet("gh:**:*")
+	p.sandbox = p.b.boxOf(t, p.b.Open(t, spec))
+	p.proxied(t)
+	p.commit(t, "first")
+	id := p.refusedBy(t, "gh:acme/web/refs/heads/none:create", func(placeholder string) (string, error) {
+		p.auth = placeholder
+		return p.run(t, "push", "origin", "main:agent/x")
+	})
+	for _, tt := range []struct {
+		later time.Duration
+		kind  broker.Kind
+	}{{58 * time.Minute, broker.Pending}, {3 * time.Minute, broker.Invalid}} {
+		p.b.Clock.Add(tt.later)
+		r := p.s.Request(t, "gh:acme/web/refs/heads/agent/x:create")
+		r.Content, r.Deferred = id, true
+		if _, err := p.b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != tt.kind {
+			t.Errorf("%s later: %v", tt.later, err)
+		}
 	}
 }

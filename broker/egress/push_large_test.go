@@ -2,6 +2,8 @@ package egress_test
 
 import (
 	"crypto/rand"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,5 +57,28 @@ func TestPushLarge(t *testing.T) {
 	p.must(t, "push", "-q", "origin", "main:agent/x")
 	if got := p.landed(t); got != "refs/heads/agent/x "+second+"\n"+want {
 		t.Errorf("landed:\n%s", got)
+	}
+}
+
+// A push whose facts do not fit into one audit log entry is refused, although the lease covers it: it
+// would be sent without them.
+func TestPushFitsItsEntry(t *testing.T) {
+	t.Parallel()
+	p := newPushBed(t, `@id("all") @why("all") permit (principal, action, resource);`)
+	auth := p.placeholder(t, "gh:acme/web/contents:write")
+	push := func(refs int) (int, string) {
+		body, list := "", "\x00 report-status delete-refs"
+		for i := range refs {
+			line := fmt.Sprintf("%s %s refs/heads/%s%03d%s", strings.Repeat("1", 40), strings.Repeat("0", 40), strings.Repeat("x/", 190), i, list)
+			body, list = body+fmt.Sprintf("%04x%s", len(line)+4, line), ""
+		}
+		res, text := send(t, p.client(t, true), "POST", p.at+"/acme/web.git/git-receive-pack", body+"0000", "Content-Type", "application/x-git-receive-pack-request", "Authorization", "Bearer "+auth)
+		return res.StatusCode, text
+	}
+	if status, text := push(1); status != http.StatusOK || !strings.Contains(text, "unpack ok") || strings.Contains(text, "ebb") {
+		t.Errorf("one ref: %d %.300s", status, text)
+	}
+	if status, text := push(100); status != http.StatusBadRequest || refused(t, text).Reason != "bad_content" || !strings.Contains(text, "too much for one audit log entry") {
+		t.Errorf("100 refs: %d %.300s", status, text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/risk"
 )
@@ -37,8 +38,8 @@ func waits(r broker.Request, now time.Time) bool {
 	return r.State == broker.RequestPending && r.ExpiresAt.After(now)
 }
 
-// noticeOf returns the notice of a request. It uses no text of the agent. If the facts cannot be
-// read, the notice states the highest risk.
+// noticeOf returns the notice of a request. Of the agent's texts it uses only the names of the objects
+// that the request is about. If the facts cannot be read, the notice states the highest risk.
 func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	n := notify.Notice{
 		Event: e, Subject: r.ID, Title: risk.TitleOf(r.Scopes, r.Provider).String(), Risk: string(risk.High), TaskID: r.TaskID, Owner: r.Owner,
@@ -48,11 +49,31 @@ func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	if err != nil || f.Risk == nil {
 		return n
 	}
-	n.Risk, n.TaskName = string(f.Risk.Level), f.TaskName
+	n.Risk, n.TaskName, n.Only = string(f.Risk.Level), f.TaskName, onlyThis(f.Content)
 	for _, reason := range f.Risk.Top() {
 		n.Reasons = append(n.Reasons, reason.Text)
 	}
 	return n
+}
+
+// onlyThis returns what the one request does to which the credential would be limited. It leaves out
+// the details of the operations, such as the title of an issue, which can be any text.
+func onlyThis(c *content.Facts) (out []string) {
+	if c == nil {
+		return nil
+	}
+	ordered := c.Ordered()
+	for _, o := range ordered[:min(len(ordered), notify.MaxOnly)] {
+		line := o.Action + " " + o.Object
+		if o.Amount != "" {
+			line += ": " + o.Amount
+		}
+		out = append(out, line)
+	}
+	if more := len(ordered) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // outcomeOf returns the notice of a request that has ended: its result and the people who decided it.

@@ -3,13 +3,17 @@ package notifier
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/notify"
 	"github.com/ebb-broker/ebb/broker/people"
+	"github.com/ebb-broker/ebb/broker/risk"
 )
 
 // Entries of break-glass and of policy drafts are notified by their kinds alone, to the
@@ -47,6 +51,42 @@ func TestHappenings(t *testing.T) {
 			if x.Person != tt.want[i] || x.Notice.Event != tt.event || x.Notice.Subject != tt.of || x.Notice.By != tt.actor || x.Notice.Path != cmp.Or(tt.path, "/audit/w/7") || x.Digest {
 				t.Errorf("%s: %+v", kind, x)
 			}
+		}
+	}
+}
+
+// A notice about a request for one content names what that content does: what can be lost first, and
+// no details, which can be any text of the agent.
+func TestOnlyThis(t *testing.T) {
+	t.Parallel()
+	did := func(action, object string) content.Operation {
+		return content.Operation{Action: action, Object: object, Details: map[string]string{"title": "canary"}}
+	}
+	for _, tt := range []struct {
+		does *content.Facts
+		want []string
+	}{
+		{nil, nil},
+		{&content.Facts{Kind: "gitpush", Operations: []content.Operation{did("update", "refs/heads/main")}}, []string{"update refs/heads/main"}},
+		{&content.Facts{Kind: "json", Operations: []content.Operation{{Action: "pay", Object: "x", Amount: "EUR 5"}}}, []string{"pay x: EUR 5"}},
+		{&content.Facts{Kind: "gitpush", Operations: []content.Operation{did("create", "a"), did("update", "b"), did("create", "c"), did("force", "d"), did("delete", "e")}}, []string{"force d", "delete e", "create a", "and 2 more"}},
+	} {
+		facts, digest, err := broker.Seal(broker.FactSheet{Risk: &risk.Result{Level: risk.High}, Content: tt.does})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := noticeOf(broker.Request{Facts: facts, Digest: digest}, notify.Waiting)
+		var lines []string
+		for _, l := range n.Lines(testNow()) {
+			if l.Label == "Only this" {
+				lines = append(lines, l.Text)
+			}
+			if strings.Contains(l.Text, "canary") {
+				t.Errorf("a detail: %+v", l)
+			}
+		}
+		if !slices.Equal(lines, tt.want) {
+			t.Errorf("got %q, want %q", lines, tt.want)
 		}
 	}
 }

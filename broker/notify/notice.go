@@ -41,6 +41,7 @@ type Notice struct {
 	Title    string    `json:"title,omitempty"`   // one verb and one target
 	Risk     string    `json:"risk,omitempty"`    // low, medium, high
 	Reasons  []string  `json:"reasons,omitempty"` // for the risk, at most three
+	Only     []string  `json:"only,omitempty"`    // what the one request does that a credential would be for, at most MaxOnly operations and how many more; empty = not limited so
 	TaskID   string    `json:"task_id,omitempty"`
 	TaskName string    `json:"task_name,omitempty"`
 	Owner    string    `json:"owner,omitempty"`   // of the task
@@ -51,6 +52,9 @@ type Notice struct {
 	Until    time.Time `json:"until,omitzero"` // without a decision by then, the request counts as denied
 	Path     string    `json:"path"`           // of the page about it, below the public URL
 }
+
+// MaxOnly is how many operations of one request a notice names.
+const MaxOnly = 3
 
 // Message is sent to one destination or one person at one time. A repeated delivery has
 // the same ID, by which the receiver recognises it.

@@ -61,6 +61,9 @@ func (n Notice) Lines(at time.Time) []Line {
 		}
 	}
 	add("What", n.Title, maxTitle)
+	for _, o := range n.Only[:min(len(n.Only), MaxOnly+1)] {
+		add("Only this", o, maxLine)
+	}
 	for _, r := range n.Reasons[:min(len(n.Reasons), 3)] {
 		add("Why", r, maxLine)
 	}

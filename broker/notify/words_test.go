@@ -19,7 +19,7 @@ import (
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for name, text := range agenttexttest.Hostile(t) {
-		n := notify.Notice{Event: notify.Waiting, Subject: text, Title: text, Risk: text, Reasons: []string{text}, TaskID: text, TaskName: text, Owner: text, By: text, Match: text, Path: "/x"}
+		n := notify.Notice{Event: notify.Waiting, Subject: text, Title: text, Risk: text, Reasons: []string{text}, Only: []string{text}, TaskID: text, TaskName: text, Owner: text, By: text, Match: text, Path: "/x"}
 		if got, want := n.Heading(), "request waits for you"; got != want {
 			t.Errorf("%s: the heading is %q", name, got)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/ebb-broker/ebb/scopes/amount"
 )
@@ -71,6 +72,21 @@ type Operation struct {
 	Amount  string            `json:"amount,omitempty"`  // what it spends, as an amount.Amount; "" = nothing that ebb knows
 	Details map[string]string `json:"details,omitempty"` // further facts, such as the commit before and after
 	Object  string            `json:"object"`            // such as "refs/heads/main" or "public.orders"
+}
+
+// Loses reports whether something can be lost by the operation.
+func (o Operation) Loses() bool { return o.Action == "delete" || o.Action == "force" }
+
+// Ordered returns the operations in the order in which people should see them: those by which
+// something can be lost come first.
+func (f Facts) Ordered() []Operation {
+	rank := func(o Operation) int {
+		if o.Loses() {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(f.Operations), func(a, b Operation) int { return rank(a) - rank(b) })
 }
 
 // Error refuses a body at any scopes of the lease.

@@ -40,7 +40,7 @@ func hostile(t *testing.T, s Suite) {
 	n := 0
 	for name, text := range corpus {
 		x := newNotice(1)
-		x.TaskName, x.Owner, x.By, x.Title, x.Match, x.TaskID, x.Reasons = text, text, text, text, text, text, []string{text, text, text, text}
+		x.TaskName, x.Owner, x.By, x.Title, x.Match, x.TaskID, x.Reasons, x.Only = text, text, text, text, text, text, []string{text, text, text, text}, []string{text, text, text, text, text}
 		for _, m := range []notify.Message{
 			{ID: "msg_1", At: noticeAt, Base: Base, Notices: []notify.Notice{x}},
 			{ID: "msg_2", At: noticeAt, Base: Base, Digest: true, Notices: []notify.Notice{x, x}},

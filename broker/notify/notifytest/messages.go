@@ -17,7 +17,7 @@ const Base = "https://ebb.example.com/ebb"
 func newNotice(n int) notify.Notice {
 	id := fmt.Sprintf("req_%026d", n)
 	return notify.Notice{
-		Event: notify.Waiting, Subject: id, Title: "Write to acme/web at github", Risk: "high", Reasons: []string{"First approval for this owner and kind of task.", "It cannot be undone."},
+		Event: notify.Waiting, Subject: id, Title: "Write to acme/web at github", Risk: "high", Reasons: []string{"First approval for this owner and kind of task.", "It cannot be undone."}, Only: []string{"update refs/heads/main"},
 		TaskID: "tsk_1", TaskName: "fix login", Owner: "bo@example.com", Match: "AMBER-42", Until: noticeAt.Add(22*time.Minute + 30*time.Second), Path: "/requests/" + id,
 	}
 }

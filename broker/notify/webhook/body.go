@@ -57,10 +57,13 @@ func body(m notify.Message) ([]byte, error) {
 
 func itemOf(m notify.Message, n notify.Notice) item {
 	i := item{Notice: n, Heading: n.Heading(), Link: m.Link(n)}
-	i.Reasons = slices.Clone(n.Reasons)
+	i.Reasons, i.Only = slices.Clone(n.Reasons), slices.Clone(n.Only)
 	texts := []*string{&i.Subject, &i.Title, &i.Risk, &i.TaskID, &i.TaskName, &i.Owner, &i.By, &i.Granted, &i.Code, &i.Match}
 	for at := range i.Reasons {
 		texts = append(texts, &i.Reasons[at])
+	}
+	for at := range i.Only {
+		texts = append(texts, &i.Only[at])
 	}
 	for _, text := range texts {
 		*text = notify.Text(*text, maxText)

@@ -94,24 +94,15 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 // maxDoes is how many operations of a content are in the summary.
 const maxDoes = 3
 
-// mild is 0 for an operation by which something can be lost.
-func mild(o content.Operation) int {
-	if o.Action == "delete" || o.Action == "force" {
-		return 0
-	}
-	return 1
-}
-
 // contentLines returns the operations of the one request that the credential is for: the first ones
-// for the summary, and the rest. Operations by which something can be lost come first. All texts
-// come from the sandbox.
+// for the summary, and the rest. All texts come from the sandbox.
 func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	if c == nil {
 		return nil, nil
 	}
-	ordered := slices.SortedStableFunc(slices.Values(c.Operations), func(a, b content.Operation) int { return cmp.Compare(mild(a), mild(b)) })
+	ordered := c.Ordered()
 	for i, o := range ordered {
-		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 0), Name: true, Warn: mild(o) == 0 && i < maxDoes}
+		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -119,7 +110,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 		}
 	}
 	if len(rest) > 0 {
-		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: mild(ordered[maxDoes]) == 0})
+		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: ordered[maxDoes].Loses()})
 	}
 	if c.Body != "" {
 		rest = append(rest, shell.Line{Label: "Body, SHA-256", Text: c.Body, Name: true})

@@ -204,14 +204,14 @@ func (s *session) relay(up provider.Session) error {
 func (s *session) judged(judge func(content.Facts) string) func(content.Facts, error) string {
 	return func(f content.Facts, refused error) (why string) {
 		x := broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool}
-		reads := !slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return pgsql.Class(o.Action) != pgsql.ClassRead })
+		changes := slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return !pgsql.Reads(o) })
 		if refused == nil {
 			x.Content, why = &f, judge(f)
 		}
 		switch {
 		case refused != nil:
 			x.Reason = string(BadContent)
-		case why == "" && reads:
+		case why == "" && !changes:
 			return ""
 		case !fitsEntry(f):
 			x.Content, x.Reason = nil, string(BadContent)

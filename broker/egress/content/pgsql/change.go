@@ -64,7 +64,7 @@ func (p *parser) changes() {
 // target parses the changed table and its alias.
 func (p *parser) target() {
 	parenthesis := p.accept("only") && p.acceptSign('(')
-	p.change.table = p.table(p.name())
+	p.change.table = named(p.name())
 	if parenthesis {
 		p.expect(')')
 	}
@@ -82,7 +82,7 @@ func (p *parser) target() {
 // insert parses the rest of an INSERT.
 func (p *parser) insert() {
 	p.expectWord("into")
-	p.change.table = p.table(p.name())
+	p.change.table = named(p.name())
 	if p.accept("as") {
 		p.identifier(false)
 	}

@@ -12,7 +12,7 @@ const (
 	maxName  = 63      // bytes; PostgreSQL truncates a longer name
 )
 
-// Actions of Operations, and the class of each.
+// Actions of Operations.
 const (
 	Session  = "session"  // no data: BEGIN, SHOW, settings without effect on other statements
 	Read     = "read"     // of the Object
@@ -27,36 +27,17 @@ const (
 	Unknown  = "unknown"  // anything that is not understood
 )
 
-// The classes of actions, from the weakest right to the strongest.
-const (
-	ClassRead    = "read"
-	ClassWrite   = "write"
-	ClassDDL     = "ddl"
-	ClassAdmin   = "admin"
-	ClassUnknown = "unknown"
-)
+// Reads reports whether an operation changes nothing.
+func Reads(o content.Operation) bool { return o.Action == Session || o.Action == Read }
 
-// Class returns the class of an action. A Call is of ClassUnknown: its function may do anything.
-func Class(action string) string {
-	switch action {
-	case Session, Read:
-		return ClassRead
-	case Insert, Update, Delete, Truncate, Lock:
-		return ClassWrite
-	case Define:
-		return ClassDDL
-	case Admin:
-		return ClassAdmin
-	}
-	return ClassUnknown
+// unsettles reports whether an operation may change settings. The function of a Call may do anything.
+func unsettles(o content.Operation) bool {
+	return o.Action == Call || o.Action == Admin || o.Action == Unknown
 }
 
 // Settings are facts about a session that decide how the server reads a text. The zero value is
-// safe: a text whose meaning depends on an unknown setting is refused, or names a table as "?.orders".
+// safe: a text whose meaning depends on an unknown setting is refused.
 type Settings struct {
-	// Schema is the only schema in search_path, such as "public"; "" = unknown. With more than one,
-	// such as the default "$user", public, names decide at the server which of them is meant.
-	Schema string
 	// StandardStrings reports that standard_conforming_strings is on.
 	StandardStrings bool
 	// UTF8 reports that client_encoding is UTF8.
@@ -65,7 +46,8 @@ type Settings struct {
 
 // Classify returns the operations of all statements in a text of the simple or the extended
 // protocol. Objects are names such as "public.orders", quoted where SQL requires it. The schema "?"
-// is one that the text does not state, and the object "?" may be any.
+// is one that the text does not state: search_path decides about it at the server. The object "?" may
+// be any.
 //
 // Details: "where" is "no" for an UPDATE or DELETE without a condition that depends on the rows;
 // "statement" has the first words of a statement of the actions ddl, admin and unknown.
@@ -76,7 +58,7 @@ func Classify(sql string, set Settings) (content.Facts, error) {
 	if err != nil {
 		return content.Facts{}, err
 	}
-	p := &parser{cursor: cursor{sql: sql, lower: lower(sql), all: tokens}, findings: findings{set: set, facts: content.Facts{Kind: "pgsql"}}}
+	p := &parser{cursor: cursor{sql: sql, lower: lower(sql), all: tokens}, findings: findings{facts: content.Facts{Kind: "pgsql"}}}
 	for p.at < len(p.all) {
 		p.tokens = p.all[:p.at+statementLength(sql, p.all[p.at:])]
 		if len(p.tokens) > p.at {

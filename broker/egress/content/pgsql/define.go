@@ -60,12 +60,12 @@ func (p *parser) defined(verb string, details map[string]string) {
 	p.accept("only")
 	name := p.name()
 	for verb == "drop" && p.acceptSign(',') {
-		p.add(Define, p.table(name), details)
+		p.add(Define, named(name), details)
 		name = p.name()
 	}
-	object := p.table(name)
+	object := named(name)
 	if verb == "create" {
-		object = p.created(name, temporary)
+		object = created(name, temporary)
 	}
 	p.add(Define, object, details)
 	if kind != "sequence" {
@@ -91,7 +91,7 @@ func (p *parser) others(verb string, details map[string]string) {
 			return
 		case w == "references", w == "like" && (p.peek(1).kind == word || p.peek(1).kind == quoted):
 			p.at++
-			p.add(Define, p.table(p.name()), details)
+			p.add(Define, named(p.name()), details)
 			p.at--
 		case slices.Contains([]string{"attach", "cascade", "detach", "inherit", "inherits", "of", "owned", "owner", "partition", "rename", "rule", "schema", "server", "trigger"}, w):
 			p.add(Define, "?", details)

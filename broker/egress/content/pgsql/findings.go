@@ -7,9 +7,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
-// findings are the operations that were found so far, and the settings that decide about names.
+// findings are the operations that were found so far.
 type findings struct {
-	set     Settings
 	facts   content.Facts
 	tooMany bool
 }
@@ -28,23 +27,9 @@ func (f *findings) add(action, object string, details map[string]string) {
 	f.facts.Operations = append(f.facts.Operations, content.Operation{Action: action, Object: object, Details: details})
 }
 
-// table returns the object that a name refers to. The third part, the database, can only be that of
-// the session.
-func (f *findings) table(name []string) string {
-	last := name[len(name)-1]
-	switch {
-	case len(name) > 1:
-		return quote(name[len(name)-2]) + "." + quote(last)
-	case f.set.Schema == "":
-		return "?." + quote(last)
-	case strings.HasPrefix(last, "pg_") && contains(relations(), last): // pg_catalog is searched first
-		return "pg_catalog." + last
-	}
-	return quote(f.set.Schema) + "." + quote(last)
-}
-
-// function returns the object that the name of a function refers to.
-func (f *findings) function(name []string) string {
+// named returns the object that the name of a table or function refers to. The third part, the
+// database, can only be that of the session.
+func named(name []string) string {
 	if len(name) == 1 {
 		return "?." + quote(name[0])
 	}
@@ -56,16 +41,16 @@ func (f *findings) function(name []string) string {
 // src/backend/parser/parse_func.c). Functions of the database are not seen.
 func (f *findings) column(name string) {
 	if builtIn(name) && !harmless([]string{name}) {
-		f.add(Call, f.function([]string{name}), nil)
+		f.add(Call, named([]string{name}), nil)
 	}
 }
 
 // created returns the object that a CREATE makes.
-func (f *findings) created(name []string, temporary bool) string {
+func created(name []string, temporary bool) string {
 	if temporary && len(name) == 1 {
 		return "pg_temp." + quote(name[0])
 	}
-	return f.table(name)
+	return named(name)
 }
 
 // quote returns an identifier as SQL writes it, so that a period separates two identifiers only.

@@ -28,7 +28,7 @@ func (p *parser) fromItem() {
 	p.alias()
 	if p.accept("tablesample") {
 		if name := p.name(); len(name) != 1 || name[0] != "system" && name[0] != "bernoulli" {
-			p.add(Call, p.function(name), nil)
+			p.add(Call, named(name), nil)
 		}
 		p.parentheses()
 		if p.accept("repeatable") {
@@ -79,7 +79,7 @@ func (p *parser) reads(name []string) {
 	if p.failed || len(name) == 1 && slices.Contains(p.ctes, name[0]) {
 		return
 	}
-	p.add(Read, p.table(name), nil)
+	p.add(Read, named(name), nil)
 }
 
 // with parses a WITH clause. A name is visible in its own query only with RECURSIVE.

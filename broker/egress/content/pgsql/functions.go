@@ -1,26 +1,20 @@
 package pgsql
 
 import (
-	_ "embed" // the lists
+	_ "embed" // the list
 	"slices"
 	"strings"
 	"sync"
 )
 
-// The lists are sorted by byte. The names of functions are those of pg_catalog in PostgreSQL 15 of
+// functionList is sorted by byte. Its names are those of the functions of pg_catalog in PostgreSQL 15 of
 // which every overload is immutable or stable, except functions that only operators and the server
 // itself call, and functions that read tables by a name in an argument or assign a transaction id.
 //
 //go:embed names/functions.txt
 var functionList string
 
-//go:embed names/relations.txt
-var relationList string // the tables and views of pg_catalog in PostgreSQL 15
-
-var (
-	functions = sync.OnceValue(func() []string { return strings.Fields(functionList) })
-	relations = sync.OnceValue(func() []string { return strings.Fields(relationList) })
-)
+var functions = sync.OnceValue(func() []string { return strings.Fields(functionList) })
 
 // volatileReads are volatile functions that change nothing beyond their own session, and read no
 // data of tables.

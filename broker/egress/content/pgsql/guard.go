@@ -35,8 +35,8 @@ type Guard struct {
 
 // NewGuard returns the Guard of a session. It calls decide for each text with a statement, which
 // returns why the text is denied, as a clause, or "" to allow it. A call with an error reports a text
-// that is denied for this error; its result does not count. After an allowed operation of ClassAdmin
-// or ClassUnknown, the settings count as unknown.
+// that is denied for this error; its result does not count. After an allowed operation that may change
+// settings, they count as unknown.
 func NewGuard(set Settings, decide func(content.Facts, error) (why string)) *Guard {
 	return &Guard{decide: decide, set: set, mark: "ebb_" + rand.Text() + "_"}
 }
@@ -140,9 +140,7 @@ func (c *fromClient) judge() error {
 			return nil
 		}
 	}
-	if slices.ContainsFunc(facts.Operations, func(o content.Operation) bool {
-		return Class(o.Action) == ClassAdmin || Class(o.Action) == ClassUnknown
-	}) {
+	if slices.ContainsFunc(facts.Operations, unsettles) {
 		c.g.set = Settings{}
 	}
 	c.out = append(c.out, c.held...)

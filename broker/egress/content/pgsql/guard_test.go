@@ -24,7 +24,7 @@ import (
 // readOnly denies everything but reads.
 func readOnly(facts content.Facts, _ error) string {
 	for _, o := range facts.Operations {
-		if pgsql.Class(o.Action) != pgsql.ClassRead {
+		if !pgsql.Reads(o) {
 			return "the credential covers reads only"
 		}
 	}
@@ -211,7 +211,7 @@ func TestGuardForgetsSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{"public.t", "public.t", "standard_conforming_strings", "?.t"}; !slices.Equal(seen, want) || strings.Count(out.String(), `'\'`) != 1 {
+	if want := []string{"?.t", "?.t", "standard_conforming_strings", "?.t"}; !slices.Equal(seen, want) || strings.Count(out.String(), `'\'`) != 1 {
 		t.Errorf("%q, %q", seen, out.String())
 	}
 }

@@ -253,7 +253,7 @@ func (p *parser) operator() {
 // window function.
 func (p *parser) call(name []string) {
 	if !harmless(name) {
-		p.add(Call, p.function(name), nil)
+		p.add(Call, named(name), nil)
 	}
 	p.parentheses()
 	if p.accept("within", "group") {
@@ -287,5 +287,5 @@ func (p *parser) selectInto() {
 	temporary := p.acceptAny("temp", "temporary") != ""
 	p.accept("unlogged")
 	p.accept("table")
-	p.add(Define, p.created(p.name(), temporary), map[string]string{"statement": "select into"})
+	p.add(Define, created(p.name(), temporary), map[string]string{"statement": "select into"})
 }

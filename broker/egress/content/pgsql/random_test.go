@@ -192,7 +192,7 @@ func TestLexicalTricksOnAServer(t *testing.T) {
 	d := newDetector(t)
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 2))
-	for setting, set := range map[string]pgsql.Settings{"on": known, "off": {Schema: "public", UTF8: true}} {
+	for setting, set := range map[string]pgsql.Settings{"on": known, "off": {UTF8: true}} {
 		d.must("SET standard_conforming_strings = " + setting + "; SET escape_string_warning = off; SET backslash_quote = on")
 		read, ran, hidden := 0, 0, 0
 		for range tries * 2 {

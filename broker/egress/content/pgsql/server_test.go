@@ -113,7 +113,7 @@ func (d detector) named(sql, used string) {
 		if o.Object == "?" || slices.Contains([]string{pgsql.Unknown, pgsql.Admin, pgsql.Call}, o.Action) {
 			return
 		}
-		objects = append(objects, strings.ReplaceAll(strings.TrimPrefix(o.Object, "public."), `"`, ""))
+		objects = append(objects, strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(o.Object, "?."), "public."), `"`, ""))
 	}
 	if !reads(sql, known) && slices.Contains(objects, "u") { // it refers to t
 		objects = append(objects, "t")
@@ -259,7 +259,7 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Add("SELECT '\\'; DELETE FROM t; --'", false)
 	f.Fuzz(func(t *testing.T, sql string, strings bool) {
-		facts, err := pgsql.Classify(sql, pgsql.Settings{Schema: "public", StandardStrings: strings, UTF8: true})
+		facts, err := pgsql.Classify(sql, pgsql.Settings{StandardStrings: strings, UTF8: true})
 		if err != nil {
 			return
 		}

@@ -69,12 +69,9 @@ func (p *parser) sets() {
 	}
 	from := p.at
 	p.plain()
-	switch {
-	case slices.Contains(freeSettings, name), name == "client_encoding" && p.isUTF8(from):
+	if slices.Contains(freeSettings, name) || name == "client_encoding" && p.isUTF8(from) {
 		p.add(Session, "", nil)
 		return
-	case name == "search_path":
-		p.set.Schema = ""
 	}
 	p.add(Admin, name, nil)
 }

@@ -49,7 +49,7 @@ func (p *parser) command() {
 		p.copies()
 	case "call":
 		p.at++
-		p.add(Call, p.function(p.name()), nil)
+		p.add(Call, named(p.name()), nil)
 		p.parentheses()
 	case "truncate", "lock":
 		p.tables()
@@ -156,7 +156,7 @@ func (p *parser) copies() {
 		p.expect(')')
 	} else {
 		p.accept("binary")
-		table = p.table(p.name())
+		table = named(p.name())
 		p.acceptGroup()
 	}
 	direction := p.acceptAny("to", "from")
@@ -186,7 +186,7 @@ func (p *parser) tables() {
 	p.accept("table")
 	for more := true; more && !p.failed; more = p.acceptSign(',') {
 		p.accept("only")
-		p.add(action, p.table(p.name()), nil)
+		p.add(action, named(p.name()), nil)
 		p.acceptSign('*')
 	}
 	if action == Lock {

@@ -37,6 +37,7 @@ func used(l wire.Lease, u uses, err error) string {
 // use is the traffic through egress with one credential, from the audit log.
 type use struct {
 	requests, ended int64
+	statements      int64 // of database sessions that may have changed something
 	denied          int64
 	sent, received  int64 // bytes of the bodies of completed requests
 	redacted        int64 // secrets redacted in responses
@@ -76,6 +77,8 @@ func tally(entries iter.Seq2[wire.AuditEntry, error], known map[string]bool) (us
 		switch e.Kind {
 		case audit.EgressAllowed:
 			u.at(id).requests++
+		case audit.EgressStatement:
+			u.at(id).statements++
 		case audit.EgressCompleted:
 			n := u.at(id)
 			n.ended, n.sent, n.received, n.redacted = n.ended+1, n.sent+x.Sent, n.received+x.Received, n.redacted+x.Redacted
@@ -135,6 +138,9 @@ func (n *use) line(what string) string {
 		return "not used"
 	}
 	parts := []string{fmt.Sprintf("%d %s", n.requests, what)}
+	if n.statements > 0 {
+		parts = append(parts, fmt.Sprintf("%d statement(s) that may change something", n.statements))
+	}
 	if n.denied > 0 {
 		parts = append(parts, fmt.Sprintf("%d denied", n.denied))
 	}

@@ -30,18 +30,19 @@ func entry(kind, lease, data string) wire.AuditEntry {
 // lease ID that the sandbox does not have counts as none.
 func TestTally(t *testing.T) {
 	t.Parallel()
-	known := map[string]bool{"lse_1": true, "lse_2": true}
+	known := map[string]bool{"lse_1": true, "lse_2": true, "lse_3": true}
 	u, err := tally(record(
 		entry(audit.EgressAllowed, "lse_1", `{}`), entry(audit.EgressCompleted, "lse_1", `{"status":200,"sent_bytes":10,"received_bytes":2048,"redacted":1}`),
 		entry(audit.EgressAllowed, "lse_1", `{}`), entry(audit.EgressCompleted, "lse_1", `{"sent_bytes":5,"received_bytes":1,"cut":true}`),
 		entry(audit.EgressDenied, "lse_1", `{"reason":"x","left_out":40}`), entry(audit.EgressDenied, "lse_of_another", `{}`), entry(audit.EgressDenied, "", `{}`),
 		entry("egress.later", "lse_2", `{}`),
+		entry(audit.EgressAllowed, "lse_3", `{"protocol":"postgresql"}`), entry(audit.EgressStatement, "lse_3", `{}`), entry(audit.EgressStatement, "lse_3", `{}`), entry(audit.EgressCompleted, "lse_3", `{}`),
 	), known)
 	if err != nil || !u.settled() || u.more {
 		t.Errorf("%+v, %v", u, err)
 	}
 	for id, want := range map[string]string{
-		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, its secret was redacted in responses 1 time(s)", "lse_2": "not used", "": "0 request(s), 42 denied", "lse_of_another": "not used",
+		"lse_1": "2 request(s), 1 denied, 15 B sent, 2.0 KiB received, its secret was redacted in responses 1 time(s)", "lse_2": "not used", "lse_3": "1 request(s), 2 statement(s) that may change something, 0 B sent, 0 B received", "": "0 request(s), 42 denied", "lse_of_another": "not used",
 	} {
 		if got := u.of[id].line("request(s)"); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)

@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -25,7 +26,7 @@ func TakeBody(r *http.Request) ([]byte, error) {
 	}
 	body := read.Bytes()
 	if len(body) > MaxBody {
-		return nil, Refuse("it is longer than 1 MiB")
+		return nil, Refuse(fmt.Sprintf("it is longer than %d MiB", MaxBody>>20))
 	}
 	if len(r.Trailer) > 0 { // net/http adds those that were not announced
 		return nil, Refuse("the request has a trailer")

@@ -98,7 +98,7 @@ func (s *section) readShallow(p *prefix) (line []byte, err error) {
 		}
 		s.shallow[string(id)] = true
 		if len(s.shallow) > maxShallow {
-			return nil, content.Refuse("its clone has more than 4096 shallow commits; fetch more history with 'git fetch --unshallow'")
+			return nil, content.Refuse(fmt.Sprintf("its clone has more than %d shallow commits; fetch more history with 'git fetch --unshallow'", maxShallow))
 		}
 		if len(id) == sha256Format.digits {
 			s.format = sha256Format // a push without commands has no capabilities, which decide otherwise

@@ -2,6 +2,7 @@ package gitpush
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -126,7 +127,7 @@ func (p *prefix) rawLine() ([]byte, error) {
 	case n <= 4:
 		return nil, content.Refuse("a line has a length from 1 to 4, which git never sends in a push")
 	case n > maxLine:
-		return nil, content.Refuse("a line of its commands is longer than 2048 bytes")
+		return nil, content.Refuse(fmt.Sprintf("a line of its commands is longer than %d bytes", maxLine))
 	}
 	return p.take(n - 4)
 }

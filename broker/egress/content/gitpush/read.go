@@ -49,7 +49,7 @@ func Read(ctx context.Context, r *http.Request, ancestor Ancestor) (*Push, error
 		err = p.end()
 	}
 	if errors.Is(err, errFull) {
-		err = content.Refuse("its commands exceed 1 MiB; push fewer refs at once")
+		err = content.Refuse(fmt.Sprintf("its commands exceed %d MiB; push fewer refs at once", maxKept>>20))
 	}
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func open(r *http.Request) (*prefix, error) {
 		return nil, errGzip
 	}
 	if len(data) > maxKept {
-		return nil, content.Refuse("its compressed body exceeds 1 MiB; push without compression")
+		return nil, content.Refuse(fmt.Sprintf("its compressed body exceeds %d MiB; push without compression", maxKept>>20))
 	}
 	if _, err := in.Peek(1); !errors.Is(err, io.EOF) {
 		return nil, errGzip

@@ -1,6 +1,7 @@
 package gitpush
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,7 +11,7 @@ import (
 
 var (
 	errRefPlace   = content.Refuse("a ref's name does not have the form refs/KIND/NAME")
-	errRefSize    = content.Refuse("a ref's name exceeds 400 bytes; choose a shorter name")
+	errRefSize    = content.Refuse(fmt.Sprintf("a ref's name exceeds %d bytes; choose a shorter name", content.MaxObject))
 	errRefChars   = content.Refuse("a ref's name contains characters that do not print, or a space or one of ~^:?*[\\; rename it")
 	errRefGrammar = content.Refuse("a ref's name has a segment that is empty, begins with '.' or '-', ends with '.' or '.lock', or contains '..' or '@{'; rename it")
 	errRefHead    = content.Refuse("a ref is named HEAD, which may stand for another ref; push the branch itself")

@@ -1,6 +1,8 @@
 package pgsql
 
 import (
+	"fmt"
+
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
@@ -67,7 +69,7 @@ func Classify(sql string, set Settings) (content.Facts, error) {
 		p.at = len(p.tokens) + 1 // past the semicolon
 	}
 	if p.tooMany {
-		return content.Facts{}, content.Refuse("the SQL text has more than 100 operations")
+		return content.Facts{}, content.Refuse(fmt.Sprintf("the SQL text has more than %d operations", content.MaxOperations))
 	}
 	return p.facts, nil
 }

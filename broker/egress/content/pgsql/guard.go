@@ -95,7 +95,7 @@ func (c *fromClient) message() error {
 	case 'Q', 'P':
 		switch {
 		case size > maxMessage:
-			c.deny(content.Facts{}, content.Refuse("the SQL text is longer than 1 MiB"), size-headerSize)
+			c.deny(content.Facts{}, errTooLong, size-headerSize)
 		case int64(len(c.held)) < size:
 			c.want = int(size)
 			return nil

@@ -1,6 +1,7 @@
 package pgsql
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -34,10 +35,12 @@ type lexer struct {
 	tokens []token
 }
 
+var errTooLong = content.Refuse(fmt.Sprintf("the SQL text is longer than %d MiB", maxText>>20))
+
 // lex returns the tokens of a text.
 func lex(in string, set Settings) ([]token, error) {
 	if len(in) > maxText {
-		return nil, content.Refuse("the SQL text is longer than 1 MiB")
+		return nil, errTooLong
 	}
 	if err := checkBytes(in, set); err != nil {
 		return nil, err

@@ -181,7 +181,10 @@ func (s *sheet) facts(f broker.FactSheet) {
 		s.add(name, string(row.Field)+": "+text)
 	}
 	life := "for " + out.Seconds(int64(f.TTL))
-	if f.Reuse > 0 {
+	switch {
+	case f.Content != nil:
+		life += "; the approval is used up when the request is sent"
+	case f.Reuse > 0:
 		life += "; the approval can be reused for " + out.Seconds(int64(f.Reuse))
 	}
 	if !f.EndsBy.IsZero() {

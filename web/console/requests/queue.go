@@ -183,6 +183,9 @@ func (p *queuePage) group(list []broker.Request) {
 
 func rowOf(v *session.Visit, r broker.Request, g summary) queueRow {
 	row := queueRow{ID: r.ID, Match: r.Match, Title: risk.TitleOf(r.Scopes, r.Provider), Task: r.TaskID, Owner: r.Owner, TTL: r.TTL.Duration(), Ends: r.ExpiresAt, Level: g.level, Name: g.name, summary: g}
+	if g.only != "" {
+		row.Notes = append(row.Notes, g.only+", once")
+	}
 	if g.taint {
 		row.Notes = append(row.Notes, "has read untrusted content")
 	}
@@ -223,6 +226,7 @@ type summary struct {
 	taint      bool
 	understood bool
 	alike      string // see approval.Alike
+	only       string // its amount or "one request", if it is for one request only
 }
 
 // maxSummaries limits the cache to the rows of 20 pages.
@@ -233,6 +237,17 @@ type summaries struct {
 	*expirable.LRU[[2]string, summary]
 }
 
+// onlyThis names the one request to which a credential is limited by its amount; "" = no such limit.
+func onlyThis(f broker.FactSheet) string {
+	if f.Content == nil {
+		return ""
+	}
+	if sum := broker.PolicyContent(f.Content).Amount; sum.Unit != "" {
+		return sum.String()
+	}
+	return "one request"
+}
+
 func (g summaries) of(r broker.Request) summary {
 	key := [2]string{r.ID, r.Digest}
 	out, is := g.Get(key)
@@ -241,7 +256,7 @@ func (g summaries) of(r broker.Request) summary {
 	}
 	out.level = risk.High
 	if f, err := r.Sheet(); err == nil {
-		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood(), approval.Alike(r)}
+		out = summary{f.Level(), agenttext.ShowLine(agenttext.From(f.TaskName), 80), len(f.Taint) > 0, f.Understood(), approval.Alike(r), onlyThis(f)}
 	}
 	g.Add(key, out)
 	return out

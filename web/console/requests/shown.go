@@ -23,7 +23,8 @@ type shown struct {
 	Digest  string    `json:"digest"`
 
 	Title   risk.Title   `json:"title"`
-	Length  string       `json:"length"` // of the credential
+	Sum     string       `json:"sum,omitempty"` // of the amounts, if it is for one request only
+	Length  string       `json:"length"`        // of the credential
 	Level   risk.Level   `json:"level"`
 	Undo    []string     `json:"undo,omitempty"`    // whether effects can be undone
 	Reasons []string     `json:"reasons,omitempty"` // for the level
@@ -80,6 +81,12 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 		out.Rows = []shell.Row{{Field: "Scope", Asked: r.Scopes.String(), Changed: true}}
 		out.Lines = []shell.Line{{Label: "Task", Text: r.TaskID, Name: true}, {Label: "Owner", Text: r.Owner, Name: true}}
 		return out
+	}
+	if f.Content != nil {
+		out.Length = "once, within " + out.Length
+		if sum := broker.PolicyContent(f.Content).Amount; sum.Unit != "" {
+			out.Sum = sum.String()
+		}
 	}
 	out.Level, out.Undo = f.Risk.Level, undo(*f.Effect)
 	for _, reason := range f.Risk.Top() {

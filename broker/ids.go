@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/egress/content"
-	"github.com/ebb-broker/ebb/scopes/amount"
-	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // Id prefixes. The rest of an id is a UUIDv7 in hex, so that ids sort by time.
@@ -42,27 +39,6 @@ func ContentSum(f *content.Facts) string {
 		return ""
 	}
 	return f.Sum()
-}
-
-// PolicyContent returns facts as a policy sees them. Amounts without a sum are the largest amount, so
-// that no policy takes them for a small one.
-func PolicyContent(f *content.Facts) policy.Content {
-	if f == nil {
-		return policy.Content{}
-	}
-	out := policy.Content{Kind: f.Kind}
-	for _, o := range f.Operations {
-		out.Actions, out.Objects = append(out.Actions, o.Action), append(out.Objects, o.Object)
-	}
-	for _, set := range []*[]string{&out.Actions, &out.Objects} {
-		slices.Sort(*set)
-		*set = slices.Compact(*set)
-	}
-	var err error
-	if out.Amount, err = f.Amount(); err != nil {
-		out.Amount = amount.Amount{Unit: "mixed", Value: amount.Max}
-	}
-	return out
 }
 
 func NewID(prefix string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/ebb-broker/ebb/broker/egress/content"
@@ -26,16 +27,24 @@ const uses = "uses"
 // to several leases, or else the lease.
 func (l Lease) OneUse() string { return cmp.Or(l.RequestID, l.ID) }
 
+// readMethods are the methods of requests that change nothing by themselves: of HTTP (RFC 9110 section
+// 9.2.1), and those of an Exchange for the start of a session and the end of a query.
+var readMethods = []string{http.MethodGet, http.MethodHead, "", "CANCEL"}
+
 // Spends returns the amounts that a request adds to sums, with their limits. facts are those of its
-// body; nil = the body was not read. reads: the request has the method GET or HEAD. A body that does
-// nothing counts as a read. An error is a clause such as "ebb cannot read its amount", without text
-// from the sandbox.
-func (u Usable) Spends(root string, facts *content.Facts, reads bool) ([]Spending, error) {
+// body; nil = the body was not read. A body that does nothing counts as a read. The error is a clause
+// that says how the limits of the lease exclude the request, without text from the sandbox.
+func (u Usable) Spends(root string, facts *content.Facts, method string) ([]Spending, error) {
+	reads := slices.Contains(readMethods, method)
 	if facts != nil && facts.Idle() {
 		facts, reads = nil, true
 	}
 	var out []Spending
-	if u.Lease.Content != "" && facts != nil {
+	switch {
+	case u.Lease.Content == "" || facts == nil && reads:
+	case ContentSum(facts) != u.Lease.Content:
+		return nil, errors.New("the approval of its lease is for another request than this")
+	default:
 		once := amount.One(uses)
 		out = append(out, Spending{root, u.Lease.OneUse(), once, once.Value})
 	}

@@ -61,28 +61,19 @@ func judgement(err error) error {
 // content that people have approved, or the amounts that its task may spend. Requests that only read,
 // such as the first one of a push, have no content.
 func withinLimits(who broker.Caller, use broker.Usable, r *http.Request, facts content.Facts) error {
-	reads, known := readsOnly(r.Method), &facts
+	known := &facts
 	if facts.Kind == "" {
 		known = nil
 	}
-	refused := &provider.UncoveredError{Needed: use.Target.Scopes}
-	if use.Lease.Content != "" && !facts.Idle() && (known != nil || !reads) && facts.Sum() != use.Lease.Content {
-		refused.Why = "the approval of its lease is for another request than this"
-		return refused
-	}
-	spends, err := use.Spends(who.Root(), known, reads)
+	spends, err := use.Spends(who.Root(), known, r.Method)
 	if err == nil {
 		err = use.Afford(spends)
 	}
 	if err != nil {
-		refused.Why = err.Error()
-		return refused
+		return &provider.UncoveredError{Needed: use.Target.Scopes, Why: err.Error()}
 	}
 	return nil
 }
-
-// readsOnly reports whether a method only reads (RFC 9110 section 9.2.1).
-func readsOnly(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // maxOthers bounds the leases that are tried for one request.
 const maxOthers = 8

@@ -39,7 +39,7 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 			return err
 		}
 	}
-	spends, err := u.Spends(c.Root(), x.Content, x.Method == http.MethodGet || x.Method == http.MethodHead)
+	spends, err := u.Spends(c.Root(), x.Content, x.Method)
 	if err != nil {
 		return broker.E(broker.Denied, "The lease does not allow the request: "+err.Error()+".", err)
 	}

@@ -153,7 +153,7 @@ func issuedOf(l broker.Lease, d kernel.Decision) issued {
 		Binding: l.Binding, Rules: l.Rule, Tool: l.Tool, Txn: l.Txn,
 	}
 	if d.Content != nil {
-		does := broker.PolicyContent(d.Content)
+		does := provider.PolicyContent(d.Content)
 		out.Content = &does
 	}
 	return out

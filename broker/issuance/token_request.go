@@ -204,7 +204,7 @@ func (i *TokenIssuer) query(w kernel.MintRequest) policy.Query {
 		Scopes: w.Scopes, Tool: w.Tool, TTL: w.TTL, Binding: binding, Delivery: w.Delivery, CouldStay: i.CouldStay(w.Provider, w.Scopes, w.Delivery),
 		Revocability: string(w.Promise().Class), Bound: w.Promise().Bound,
 		Record: policy.Record{Denials: w.Live.Denials, Violations: w.Live.Violations},
-		Taint:  w.Live.Taint, Content: broker.PolicyContent(w.Content),
+		Taint:  w.Live.Taint, Content: provider.PolicyContent(w.Content),
 	}
 }
 
@@ -235,7 +235,7 @@ func (i *TokenIssuer) DenyJudged(ctx context.Context, w kernel.MintRequest, d po
 		"revocability": r.Class, "revocation_bound": broker.Seconds(r.Bound / time.Second),
 	}
 	if w.Content != nil {
-		data["content"] = broker.PolicyContent(w.Content)
+		data["content"] = provider.PolicyContent(w.Content)
 	}
 	return i.refuse(ctx, w.Caller, w.Scopes, err, data)
 }

@@ -3,9 +3,12 @@ package provider
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/scopes"
+	"github.com/ebb-broker/ebb/scopes/amount"
+	"github.com/ebb-broker/ebb/scopes/policy"
 )
 
 // ContentJudge is an Injector with scopes for what the body of a request does, such as the branch
@@ -50,3 +53,24 @@ func (e *UncoveredError) Error() string { return ErrElsewhere.Error() + ": " + e
 
 // Unwrap returns ErrElsewhere.
 func (e *UncoveredError) Unwrap() error { return ErrElsewhere }
+
+// PolicyContent returns facts as a policy sees them. Amounts without a sum are the largest amount, so
+// that no policy takes them for a small one.
+func PolicyContent(f *content.Facts) policy.Content {
+	if f == nil {
+		return policy.Content{}
+	}
+	out := policy.Content{Kind: f.Kind}
+	for _, o := range f.Operations {
+		out.Actions, out.Objects = append(out.Actions, o.Action), append(out.Objects, o.Object)
+	}
+	for _, set := range []*[]string{&out.Actions, &out.Objects} {
+		slices.Sort(*set)
+		*set = slices.Compact(*set)
+	}
+	var err error
+	if out.Amount, err = f.Amount(); err != nil {
+		out.Amount = amount.Amount{Unit: "mixed", Value: amount.Max}
+	}
+	return out
+}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/egress/content"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/scopes"
 	"github.com/ebb-broker/ebb/scopes/amount"
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -149,7 +149,7 @@ func (p *past) add(e audit.Entry) (*policy.Recorded, error) {
 			Ask: &policy.Approval{Groups: d.Groups, Quorum: d.Quorum, Rules: []policy.AskRule{{Groups: d.Groups, Quorum: d.Quorum}}}}
 		if d.Facts != nil {
 			was.WouldAllow, was.Version, was.MaxAmount = d.Facts.WouldAllow, d.Facts.Policy, d.Facts.Most
-			d.Tool, d.CNF, d.Content = d.Facts.Tool, d.Facts.CNF, broker.PolicyContent(d.Facts.Content)
+			d.Tool, d.CNF, d.Content = d.Facts.Tool, d.Facts.CNF, provider.PolicyContent(d.Facts.Content)
 		}
 		return p.recorded(e, d, ttl, was), nil
 	case audit.TokenDenied:

@@ -12,6 +12,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
 	"github.com/ebb-broker/ebb/broker/approval"
+	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/risk"
 	"github.com/ebb-broker/ebb/web/console/internal/list"
 	"github.com/ebb-broker/ebb/web/console/internal/session"
@@ -242,7 +243,7 @@ func onlyThis(f broker.FactSheet) string {
 	if f.Content == nil {
 		return ""
 	}
-	if sum := broker.PolicyContent(f.Content).Amount; sum.Unit != "" {
+	if sum := provider.PolicyContent(f.Content).Amount; sum.Unit != "" {
 		return sum.String()
 	}
 	return "one request"

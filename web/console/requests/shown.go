@@ -84,7 +84,7 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 	}
 	if f.Content != nil {
 		out.Length = "once, within " + out.Length
-		if sum := broker.PolicyContent(f.Content).Amount; sum.Unit != "" {
+		if sum := provider.PolicyContent(f.Content).Amount; sum.Unit != "" {
 			out.Sum = sum.String()
 		}
 	}

@@ -3,6 +3,7 @@ package egress_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,7 +136,32 @@ func TestSpends(t *testing.T) {
 	if _, err := b.Broker.Token(t.Context(), r); broker.AsError(err).Kind != broker.Denied {
 		t.Errorf("a payment above what people may approve: %v", err)
 	}
+	b.decidedOnRecord(t, top.Task.ID)
 	b.spendingOnRecord(t, top.Task.ID)
+}
+
+// decidedOnRecord checks that decisions of TestSpends can be replayed: their entries have the content
+// and the limit that the policy was given and gave.
+func (b *bed) decidedOnRecord(t *testing.T, task string) {
+	t.Helper()
+	es, err := b.Broker.Entries(t.Context(), b.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: task})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := ""
+	for e, err := range es {
+		if err != nil {
+			t.Fatal(err)
+		}
+		log += e.Kind + " " + string(e.Data) + "\n"
+	}
+	const content = `"content":{"actions":["pay"],"amount":"EUR %s","kind":"json","objects":["payments"]}`
+	for kind, want := range map[string]string{audit.LeaseIssued: fmt.Sprintf(content, "80"), audit.TokenDenied: fmt.Sprintf(content, "500.01"), audit.LeaseIssued + " limited": `"max_amount":["EUR 50"]`} {
+		kind, _, _ = strings.Cut(kind, " ")
+		if !slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool { return strings.HasPrefix(line, kind+" ") && strings.Contains(line, want) }) {
+			t.Errorf("no %s has %s:\n%s", kind, want, log)
+		}
+	}
 }
 
 // spendingOnRecord checks the entries of TestSpends.
@@ -168,7 +194,11 @@ func TestSpendsAtOnce(t *testing.T) {
 		before := len(b.arrived())
 		var wg sync.WaitGroup
 		for range 16 {
-			wg.Go(func() { x.pay(t, with, cents) })
+			wg.Go(func() {
+				if status, body := x.pay(t, with, cents); status != http.StatusOK && status != http.StatusForbidden {
+					t.Errorf("%d %s", status, body)
+				}
+			})
 		}
 		wg.Wait()
 		return len(b.arrived()) - before
@@ -179,6 +209,42 @@ func TestSpendsAtOnce(t *testing.T) {
 	_, body := x.pay(t, p, 7000)
 	if n := all(x.approved(t, "stripe:payments:pay", contentForm.FindString(body)), 7000); n != 1 {
 		t.Errorf("one approved payment was sent %d times", n)
+	}
+}
+
+// People see what a credential may spend, and it spends no more.
+//
+//ebb:invariant I7 A person who approves a credential sees the amounts that it may spend
+func TestSpendsAsApproved(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, `@id("ask") @ask("approvers") @max_amount("EUR 7") permit (principal, action, resource);`)
+	x := b.boxOf(t, b.task(t))
+	r := x.s.Request(t, "stripe:payments:pay")
+	r.Deferred = true
+	_, err := b.Broker.Token(t.Context(), r)
+	pending := broker.AsError(err).Pending
+	if pending == nil {
+		t.Fatal(err)
+	}
+	who := b.Principals[brokertest.Approver]
+	req, err := b.Broker.Request(t.Context(), who, pending.RequestID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := req.Sheet(); err != nil || f.MaxAmount.String() != "EUR 7" {
+		t.Errorf("the person sees %q, %v", f.MaxAmount, err)
+	}
+	if _, err := b.Broker.Decide(t.Context(), who, req.ID, broker.Verdict{Approve: true, Digest: req.Digest, Target: req.Target(), Present: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.s.Poll(t, pending.DeferralCode.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cents, want := range map[int]int{701: 403, 700: 200} {
+		if status, body := x.pay(t, got.Token.Reveal(), cents); status != want {
+			t.Errorf("%d cents: %d %s", cents, status, body)
+		}
 	}
 }
 

@@ -48,9 +48,11 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	spent, err := eu.spent(ctx, c, l)
-	if err != nil {
-		return broker.Usable{}, err
+	var spent []broker.Spending
+	if l.Content != "" || l.MaxAmount != nil {
+		if spent, err = eu.store.Spent(ctx, c.Root(), l.Provider, l.OneUse()); err != nil {
+			return broker.Usable{}, broker.StoreError(err)
+		}
 	}
 	target := eu.upstream.TargetOf(l, handle)
 	target.DiesAt, target.Now = broker.Earliest(l.ExpiresAt, target.DiesAt), eu.clock.Now()
@@ -104,18 +106,6 @@ func (eu *EgressUse) opened(ctx context.Context, l broker.Lease) (secret.Secret,
 		return secret.Secret{}, broker.StoreError(fmt.Errorf("opening the handle for egress: %w", err))
 	}
 	return handle, nil
-}
-
-// spent returns the sums that limit the uses of a lease.
-func (eu *EgressUse) spent(ctx context.Context, c broker.Caller, l broker.Lease) ([]broker.Spending, error) {
-	if l.Content == "" && l.MaxAmount == nil {
-		return nil, nil
-	}
-	out, err := eu.store.Spent(ctx, c.Root(), l.Provider, l.OneUse())
-	if err != nil {
-		return nil, broker.StoreError(err)
-	}
-	return out, nil
 }
 
 // admitUse counts a use against the runner's task at the top of the tree, so that delegation

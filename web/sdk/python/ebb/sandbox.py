@@ -116,6 +116,7 @@ class Sandbox:
         ttl: float = 0.0,
         details: Sequence[Mapping[str, Any]] = (),
         delivery: str = "",
+        content: str = "",
         public_key: str = "",
         wait: bool = False,
         wait_timeout: float | None = None,
@@ -126,7 +127,8 @@ class Sandbox:
         scope, or details (RFC 9396), names the permissions; reason is shown to approvers. Without wait, a request that
         a person must approve raises Problem with the code approval_required. With it, pending is called once and
         the call returns after the decision, or raises NotDecided after wait_timeout seconds. The same request made
-        again, also after a restart, finds the same approval.
+        again, also after a restart, finds the same approval. content is the id ("cnt_...") that a refusal of the egress
+        proxy names: the credential is then for that request alone.
         """
         if not scope and not details:
             raise UsageError("scope or details is required", "write it like orders:eu/42:read")
@@ -139,6 +141,7 @@ class Sandbox:
             "requested_expiry": str(max(int(ttl), 1)) if ttl > 0 else "",
             "authorization_details": json.dumps([{**d, "type": "ebb_credential"} for d in details]) if details else "",
             "delivery": delivery,
+            "content": content,
             "public_key": public_key,
             "completion_mode": "deferred" if wait else "",
         }

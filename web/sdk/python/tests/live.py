@@ -101,6 +101,11 @@ def main() -> None:
         approver.decide(pending, "approve")
 
     try:
+        sandbox.token(JOB["read"], resource=JOB["resource"], content="cnt_" + "0" * 32)  # its provider reads no bodies
+        raise AssertionError("a content at a provider that reads no bodies")
+    except Problem as e:
+        assert e.code == "invalid_request", e.code
+    try:
         sandbox.token(JOB["write"], resource=JOB["resource"])
         raise AssertionError("issued without an approval")
     except Problem as e:

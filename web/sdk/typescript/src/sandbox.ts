@@ -30,6 +30,8 @@ export interface TokenRequest {
   reason?: string
   /** delivery is "egress" for a placeholder that ebb's egress proxy replaces; ebb chooses by default. */
   delivery?: 'token' | 'egress'
+  /** content is the id ("cnt_...") that a refusal of the egress proxy names: the credential is then for that request alone. */
+  content?: string
   /** wait for the approval, when policy requires one, until the request is decided or the signal aborts. */
   wait?: boolean
   /** pending is called once when the request waits for an approval. */
@@ -85,7 +87,7 @@ export class Sandbox {
       subject_token: this.enrolled(),
       subject_token_type: 'urn:ebb:params:oauth:token-type:task',
     }
-    const optional = { scope: r.scope, resource: r.resource, tool: r.tool, reason: r.reason, delivery: r.delivery, requested_expiry: r.ttlSeconds?.toString() }
+    const optional = { scope: r.scope, resource: r.resource, tool: r.tool, reason: r.reason, delivery: r.delivery, content: r.content, requested_expiry: r.ttlSeconds?.toString() }
     for (const [name, value] of Object.entries(optional)) if (value) form[name] = value
     if (r.wait) form['completion_mode'] = 'deferred'
     try {

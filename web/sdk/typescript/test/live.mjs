@@ -66,6 +66,7 @@ assert.equal((await visit(read, {}, await newKey())).status, 401) // the key of 
 
 // A write needs an approval, which TestTypeScript gives.
 assert.equal(await code(box.token({ scope: 'orders:eu/42:write' })), 'approval_required')
+assert.equal(await code(box.token({ scope: 'orders:eu/42:read', content: 'cnt_' + '0'.repeat(32) })), 'invalid_request') // its provider reads no bodies
 let told
 const write = await box.token({ scope: 'orders:eu/42:write orders:eu/43:write', reason: 'must fix it', wait: true, pending: (p) => (told = p) })
 assert.match(told.requestId, /^req_/)

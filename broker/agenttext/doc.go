@@ -12,6 +12,7 @@
 //  4. class.go      which code points may be drawn as themselves.
 //  5. notes.go      what a reader should know about it: hidden characters, runs,
 //     mixed scripts, claims of approval (claims.go lists the words).
-//  6. name.go       Name draws a name, which is not an agent's, by the same classes.
-//  7. name.go       CSVCell keeps a spreadsheet from running it.
+//  6. code.go       Code draws a statement or a script, of which every character counts.
+//  7. name.go       Name draws a name, which is not an agent's, by the same classes.
+//  8. name.go       CSVCell keeps a spreadsheet from running it.
 package agenttext

@@ -131,11 +131,13 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	}
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
-		// An approval for one content covers no other content, and no request without one.
-		if only := broker.ContentSum(limitedTo(r)); only != "" {
-			if only != broker.ContentSum(w.Content) {
-				continue
-			}
+		// An approval for one content covers no other content, and no request without one. An approval
+		// without a content covers none that people must see.
+		only := broker.ContentSum(limitedTo(r))
+		if (only != "" || w.Content.NeedsPeople()) && only != broker.ContentSum(w.Content) {
+			continue
+		}
+		if only != "" {
 			used, err := ap.store.Spent(ctx, w.Live.Root(), r.ID)
 			if err != nil {
 				return nil, broker.StoreError(err)

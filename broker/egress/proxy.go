@@ -42,7 +42,7 @@ type Hosts interface {
 // UseAllowed, and for a statement of a session Statement, returns nil.
 type Record interface {
 	UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error
-	Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) error
+	Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange, spends []broker.Spending) error
 	UseCompleted(ctx context.Context, ends ...broker.EndedExchange)
 	UseDenied(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange)
 }

@@ -37,6 +37,7 @@ type session struct {
 	hello pgwire.Hello
 	in    net.Conn
 	up    net.Conn // the dialled connection; nil = not dialled
+	alone string   // see statements
 }
 
 // session serves a PostgreSQL tunnel to its end.
@@ -134,6 +135,9 @@ func (s *session) open() (up provider.Session, err error) {
 	if err := s.allow(use); err != nil {
 		return up, err
 	}
+	if use.Lease.RequestID != "" {
+		s.alone = use.Lease.Content
+	}
 	up, err = use.Connector.Connect(s.ctx, use.Target, provider.Opening{Dial: s.dial, Roots: s.b.p.cfg.Roots, Parameters: s.hello.Parameters})
 	busy := (*provider.BusyError)(nil)
 	switch {
@@ -172,10 +176,14 @@ func (s *session) relay(up provider.Session) error {
 	var toServer, toClient io.Writer = up.Conn, s.in
 	if up.Judge != nil {
 		set := pgsql.Settings{StandardStrings: up.Parameters["standard_conforming_strings"] == "on", UTF8: up.Parameters["client_encoding"] == "UTF8"}
-		if up.Judge(content.Facts{Operations: []content.Operation{{Action: pgsql.Define, Object: "?"}}}) == "" {
+		if up.Judge(content.Facts{Operations: []content.Operation{{Action: pgsql.Define, Object: "?"}}}) == nil {
 			set = pgsql.Settings{} // a default or a view that the lease defines can change them in any statement
 		}
-		guard := pgsql.NewGuard(set, s.judged(up.Judge))
+		texts := statements{
+			ctx: s.ctx, leases: s.b.p.cfg.Leases, record: s.b.p.cfg.Record, who: s.b.who, leaseID: s.leaseID, alone: s.alone, judge: up.Judge,
+			x: broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool},
+		}
+		guard := pgsql.NewGuard(set, texts.decide)
 		toServer, toClient = guard.Client(toServer), guard.Server(toClient)
 	}
 	one := func(to io.Writer, from io.Reader, count func(int64) bool) {
@@ -197,39 +205,6 @@ func (s *session) relay(up provider.Session) error {
 		return deny(TooMuch, nil)
 	}
 	return nil
-}
-
-// judged returns the function that decides about the statements of a text. Statements that may change
-// something are in the audit log before the server receives them, as denied ones are.
-func (s *session) judged(judge func(content.Facts) string) func(content.Facts, error) string {
-	return func(f content.Facts, refused error) (why string) {
-		x := broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool}
-		changes := slices.ContainsFunc(f.Operations, func(o content.Operation) bool { return !pgsql.Reads(o) })
-		if refused == nil {
-			x.Content, why = &f, judge(f)
-		}
-		switch {
-		case refused != nil:
-			x.Reason = string(BadContent)
-		case why == "" && !changes:
-			return ""
-		case !fitsEntry(f):
-			x.Content, x.Reason = nil, string(BadContent)
-			why = "the SQL text does too much for one audit log entry: send several texts"
-		case why != "":
-			x.Reason = string(NotAllowed)
-		default:
-			if _, err := s.b.p.cfg.Leases.Use(s.ctx, s.b.who, s.leaseID); err != nil { // counts as a use, like a request
-				x.Reason, why = string(reasonOf(err)), "the credential has ended, or the task sends too many requests; wait, then try again"
-			} else if err := s.b.p.cfg.Record.Statement(s.ctx, s.b.who, s.leaseID, x); err != nil {
-				x.Reason, why = string(NoRecord), "it cannot be written to the audit log; try again later"
-			} else {
-				return ""
-			}
-		}
-		s.b.p.cfg.Record.UseDenied(context.WithoutCancel(s.ctx), s.b.who, s.leaseID, x)
-		return why
-	}
 }
 
 // counting calls count before each write, and does not write if that returns false.

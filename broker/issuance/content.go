@@ -27,8 +27,11 @@ var contentID = lazyregexp.New(`^` + broker.ContentPrefix + `[0-9a-f]{32}$`)
 // refusedContent returns the content with this id of a refused request of the caller's task. The
 // refusal names the id. The facts come from the audit log, so that any replica finds them.
 func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, id string) (*content.Facts, error) {
-	if _, is := w.Provider.Driver.(provider.ContentJudge); !is || w.Delivery != policy.DeliveryEgress {
-		return nil, broker.E(broker.Invalid, "ebb can limit a credential to one content only if egress adds the credential to requests and reads their bodies. For "+broker.Quoted(w.Name)+" it does not do so here.", nil).
+	_, bodies := w.Provider.Driver.(provider.ContentJudge)
+	s, is := w.Provider.Driver.(provider.SessionJudge)
+	sessions := is && s.JudgesSessions(w.Scopes)
+	if !bodies && !sessions || w.Delivery != policy.DeliveryEgress {
+		return nil, broker.E(broker.Invalid, "ebb can limit a credential to one content only if egress adds the credential to requests and reads their bodies, or reads the statements of sessions. For "+broker.Quoted(w.Name)+" it does not do so here.", nil).
 			Then("leave content out")
 	}
 	unknown := broker.E(broker.Invalid, "This task has no refused request with the content "+broker.Quoted(id)+" within the last hour.", nil).
@@ -47,7 +50,7 @@ func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, 
 		var x struct {
 			Content *content.Facts `json:"content"`
 		}
-		if json.Unmarshal(e.Data, &x) == nil && x.Content != nil && broker.ContentID(*x.Content) == id {
+		if json.Unmarshal(e.Data, &x) == nil && x.Content != nil && broker.ContentID(*x.Content) == id && x.Content.NeedsPeople() == sessions {
 			return x.Content, nil
 		}
 	}

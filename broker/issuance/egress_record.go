@@ -45,22 +45,24 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 	}
 	e := eu.log.TaskEntry(audit.EgressAllowed, broker.SandboxID(c.TaskID), c.TaskID, x)
 	e.LeaseID = u.Target.LeaseID
-	err = eu.store.Append(ctx, broker.Record{Spend: spends, Entries: []audit.Entry{e}})
+	return eu.spend(ctx, e, spends)
+}
+
+// Statement records that a statement of a session, which may change something, is about to be sent,
+// and adds amounts to the sums of its task. After an error the caller must not send it (I11).
+func (eu *EgressUse) Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange, spends []broker.Spending) error {
+	e := eu.log.TaskEntry(audit.EgressStatement, broker.SandboxID(c.TaskID), c.TaskID, x)
+	e.LeaseID = leaseID
+	return eu.spend(ctx, e, spends)
+}
+
+// spend writes an entry and adds its amounts, or does neither.
+func (eu *EgressUse) spend(ctx context.Context, e audit.Entry, spends []broker.Spending) error {
+	err := eu.store.Append(ctx, broker.Record{Spend: spends, Entries: []audit.Entry{e}})
 	switch {
 	case errors.Is(err, broker.ErrCap):
 		return broker.E(broker.Denied, "The lease does not allow the request: requests at the same moment have used it up.", err)
 	case err != nil:
-		return broker.StoreError(err)
-	}
-	return nil
-}
-
-// Statement records that a statement of a session, which may change something, is about to be sent.
-// After an error the caller must not send it (I11).
-func (eu *EgressUse) Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange) error {
-	e := eu.log.TaskEntry(audit.EgressStatement, broker.SandboxID(c.TaskID), c.TaskID, x)
-	e.LeaseID = leaseID
-	if err := eu.store.Append(ctx, broker.Record{Entries: []audit.Entry{e}}); err != nil {
 		return broker.StoreError(err)
 	}
 	return nil

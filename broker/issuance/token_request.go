@@ -81,10 +81,13 @@ func (i *TokenIssuer) token(ctx context.Context, r broker.TokenRequest) (broker.
 	if err := i.Deliverable(w, d.MaxAmount); err != nil && d.Effect != policy.Deny {
 		return broker.Token{}, i.DenyJudged(ctx, w, d, err)
 	}
-	switch d.Effect {
-	case policy.Allow:
+	switch {
+	case d.Effect == policy.Allow && w.Content.NeedsPeople():
+		return broker.Token{}, i.DenyJudged(ctx, w, d, broker.E(broker.Denied, "Only people can approve one SQL text, and the policy "+broker.Named(d.Rules)+" grants "+broker.Quoted(w.Scopes.String())+" without asking people.", nil).
+			Then("ask the operator for a policy with @ask for requests whose context.content.kind is "+w.Content.Kind))
+	case d.Effect == policy.Allow:
 		return i.Mint(ctx, w, kernel.Decision{TTL: d.TTL, Scopes: d.Scopes, Rules: d.Rules, Promise: w.Promise(), CouldStay: i.CouldStay(w.Provider, w.Scopes, w.Delivery), Content: w.Content, MaxAmount: d.MaxAmount})
-	case policy.Ask:
+	case d.Effect == policy.Ask:
 		return i.approvals.Escalate(ctx, w, d, r)
 	default:
 		return broker.Token{}, i.DenyJudged(ctx, w, d, byPolicy(w, d))

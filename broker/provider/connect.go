@@ -58,9 +58,17 @@ type Session struct {
 	ProcessID  uint32            // the provider's id for the session
 	// Cancel asks the provider to cancel the session's current query.
 	Cancel func(context.Context) error
-	// Judge decides about the statements of a text before the provider receives them. It returns a
-	// clause on why it denies them; "" = it allows them. nil = the proxy does not read the session.
-	Judge func(content.Facts) (why string)
+	// Judge decides about the statements of a text before the provider receives them; nil = it allows
+	// them. The scopes of the error are those of a lease for the text, if people approve it alone; none
+	// = no lease is for it. A nil Judge means that the proxy does not read the session.
+	Judge func(content.Facts) *UncoveredError
+}
+
+// SessionJudge is a Connector whose sessions can have a Judge.
+type SessionJudge interface {
+	// JudgesSessions reports whether sessions with these scopes, all of which Check accepts, have a
+	// Judge. People can then approve one text that it denies.
+	JudgesSessions(scopes.Set) bool
 }
 
 // SSH is the protocol of the hosts of a Reacher (RFC 4251).

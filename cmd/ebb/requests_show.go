@@ -161,6 +161,7 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("scope", f.Scope.String())
 	s.add("resource", f.Resource)
 	s.add("only this", onlyThis(f.Content)...)
+	s.sql(f.Content)
 	if f.MaxAmount != nil {
 		s.add("may spend", f.MaxAmount.String()+", in its task and all tasks below it together")
 	}
@@ -208,10 +209,17 @@ func onlyThis(c *content.Facts) (lines []string) {
 	}
 	for _, o := range c.Operations {
 		text := o.Action + " " + o.Object
+		every := c.Kind == "pgsql" && o.Details["where"] == "no"
+		if every {
+			text = o.Action + " every row of " + o.Object
+		}
 		if o.Amount != "" {
 			text += "  " + o.Amount
 		}
 		for _, name := range slices.Sorted(maps.Keys(o.Details)) {
+			if every && name == "where" {
+				continue
+			}
 			text += "  " + name + "=" + audit.Quote(o.Details[name]) // so that one cannot look like another
 		}
 		lines = append(lines, text)
@@ -220,6 +228,23 @@ func onlyThis(c *content.Facts) (lines []string) {
 		lines = append(lines, "sha256 of the body: "+c.Body)
 	}
 	return lines
+}
+
+// sql prints the SQL text to which the credential is limited, in a frame that the text cannot leave.
+func (s *sheet) sql(c *content.Facts) {
+	if !c.NeedsPeople() {
+		return
+	}
+	s.b.WriteString("only this SQL text of the agent, for one use:\n")
+	lines, notes := agenttext.Code(agenttext.From(c.Text))
+	for _, line := range lines {
+		for _, part := range out.Pieces(line, sheetFrame) {
+			s.b.WriteString("| " + part + "\n")
+		}
+	}
+	for _, n := range notes {
+		s.add("notice", n.Text)
+	}
 }
 
 // delivery returns a sentence that names the receiver of the credential.

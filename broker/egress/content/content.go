@@ -15,18 +15,27 @@ const (
 	MaxOperations = 100      // of one request
 	MaxObject     = 400      // bytes of an Operation's Object
 	MaxDetail     = 256      // bytes of each value of an Operation's Details
+	MaxText       = 4 << 10  // bytes of Facts.Text, so that a person reads all of it
 	MaxFacts      = 48 << 10 // bytes of the JSON of all facts
 )
 
 // Facts are everything that one request does. Their members are in alphabetical order, so that the
-// JSON is in canonical form (RFC 8785 section 3.2.3). They contain no secrets, because ebb writes them
-// to the audit log and shows them to people.
+// JSON is in canonical form (RFC 8785 section 3.2.3). ebb writes them to the audit log and shows them
+// to people. They contain no secrets; a Text can contain anything that its author wrote into it.
 type Facts struct {
 	// Body is the hex SHA-256 of the body; "" = the operations state everything that the body says.
 	Body       string      `json:"body_sha256,omitempty"`
 	Kind       string      `json:"kind"` // the name of the sub-package, such as "gitpush"
 	Operations []Operation `json:"operations,omitempty"`
+	// Text is the whole text of a request that is denied at every scope of its lease, in valid UTF-8.
+	// Only people can allow such a request, and only with exactly this text. "" = the facts are not
+	// for that.
+	Text string `json:"text,omitempty"`
 }
+
+// NeedsPeople reports whether a credential that is limited to the facts allows more than its scopes,
+// so that no policy alone can allow it.
+func (f *Facts) NeedsPeople() bool { return f != nil && f.Text != "" }
 
 // Sum returns the hex SHA-256 of the facts' JSON. Two requests with the same facts have the same sum.
 func (f Facts) Sum() string {
@@ -75,7 +84,9 @@ type Operation struct {
 }
 
 // Loses reports whether something can be lost by the operation.
-func (o Operation) Loses() bool { return o.Action == "delete" || o.Action == "force" }
+func (o Operation) Loses() bool {
+	return slices.Contains([]string{"delete", "force", "truncate", "unknown"}, o.Action) || o.Details["where"] == "no"
+}
 
 // Ordered returns the operations in the order in which people should see them: those by which
 // something can be lost come first.

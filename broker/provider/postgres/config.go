@@ -34,7 +34,7 @@ type Config struct {
 	// has its rights: {orders: {read: orders_ro, write: orders_rw}}.
 	Databases map[string]map[string]string `json:"databases"`
 	// Statements maps an action to the statements that its sessions through egress may use:
-	// {read: [read], write: [read, insert, update, delete]}. Without an entry for each action of a
+	// {read: [read], write: [read, insert, "update public.orders"]}. Without an entry for each action of a
 	// lease, egress does not read its sessions, and the group role alone limits them. See
 	// statementNames.
 	Statements map[string][]string `json:"statements,omitempty"`

@@ -11,14 +11,12 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/ebb-broker/ebb/broker/egress/content"
-	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -72,10 +70,10 @@ func (d *Driver) Connect(ctx context.Context, t provider.Target, o provider.Open
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	c := d.session(at, h, o)
-	var judge func(content.Facts) string
+	var judge func(content.Facts) *provider.UncoveredError
 	if allowed, read := d.cfg.statements(t.Scopes); read {
-		judge = judgeOf(allowed)
-		if slices.Equal(allowed, []string{pgsql.Read}) { // a view or an operator can write where a statement only reads
+		judge = d.judge(t.Scopes, allowed)
+		if readsOnly(allowed) { // a view or an operator can write where a statement only reads
 			c.RuntimeParams["default_transaction_read_only"] = "on"
 		}
 	}

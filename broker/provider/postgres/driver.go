@@ -36,11 +36,12 @@ type Driver struct {
 }
 
 var (
-	_ provider.Driver    = (*Driver)(nil)
-	_ provider.Connector = (*Driver)(nil)
-	_ provider.Prober    = (*Driver)(nil)
-	_ provider.Lister    = (*Driver)(nil)
-	_ provider.Checker   = (*Driver)(nil)
+	_ provider.Driver       = (*Driver)(nil)
+	_ provider.Connector    = (*Driver)(nil)
+	_ provider.SessionJudge = (*Driver)(nil)
+	_ provider.Prober       = (*Driver)(nil)
+	_ provider.Lister       = (*Driver)(nil)
+	_ provider.Checker      = (*Driver)(nil)
 )
 
 // New returns a driver. It makes no connections, so that an unavailable database does not

@@ -77,7 +77,7 @@ func TestStatementsJudged(t *testing.T) {
 	} {
 		allowed := strings.Fields(tt.allowed)
 		slices.Sort(allowed)
-		why := judgeOf(allowed)(content.Facts{Operations: tt.ops})
+		why := deniedBy(allowed, content.Facts{Operations: tt.ops})
 		if (why == "") != (tt.denied == "") || !strings.HasPrefix(why, tt.denied) {
 			t.Errorf("%s: %v: %q", tt.allowed, tt.ops, why)
 		}

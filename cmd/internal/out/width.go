@@ -74,6 +74,17 @@ func cut(text string, n int, middle bool) string {
 	return head(text, n-1) + ellipsis
 }
 
+// Pieces cuts drawn text into pieces of at most n cells, without a change of its spaces.
+func Pieces(text string, n int) []string {
+	n = max(n, 2) // the cells of the widest character
+	out := []string{}
+	for cells(text) > n {
+		piece := head(text, n)
+		out, text = append(out, piece), text[len(piece):]
+	}
+	return append(out, text)
+}
+
 // Wrap breaks drawn text into lines of at most n cells: at spaces, and inside
 // words that are longer than a line.
 func Wrap(text string, n int) []string {

@@ -102,7 +102,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	}
 	ordered := c.Ordered()
 	for i, o := range ordered {
-		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
+		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(c.Kind, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -121,10 +121,14 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 // shortID is how many digits of a commit's id are shown.
 const shortID = 10
 
-// does returns an operation as text: its details follow it, ids of commits shortened. Details are
+// does returns an operation of a kind of content as text: its details follow it, ids of commits shortened. Details are
 // quoted, so that one cannot look like another.
-func does(o content.Operation) string {
+func does(kind string, o content.Operation) string {
 	text := o.Action + " " + o.Object
+	every := kind == "pgsql" && o.Details["where"] == "no"
+	if every {
+		text = o.Action + " every row of " + o.Object
+	}
 	if o.Amount != "" {
 		text += ": " + o.Amount
 	}
@@ -133,7 +137,7 @@ func does(o content.Operation) string {
 		text += ": " + cut(o.Details["old"]) + " → " + cut(o.Details["new"])
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Details)) {
-		if name != "old" && name != "new" {
+		if name != "old" && name != "new" && !(every && name == "where") {
 			text += ", " + name + ": " + audit.Quote(o.Details[name])
 		}
 	}

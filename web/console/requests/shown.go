@@ -2,10 +2,12 @@ package requests
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/agenttext"
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/report"
 	"github.com/ebb-broker/ebb/broker/risk"
@@ -33,7 +35,30 @@ type shown struct {
 	Summary []shell.Line `json:"summary,omitempty"` // the facts to decide by: owner, task, and every warning
 	Lines   []shell.Line `json:"lines"`             // the other facts
 	Before  []shell.Line `json:"before,omitempty"`  // earlier requests
+	SQL     *sqlText     `json:"sql,omitempty"`     // the text to which the credential is limited; nil = none
 	Agent   words        `json:"agent"`
+}
+
+// sqlText is an SQL text, ready to be shown.
+type sqlText struct {
+	Lines []string `json:"lines"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// sqlOf returns the SQL text to which a credential is limited; nil = there is none.
+func sqlOf(c *content.Facts) *sqlText {
+	if !c.NeedsPeople() {
+		return nil
+	}
+	lines, notes := agenttext.Code(agenttext.From(c.Text))
+	out := &sqlText{Lines: lines}
+	for _, n := range notes {
+		out.Notes = append(out.Notes, n.Text)
+	}
+	if slices.ContainsFunc(c.Operations, func(o content.Operation) bool { return strings.HasPrefix(o.Object, "?.") }) {
+		out.Notes = append(out.Notes, "The session decides which schema “?” is, for example by its search_path.")
+	}
+	return out
 }
 
 // words is the agent's text, ready to be shown.
@@ -97,6 +122,7 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 	for _, c := range f.Then.Changes {
 		out.Rows = append(out.Rows, shell.Row{Field: fields[c.Field], Now: c.Now, Asked: c.Asked, Changed: c.Changed})
 	}
+	out.SQL = sqlOf(f.Content)
 	out.Summary, out.Lines = linesOf(v, r, f)
 	for _, l := range out.Before {
 		if l.Warn {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 )
 
@@ -80,7 +79,7 @@ func TestLinearTime(t *testing.T) {
 }
 
 func BenchmarkGuard(b *testing.B) {
-	w := pgsql.NewGuard(known, func(content.Facts, error) string { return "" }).Client(io.Discard)
+	w := pgsql.NewGuard(known, func(pgsql.Text) *pgsql.Denial { return nil }).Client(io.Discard)
 	query := []byte(message('Q', usual+"\x00"))
 	rows := bytes.Repeat([]byte(message('d', strings.Repeat("x", 1000))), 32)
 	b.Run("query", func(b *testing.B) {

@@ -32,9 +32,10 @@ const (
 // Reads reports whether an operation changes nothing.
 func Reads(o content.Operation) bool { return o.Action == Session || o.Action == Read }
 
-// unsettles reports whether an operation may change settings. The function of a Call may do anything.
+// unsettles reports whether an operation may change settings, or define what changes them in a later
+// statement. The function of a Call may do anything.
 func unsettles(o content.Operation) bool {
-	return o.Action == Call || o.Action == Admin || o.Action == Unknown
+	return o.Action == Call || o.Action == Define || o.Action == Admin || o.Action == Unknown
 }
 
 // Settings are facts about a session that decide how the server reads a text. The zero value is

@@ -220,12 +220,15 @@ func (c *cursor) behindOperand() bool {
 }
 
 // dependsOnRows reports whether each alternative of a condition names something that may be a column.
+// x = x names nothing: it is true for every row with a value.
 func (c *cursor) dependsOnRows(from, to int) bool {
 	depth, named := 0, false
 	for i := from; i < to && i < len(c.tokens); i++ {
 		t := c.tokens[i]
 		w := c.lower[t.from:t.to]
-		switch {
+		switch n := c.same(i, to); {
+		case n > 0:
+			i += n - 1
 		case t.kind == quoted:
 			named = true
 		case t.kind == sign && (w == "(" || w == "["):
@@ -250,6 +253,28 @@ func (c *cursor) dependsOnRows(from, to int) bool {
 		}
 	}
 	return named
+}
+
+// same returns the number of tokens of x = x at a place, in which x is a name of up to three parts in
+// the same spelling; letters of other case are the same outside of quotes. 0 = there is something else, or it is part of a longer expression.
+func (c *cursor) same(at, to int) int {
+	is := func(i int, words ...string) bool {
+		return i >= to || i >= len(c.tokens) || slices.Contains(words, c.lower[c.tokens[i].from:c.tokens[i].to])
+	}
+	if !is(at-1, "where", "and", "or", "not", "(") {
+		return 0
+	}
+	for n := 1; n <= 5 && at+2*n < min(to, len(c.tokens)); n += 2 {
+		left, right := c.tokens[at:at+n], c.tokens[at+n+1:at+2*n+1]
+		equal := slices.EqualFunc(left, right, func(x, y token) bool {
+			return c.sql[x.from:x.to] == c.sql[y.from:y.to] || x.kind == word && y.kind == word && c.lower[x.from:x.to] == c.lower[y.from:y.to]
+		})
+		names := !slices.ContainsFunc(left, func(t token) bool { return t.kind != word && t.kind != quoted && c.sql[t.from] != '.' })
+		if equal && names && is(at+n, "=") && is(at+2*n+1, "and", "or", ")", "returning") {
+			return 2*n + 1
+		}
+	}
+	return 0
 }
 
 // typeName skips the name of a type. Its modifiers in parentheses follow as an expression.

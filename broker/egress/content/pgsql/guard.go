@@ -28,16 +28,28 @@ const (
 // server thus aborts the transaction, ignores messages until Sync, and answers in the right order.
 // The Guard then replaces the server's error by its own.
 type Guard struct {
-	decide func(content.Facts, error) string
+	decide func(Text) *Denial
 	set    Settings
 	mark   string // of statements that the server rejects
 }
 
+// Text is an SQL text that the client wants the server to run.
+type Text struct {
+	Facts content.Facts // their Text is set if people can approve it alone
+	Alone string        // why people cannot approve it alone, as a clause; "" = they can
+	Err   error         // why it is denied, whatever decide returns; nil = decide decides
+}
+
+// Denial is the Guard's answer to a denied text.
+type Denial struct {
+	Why  string // a clause
+	Hint string // a sentence on what to do; "" = none
+}
+
 // NewGuard returns the Guard of a session. It calls decide for each text with a statement, which
-// returns why the text is denied, as a clause, or "" to allow it. A call with an error reports a text
-// that is denied for this error; its result does not count. After an allowed operation that may change
-// settings, they count as unknown.
-func NewGuard(set Settings, decide func(content.Facts, error) (why string)) *Guard {
+// returns nil to allow the text. After an allowed operation that may change settings, they count as
+// unknown.
+func NewGuard(set Settings, decide func(Text) *Denial) *Guard {
 	return &Guard{decide: decide, set: set, mark: "ebb_" + rand.Text() + "_"}
 }
 
@@ -95,7 +107,7 @@ func (c *fromClient) message() error {
 	case 'Q', 'P':
 		switch {
 		case size > maxMessage:
-			c.deny(content.Facts{}, errTooLong, size-headerSize)
+			c.deny(errTooLong, size-headerSize)
 		case int64(len(c.held)) < size:
 			c.want = int(size)
 			return nil
@@ -105,7 +117,7 @@ func (c *fromClient) message() error {
 			}
 		}
 	case 'F':
-		c.deny(content.Facts{}, content.Refuse("the client calls a function without SQL"), size-headerSize)
+		c.deny(content.Refuse("the client calls a function without SQL"), size-headerSize)
 	case 'B', 'C', 'D', 'E', 'H', 'S', 'X', 'c', 'd', 'f':
 		c.out = append(c.out, c.held...)
 		c.pass = size - headerSize
@@ -131,12 +143,16 @@ func (c *fromClient) judge() error {
 	}
 	facts, err := Classify(sql, c.g.set)
 	if err != nil {
-		c.deny(facts, err, 0)
+		c.deny(err, 0)
 		return nil
 	}
 	if len(facts.Operations) > 0 {
-		if why := c.g.decide(facts, nil); why != "" {
-			c.refuse(why)
+		t := Text{Facts: facts, Alone: alone(c.held[0], sql)}
+		if t.Alone == "" {
+			t.Facts.Text = sql
+		}
+		if denied := c.g.decide(t); denied != nil {
+			c.refuse(*denied)
 			return nil
 		}
 	}
@@ -147,20 +163,37 @@ func (c *fromClient) judge() error {
 	return nil
 }
 
+// alone returns why people cannot approve a text alone, as a clause; "" = they can. They must see
+// everything that it does, and the server must run it once.
+func alone(kind byte, sql string) string {
+	all := lower(sql)
+	switch {
+	case kind != 'Q':
+		return "it can be executed many times, with any parameters. Send it as a simple query, with its values in the text"
+	case len(sql) > content.MaxText:
+		return "it is longer than 4096 bytes, too long to be shown to a person. Send it in parts"
+	case strings.Contains(all, "stdin"), strings.Contains(all, "stdout"): // COPY FROM STDOUT is FROM STDIN (gram.y)
+		return "its rows are not in the text. Send an INSERT"
+	case strings.Contains(all, "password"):
+		return "it has the word PASSWORD, and approvals are in the audit log"
+	}
+	return ""
+}
+
 // deny refuses a text that is never allowed, and does not forward the rest of its message.
-func (c *fromClient) deny(facts content.Facts, err error, rest int64) {
-	_ = c.g.decide(facts, err) // for the audit log
+func (c *fromClient) deny(err error, rest int64) {
+	_ = c.g.decide(Text{Err: err}) // for the audit log
 	why := err.Error()
 	if refused := (*content.Error)(nil); errors.As(err, &refused) {
 		why = refused.Why
 	}
-	c.refuse(why)
+	c.refuse(Denial{Why: why})
 	c.drop = rest
 }
 
 // refuse sends a statement that the server rejects, in a message of the same kind.
-func (c *fromClient) refuse(why string) {
-	sql := "'" + c.g.mark + hex.EncodeToString([]byte(why)) + "'\x00"
+func (c *fromClient) refuse(d Denial) {
+	sql := "'" + c.g.mark + hex.EncodeToString([]byte(d.Why+"\x00"+d.Hint)) + "'\x00"
 	kind := byte('Q')
 	if c.held[0] == 'P' {
 		kind, sql = 'P', "\x00"+sql+"\x00\x00" // the unnamed statement, without parameters
@@ -251,12 +284,17 @@ func (g *Guard) own(message []byte) []byte {
 		return message
 	}
 	digits, _, _ := strings.Cut(after, "'")
-	why, err := hex.DecodeString(digits)
+	text, err := hex.DecodeString(digits)
 	if err != nil {
 		return message
 	}
+	why, hint, _ := strings.Cut(string(text), "\x00")
+	fields := []string{"SERROR", "VERROR", "C42501", "Mebb denied the statement: " + why} // insufficient_privilege
+	if hint != "" {
+		fields = append(fields, "H"+hint)
+	}
 	out := []byte{'E', 0, 0, 0, 0}
-	for _, field := range []string{"SERROR", "VERROR", "C42501", "Mebb denied the statement: " + string(why)} { // insufficient_privilege
+	for _, field := range fields {
 		out = append(append(out, field...), 0)
 	}
 	out = append(out, 0)

@@ -17,18 +17,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 )
 
 // readOnly denies everything but reads.
-func readOnly(facts content.Facts, _ error) string {
-	for _, o := range facts.Operations {
+func readOnly(t pgsql.Text) *pgsql.Denial {
+	for _, o := range t.Facts.Operations {
 		if !pgsql.Reads(o) {
-			return "the credential covers reads only"
+			return &pgsql.Denial{Why: "the credential covers reads only"}
 		}
 	}
-	return ""
+	return nil
 }
 
 // message returns a message of a client.
@@ -37,7 +36,7 @@ func message(kind byte, body string) string {
 }
 
 // guarded opens a session behind a Guard to a real server.
-func guarded(t *testing.T, url string, decide func(content.Facts, error) string) *pgx.Conn {
+func guarded(t *testing.T, url string, decide func(pgsql.Text) *pgsql.Denial) *pgx.Conn {
 	t.Helper()
 	up, err := pgconn.Connect(t.Context(), url)
 	if err != nil {
@@ -173,7 +172,7 @@ func TestGuardedSession(t *testing.T) {
 func TestGuardPassesData(t *testing.T) {
 	t.Parallel()
 	decided := 0
-	conn := guarded(t, database(t), func(_ content.Facts, err error) string { decided++; return "" })
+	conn := guarded(t, database(t), func(pgsql.Text) *pgsql.Denial { decided++; return nil })
 	ctx := t.Context()
 	large := strings.Repeat("x", 3<<20)
 	var n int
@@ -198,11 +197,11 @@ func TestGuardPassesData(t *testing.T) {
 func TestGuardForgetsSettings(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	g := pgsql.NewGuard(known, func(facts content.Facts, err error) string {
-		for _, o := range facts.Operations {
+	g := pgsql.NewGuard(known, func(t pgsql.Text) *pgsql.Denial {
+		for _, o := range t.Facts.Operations {
 			seen = append(seen, o.Object)
 		}
-		return ""
+		return nil
 	})
 	var out bytes.Buffer
 	w := g.Client(&out)
@@ -235,7 +234,7 @@ func TestGuardRefusesMalformedMessages(t *testing.T) {
 		"a Parse without a text":    message('P', "SELECT 1\x00"),
 	} {
 		var out bytes.Buffer
-		g := pgsql.NewGuard(known, func(content.Facts, error) string { return "" })
+		g := pgsql.NewGuard(known, func(pgsql.Text) *pgsql.Denial { return nil })
 		if n, err := io.WriteString(g.Client(&out), in+message('S', "")); err == nil || n != 0 || out.Len() > 0 {
 			t.Errorf("%s: %d, %v, %q", name, n, err, out.String())
 		}

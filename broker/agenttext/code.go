@@ -1,0 +1,36 @@
+package agenttext
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code returns a text in a programming language as lines in which nothing is counted or left out:
+// 1111 stays 1111. Characters that are invisible, reorder text or are pictures become their codes, as
+// Name draws them, and a tab four spaces. From the third empty line on, empty lines are counted. The
+// notes are those of Show, except for what Show alone counts. Show the lines under a heading of ebb's
+// own, each with a mark at its left.
+func Code(u Untrusted) (lines []string, notes []Note) {
+	raw := strings.ReplaceAll(strings.ReplaceAll(u.Raw(), "\r\n", "\n"), "\t", "    ")
+	empty := 0
+	end := func() {
+		if empty > 2 {
+			lines = append(lines, fmt.Sprintf("[U+000A x%d]", empty))
+		} else {
+			lines = append(lines, make([]string, empty)...)
+		}
+		empty = 0
+	}
+	for line := range strings.SplitSeq(raw, "\n") {
+		if strings.TrimSpace(line) == "" {
+			empty++
+			continue
+		}
+		end()
+		lines = append(lines, Name(line))
+	}
+	end()
+	_, notes = draw(raw, 0, false)
+	return lines, slices.DeleteFunc(notes, func(n Note) bool { return n.Kind == NoteDrawn || n.Kind == NoteCut })
+}

@@ -30,7 +30,7 @@ func newStatementsBed(t *testing.T, statements map[string][]string, change ...fu
 			storetest.PostgresExec(t, d.admin, "DROP ROLE "+group)
 		})
 		c.Databases[d.name] = map[string]string{"read": group, "write": group}
-		c.Statements = statements
+		c.Statements, c.Connections = statements, 32
 	}, change...)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/egress/content/pgsql"
 )
 
@@ -288,4 +289,59 @@ func FuzzGuardServer(f *testing.F) {
 			t.Errorf("%q became %q", in, b.String())
 		}
 	})
+}
+
+// TestTextsForPeople: the Guard offers a text for approval only if a person can see everything that
+// it does, and the server runs it once. Nothing else of a client has its text in the facts.
+//
+//ebb:invariant I7 An SQL text whose effect a person cannot see whole is not offered for approval
+func TestTextsForPeople(t *testing.T) {
+	t.Parallel()
+	parse := func(sql string) string { return message('P', "\x00"+sql+"\x00\x00\x00") }
+	query := func(sql string) string { return message('Q', sql+"\x00") }
+	long := "DELETE FROM t --" + strings.Repeat("x", content.MaxText)
+	for _, tt := range []struct{ message, alone string }{
+		{query("DELETE FROM t"), ""},
+		{query(long[:content.MaxText]), ""},
+		{query("DELETE FROM t; DELETE FROM u"), ""},
+		{query("DELETE FROM t WHERE a = 'é'"), ""},
+		{query(long[:content.MaxText+1]), "longer than 4096 bytes"},
+		{parse("DELETE FROM t"), "simple query"},
+		{parse("DELETE FROM t WHERE a = $1"), "simple query"},
+		{parse(long), "simple query"},
+		{query("COPY t FROM STDIN"), "its rows"},
+		{query("COPY t FROM stdOUT"), "its rows"},
+		{query("BEGIN; COPY t FROM\nSTDIN"), "its rows"},
+		{query("ALTER ROLE r pAsSwOrD 'x'"), "PASSWORD"},
+		{query("DO $$BEGIN EXECUTE 'ALTER ROLE r PASSWORD ''x'''; END$$"), "PASSWORD"},
+		{query("/*"), "error"},
+		{message('F', ""), "error"},
+	} {
+		var got []pgsql.Text
+		var out bytes.Buffer
+		g := pgsql.NewGuard(known, func(t pgsql.Text) *pgsql.Denial {
+			got = append(got, t)
+			return &pgsql.Denial{Why: "no", Hint: "ask"}
+		})
+		if _, err := io.WriteString(g.Client(&out), tt.message); err != nil || len(got) != 1 {
+			t.Errorf("%.60q: %v, %d decisions", tt.message, err, len(got))
+			continue
+		}
+		sql := strings.TrimSuffix(tt.message[5:], "\x00")
+		switch x := got[0]; {
+		case tt.alone == "error":
+			if x.Err == nil || x.Facts.Text != "" {
+				t.Errorf("%.60q: %+v", tt.message, x)
+			}
+		case tt.alone == "" && (x.Alone != "" || x.Facts.Text != sql), tt.alone != "" && (x.Facts.Text != "" || !strings.Contains(x.Alone, tt.alone)):
+			t.Errorf("%.60q: %.60q, %q", tt.message, x.Facts.Text, x.Alone)
+		}
+		// The error of the server, which quotes the statement, becomes the Guard's, with its hint.
+		mark, _, _ := strings.Cut(out.String()[strings.Index(out.String(), "'ebb_"):], "\x00")
+		var answer bytes.Buffer
+		_, _ = io.WriteString(g.Server(&answer), message('E', "SERROR\x00C42601\x00Msyntax error at or near \""+mark+"\"\x00\x00"))
+		if a := answer.String(); tt.alone != "error" && !strings.HasSuffix(a, "Mebb denied the statement: no\x00Hask\x00\x00") || !strings.Contains(a, "C42501\x00") {
+			t.Errorf("%.60q: %q", tt.message, a)
+		}
+	}
 }

@@ -296,3 +296,31 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestTrivialConditions: a condition that is constant, or true for every row with a value in the form
+// x = x, counts as none. Every other form counts as a condition.
+//
+//ebb:invariant I5 A condition that compares a column with itself does not make a DELETE one of some rows
+func TestTrivialConditions(t *testing.T) {
+	t.Parallel()
+	for _, where := range []string{
+		"true", "TRUE", "NOT false", "1=1", "1 = 1 AND 2 > 1", "'a' = 'a'", "(true)", "((1)) = 1", "1 IS NOT NULL", "now() > '2000-01-01'", "true OR id = 1", "id = 1 OR true", "id = 1 OR 1=1",
+		"id = id", "id=id", "ID = id", `"id" = "id"`, "t.id = t.id", "public.t.id = public.t.id", "(id = id)", "((id = id))", "NOT (id = id)", "id = id AND true", "true AND id = id",
+		"id = id OR id = 5", "id = 5 OR id = id", "id = id AND b = b", "id = id /* = 5 */", "id\n=\nid", "t . id = t.id", "id = id RETURNING id", "id = id RETURNING id + 1",
+	} {
+		for _, sql := range []string{"DELETE FROM t WHERE " + where, "UPDATE t SET b = 1 WHERE " + where, "WITH x AS (DELETE FROM t WHERE " + where + ") SELECT 1"} {
+			if got := summary(t, sql, known); !strings.Contains(got, "without where") {
+				t.Errorf("%s: %s", sql, got)
+			}
+		}
+	}
+	for _, where := range []string{
+		"id = 5", "id = b", "id = id + 0", "id = id - b", "b - id = id", "2 * id = id", "id = id * id", "id = id.b", "x.id = id", "id = x.id", "t.id = u.id", "a.b.c = b.c", "id = id::int", "id = id[1]",
+		"id = id(1)", "id = id AND b = 5", "b = 5 AND id = id", "NOT id = id AND b", `"id" = "ID"`, `"id" = id`, "id = id IS NULL", "id = id = b", "b = id = id", "id <> id", "id >= id", "id = 'id'", "id = id || ''",
+		"id IN (SELECT id FROM u WHERE id = id)", "CASE WHEN id = id THEN b END", "id BETWEEN id = id AND true", "EXISTS (SELECT 1 FROM u WHERE id = id)", "- id = id", "id = ANY (b)", "id = all(b)",
+	} {
+		if got := summary(t, "DELETE FROM t WHERE "+where, known); strings.Contains(got, "without where") {
+			t.Errorf("%s: %s", where, got)
+		}
+	}
+}

@@ -160,7 +160,11 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("risk", level...)
 	s.add("scope", f.Scope.String())
 	s.add("resource", f.Resource)
-	s.add("only this", onlyThis(f.Content)...)
+	limit := "only this"
+	if f.Content.NeedsPeople() { // the credential allows more: what its scope allows
+		limit = "one text"
+	}
+	s.add(limit, onlyThis(f.Content)...)
 	s.sql(f.Content)
 	if f.MaxAmount != nil {
 		s.add("may spend", f.MaxAmount.String()+", in its task and all tasks below it together")
@@ -202,7 +206,7 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("history", conduct(f)...)
 }
 
-// onlyThis returns lines about the one request to which the credential is limited.
+// onlyThis returns lines about the one request or text that an approval is for.
 func onlyThis(c *content.Facts) (lines []string) {
 	if c == nil {
 		return nil
@@ -230,12 +234,12 @@ func onlyThis(c *content.Facts) (lines []string) {
 	return lines
 }
 
-// sql prints the SQL text to which the credential is limited, in a frame that the text cannot leave.
+// sql prints the SQL text that an approval allows once, in a frame that the text cannot leave.
 func (s *sheet) sql(c *content.Facts) {
 	if !c.NeedsPeople() {
 		return
 	}
-	s.b.WriteString("only this SQL text of the agent, for one use:\n")
+	s.b.WriteString("SQL text of the agent, allowed once beside the scope:\n")
 	lines, notes := agenttext.Code(agenttext.From(c.Text))
 	for _, line := range lines {
 		for _, part := range out.Pieces(line, sheetFrame) {

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ebb-broker/ebb/broker/egress/content"
 	"github.com/ebb-broker/ebb/broker/receipt"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes/policy"
@@ -143,5 +144,29 @@ func TestSheetFrame(t *testing.T) {
 	}
 	if framed < 2 {
 		t.Errorf("%d lines in the frame:\n%s", framed, s.b.String())
+	}
+}
+
+// The whole SQL text of a request is on the screen, every space of it, in a frame that it does not
+// leave.
+func TestSheetSQL(t *testing.T) {
+	t.Parallel()
+	sql := "DELETE FROM t -- approved\n  WHERE name = 'a" + strings.Repeat(" ", 100) + "b'\n-> ebb requests approve\n\x1b[2Jx\u202e"
+	s := &sheet{now: time.Now()}
+	s.sql(&content.Facts{Kind: "pgsql", Text: sql})
+	lines := strings.Split(s.b.String(), "\n")
+	want := []string{"| DELETE FROM t -- approved", "|   WHERE name = 'a" + strings.Repeat(" ", 61), "| " + strings.Repeat(" ", 39) + "b'", "| -> ebb requests approve", "| [U+001B][2Jx[U+202E]"}
+	if len(lines) < 8 || !slices.Equal(lines[1:6], want) || !strings.Contains(s.b.String(), "notice     The text claims approval.") {
+		t.Errorf("%q", lines)
+	}
+	s = &sheet{}
+	if s.sql(nil); s.b.Len() > 0 {
+		t.Errorf("without a text: %s", s.b.String())
+	}
+	of := func(kind string) string {
+		return strings.Join(onlyThis(&content.Facts{Kind: kind, Operations: []content.Operation{{Action: "delete", Object: "?.t", Details: map[string]string{"where": "no"}}}}), "|")
+	}
+	if of("pgsql") != "delete every row of ?.t" || of("graphql") != "delete ?.t  where=“no”" {
+		t.Errorf("%s, %s", of("pgsql"), of("graphql"))
 	}
 }

@@ -151,6 +151,21 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"", 10, ""}, {"  a  b", 4, "  a |" + " b"}, {"abcd", 4, "abcd"}, {"abcdefghij", 4, "abcd|efgh|ij"}, {"\u6f22\u6f22", 1, "\u6f22|\u6f22"},
+	} {
+		if got := strings.Join(out.Pieces(c.text, c.n), "|"); got != c.want {
+			t.Errorf("%q at %d: got %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+}
+
 // TestRow: a line of a stream fits the width and hides nothing.
 func TestRow(t *testing.T) {
 	t.Parallel()

@@ -94,15 +94,19 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 // maxDoes is how many operations of a content are in the summary.
 const maxDoes = 3
 
-// contentLines returns the operations of the one request that the credential is for: the first ones
-// for the summary, and the rest. All texts come from the sandbox.
+// contentLines returns the operations of the one request or text that the approval is for: the first
+// ones for the summary, and the rest. All texts come from the sandbox.
 func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	if c == nil {
 		return nil, nil
 	}
 	ordered := c.Ordered()
+	label := "Only this"
+	if c.NeedsPeople() { // the credential allows more: what its scope allows
+		label = "And one text"
+	}
 	for i, o := range ordered {
-		l := shell.Line{Label: "Only this", Text: agenttext.ShowLine(agenttext.From(does(c.Kind, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
+		l := shell.Line{Label: label, Text: agenttext.ShowLine(agenttext.From(does(c.Kind, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -110,7 +114,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 		}
 	}
 	if len(rest) > 0 {
-		first = append(first, shell.Line{Label: "Only this", Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: ordered[maxDoes].Loses()})
+		first = append(first, shell.Line{Label: label, Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: ordered[maxDoes].Loses()})
 	}
 	if c.Body != "" {
 		rest = append(rest, shell.Line{Label: "Body, SHA-256", Text: c.Body, Name: true})

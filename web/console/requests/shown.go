@@ -35,7 +35,7 @@ type shown struct {
 	Summary []shell.Line `json:"summary,omitempty"` // the facts to decide by: owner, task, and every warning
 	Lines   []shell.Line `json:"lines"`             // the other facts
 	Before  []shell.Line `json:"before,omitempty"`  // earlier requests
-	SQL     *sqlText     `json:"sql,omitempty"`     // the text to which the credential is limited; nil = none
+	SQL     *sqlText     `json:"sql,omitempty"`     // the text that an approval allows once; nil = none
 	Agent   words        `json:"agent"`
 }
 
@@ -45,7 +45,7 @@ type sqlText struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// sqlOf returns the SQL text to which a credential is limited; nil = there is none.
+// sqlOf returns the SQL text that an approval of a content allows; nil = none.
 func sqlOf(c *content.Facts) *sqlText {
 	if !c.NeedsPeople() {
 		return nil

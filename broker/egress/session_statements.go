@@ -75,7 +75,7 @@ func (s *statements) send(f content.Facts, alone bool) (reason stricturl.Reason,
 	}
 	var spends []broker.Spending
 	if alone {
-		if spends, err = use.Spends(s.who.Root(), &f, false); err == nil {
+		if spends, err = use.Spends(s.who.Root(), &f, "STATEMENT"); err == nil {
 			err = use.Afford(spends)
 		}
 		if err != nil { // only an approval that has been used

@@ -125,8 +125,8 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 // shortID is how many digits of a commit's id are shown.
 const shortID = 10
 
-// does returns an operation of a kind of content as text: its details follow it, ids of commits shortened. Details are
-// quoted, so that one cannot look like another.
+// does returns an operation of a kind of content as text: its details follow it, ids of commits
+// shortened. Details are quoted, so that one cannot look like another.
 func does(kind string, o content.Operation) string {
 	text := o.Action + " " + o.Object
 	every := kind == "pgsql" && o.Details["where"] == "no"

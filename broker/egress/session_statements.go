@@ -102,5 +102,5 @@ func approvalHint(t pgsql.Text, e *provider.UncoveredError) string {
 	case !t.Facts.NeedsPeople():
 		return "People cannot approve it alone: " + t.Alone + "."
 	}
-	return fmt.Sprintf("People can approve exactly this text, for one use: ebb token --scope '%s' --content %s --wait --reason 'why it is needed' (or the tool request_credential of ebb mcp). Then log in with the placeholder that it returns as the password, and send the text there unchanged.", e.Needed, broker.ContentID(t.Facts))
+	return fmt.Sprintf("People can approve exactly this text, for one use: ebb token --scope '%s' --content %s --wait --reason 'why it is needed' (or the tool request_credential of ebb mcp). Then log in with the placeholder that it prints as the password (PGPASSWORD), and send the text unchanged, as a simple query.", e.Needed, broker.ContentID(t.Facts))
 }

@@ -64,7 +64,7 @@ func onlyThis(c *content.Facts) (out []string) {
 	}
 	ordered := c.Ordered()
 	for _, o := range ordered[:min(len(ordered), notify.MaxOnly)] {
-		line := o.Action + " " + o.Object
+		line, _ := c.Title(o)
 		if o.Amount != "" {
 			line += ": " + o.Amount
 		}

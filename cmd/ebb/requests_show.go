@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -211,19 +209,12 @@ func onlyThis(c *content.Facts) (lines []string) {
 	if c == nil {
 		return nil
 	}
-	for _, o := range c.Operations {
-		text := o.Action + " " + o.Object
-		every := c.Kind == "pgsql" && o.Details["where"] == "no"
-		if every {
-			text = o.Action + " every row of " + o.Object
-		}
+	for _, o := range c.Ordered() {
+		text, details := c.Title(o)
 		if o.Amount != "" {
 			text += "  " + o.Amount
 		}
-		for _, name := range slices.Sorted(maps.Keys(o.Details)) {
-			if every && name == "where" {
-				continue
-			}
+		for _, name := range details {
 			text += "  " + name + "=" + audit.Quote(o.Details[name]) // so that one cannot look like another
 		}
 		lines = append(lines, text)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/ebb-broker/ebb/scopes/amount"
@@ -86,6 +87,16 @@ type Operation struct {
 // Loses reports whether something can be lost by the operation.
 func (o Operation) Loses() bool {
 	return slices.Contains([]string{"delete", "force", "truncate", "unknown"}, o.Action) || o.Details["where"] == "no"
+}
+
+// Title returns what an operation does to its object, for people, and the names of the details that
+// the title does not contain.
+func (f Facts) Title(o Operation) (title string, details []string) {
+	title, details = o.Action+" "+o.Object, slices.Sorted(maps.Keys(o.Details))
+	if f.Kind == "pgsql" && o.Details["where"] == "no" {
+		title, details = o.Action+" every row of "+o.Object, slices.DeleteFunc(details, func(name string) bool { return name == "where" })
+	}
+	return title, details
 }
 
 // Ordered returns the operations in the order in which people should see them: those by which

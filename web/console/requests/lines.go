@@ -3,7 +3,6 @@ package requests
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 		label = "And one text"
 	}
 	for i, o := range ordered {
-		l := shell.Line{Label: label, Text: agenttext.ShowLine(agenttext.From(does(c.Kind, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
+		l := shell.Line{Label: label, Text: agenttext.ShowLine(agenttext.From(does(*c, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}
 		if i < maxDoes {
 			first = append(first, l)
 		} else {
@@ -125,14 +124,10 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 // shortID is how many digits of a commit's id are shown.
 const shortID = 10
 
-// does returns an operation of a kind of content as text: its details follow it, ids of commits
-// shortened. Details are quoted, so that one cannot look like another.
-func does(kind string, o content.Operation) string {
-	text := o.Action + " " + o.Object
-	every := kind == "pgsql" && o.Details["where"] == "no"
-	if every {
-		text = o.Action + " every row of " + o.Object
-	}
+// does returns an operation of a content as text: its details follow it, ids of commits shortened.
+// Details are quoted, so that one cannot look like another.
+func does(c content.Facts, o content.Operation) string {
+	text, details := c.Title(o)
 	if o.Amount != "" {
 		text += ": " + o.Amount
 	}
@@ -140,8 +135,8 @@ func does(kind string, o content.Operation) string {
 		cut := func(id string) string { return cmp.Or(id[:min(len(id), shortID)], "nothing") }
 		text += ": " + cut(o.Details["old"]) + " → " + cut(o.Details["new"])
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Details)) {
-		if name != "old" && name != "new" && !(every && name == "where") {
+	for _, name := range details {
+		if name != "old" && name != "new" {
 			text += ", " + name + ": " + audit.Quote(o.Details[name])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -166,12 +167,13 @@ func (c *fromClient) judge() error {
 // alone returns why people cannot approve a text alone, as a clause; "" = they can. They must see
 // everything that it does, and the server must run it once.
 func alone(kind byte, sql string) string {
-	all := lower(sql)
 	switch {
 	case kind != 'Q':
 		return "it can be executed many times, with any parameters. Send it as a simple query, with its values in the text"
 	case len(sql) > content.MaxText:
-		return "it is longer than 4096 bytes, too long to be shown to a person. Send it in parts"
+		return fmt.Sprintf("it is longer than %d bytes, too long to be shown to a person. Send it in parts", content.MaxText)
+	}
+	switch all := lower(sql); {
 	case strings.Contains(all, "stdin"), strings.Contains(all, "stdout"): // COPY FROM STDOUT is FROM STDIN (gram.y)
 		return "its rows are not in the text. Send an INSERT"
 	case strings.Contains(all, "password"):

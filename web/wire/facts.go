@@ -86,10 +86,12 @@ type Facts struct {
 type FactsContent struct {
 	// Body is the hex SHA-256 of the body; "" = Operations state everything that the body says.
 	Body string `json:"body_sha256,omitempty"`
-	// Kind is how ebb read the body: "gitpush", "graphql", "json" or "form".
+	// Kind is how ebb read the body: "gitpush", "graphql", "json", "form" or "pgsql".
 	Kind string `json:"kind"`
 	// Operations are what the request does, in its order.
 	Operations []FactsOperation `json:"operations,omitempty"`
+	// Text is the whole SQL text that an approval allows once, beside the scope; "" for all others.
+	Text string `json:"text,omitempty"`
 }
 
 // FactsOperation is one thing that a request does.

@@ -102,7 +102,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	ordered := c.Ordered()
 	label := "Only this"
 	if c.NeedsPeople() { // the credential allows more: what its scope allows
-		label = "And one text"
+		label = "One text"
 	}
 	for i, o := range ordered {
 		l := shell.Line{Label: label, Text: agenttext.ShowLine(agenttext.From(does(*c, o)), 0), Name: true, Warn: o.Loses() && i < maxDoes}

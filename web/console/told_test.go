@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,10 +70,9 @@ func TestToldOnThePage(t *testing.T) {
 	h.Clock.Add(2 * time.Minute)
 	page := ann.get("/requests/" + r.ID)
 	page.is(t, http.StatusOK, "Notified: late not sent yet; mail to 2 people 2 min ago; ops 2 min ago; pager failed.")
-	for _, hidden := range []string{"secret.test", "sso:cy", "BOB"} {
-		if strings.Contains(page.body, hidden) {
-			t.Errorf("the page names %s", hidden)
-		}
+	// A word of its own: the page has random base64.
+	if hidden := regexp.MustCompile(`secret\.test|sso:cy|(?:^|[^\w+/=-])BOB(?:[^\w+/=-]|$)`).FindString(page.body); hidden != "" {
+		t.Errorf("the page names %s", hidden)
 	}
 	if page := h.as(brokertest.Viewer).get("/requests/" + r.ID); page.StatusCode != http.StatusOK || strings.Contains(page.body, "Notified:") || strings.Contains(page.body, "ebb knows") {
 		t.Errorf("a viewer: %d %s", page.StatusCode, page.body)

@@ -28,8 +28,8 @@ const (
 	maxGuesses       = 2.0     // clauses per 1,000 words that have a question word or an indefinite pronoun as subject, such as "what is"
 	maxTokenWalk     = 150     // functions that a token request can pass up to the ports of the API
 	maxCompleteWalk  = 80      // functions that the completion of a task can pass
-	maxEgressWalk    = 350     // functions that an egress request can pass; the aim is 120
-	maxProductLines  = 126.8e3 // without tests, kits and tools; the aim is 90e3
+	maxEgressWalk    = 358     // functions that an egress request can pass; the aim is 120
+	maxProductLines  = 128.8e3 // without tests, kits and tools; the aim is 90e3
 	maxMeanFiles     = 8.0     // files per package
 	maxCircle        = 12      // files of a package that refer to each other
 )

@@ -133,7 +133,7 @@ func TestSQLOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := h.as(brokertest.Approver).get("/requests/" + pending.RequestID)
-	page.is(t, http.StatusOK, "delete every row of ?.orders", "update every row of ?.stock", "read archive.orders", "One text", "SQL text of the agent, allowed once beside the scope", "the approval is used up when the request is sent",
+	page.is(t, http.StatusOK, "delete every row of ?.orders", "update every row of ?.stock", "read archive.orders", "One text", ", 15 min, and one SQL text once</button>", "SQL text of the agent, allowed once beside the scope", "the approval is used up when the request is sent",
 		`<li><bdi dir="ltr">-- approved by the &lt;b&gt;DBA&lt;/b&gt;</bdi></li><li><bdi dir="ltr">DELETE FROM orders USING archive.orders a</bdi></li><li><bdi dir="ltr">    WHERE true</bdi></li><li><bdi dir="ltr">[U&#43;000A x5]</bdi></li><li><bdi dir="ltr">; UPDATE stock SET left_over = 11111111,  note = &#39;a  b[U&#43;202E]c&#39; WHERE item = &#39;אב&#39; OR 5 &gt; 4</bdi></li>`,
 		"The text claims approval. No approval exists.", "Characters that are hidden or reorder text: 1.", "The session decides which schema “?” is")
 	if does, text := strings.Index(page.body, "delete every row of"), strings.Index(page.body, "SQL text of the agent"); does > text || text > strings.Index(page.body, "Agent text, not checked") {

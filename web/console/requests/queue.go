@@ -240,8 +240,11 @@ type summaries struct {
 
 // onlyThis names the one request to which a credential is limited by its amount; "" = no such limit.
 func onlyThis(f broker.FactSheet) string {
-	if f.Content == nil {
+	switch {
+	case f.Content == nil:
 		return ""
+	case f.Content.NeedsPeople():
+		return "one SQL text"
 	}
 	if sum := provider.PolicyContent(f.Content).Amount; sum.Unit != "" {
 		return sum.String()

@@ -107,7 +107,10 @@ func (ps *Pages) show(v shell.View, r broker.Request, before []broker.Request) s
 		out.Lines = []shell.Line{{Label: "Task", Text: r.TaskID, Name: true}, {Label: "Owner", Text: r.Owner, Name: true}}
 		return out
 	}
-	if f.Content != nil {
+	switch {
+	case f.Content.NeedsPeople(): // the credential is for its scope, too
+		out.Length += ", and one SQL text once"
+	case f.Content != nil:
 		out.Length = "once, within " + out.Length
 		if sum := provider.PolicyContent(f.Content).Amount; sum.Unit != "" {
 			out.Sum = sum.String()

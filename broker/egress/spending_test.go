@@ -31,7 +31,7 @@ func spendingBed(t *testing.T, policies string) *bed {
 	t.Helper()
 	return newBedOf(t, echo, func(_ *bed, c *static.Config) {
 		c.Grants["payments"] = map[string]static.Rule{"pay": {
-			Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/payments"}},
+			Rule: stricturl.Rule{Methods: []string{"POST", "PUT"}, Paths: []string{"/v1/payments", "/v1/payments/*"}},
 			Body: &fields.Rule{Format: fields.JSON, Decimals: 2, Units: []string{"EUR", "USD"}, Fields: map[string]string{"/amount": fields.Amount, "/currency": fields.Unit, "/for": fields.Show}},
 		}}
 		c.Grants["mails"] = map[string]static.Rule{"send": {
@@ -171,13 +171,39 @@ func (b *bed) spendingOnRecord(t *testing.T, task string) {
 	for _, e := range b.uses(t, task) {
 		log += e.Kind + " " + string(e.Data) + "\n"
 	}
-	for _, want := range []string{`"operations":[{"action":"pay","amount":"EUR 20","object":"payments"}]`, `"operations":[{"action":"pay","amount":"EUR 80","object":"payments"}]`} {
-		if !strings.Contains(log, want) {
+	for _, sum := range []string{"EUR 20", "EUR 80"} {
+		if want := `"operations":[{"action":"pay","amount":"` + sum + `","details":{"request":"POST https://` + b.host + `/v1/payments"},"object":"payments"}]`; !strings.Contains(log, want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, log)
 		}
 	}
 	if n := strings.Count(log, audit.EgressAllowed+" "); n != 5 {
 		t.Errorf("%d allowed requests of the task itself are on record; want 5:\n%s", n, log)
+	}
+}
+
+// An approval for one request is for its method and URL, too, which its rule can leave open.
+//
+//ebb:invariant I7 A credential that was approved for one request is used for no request with another method or URL
+func TestApprovedAddress(t *testing.T) {
+	t.Parallel()
+	b := spendingBed(t, spendingPolicy)
+	x := b.boxOf(t, b.task(t))
+	const scope, body = "stripe:payments:pay", `{"amount":8000,"currency":"eur"}`
+	_, refused := x.post(t, x.placeholder(t, scope), "/v1/payments/alice", body)
+	once := x.approved(t, scope, contentForm.FindString(refused))
+	for _, path := range []string{"/v1/payments/mallory", "/v1/payments"} {
+		if status, got := x.post(t, once, path, body); status != 403 {
+			t.Errorf("the approval for alice at %s: %d %s", path, status, got)
+		}
+	}
+	if res, got := send(t, x.client(t, false), http.MethodPut, "https://"+x.b.host+"/v1/payments/alice", body, "Authorization", "Bearer "+once, "Content-Type", "application/json"); res.StatusCode != 403 {
+		t.Errorf("another method: %s %s", res.Status, got)
+	}
+	if status, got := x.post(t, once, "/v1/payments/alice", body); status != 200 {
+		t.Errorf("the approved request: %d %s", status, got)
+	}
+	if status, got := x.post(t, once, "/v1/payments/"+strings.Repeat("a", 300), body); status != 400 {
+		t.Errorf("a long URL: %d %s", status, got)
 	}
 }
 

@@ -133,10 +133,28 @@ func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 		return content.Facts{}, content.Refuse("its URL has parameters, which a server may read as fields")
 	}
 	facts, err := read.Body.Read(r, resource, action)
+	if err == nil {
+		err = address(r, &facts.Operations[0])
+	}
 	if err != nil {
 		return content.Facts{}, err
 	}
 	return facts, covers(t.Scopes, facts, read.named())
+}
+
+// address adds the method and URL of a request to its first operation: the path of a rule can be a
+// pattern, and name the object of the request. Names of fields begin with a slash, unlike the name of
+// this detail.
+func address(r *http.Request, first *content.Operation) error {
+	to := r.Method + " https://" + r.URL.Host + r.URL.EscapedPath()
+	if len(to) > content.MaxDetail {
+		return content.Refuse("its URL is too long to be shown to people whole")
+	}
+	if first.Details == nil {
+		first.Details = map[string]string{}
+	}
+	first.Details["request"] = to
+	return nil
 }
 
 // bareQuery reports whether a query has no parameter but the one that the secret was added to.

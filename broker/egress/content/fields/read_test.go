@@ -174,6 +174,33 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestOtherType: a place with wildcards does not take fields from a place that reads them, when the
+// sandbox sends a list or an object instead of one value, or one value instead of those.
+//
+//ebb:invariant I6 No wildcard in the configuration of a body hides an amount, a recipient or a shown text that is sent with another JSON type
+func TestOtherType(t *testing.T) {
+	t.Parallel()
+	wild := map[string]string{"/**": "any", "/*/*": "any", "/cc": "email", "/to/*/email": "email", "/sum": "amount", "/note": "show", "/list": "email", "/list/*": "email", "/free/*/x": "show", "/free/**": "any"}
+	r := rule(t, fields.Rule{Format: fields.JSON, Units: []string{"EUR"}, Fields: wild})
+	const sound = `{"sum":1,"to":[{"email":"a@b.c"}]`
+	for _, more := range []string{
+		`"cc":["eve@evil.example"]`, `"CC":["eve@evil.example"]`, `"cc":{"email":"eve@evil.example"}`, `"cc":[[["eve@evil.example"]]]`, `"to":"eve@evil.example"`, `"note":["x"]`, `"note":{"a":{"b":"x"}}`, `"free":["x"]`,
+	} {
+		if f, err := r.Read(post(asJSON, strings.Replace(sound, `"to":[{"email":"a@b.c"}]`, `"list":"a@b.c",`+more, 1)+"}"), "charges", "pay"); !errors.As(err, new(*content.Error)) {
+			t.Errorf("%s: %s, %v", more, said(f), err)
+		}
+	}
+	for _, sum := range []string{`{"sum":1,"to":["eve@evil.example"],"cc":"a@b.c"}`, `{"sum":1,"to":[{"email":"a@b.c"},{"email":{"x":"eve@evil.example"}}]}`, `{"sum":[9],"list":"a@b.c"}`} {
+		if f, err := r.Read(post(asJSON, sum), "charges", "pay"); !errors.As(err, new(*content.Error)) {
+			t.Errorf("%s: %s, %v", sum, said(f), err)
+		}
+	}
+	f, err := r.Read(post(asJSON, sound+`,"list":["a@b.c"],"other":[{"cc":["x"]}],"free":[{"y":[1],"x":"s"}]}`), "charges", "pay")
+	if want := "pay charges EUR 1 map[/free/0/x:s]; pay charges/b.c/a; pay charges/b.c/a"; err != nil || said(f) != want {
+		t.Errorf("%s, %v; want %s", said(f), err, want)
+	}
+}
+
 // TestCutDetails: a long text is cut between characters, and says so.
 func TestCutDetails(t *testing.T) {
 	t.Parallel()

@@ -153,16 +153,29 @@ func (r *Rule) Spends() bool { return r.Has(Amount) || r.Has(Count) }
 // role returns the role of a field, "" for a field that is not listed. ambiguous: its name differs
 // from a listed one only by case.
 func (r *Rule) role(path []string) (role string, ambiguous bool) {
+	var by place
 	for _, p := range r.places {
 		exact := p.matches(path, func(a, b string) bool { return a == b })
 		if !exact && p.matches(path, strings.EqualFold) {
 			return "", true
 		}
-		if exact && role == "" {
-			role = p.role
+		if exact && by.role == "" {
+			by = p
 		}
 	}
-	return role, false
+	if slices.ContainsFunc(r.places, func(p place) bool { return p.role != Any && by.evades(p, path) }) {
+		return "", false
+	}
+	return by.role, false
+}
+
+// evades reports whether a place that matches a field would withdraw it from another place, which is
+// above or below the field: many servers take a list or an object where they document one value, and
+// the other way round. A place that names the same parts as the other one does not evade it.
+func (p place) evades(other place, path []string) bool {
+	n := min(len(path), len(other.parts))
+	related := !other.matches(path, strings.EqualFold) && place{parts: other.parts[:n]}.matches(path[:n], strings.EqualFold)
+	return related && (len(p.parts) < n || !slices.Equal(p.parts[:n], other.parts[:n]))
 }
 
 // matches reports whether a place is that of a field.

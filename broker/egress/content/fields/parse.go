@@ -93,10 +93,26 @@ func (w *jsonWalk) leaf(text string, kind byte) error {
 // other characters, and ends a name at a stray bracket.
 var keyForm = lazyregexp.New(`^[A-Za-z0-9_-]+(\[[A-Za-z0-9_-]*\])*$`)
 
-// readForm returns the fields of a form. A key occurs once, unless it ends in [], which is a list.
+// children are the kinds of keys below a key. Of a[]=1&a[0]=2 frameworks make different lists.
+type children int
+
+const (
+	item   children = 1 // a[]
+	member children = 2 // a[b]
+)
+
+func childOf(part string) children {
+	if part == "" {
+		return item
+	}
+	return member
+}
+
+// readForm returns the fields of a form. A key occurs once, unless it ends in [], which is a list: its
+// values have the names 0, 1 and so on.
 func readForm(body string) ([]field, error) {
 	var all []field
-	leaves, parents := map[string]bool{}, map[string]bool{}
+	leaves, parents, lists := map[string]bool{}, map[string]children{}, map[string]int{}
 	for pair := range strings.SplitSeq(body, "&") {
 		rawKey, rawValue, is := strings.Cut(pair, "=")
 		key, err1 := url.QueryUnescape(rawKey)
@@ -116,17 +132,22 @@ func readForm(body string) ([]field, error) {
 		}
 		last := len(path) - 1
 		for i := range last {
-			parents[strings.Join(path[:i+1], "/")] = true
+			parents[strings.Join(path[:i+1], "/")] |= childOf(path[i+1])
 		}
-		if leaves[strings.Join(path, "/")] && (last == 0 || path[last] != "") {
+		if last > 0 && path[last] == "" {
+			list := strings.Join(path[:last], "/")
+			path[last] = strconv.Itoa(lists[list])
+			lists[list]++
+		}
+		if leaves[strings.Join(path, "/")] {
 			return nil, content.Refuse("its form has a key twice")
 		}
 		leaves[strings.Join(path, "/")] = true
 		all = append(all, field{path, value, '"'})
 	}
-	for leaf := range leaves {
-		if parents[leaf] {
-			return nil, content.Refuse("its form has a key both with a value and with members")
+	for parent, has := range parents {
+		if leaves[parent] || has == item|member {
+			return nil, content.Refuse("its form has a key with two of a value, items and members")
 		}
 	}
 	return all, nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -129,13 +130,20 @@ func (f *finding) object(below string) error {
 	return nil
 }
 
-// show adds a detail. A long text is cut, which its end says; the facts contain the sum of the body.
+// pointer escapes a part of a place (RFC 6901 section 3), so that two fields have different places.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// show adds a detail. Its name is the place of the field, escaped as in a URL (RFC 6901 section 6), so
+// that no name looks like another detail. A long text is cut, which its end says; the facts contain the sum of the body.
 func (f *finding) show(one field) error {
 	first := &f.facts.Operations[0]
 	if first.Details == nil {
 		first.Details = map[string]string{}
 	}
-	name, text := "/"+strings.Join(one.path, "/"), one.text
+	name, text := "", one.text
+	for _, part := range one.path {
+		name += "/" + url.PathEscape(pointer.Replace(part))
+	}
 	const end = " [cut]"
 	if len(text) > content.MaxDetail {
 		text = text[:content.MaxDetail-len(end)-utf8.UTFMax]

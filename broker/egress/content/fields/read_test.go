@@ -136,6 +136,7 @@ func TestHostileBodies(t *testing.T) {
 		{form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]=1&metadata[a]=2"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a=1"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]b=1"}, {form(t), asForm, "amount=1&currency=eur&customer=c&[metadata]=1"},
 		{form(t), asForm, "amount=1&currency=eur&customer=c&metadata%00[a]=1"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]=%00"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]=%ff"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]=%zz"},
 		{form(t), asForm, "amount=1&currency=eur&customer"}, {form(t), asForm, "amount=1&currency=eur"}, {form(t), asForm, ""}, {form(t), asForm, "amount=1&currency=eur&customer=c&expand=1&expand[]=2"}, {form(t), asForm, " amount=1&currency=eur&customer=c"}, {form(t), asForm, "amount.x=1&amount=1&currency=eur&customer=c"},
+		{form(t), asForm, "amount=1&currency=eur&customer=c&metadata[]=1&metadata[0]=2"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[1]=1&metadata[]=2"}, {form(t), asForm, "amount=1&currency=eur&customer=c&metadata[a]=1&metadata[]=2"},
 		{form(t), asForm, "amount=+1&currency=eur&customer=c"}, {form(t), asForm, "amount=1&currency=eur&customer=a/b"}, {form(t), asForm, "amount=1&currency=eur&customer="}, {form(t), asForm, "amount=1&currency=eur&customer=" + strings.Repeat("c", 500)},
 	} {
 		r := post(tt.media, tt.body)
@@ -169,7 +170,7 @@ func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	r := rule(t, fields.Rule{Format: fields.JSON, Fields: map[string]string{"/**": "any", "/a/*": "show", "/a/b": "object", "/x~1y/~0": "show"}})
 	f, err := r.Read(post(asJSON, `{"a":{"b":"o","c":"s"},"z":{"b":1},"x/y":{"~":"t"}}`), "res", "do")
-	if want := "do res map[/a/c:s /x/y/~:t]; do res/o"; err != nil || said(f) != want {
+	if want := "do res map[/a/c:s /x~1y/~0:t]; do res/o"; err != nil || said(f) != want {
 		t.Errorf("%s, %v; want %s", said(f), err, want)
 	}
 }
@@ -197,6 +198,23 @@ func TestOtherType(t *testing.T) {
 	}
 	f, err := r.Read(post(asJSON, sound+`,"list":["a@b.c"],"other":[{"cc":["x"]}],"free":[{"y":[1],"x":"s"}]}`), "charges", "pay")
 	if want := "pay charges EUR 1 map[/free/0/x:s]; pay charges/b.c/a; pay charges/b.c/a"; err != nil || said(f) != want {
+		t.Errorf("%s, %v; want %s", said(f), err, want)
+	}
+}
+
+// TestShown: each field with the role show is shown, under a name that looks like no other detail.
+//
+//ebb:invariant I7 No field of a body hides another one from approvers, and none looks like another one
+func TestShown(t *testing.T) {
+	t.Parallel()
+	r := rule(t, fields.Rule{Format: fields.JSON, Fields: map[string]string{"/a/**": "show"}})
+	f, err := r.Read(post(asJSON, `{"a":{"b":{"c":"first"},"b/c":"second","b~1c":"third","x: “1”, /a":"fourth","request":"fifth"}}`), "charges", "pay")
+	if want := "pay charges map[/a/b/c:first /a/b~01c:third /a/b~1c:second /a/request:fifth /a/x:%20%E2%80%9C1%E2%80%9D%2C%20~1a:fourth]"; err != nil || said(f) != want {
+		t.Errorf("%s, %v; want %s", said(f), err, want)
+	}
+	list := rule(t, fields.Rule{Format: fields.Form, Units: []string{"EUR"}, Fields: map[string]string{"/a/*": "show", "/b/0": "amount", "/b/*": "any"}})
+	f, err = list.Read(post(asForm, "a[]=first&a[]=second&b[]=5&b[]=6"), "charges", "pay")
+	if want := "pay charges EUR 5 map[/a/0:first /a/1:second]"; err != nil || said(f) != want {
 		t.Errorf("%s, %v; want %s", said(f), err, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -67,9 +68,10 @@ type field struct {
 	kind byte   // the first byte of the JSON: '"', '0' for numbers, 't', 'f', 'n', '{', '['; in a form always '"'
 }
 
-// The bounds of a body.
+// The bounds of a body. By default PHP and qs of Node.js ignore the fields of a form after the first
+// 1,000.
 const (
-	maxFields = 2000
+	maxFields = 1000
 	maxDepth  = 32
 )
 
@@ -86,10 +88,16 @@ type finding struct {
 
 var emailForm = lazyregexp.New(`^([A-Za-z0-9._~+=-]{1,64})@([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*)$`)
 
+// otherName reports whether some servers take a name for another one: parsers in C end it at a zero
+// byte, and JavaScript can add the members of __proto__ to the object around it.
+func otherName(name string) bool { return strings.Contains(name, "\x00") || name == "__proto__" }
+
 // add adds a field to the facts.
 func (f *finding) add(one field) error {
 	role, ambiguous := f.rule.role(one.path)
 	switch {
+	case slices.ContainsFunc(one.path, otherName):
+		return content.Refuse("its field " + f.at + " has a name that some servers take for another one")
 	case ambiguous:
 		return content.Refuse("the name of its field " + f.at + " differs from that of a listed field only by case")
 	case role == "":

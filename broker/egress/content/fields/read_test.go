@@ -107,6 +107,9 @@ func TestHostileBodies(t *testing.T) {
 		// Unlisted, or at another place.
 		{payment(t), asJSON, `{"amount":1,"currency":"EUR","tip":9}`}, {payment(t), asJSON, `{"amount":{"value":9},"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":[9],"currency":"EUR"}`},
 		{payment(t), asJSON, `{"amount":1,"currency":"EUR","lines":[]}`}, {payment(t), asJSON, `{"amount":1,"currency":"EUR","lines":{"0":{"amount":1},"x":{"price":1}}}`}, {payment(t), asJSON, `{"amount":1,"currency":"EUR","":9}`},
+		// Read as another name, or left out.
+		{payment(t), asJSON, `{"amount":1,"currency":"EUR","metadata":{"a\u0000b":1}}`}, {payment(t), asJSON, `{"amount":1,"currency":"EUR","metadata":{"__proto__":{"a":1}}}`}, {payment(t), asJSON, `{"amount":1,"currency":"EUR","metadata":{"\u005f_proto__":{"a":{"b":1}}}}`},
+		{form(t), asForm, "amount=1&customer=c&metadata[__proto__]=1&currency=eur"}, {form(t), asForm, "amount=1&customer=c" + strings.Repeat("&expand[]=1", 1000) + "&currency=eur"},
 		// Missing.
 		{payment(t), asJSON, `{}`}, {payment(t), asJSON, `{"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":1}`}, {payment(t), asJSON, `{"metadata":{"amount":1},"currency":"EUR"}`},
 		{mail(t), asJSON, `{"subject":"x"}`}, {mail(t), asJSON, `{"personalizations":[{"id":1}]}`}, {mail(t), asJSON, `{"personalizations":[{"to":[{"email":"a@b.c"}]}]}`},

@@ -29,7 +29,13 @@ when { context.content.kind == "json" && context.content.unit == "EUR" && contex
 // spendingBed is a bed with an API for payments and mails.
 func spendingBed(t *testing.T, policies string) *bed {
 	t.Helper()
-	return newBedOf(t, echo, func(_ *bed, c *static.Config) {
+	return spendingBedOf(t, echo, policies)
+}
+
+// spendingBedOf is spendingBed with a handler of the upstream.
+func spendingBedOf(t *testing.T, handle http.HandlerFunc, policies string) *bed {
+	t.Helper()
+	return newBedOf(t, handle, func(_ *bed, c *static.Config) {
 		c.Grants["payments"] = map[string]static.Rule{"pay": {
 			Rule: stricturl.Rule{Methods: []string{"POST", "PUT"}, Paths: []string{"/v1/payments", "/v1/payments/*"}},
 			Body: &fields.Rule{Format: fields.JSON, Decimals: 2, Units: []string{"EUR", "USD"}, Fields: map[string]string{"/amount": fields.Amount, "/currency": fields.Unit, "/for": fields.Show}},
@@ -298,6 +304,31 @@ func TestRecipients(t *testing.T) {
 		if _, err := x.s.Ask(t, wrong); broker.AsError(err).Kind != broker.InvalidScope {
 			t.Errorf("%s: %v", wrong, err)
 		}
+	}
+}
+
+// ebb does not read the messages of a WebSocket, which can spend or change anything.
+//
+//ebb:invariant I12 No lease with a limit of amounts, or for one request only, opens a WebSocket
+func TestLimitsWithoutWebSocket(t *testing.T) {
+	t.Parallel()
+	b := spendingBedOf(t, sockets, spendingPolicy+`
+@id("listen") @max_amount("EUR 50") permit (principal, action == Ebb::Action::"listen", resource) when { context.content.kind == "" };
+@id("one") @ask("approvers") permit (principal, action == Ebb::Action::"listen", resource) when { context.content.kind != "" };`)
+	x := b.boxOf(t, b.task(t))
+	for _, scope := range []string{"stripe:charges:listen", "stripe:charges:listen stripe:payments:pay"} {
+		if _, err := x.s.Ask(t, scope); err == nil || broker.AsError(err).Kind != broker.Denied || !strings.Contains(err.Error(), "@max_amount") {
+			t.Errorf("%s with a limit: %v", scope, err)
+		}
+	}
+	_, body := x.pay(t, x.placeholder(t, "stripe:payments:pay"), 8000)
+	once := x.approved(t, "stripe:charges:listen stripe:payments:pay", contentForm.FindString(body))
+	if ws, err := x.socketTo(t, "/ws/echo", "Bearer "+once); err == nil {
+		_ = ws.Close()
+		t.Error("a lease for one request opens a WebSocket")
+	}
+	if len(b.arrived()) != 0 {
+		t.Errorf("%d requests arrived", len(b.arrived()))
 	}
 }
 

@@ -67,10 +67,11 @@ func (u *upgrade) put(h http.Header) {
 	h.Set("Upgrade", "websocket")
 }
 
-// upgrades reports whether a lease covers a WebSocket. Most providers support none.
+// upgrades reports whether a lease covers a WebSocket. Most providers support none. Messages have no
+// facts, so that a lease that is limited to one content or to amounts covers none.
 func upgrades(use broker.Usable, r *http.Request) bool {
 	u, is := use.Injector.(provider.Upgrader)
-	return is && u.Upgrades(r, use.Target)
+	return is && use.Lease.Content == "" && use.Lease.MaxAmount == nil && u.Upgrades(r, use.Target)
 }
 
 // switched checks a response that accepts a WebSocket. The response to the sandbox is built anew

@@ -95,7 +95,8 @@ func (j Judge) ReadsAmounts(s scopes.Scope) bool {
 	if !known {
 		return false
 	}
-	return r.Body != nil && r.Body.Spends() || !slices.ContainsFunc(r.Methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead })
+	reads := !r.WebSocket && !slices.ContainsFunc(r.Methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead })
+	return reads || r.Body != nil && r.Body.Spends()
 }
 
 // Judge implements provider.ContentJudge. A lease with a scope whose rule covers the request without

@@ -353,3 +353,29 @@ func TestSpendsUnread(t *testing.T) {
 		}
 	}
 }
+
+// An upstream that closes the connection after an approved request, without an answer, may have acted on
+// it. ebb does not send the request again, whatever its headers say about that.
+//
+//ebb:invariant I7 ebb never sends a request that was approved once, or whose amount was counted, a second time by itself
+func TestSpendsOnBrokenConnection(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		b := spendingBedOf(t, func(w http.ResponseWriter, r *http.Request) {
+			if echo(w, r); r.Header.Get(header) != "" {
+				panic(http.ErrAbortHandler)
+			}
+		}, spendingPolicy)
+		b.upstream.TLS.NextProtos = []string{"http/1.1"} // streams of HTTP/2 end alone
+		x := b.boxOf(t, b.task(t))
+		p := x.placeholder(t, "stripe:payments:pay")
+		if status, body := x.pay(t, p, 100); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		before := len(b.arrived())
+		res, _ := send(t, x.client(t, false), http.MethodPost, "https://"+b.host+"/v1/payments", `{"amount":100,"currency":"eur"}`, "Authorization", "Bearer "+p, "Content-Type", "application/json", header, "k")
+		if n := len(b.arrived()) - before; n != 1 {
+			t.Errorf("%s: the payment arrived %d times (%s)", header, n, res.Status)
+		}
+	}
+}

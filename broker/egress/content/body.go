@@ -13,7 +13,7 @@ import (
 const MaxBody = 1 << 20
 
 // TakeBody reads the whole body of a request. Afterwards r.Body yields the same bytes again, with
-// their length as r.ContentLength. An error is a *Error, or the error of reading the body; the
+// their length as r.ContentLength, once. An error is a *Error, or the error of reading the body; the
 // request is then not to be sent.
 func TakeBody(r *http.Request) ([]byte, error) {
 	var read bytes.Buffer
@@ -32,7 +32,7 @@ func TakeBody(r *http.Request) ([]byte, error) {
 		return nil, Refuse("the request has a trailer")
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.GetBody = nil // http.Transport would send a body again that has an Idempotency-Key, and whose connection broke
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	return body, nil
 }

@@ -82,13 +82,18 @@ func (d *Driver) mine(r *http.Request, t provider.Target) error {
 	return nil
 }
 
+// adds reports whether the credential of a lease is for requests of one of its scopes. The provider's
+// secret is never used for scopes whose credentials come from responses.
+func (d *Driver) adds(s scopes.Scope, t provider.Target) bool {
+	return !t.Handle.Empty() || !d.routes.Uses(s)
+}
+
 // covers reports whether a rule of the lease's scopes covers a method and path, and with
-// upgrade also allows a WebSocket. The provider's secret is never used for scopes whose
-// credentials come from responses.
+// upgrade also allows a WebSocket.
 func (d *Driver) covers(method string, path []string, t provider.Target, upgrade bool) bool {
 	return slices.ContainsFunc(t.Scopes.Scopes(), func(s scopes.Scope) bool {
 		rule, _, known := d.rule(s)
-		return known && (!t.Handle.Empty() || !d.routes.Uses(s)) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
+		return known && d.adds(s, t) && rule.Covers(method, path) && (rule.WebSocket || !upgrade)
 	})
 }
 

@@ -116,7 +116,7 @@ func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 	var resource, action string
 	for _, s := range t.Scopes.Scopes() {
 		rule, at, known := j.rule(s)
-		if !known || !rule.Covers(r.Method, path) {
+		if !known || !j.adds(s, t) || !rule.Covers(r.Method, path) {
 			continue
 		}
 		if rule.Body == nil {

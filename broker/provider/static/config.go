@@ -116,7 +116,22 @@ func (c *Config) check(name string) error {
 		bad("grants: name at least one resource, its actions and their requests")
 	}
 	c.Grants.Check(name, bad, func(at string, r Rule) { r.check(at, bad) })
+	c.checkNames(bad)
 	return errors.Join(errs...)
+}
+
+// checkNames calls bad for each scope that would be the one of a rule, and also name an object of
+// another rule.
+func (c *Config) checkNames(bad func(string, ...any)) {
+	for resource, actions := range c.Grants {
+		for action, rule := range actions {
+			for other, its := range c.Grants {
+				if _, both := its[action]; both && rule.named() && strings.HasPrefix(other, resource+"/") {
+					bad("grants.%s.%s: scopes of grants.%s.%[2]s name objects there: choose a resource that is not below it, or another action", other, action, resource)
+				}
+			}
+		}
+	}
 }
 
 // check calls bad for each problem of k; at is the prefix of its configuration keys.

@@ -60,7 +60,7 @@ func New(name string, c Config, s provider.SecretStore, now func() time.Time) (*
 		d.hosts[host.String()] = true
 	}
 	var errs []error
-	d.routes = provider.ReadSealRoutes("seal_response", c.SealResponse, provider.SealKind{Name: name, Port: 443, Check: d.Check, Sends: d.sends},
+	d.routes = provider.ReadSealRoutes("seal_response", c.SealResponse, provider.SealKind{Name: name, Port: 443, Check: d.usable, Sends: d.sends},
 		func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) })
 	err := errors.Join(errs...)
 	if err != nil {
@@ -97,6 +97,20 @@ func (d *Driver) Check(s scopes.Set) error {
 		}
 	}
 	return nil
+}
+
+// usable accepts scopes for credentials from responses: configured ones, and all objects of a rule, so
+// that each scope of the rule is one of them.
+func (d *Driver) usable(set scopes.Set) error {
+	for _, s := range set.Scopes() {
+		if _, resource, known := d.rule(s); known {
+			whole, err := scopes.New(d.name, resource, s.Action())
+			if err == nil && d.named(whole) != s {
+				return fmt.Errorf("%w: %s is a part of %s, which the secret or the credential is for", provider.ErrUnsupported, s, d.named(whole))
+			}
+		}
+	}
+	return d.Check(set)
 }
 
 // fit reads the secret and checks that it can be added to requests. The secret is empty when

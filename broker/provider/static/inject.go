@@ -105,7 +105,7 @@ func (d *Driver) sends(host stricturl.Host, method string, path []string, uses f
 	for resource, actions := range d.cfg.Grants {
 		for action, rule := range actions {
 			s, err := scopes.New(d.name, resource, action)
-			if err == nil && !uses(s) && rule.Covers(method, path) {
+			if err == nil && !uses(d.named(s)) && rule.Covers(method, path) {
 				return nil
 			}
 		}

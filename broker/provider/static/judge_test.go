@@ -96,3 +96,30 @@ func TestJudgesOnlyBodies(t *testing.T) {
 		}
 	}
 }
+
+// A scope is that of one rule: none allows the requests of a rule, and also names an object of another.
+//
+//ebb:invariant I5 A configuration in which one scope stands for a rule and for an object of another rule is refused
+func TestScopesOfTwoRules(t *testing.T) {
+	t.Parallel()
+	s := vaultOf(t, "stripe", canary)
+	plain := static.Rule{Rule: stricturl.Rule{Methods: []string{"POST"}, Paths: []string{"/v1/vip"}}}
+	for other, ok := range map[string]bool{"to/vip": false, "to/a/b": false, "to-vip": true} {
+		for _, below := range []static.Rule{plain, mails("/v1/vip")} {
+			c := config()
+			c.Grants["to"], c.Grants[other] = map[string]static.Rule{"send": mails("/v1/mails")}, map[string]static.Rule{"send": below, "read": plain}
+			if _, err := static.Open("stripe", c, s, nil); (err == nil) != ok {
+				t.Errorf("%s beside to: %v", other, err)
+			}
+		}
+	}
+	for use, ok := range map[string]bool{"to/**:send": true, "to/*:send": false, "to/bob:send": false} {
+		route := sealRoute()
+		route.Use = []string{use}
+		c := client(route)
+		c.Grants["to"] = map[string]static.Rule{"send": mails("/v1/mails")}
+		if _, err := static.Open("stripe", c, s, nil); (err == nil) != ok {
+			t.Errorf("a token for %s: %v", use, err)
+		}
+	}
+}

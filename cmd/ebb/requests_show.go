@@ -222,6 +222,9 @@ func onlyThis(c *content.Facts) (lines []string) {
 	if c.Body != "" {
 		lines = append(lines, "sha256 of the body: "+c.Body)
 	}
+	if !c.NeedsPeople() {
+		lines = append(lines, "besides: any requests within the scopes that only read, such as GET")
+	}
 	return lines
 }
 

@@ -97,7 +97,7 @@ func TestContentLines(t *testing.T) {
 	first, rest := contentLines(&content.Facts{Kind: "graphql", Operations: []content.Operation{{Action: "mutation", Object: "createPullRequest", Details: map[string]string{
 		"input.baseRefName": long, "input.headRefName": long, "input.pullRequestId": "PR_1", "input.title": "a, input.pullRequestId: PR_2\u202e",
 	}}}})
-	if len(first) != 1 || len(rest) != 0 {
+	if len(first) != 2 || len(rest) != 0 { // the second is about requests that only read
 		t.Fatalf("the lines are %v, %v", first, rest)
 	}
 	if text := first[0].Text; !strings.Contains(text, "input.pullRequestId: “PR_1”") || !strings.Contains(text, "input.title: “a, input.pullRequestId: PR_2[U+202E]”") {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 )
@@ -37,20 +36,18 @@ func TakeBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// HasType reports whether a request has exactly one Content-Type, which is the given one in UTF-8.
+// HasType reports whether a request has exactly one Content-Type, which is the given one, alone or with
+// charset=utf-8. mime.ParseMediaType lets charset* (RFC 2231) replace charset. Many servers read the
+// latter only, which could be UTF-7.
 func HasType(r *http.Request, media string) bool {
 	types := r.Header["Content-Type"]
 	if len(types) != 1 {
 		return false
 	}
-	got, parameters, err := mime.ParseMediaType(types[0])
-	if err != nil || got != media {
-		return false
+	got, parameters, _ := strings.Cut(types[0], ";")
+	switch strings.ToLower(strings.Trim(parameters, " \t")) {
+	case "", "charset=utf-8", `charset="utf-8"`:
+		return strings.EqualFold(strings.TrimRight(got, " \t"), media)
 	}
-	for name, value := range parameters {
-		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return false
-		}
-	}
-	return true
+	return false
 }

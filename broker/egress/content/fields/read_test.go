@@ -72,6 +72,7 @@ func TestRead(t *testing.T) {
 		media, body, say string
 	}{
 		{payment(t), asJSON, `{"amount":1250,"currency":"eur"}`, "pay charges EUR 12.5"},
+		{payment(t), "Application/JSON ;charset=\"UTF-8\"", `{"amount":1,"currency":"EUR"}`, "pay charges EUR 0.01"}, {payment(t), asJSON + ";", `{"amount":1,"currency":"EUR"}`, "pay charges EUR 0.01"},
 		{payment(t), asJSON + "; charset=UTF-8", `{"currency":"USD","amount":"5","description":"two \u0062ooks"}`, "pay charges USD 0.05 map[/description:two books]"},
 		{payment(t), asJSON, `{"lines":[{"amount":100},{"amount":250}],"currency":"EUR","metadata":{"a":{"b":[1,null,{}]}},"flags":[true,[]]}`, "pay charges EUR 3.5"},
 		{payment(t), asJSON, `{"\u0061mount":0,"currency":"EUR","metadata":{}}`, "pay charges EUR 0"},
@@ -95,6 +96,7 @@ func TestRead(t *testing.T) {
 //ebb:invariant I6 A request whose body has amounts or recipients is refused if two servers could read its fields in different ways
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
+	const utf7 = `{"amount":1,"currency":"EUR","description":"+ACI-,+ACI-amount+ACI-:9,+ACI-x+ACI-:+ACI-"}`
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	for _, tt := range []struct {
 		rule        *fields.Rule
@@ -132,6 +134,8 @@ func TestHostileBodies(t *testing.T) {
 		{mail(t), asJSON, recipient("b\u00f6b@c.d")}, {mail(t), asJSON, recipient(strings.Repeat("x", 65) + "@c.d")},
 		// Content-Type.
 		{payment(t), asForm, `{"amount":1,"currency":"EUR"}`}, {payment(t), "text/plain", `{"amount":1,"currency":"EUR"}`}, {payment(t), asJSON + "; charset=utf-16", `{"amount":1,"currency":"EUR"}`}, {payment(t), "application/json+x", `{"amount":1,"currency":"EUR"}`}, {payment(t), "", `{"amount":1,"currency":"EUR"}`},
+		{payment(t), asJSON + "; charset=utf-7; charset*=utf-8''utf-8", utf7}, {payment(t), asJSON + "; charset*=utf-8''utf-8; charset=utf-7", utf7}, {payment(t), asJSON + "; charset=utf-7; charset*0=utf-8", utf7}, {payment(t), asJSON + "; charset=utf-8; charset=utf-7", utf7},
+		{payment(t), asJSON + "; charset*=utf-8''utf-8", utf7}, {payment(t), asJSON + `; charset="utf\-7"`, utf7}, {payment(t), asJSON + "; x=y", utf7}, {payment(t), asJSON + ", " + asForm, utf7}, {form(t), asForm + "; charset=utf-7; charset*=utf-8''utf-8", "amount=1&currency=eur&customer=c"},
 		{form(t), "multipart/form-data; boundary=x", "--x\r\n"}, {form(t), asJSON, "amount=1&currency=eur&customer=c"},
 		// Forms.
 		{form(t), asForm, "amount=1&amount=9&currency=eur&customer=c"}, {form(t), asForm, "amount=1&amoun%74=9&currency=eur&customer=c"}, {form(t), asForm, "amount=1&amount[]=9&currency=eur&customer=c"}, {form(t), asForm, "amount=1&amount[x]=9&currency=eur&customer=c"},

@@ -198,13 +198,14 @@ func (f *finding) end() error {
 	}
 	sum, err := f.sum()
 	if err != nil {
-		return &content.Error{Why: "one of its amounts is not a decimal number from 0 on, or they are too large", Cause: err}
+		return &content.Error{Why: "one of its amounts is not a decimal number above 0, or they are too large", Cause: err}
 	}
 	f.facts.Operations[0].Amount = sum.String()
 	return nil
 }
 
-// sum returns the sum of the amounts, or the number of the counted fields.
+// sum returns the sum of the amounts, or the number of the counted fields. An amount of 0 is an error:
+// many servers take it for a missing one, and use a default.
 func (f *finding) sum() (sum amount.Amount, err error) {
 	if f.rule.Has(Count) {
 		if f.count == 0 {
@@ -218,7 +219,10 @@ func (f *finding) sum() (sum amount.Amount, err error) {
 	sum.Unit = f.unit
 	for _, text := range f.numbers {
 		one, err := amount.Scaled(f.unit, text, f.rule.Decimals)
-		if err == nil {
+		switch {
+		case err == nil && one.Value == 0:
+			err = errNone
+		case err == nil:
 			sum, err = sum.Plus(one)
 		}
 		if err != nil {

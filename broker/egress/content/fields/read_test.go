@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 		{payment(t), "Application/JSON ;charset=\"UTF-8\"", `{"amount":1,"currency":"EUR"}`, "pay charges EUR 0.01"}, {payment(t), asJSON + ";", `{"amount":1,"currency":"EUR"}`, "pay charges EUR 0.01"},
 		{payment(t), asJSON + "; charset=UTF-8", `{"currency":"USD","amount":"5","description":"two \u0062ooks"}`, "pay charges USD 0.05 map[/description:two books]"},
 		{payment(t), asJSON, `{"lines":[{"amount":100},{"amount":250}],"currency":"EUR","metadata":{"a":{"b":[1,null,{}]}},"flags":[true,[]]}`, "pay charges EUR 3.5"},
-		{payment(t), asJSON, `{"\u0061mount":0,"currency":"EUR","metadata":{}}`, "pay charges EUR 0"},
+		{payment(t), asJSON, `{"\u0061mount":1,"currency":"EUR","metadata":{}}`, "pay charges EUR 0.01"},
 		{mail(t), asJSON, `{"personalizations":[{"id":1,"to":[{"email":"Bob@Example.COM"},{"email":"eve+x@a-b.org"}]},{"id":2,"bcc":[{"email":"z@example.com"}]}],"subject":"Hi","content":[{"value":"x"}]}`,
 			"pay charges mails 2 map[/subject:Hi]; pay charges/example.com/Bob; pay charges/a-b.org/eve+x; pay charges/example.com/z"},
 		{form(t), asForm, `amount=1250&currency=eur&customer=cus_1&metadata[order]=a%26b&expand[]=x&expand[]=y`, "pay charges EUR 12.5 map[/metadata/order:a&b]; pay charges/cus_1"},
@@ -115,7 +115,8 @@ func TestHostileBodies(t *testing.T) {
 		// Missing.
 		{payment(t), asJSON, `{}`}, {payment(t), asJSON, `{"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":1}`}, {payment(t), asJSON, `{"metadata":{"amount":1},"currency":"EUR"}`},
 		{mail(t), asJSON, `{"subject":"x"}`}, {mail(t), asJSON, `{"personalizations":[{"id":1}]}`}, {mail(t), asJSON, `{"personalizations":[{"to":[{"email":"a@b.c"}]}]}`},
-		// Numbers.
+		// Numbers. Many servers use a default instead of 0.
+		{payment(t), asJSON, `{"amount":0,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":"0.00","currency":"EUR"}`}, {payment(t), asJSON, `{"lines":[{"amount":1},{"amount":0}],"currency":"EUR"}`},
 		{payment(t), asJSON, `{"amount":-1,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":1e3,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":1E-2,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":"1,000","currency":"EUR"}`},
 		{payment(t), asJSON, `{"amount":0.001,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":"0x10","currency":"EUR"}`}, {payment(t), asJSON, `{"amount":"","currency":"EUR"}`}, {payment(t), asJSON, `{"amount":null,"currency":"EUR"}`},
 		{payment(t), asJSON, `{"amount":true,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":" 1","currency":"EUR"}`}, {payment(t), asJSON, `{"amount":99999999999999999999,"currency":"EUR"}`}, {payment(t), asJSON, `{"amount":01,"currency":"EUR"}`},

@@ -15,7 +15,7 @@ import (
 // the runner's task, so that tasks below it cannot spend more.
 type Spending struct {
 	TaskID string        // of the runner's task
-	Holder string        // the name of a provider, or the id of an approval or a lease
+	Holder string        // the name of a provider, or see OneUse
 	Amount amount.Amount // more than 0
 	Limit  int64         // of the sum, this amount included; see amount.Amount
 }
@@ -23,9 +23,12 @@ type Spending struct {
 // uses is the unit in which the uses for one content are counted.
 const uses = "uses"
 
-// OneUse returns the holder of the only use of a lease for one content: the approval, which can lead
-// to several leases, or else the lease.
-func (l Lease) OneUse() string { return cmp.Or(l.RequestID, l.ID) }
+// OneUse returns the holder of the only use for one content under an approval or, without one, through
+// a lease. An approval without a content can lead to leases for several.
+func OneUse(id, content string) string { return id + "/" + content }
+
+// OneUse returns the holder of the only use of a lease for one content.
+func (l Lease) OneUse() string { return OneUse(cmp.Or(l.RequestID, l.ID), l.Content) }
 
 // readMethods are the methods of requests that change nothing by themselves: of HTTP (RFC 9110 section
 // 9.2.1), and those of an Exchange for the start of a session and the end of a query.

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ebb-broker/ebb/broker"
@@ -30,7 +31,7 @@ func TestSpends(t *testing.T) {
 		{"", "EUR 5", pays("USD 1"), "POST", "refused"}, {"", "nothing", pays("EUR 1"), "POST", "refused"}, {"", "EUR 5", pays("EUR 1", "USD 1"), "POST", "refused"}, {"", "EUR 5", pays("EUR -1"), "POST", "refused"},
 		{"", "EUR 5", nil, "POST", "refused"}, {"", "EUR 5", pays(""), "POST", "refused"}, {"", "EUR 5", nil, "DELETE", "refused"}, {"", "nothing", nil, "GET", ""}, {"", "EUR 5", nil, "HEAD", ""},
 		{"", "EUR 5", pays("EUR 9"), "GET", "shop EUR 9 of 5"}, {"", "EUR 5", &content.Facts{Kind: "gitpush"}, "POST", ""},
-		{only.Sum(), "", only, "POST", "req_1 uses 1 of 1"}, {only.Sum(), "EUR 9", only, "POST", "req_1 uses 1 of 1, shop EUR 7 of 9"}, {only.Sum(), "", pays("EUR 8"), "POST", "refused"}, {only.Sum(), "", pays("EUR 8"), "GET", "refused"},
+		{only.Sum(), "", only, "POST", "req_1/SUM uses 1 of 1"}, {only.Sum(), "EUR 9", only, "POST", "req_1/SUM uses 1 of 1, shop EUR 7 of 9"}, {only.Sum(), "", pays("EUR 8"), "POST", "refused"}, {only.Sum(), "", pays("EUR 8"), "GET", "refused"},
 		{only.Sum(), "", nil, "POST", "refused"}, {only.Sum(), "", nil, "GET", ""}, {only.Sum(), "", &content.Facts{Kind: "gitpush"}, "POST", ""}, {only.Sum(), "", nil, "", ""}, {only.Sum(), "", nil, "CANCEL", ""},
 	} {
 		most, err := amount.ParseLimits(tt.most)
@@ -44,7 +45,7 @@ func TestSpends(t *testing.T) {
 			if i > 0 {
 				got += ", "
 			}
-			got += fmt.Sprintf("%s %s of %s", s.Holder, s.Amount, amount.Amount{Value: s.Limit}.Number())
+			got += fmt.Sprintf("%s %s of %s", strings.Replace(s.Holder, only.Sum(), "SUM", 1), s.Amount, amount.Amount{Value: s.Limit}.Number())
 		}
 		if err != nil {
 			got = "refused"

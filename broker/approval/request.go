@@ -138,7 +138,7 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 			continue
 		}
 		if only != "" {
-			used, err := ap.store.Spent(ctx, w.Live.Root(), r.ID)
+			used, err := ap.store.Spent(ctx, w.Live.Root(), broker.OneUse(r.ID, only))
 			if err != nil {
 				return nil, broker.StoreError(err)
 			}

@@ -183,7 +183,7 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 	if len(out.Header["Content-Encoding"]) == 0 {
 		before.Header.Del("Content-Encoding")
 	}
-	if facts != nil {
+	if facts != nil || err == nil {
 		s.x.Content = facts // of a refused request, too
 	}
 	return out, err

@@ -44,7 +44,7 @@ func (b *pipeBed) judge(t *testing.T, change func(*egress.Config)) *judged {
 	j := &judged{Hosts: b.Broker}
 	b.with(t, func(c *egress.Config) { c.Hosts = j; change(c) })
 	b.sandboxes = b.openEndpoints(t, broker.EndpointBySocket)
-	b.Broker.Cut(b.sandboxes)
+	b.Broker.Cut(sure{b.sandboxes})
 	return j
 }
 

@@ -15,6 +15,7 @@ import (
 func TestSessionWithAPasswordOfItsOwn(t *testing.T) {
 	t.Parallel()
 	d := newDBBed(t, func(c *brokertest.Config) { c.Run = true })
+	d.Broker.Cut(sure{d.sandboxes})
 	x := d.dbBox(t)
 	conn, tok := x.session(t, d)
 	var role string

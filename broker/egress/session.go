@@ -33,11 +33,11 @@ const (
 // further data is relayed to a session that ebb opens with the credential.
 type session struct {
 	*outbound
-	srv   *pgwire.Server
-	hello pgwire.Hello
-	in    net.Conn
-	up    net.Conn // the dialled connection; nil = not dialled
-	alone string   // see statements
+	srv      *pgwire.Server
+	hello    pgwire.Hello
+	in       net.Conn
+	up       net.Conn // the dialled connection; nil = not dialled
+	approved string   // see statements
 }
 
 // session serves a PostgreSQL tunnel to its end.
@@ -136,7 +136,7 @@ func (s *session) open() (up provider.Session, err error) {
 		return up, err
 	}
 	if use.Lease.RequestID != "" {
-		s.alone = use.Lease.Content
+		s.approved = use.Lease.Content
 	}
 	up, err = use.Connector.Connect(s.ctx, use.Target, provider.Opening{Dial: s.dial, Roots: s.b.p.cfg.Roots, Parameters: s.hello.Parameters})
 	busy := (*provider.BusyError)(nil)
@@ -180,7 +180,7 @@ func (s *session) relay(up provider.Session) error {
 			set = pgsql.Settings{} // a default or a view that the lease defines can change them in any statement
 		}
 		texts := statements{
-			ctx: s.ctx, leases: s.b.p.cfg.Leases, record: s.b.p.cfg.Record, who: s.b.who, leaseID: s.leaseID, alone: s.alone, judge: up.Judge,
+			ctx: s.ctx, leases: s.b.p.cfg.Leases, record: s.b.p.cfg.Record, who: s.b.who, leaseID: s.leaseID, approved: s.approved, judge: up.Judge,
 			x: broker.Exchange{Database: s.x.Database, Host: s.x.Host, Protocol: s.x.Protocol, Tool: s.x.Tool},
 		}
 		guard := pgsql.NewGuard(set, texts.decide)

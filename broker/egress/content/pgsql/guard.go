@@ -36,9 +36,9 @@ type Guard struct {
 
 // Text is an SQL text that the client wants the server to run.
 type Text struct {
-	Facts content.Facts // their Text is set if people can approve it alone
-	Alone string        // why people cannot approve it alone, as a clause; "" = they can
-	Err   error         // why it is denied, whatever decide returns; nil = decide decides
+	Facts        content.Facts // their Text is set if people can approve exactly this text
+	Unapprovable string        // why people cannot approve it, as a clause; "" = they can
+	Err          error         // why it is denied, whatever decide returns; nil = decide decides
 }
 
 // Denial is the Guard's answer to a denied text.
@@ -148,8 +148,8 @@ func (c *fromClient) judge() error {
 		return nil
 	}
 	if len(facts.Operations) > 0 {
-		t := Text{Facts: facts, Alone: alone(c.held[0], sql)}
-		if t.Alone == "" {
+		t := Text{Facts: facts, Unapprovable: unapprovable(c.held[0], sql)}
+		if t.Unapprovable == "" {
 			t.Facts.Text = sql
 		}
 		if denied := c.g.decide(t); denied != nil {
@@ -164,9 +164,9 @@ func (c *fromClient) judge() error {
 	return nil
 }
 
-// alone returns why people cannot approve a text alone, as a clause; "" = they can. They must see
-// everything that it does, and the server must run it once.
-func alone(kind byte, sql string) string {
+// unapprovable returns why people cannot approve exactly this text, as a clause; "" = they can. People
+// must see everything that the text does, and the server must run it once.
+func unapprovable(kind byte, sql string) string {
 	switch {
 	case kind != 'Q':
 		return "it can be executed many times, with any parameters. Send it as a simple query, with its values in the text"

@@ -300,7 +300,7 @@ func TestTextsForPeople(t *testing.T) {
 	parse := func(sql string) string { return message('P', "\x00"+sql+"\x00\x00\x00") }
 	query := func(sql string) string { return message('Q', sql+"\x00") }
 	long := "DELETE FROM t --" + strings.Repeat("x", content.MaxText)
-	for _, tt := range []struct{ message, alone string }{
+	for _, tt := range []struct{ message, unapprovable string }{
 		{query("DELETE FROM t"), ""},
 		{query(long[:content.MaxText]), ""},
 		{query("DELETE FROM t; DELETE FROM u"), ""},
@@ -329,18 +329,18 @@ func TestTextsForPeople(t *testing.T) {
 		}
 		sql := strings.TrimSuffix(tt.message[5:], "\x00")
 		switch x := got[0]; {
-		case tt.alone == "error":
+		case tt.unapprovable == "error":
 			if x.Err == nil || x.Facts.Text != "" {
 				t.Errorf("%.60q: %+v", tt.message, x)
 			}
-		case tt.alone == "" && (x.Alone != "" || x.Facts.Text != sql), tt.alone != "" && (x.Facts.Text != "" || !strings.Contains(x.Alone, tt.alone)):
-			t.Errorf("%.60q: %.60q, %q", tt.message, x.Facts.Text, x.Alone)
+		case tt.unapprovable == "" && (x.Unapprovable != "" || x.Facts.Text != sql), tt.unapprovable != "" && (x.Facts.Text != "" || !strings.Contains(x.Unapprovable, tt.unapprovable)):
+			t.Errorf("%.60q: %.60q, %q", tt.message, x.Facts.Text, x.Unapprovable)
 		}
 		// The error of the server, which quotes the statement, becomes the Guard's, with its hint.
 		mark, _, _ := strings.Cut(out.String()[strings.Index(out.String(), "'ebb_"):], "\x00")
 		var answer bytes.Buffer
 		_, _ = io.WriteString(g.Server(&answer), message('E', "SERROR\x00C42601\x00Msyntax error at or near \""+mark+"\"\x00\x00"))
-		if a := answer.String(); tt.alone != "error" && !strings.HasSuffix(a, "Mebb denied the statement: no\x00Hask\x00\x00") || !strings.Contains(a, "C42501\x00") {
+		if a := answer.String(); tt.unapprovable != "error" && !strings.HasSuffix(a, "Mebb denied the statement: no\x00Hask\x00\x00") || !strings.Contains(a, "C42501\x00") {
 			t.Errorf("%.60q: %q", tt.message, a)
 		}
 	}

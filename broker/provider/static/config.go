@@ -52,6 +52,9 @@ type Rule struct {
 	Body *fields.Rule `json:"body,omitempty"`
 }
 
+// named reports whether scopes of the rule name objects.
+func (r Rule) named() bool { return r.Body != nil && r.Body.Named() }
+
 // check calls bad for each problem of the rule; at is its place in the configuration.
 func (r Rule) check(at string, bad func(format string, a ...any)) {
 	r.Rule.Check(at, bad)

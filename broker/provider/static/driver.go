@@ -99,18 +99,57 @@ func (d *Driver) Check(s scopes.Set) error {
 	return nil
 }
 
-// usable accepts scopes for credentials from responses: configured ones, and all objects of a rule, so
-// that each scope of the rule is one of them.
+// usable is Check for the scopes of credentials from responses. It accepts a rule with objects only for
+// all of its objects, so that the credential is for each scope of the rule.
 func (d *Driver) usable(set scopes.Set) error {
 	for _, s := range set.Scopes() {
 		if _, resource, known := d.rule(s); known {
-			whole, err := scopes.New(d.name, resource, s.Action())
-			if err == nil && d.named(whole) != s {
-				return fmt.Errorf("%w: %s is a part of %s, which the secret or the credential is for", provider.ErrUnsupported, s, d.named(whole))
+			configured, err := scopes.New(d.name, resource, s.Action())
+			if whole := d.allObjects(configured); err == nil && whole != s {
+				return fmt.Errorf("%w: %s names some objects of %s, and a credential from a response is for all of them: use %[3]s", provider.ErrUnsupported, s, whole)
 			}
 		}
 	}
 	return d.Check(set)
+}
+
+// rule returns the configured rule of a scope, and the resource that the configuration names. A rule
+// that reads objects from bodies has scopes for the segments below that resource.
+func (d *Driver) rule(s scopes.Scope) (r Rule, resource string, known bool) {
+	if s.Action() == scopes.Any {
+		return r, "", false
+	}
+	at := s.Segments()
+	for n := len(at); n > 0; n-- {
+		resource = strings.Join(at[:n], "/")
+		if r, known = d.cfg.Grants[resource][s.Action()]; known && (n < len(at)) == r.named() {
+			return r, resource, true
+		}
+	}
+	return Rule{}, "", false
+}
+
+// allObjects returns the scope for all objects of a configured scope's rule; the configured scope
+// itself if scopes of the rule name no objects.
+func (d *Driver) allObjects(s scopes.Scope) scopes.Scope {
+	if !d.cfg.Grants[s.Resource()][s.Action()].named() {
+		return s
+	}
+	below, err := scopes.New(s.Provider(), s.Resource()+"/"+scopes.Rest, s.Action())
+	if err != nil {
+		return s // its resource has 16 segments: no scope can name an object
+	}
+	return below
+}
+
+// allObjectsOf applies allObjects to each scope of a set.
+func (d *Driver) allObjectsOf(set scopes.Set) scopes.Set {
+	var all []scopes.Scope
+	for _, s := range set.Scopes() {
+		all = append(all, d.allObjects(s))
+	}
+	out, _ := scopes.NewSet(all...) // as many as before
+	return out
 }
 
 // fit reads the secret and checks that it can be added to requests. The secret is empty when

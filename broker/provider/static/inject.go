@@ -34,9 +34,9 @@ func (d *Driver) Upgrades(r *http.Request, t provider.Target) bool {
 
 // ScopesFor implements provider.Injector.
 func (d *Driver) ScopesFor(name string, r *http.Request) []scopes.Scope {
-	fitting := d.cfg.Grants.Fitting(name, func(s scopes.Set) bool { return d.mine(r, provider.Target{Scopes: d.below(s)}) == nil })
+	fitting := d.cfg.Grants.Fitting(name, func(s scopes.Set) bool { return d.mine(r, provider.Target{Scopes: d.allObjectsOf(s)}) == nil })
 	for i, s := range fitting {
-		fitting[i] = d.named(s)
+		fitting[i] = d.allObjects(s)
 	}
 	return fitting
 }
@@ -105,7 +105,7 @@ func (d *Driver) sends(host stricturl.Host, method string, path []string, uses f
 	for resource, actions := range d.cfg.Grants {
 		for action, rule := range actions {
 			s, err := scopes.New(d.name, resource, action)
-			if err == nil && !uses(d.named(s)) && rule.Covers(method, path) {
+			if err == nil && !uses(d.allObjects(s)) && rule.Covers(method, path) {
 				return nil
 			}
 		}

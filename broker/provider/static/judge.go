@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker/egress/content"
@@ -39,48 +38,6 @@ func Open(name string, c Config, s provider.SecretStore, now func() time.Time) (
 	return d, nil
 }
 
-// rule returns the configured rule of a scope, and the resource that the configuration names. A rule
-// that reads objects from bodies has scopes for the segments below that resource.
-func (d *Driver) rule(s scopes.Scope) (r Rule, resource string, known bool) {
-	if s.Action() == scopes.Any {
-		return r, "", false
-	}
-	at := s.Segments()
-	for n := len(at); n > 0; n-- {
-		resource = strings.Join(at[:n], "/")
-		if r, known = d.cfg.Grants[resource][s.Action()]; known && (n < len(at)) == r.named() {
-			return r, resource, true
-		}
-	}
-	return Rule{}, "", false
-}
-
-// named reports whether scopes of the rule name objects.
-func (r Rule) named() bool { return r.Body != nil && r.Body.Named() }
-
-// named returns a configured scope, or the scope for everything below it if scopes of its rule name
-// objects.
-func (d *Driver) named(s scopes.Scope) scopes.Scope {
-	if !d.cfg.Grants[s.Resource()][s.Action()].named() {
-		return s
-	}
-	below, err := scopes.New(s.Provider(), s.Resource()+"/"+scopes.Rest, s.Action())
-	if err != nil {
-		return s // its resource has 16 segments: no scope can name an object
-	}
-	return below
-}
-
-// below applies named to each scope of a set.
-func (d *Driver) below(set scopes.Set) scopes.Set {
-	var all []scopes.Scope
-	for _, s := range set.Scopes() {
-		all = append(all, d.named(s))
-	}
-	out, _ := scopes.NewSet(all...) // as many as before
-	return out
-}
-
 // Judged implements provider.ContentJudge. The secret is in no sandbox in any case.
 func (j Judge) Judged(set scopes.Set) bool {
 	return slices.ContainsFunc(set.Scopes(), func(s scopes.Scope) bool {
@@ -100,13 +57,13 @@ func (j Judge) ReadsAmounts(s scopes.Scope) bool {
 }
 
 // Judge implements provider.ContentJudge. A lease with a scope whose rule covers the request without
-// a body can send every body.
+// a body can send every body. There is no Reply, because ebb knows of no form in which the API refuses.
 func (j Judge) Judge(_ context.Context, r *http.Request, t provider.Target) (content.Facts, provider.Reply, error) {
 	facts, err := j.read(r, t)
 	return facts, nil, err
 }
 
-// read is Judge. An API has no form of refusals that ebb knows.
+// read is Judge without the Reply.
 func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 	path, err := stricturl.Target(r, stricturl.PathForm{Slash: true})
 	if err != nil {
@@ -140,7 +97,7 @@ func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 	if err != nil {
 		return content.Facts{}, err
 	}
-	return facts, covers(t.Scopes, facts, read.named())
+	return facts, checkObjects(t.Scopes, facts, read.named())
 }
 
 // address adds the method and URL of a request to its first operation: the path of a rule can be a
@@ -167,9 +124,9 @@ func (j Judge) bareQuery(query string) bool {
 	return err == nil && len(values) == 0
 }
 
-// covers returns an error unless the scopes cover every object of a request. If they name none, the
-// request has only the operation about its resource.
-func covers(have scopes.Set, facts content.Facts, named bool) error {
+// checkObjects returns an error unless scopes cover every object of a request. named: the scopes of its
+// rule name objects; otherwise its only operation is about the resource.
+func checkObjects(have scopes.Set, facts content.Facts, named bool) error {
 	objects := facts.Operations
 	if named {
 		objects = objects[1:]

@@ -10,7 +10,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
-// What a lease limits is added to a sum, or excludes the request.
+// A request under a lease with limits adds to sums, or the limits exclude it.
 func TestSpends(t *testing.T) {
 	t.Parallel()
 	pays := func(amounts ...string) *content.Facts {
@@ -45,7 +45,7 @@ func TestSpends(t *testing.T) {
 			if i > 0 {
 				got += ", "
 			}
-			got += fmt.Sprintf("%s %s of %s", strings.Replace(s.Holder, only.Sum(), "SUM", 1), s.Amount, amount.Amount{Value: s.Limit}.Number())
+			got += fmt.Sprintf("%s %s of %s", strings.Replace(s.Holder, only.Sum(), "SUM", 1), s.Amount, strings.TrimPrefix(amount.Amount{Value: s.Limit}.String(), " "))
 		}
 		if err != nil {
 			got = "refused"

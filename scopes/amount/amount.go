@@ -73,19 +73,19 @@ func Scaled(unit, number string, decimals int) (Amount, error) {
 // One returns one whole unit.
 func One(unit string) Amount { return Amount{unit, one} }
 
-// ErrTooLarge is returned for a sum that no Amount can hold.
-var ErrTooLarge = errors.New("the sum is too large")
+// errTooLarge is returned for a sum that no Amount can hold.
+var errTooLarge = errors.New("the sum is too large")
 
 // Plus returns the sum of two amounts of the same unit.
 func (a Amount) Plus(b Amount) (Amount, error) {
 	if a.Value > Max-b.Value {
-		return Amount{}, ErrTooLarge
+		return Amount{}, errTooLarge
 	}
 	return Amount{a.Unit, a.Value + b.Value}, nil
 }
 
-// Number returns the amount without its unit, with as few decimal places as it needs.
-func (a Amount) Number() string {
+// number returns the amount without its unit, with as few decimal places as it needs.
+func (a Amount) number() string {
 	text := strconv.FormatInt(a.Value/one, 10)
 	if part := a.Value % one; part != 0 {
 		text += "." + strings.TrimRight(fmt.Sprintf("%0*d", Places, part), "0")
@@ -94,7 +94,7 @@ func (a Amount) Number() string {
 }
 
 // String returns the text form.
-func (a Amount) String() string { return a.Unit + " " + a.Number() }
+func (a Amount) String() string { return a.Unit + " " + a.number() }
 
 // MarshalText implements encoding.TextMarshaler.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
@@ -105,8 +105,8 @@ func (a *Amount) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Limits are the most that may be spent of each unit, sorted by unit. Units without an entry may not
-// be spent. nil = no limits; in JSON it must be left out (omitzero).
+// Limits are the highest amounts that may be spent, one for each unit, sorted by unit. Units without an
+// entry may not be spent. nil = no limits; in JSON it must be left out (omitzero).
 type Limits []Amount
 
 // none is the text of Limits that allow nothing.
@@ -172,7 +172,7 @@ func (l Limits) Of(unit string) (limit int64, is bool) {
 	return l[i].Value, true
 }
 
-// And returns the limits that keep both.
+// And returns limits that allow an amount only if both l and m allow it.
 func (l Limits) And(m Limits) Limits {
 	switch {
 	case l == nil:
@@ -189,7 +189,7 @@ func (l Limits) And(m Limits) Limits {
 	return out
 }
 
-// Or returns the limits of which each amount keeps one.
+// Or returns limits that allow an amount if l or m allows it.
 func (l Limits) Or(m Limits) Limits {
 	if l == nil || m == nil {
 		return nil

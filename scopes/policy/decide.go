@@ -218,7 +218,8 @@ func longest(rules []*rule) (ttl time.Duration) {
 	return ttl
 }
 
-// most returns the widest @max_amount of permits of which each suffices; nil if one of them has none.
+// most returns the highest @max_amount of permits, for each unit: each of them suffices. nil if one of
+// them has none.
 func most(rules []*rule) amount.Limits {
 	limits := rules[0].maxAmount
 	for _, r := range rules[1:] {

@@ -24,8 +24,8 @@ const maxTestBytes = 256 << 10
 // Of the query only `scopes` is required. It may also hold ttl (default 5m), tool, binding (default dpop), delivery
 // (default token), could_stay, revocability (default instant), revocation_bound (such as 60s, with eventual), sandbox {id, attestor, evidence, subject, selectors}, task {id, kind, owner, name, labels, age}, record
 // {denials, violations}, taint and content {kind, actions, objects, amount}. In `want`, only `effect` is required; scopes,
-// ttl, ask {groups, quorum}, max_amount ("" means no limit), deliver,
-// rules, would_allow and denied are compared when written.
+// ttl, ask {groups, quorum}, max_amount ("" means no limit), deliver, rules, would_allow and denied are compared when
+// written.
 type testCase struct {
 	Name  string    `yaml:"name"`
 	Query testQuery `yaml:"query"`

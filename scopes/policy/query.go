@@ -55,10 +55,10 @@ type Query struct {
 
 // Content is what one request does, as ebb reads it from the body.
 type Content struct {
-	Kind    string   `json:"kind"`    // how the body is read, such as "gitpush" or "graphql"
+	Kind    string   `json:"kind"`    // how the body is read, such as "gitpush" or "pgsql"
 	Actions []string `json:"actions"` // of its operations, such as "delete"; a set
 	Objects []string `json:"objects"` // of its operations, such as "acme/web/refs/heads/main"; a set
-	// Amount is its sum; the zero Amount = it states none.
+	// Amount is the sum of its amounts; the zero Amount = it states none.
 	Amount amount.Amount `json:"amount,omitzero"`
 }
 

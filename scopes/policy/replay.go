@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
 // Recorded is a past query and its decision, from the audit log.
@@ -67,7 +65,7 @@ func Differences(was, now Decision) (diff []string) {
 	if was.Effect != Deny && now.Effect != Deny {
 		compare("Would cover %s instead of %s.", was.Scopes.String(), now.Scopes.String())
 		compare("Would last at most %s instead of %s.", span(was.TTL), span(now.TTL))
-		compareLimits(was.MaxAmount, now.MaxAmount, &diff)
+		compare("Could spend at most %s instead of %s.", cmp.Or(was.MaxAmount.String(), "any amount"), cmp.Or(now.MaxAmount.String(), "any amount"))
 		if was.Deliver != now.Deliver {
 			diff = append(diff, delivered[now.Deliver])
 		}
@@ -79,13 +77,6 @@ func Differences(was, now Decision) (diff []string) {
 		compare("Would be denied because of %s instead of %s.", was.Denied.String(), now.Denied.String())
 	}
 	return diff
-}
-
-// compareLimits adds the difference of two limits of amounts.
-func compareLimits(was, now amount.Limits, diff *[]string) {
-	if was.String() != now.String() {
-		*diff = append(*diff, fmt.Sprintf("Could spend at most %s instead of %s.", cmp.Or(now.String(), "any amount"), cmp.Or(was.String(), "any amount")))
-	}
 }
 
 // delivered describes a change of the delivery, by the new delivery.

@@ -98,11 +98,11 @@ type PolicyTask struct {
 
 // PolicyContent is the one request to which a credential is limited.
 type PolicyContent struct {
-	// Kind is how ebb reads the body: "gitpush", "graphql", "json" or "form".
+	// Kind is how ebb reads the body: "gitpush", "graphql", "json", "form" or "pgsql".
 	Kind string `json:"kind"`
-	// Actions are those of its operations.
+	// Actions are the actions of its operations, such as "delete".
 	Actions []string `json:"actions,omitempty"`
-	// Objects are those of its operations.
+	// Objects are the objects of its operations, such as "acme/web/refs/heads/main".
 	Objects []string `json:"objects,omitempty"`
 	// Amount is the sum of its amounts, such as "EUR 12.5"; "" = it states none.
 	Amount string `json:"amount,omitempty"`

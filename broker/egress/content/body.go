@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// MaxBody is the longest body in bytes that is read whole.
-const MaxBody = 1 << 20
+// maxBody is the longest body in bytes that is read whole.
+const maxBody = 1 << 20
 
 // TakeBody reads the whole body of a request. Afterwards r.Body yields the same bytes again, with
 // their length as r.ContentLength, once. An error is a *Error, or the error of reading the body; the
@@ -18,14 +18,14 @@ func TakeBody(r *http.Request) ([]byte, error) {
 	var read bytes.Buffer
 	if r.Body != nil {
 		read.Grow(int(min(max(r.ContentLength, 0), 16<<10)) + bytes.MinRead)
-		if _, err := read.ReadFrom(io.LimitReader(r.Body, MaxBody+1)); err != nil {
+		if _, err := read.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil {
 			return nil, err
 		}
 		_ = r.Body.Close() // only read
 	}
 	body := read.Bytes()
-	if len(body) > MaxBody {
-		return nil, Refuse(fmt.Sprintf("it is longer than %d MiB", MaxBody>>20))
+	if len(body) > maxBody {
+		return nil, Refuse(fmt.Sprintf("it is longer than %d MiB", maxBody>>20))
 	}
 	if len(r.Trailer) > 0 { // net/http adds those that were not announced
 		return nil, Refuse("the request has a trailer")
@@ -36,9 +36,9 @@ func TakeBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// HasType reports whether a request has exactly one Content-Type, which is the given one, alone or with
-// charset=utf-8. mime.ParseMediaType lets charset* (RFC 2231) replace charset. Many servers read the
-// latter only, which could be UTF-7.
+// HasType reports whether a request has exactly one Content-Type: media, alone or with charset=utf-8.
+// It does not use mime.ParseMediaType, which lets charset* (RFC 2231) replace charset. Many servers read
+// only charset, which could be UTF-7.
 func HasType(r *http.Request, media string) bool {
 	types := r.Header["Content-Type"]
 	if len(types) != 1 {

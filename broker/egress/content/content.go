@@ -26,11 +26,11 @@ const (
 type Facts struct {
 	// Body is the hex SHA-256 of the body; "" = the operations state everything that the body says.
 	Body       string      `json:"body_sha256,omitempty"`
-	Kind       string      `json:"kind"` // the name of the sub-package, such as "gitpush"
+	Kind       string      `json:"kind"` // the form of the body: "gitpush", "graphql", "json", "form" or "pgsql"
 	Operations []Operation `json:"operations,omitempty"`
-	// Text is the whole text of a request that is denied at every scope of its lease, in valid UTF-8.
-	// Only people can allow such a request, and only with exactly this text. "" = the facts are not
-	// for that.
+	// Text is the whole SQL text of a request that the scopes of its lease deny, in valid UTF-8. Only
+	// people can allow such a request, and only with exactly this text. "" = an approval of the facts
+	// allows nothing beyond the scopes.
 	Text string `json:"text,omitempty"`
 }
 

@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	errNone  = errors.New("there is none")
+	errNone  = errors.New("it has no amount")
+	errZero  = errors.New("an amount is 0")
 	errDepth = errors.New("it is nested too deeply, or has too many fields")
 )
 
@@ -93,7 +94,8 @@ func (w *jsonWalk) leaf(text string, kind byte) error {
 // other characters, and ends a name at a stray bracket.
 var keyForm = lazyregexp.New(`^[A-Za-z0-9_-]+(\[[A-Za-z0-9_-]*\])*$`)
 
-// children are the kinds of keys below a key. Of a[]=1&a[0]=2 frameworks make different lists.
+// children are the kinds of keys below a key. A key must not have both: frameworks turn a[]=1&a[0]=2
+// into different lists.
 type children int
 
 const (
@@ -147,7 +149,7 @@ func readForm(body string) ([]field, error) {
 	}
 	for parent, has := range parents {
 		if leaves[parent] || has == item|member {
-			return nil, content.Refuse("its form has a key with two of a value, items and members")
+			return nil, content.Refuse("its form uses one key in two ways, such as a=1 and a[]=2, or a[]=1 and a[b]=2")
 		}
 	}
 	return all, nil

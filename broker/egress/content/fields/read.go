@@ -15,8 +15,8 @@ import (
 	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
-// Read reads the body of a request by the rule, for a scope with this resource and action. r.Body
-// yields the same bytes again. An error is a *content.Error, or the error of reading the body; the
+// Read reads the body of a request by the rule, for a scope with this resource and action.
+// req.Body then yields the same bytes again, once. An error is a *content.Error, or the error of reading the body; the
 // request is then not to be sent.
 //
 // The first operation is about the resource: it has the amount, and as details the fields with the
@@ -142,7 +142,8 @@ func (f *finding) object(below string) error {
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // show adds a detail. Its name is the place of the field, escaped as in a URL (RFC 6901 section 6), so
-// that no name looks like another detail. A long text is cut, which its end says; the facts contain the sum of the body.
+// that no name looks like another detail. A text above content.MaxDetail is cut, and then ends with
+// [cut]; the facts contain the digest of the whole body.
 func (f *finding) show(one field) error {
 	first := &f.facts.Operations[0]
 	if first.Details == nil {
@@ -167,6 +168,7 @@ func (f *finding) show(one field) error {
 	return nil
 }
 
+// setUnit adds the unit of the amounts. All units of a body must be the same.
 func (f *finding) setUnit(text string) error {
 	for _, unit := range f.rule.Units {
 		if strings.EqualFold(unit, text) {
@@ -192,7 +194,7 @@ func (f *finding) end() error {
 	}
 	switch {
 	case f.unit == "" && r.Has(Unit):
-		return content.Refuse("it has an amount and does not say its unit")
+		return content.Refuse("it has an amount without a unit")
 	case f.unit == "":
 		f.unit = r.Units[0]
 	}
@@ -221,7 +223,7 @@ func (f *finding) sum() (sum amount.Amount, err error) {
 		one, err := amount.Scaled(f.unit, text, f.rule.Decimals)
 		switch {
 		case err == nil && one.Value == 0:
-			err = errNone
+			err = errZero
 		case err == nil:
 			sum, err = sum.Plus(one)
 		}

@@ -227,7 +227,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestCutDetails: a long text is cut between characters, and says so.
+// TestCutDetails: a long text is cut between characters, and ends with [cut].
 func TestCutDetails(t *testing.T) {
 	t.Parallel()
 	f, err := payment(t).Read(post(asJSON, `{"amount":1,"currency":"EUR","description":"`+strings.Repeat("é", 300)+`"}`), "charges", "pay")
@@ -268,8 +268,8 @@ func TestWrongRules(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the body is, Read returns facts within their bounds or a *content.Error, and the
-// amount that encoding/json's readers would take is the one of the facts.
+// FuzzRead: for every body, Read returns facts with an amount and within their bounds, or a
+// *content.Error.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{`{"amount":1250,"currency":"eur"}`, `{"lines":[{"amount":1}],"currency":"USD"}`, `{"amount":1,"Amount":2}`, `{"a":{"b":[]}}`, "amount=1&currency=eur&customer=c", "a[b][]=1&a[b][]=2", recipient("a@b.c")} {
 		f.Add(seed)

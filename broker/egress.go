@@ -91,7 +91,7 @@ type Usable struct {
 
 	Task  Task
 	Lease Lease
-	Spent []Spending // at the provider and through the lease, if the lease has such limits
+	Spent []Spending // sums that limits of the lease are about: at the provider, and of Lease.OneUse
 }
 
 // Exchange is the audit log's description of one request, session or SSH connection through

@@ -54,8 +54,9 @@ type Lease struct {
 	Txn       string           `json:"txn"`
 	IssuedAt  time.Time        `json:"issued_at"`
 	ExpiresAt time.Time        `json:"expires_at"`
-	// Content is the content.Facts.Sum of the only request that changes something for which the lease
-	// can be used, once; "" = no such limit.
+	// Content is the content.Facts.Sum of one request, for which the lease can be used once; "" = no
+	// limit to one request. Of other requests the lease covers only those with GET or HEAD, and bodies
+	// that do nothing. If the facts have a Text, it covers everything within its scopes, too.
 	Content string `json:"content_sha256,omitempty"`
 	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what
 	// they spent there through other such leases; nil = no limit.

@@ -252,8 +252,8 @@ type FactSheet struct {
 	// CouldStay: the token is issued to the sandbox, although egress could add all or a part of
 	// it.
 	CouldStay bool `json:"could_stay,omitempty"`
-	// Content describes the one request to which the credential is limited, beside requests with GET
-	// and HEAD; nil = no such limit.
+	// Content describes the one request that the approval is for; nil = it is for no single request.
+	// See Lease.Content for the requests that the credential allows beside it.
 	Content *content.Facts `json:"content,omitempty"`
 	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what
 	// they spent there before; nil = no limit.

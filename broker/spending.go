@@ -23,20 +23,21 @@ type Spending struct {
 // uses is the unit in which the uses for one content are counted.
 const uses = "uses"
 
-// OneUse returns the holder of the only use for one content under an approval or, without one, through
-// a lease. An approval without a content can lead to leases for several.
+// OneUse returns the holder of the only use for one content. id is that of the approval; of the lease
+// if no person approved it. Leases under one approval can be for several contents.
 func OneUse(id, content string) string { return id + "/" + content }
 
-// OneUse returns the holder of the only use of a lease for one content.
+// OneUse returns the holder of the only use of a lease for its content.
 func (l Lease) OneUse() string { return OneUse(cmp.Or(l.RequestID, l.ID), l.Content) }
 
 // readMethods are the methods of requests that change nothing by themselves: of HTTP (RFC 9110 section
 // 9.2.1), and those of an Exchange for the start of a session and the end of a query.
 var readMethods = []string{http.MethodGet, http.MethodHead, "", "CANCEL"}
 
-// Spends returns the amounts that a request adds to sums, with their limits. facts are those of its
-// body; nil = the body was not read. A body that does nothing counts as a read. The error is a clause
-// that says how the limits of the lease exclude the request, without text from the sandbox.
+// Spends returns the amounts that a request adds to sums of the runner's task root, with their limits.
+// facts are those of its body; nil = the body was not read. A body that does nothing counts as a read.
+// The error is a clause on how the limits of the lease exclude the request, without text from the
+// sandbox.
 func (u Usable) Spends(root string, facts *content.Facts, method string) ([]Spending, error) {
 	reads := slices.Contains(readMethods, method)
 	if facts != nil && facts.Idle() {
@@ -73,8 +74,9 @@ func (u Usable) Spends(root string, facts *content.Facts, method string) ([]Spen
 	return append(out, Spending{root, u.Provider, sum, limit}), nil
 }
 
-// Afford returns an error if a sum as it was when the Usable was made does not have room for a
-// request. The error is a clause such as "its lease is for one request, which has been sent".
+// Afford returns an error if a request would exceed a limit. It compares with u.Spent, so that a
+// concurrent request can still use the rest. The error is a clause such as "its lease is for one
+// request, which has been sent".
 func (u Usable) Afford(all []Spending) error {
 	for _, s := range all {
 		var spent int64

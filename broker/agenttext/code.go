@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Code returns a text in a programming language as lines in which nothing is counted or left out:
-// 1111 stays 1111. Characters that are invisible, reorder text or are pictures become their codes, as
-// Name draws them, and a tab four spaces. From the third empty line on, empty lines are counted. The
-// notes are those of Show, except for what Show alone counts. Show the lines under a heading of ebb's
-// own, each with a mark at its left.
+// Code returns a text in a programming language as lines without shortened runs: 1111 stays 1111. As in
+// Name, invisible characters, characters that reorder text and pictures become their codes. A tab
+// becomes four spaces, and more than two empty lines in a row become one line with their number. The
+// notes are those of Show, without NoteDrawn and NoteCut. A page shows the lines under a heading of
+// ebb's own, each with a mark at its left.
 func Code(u Untrusted) (lines []string, notes []Note) {
 	raw := strings.ReplaceAll(strings.ReplaceAll(u.Raw(), "\r\n", "\n"), "\t", "    ")
 	empty := 0

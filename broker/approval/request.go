@@ -132,7 +132,7 @@ func (ap *Approvals) liveGrant(ctx context.Context, w kernel.MintRequest, d poli
 	for _, r := range rs {
 		same := r.Binding == w.Bind && r.Resource == w.Provider.Resource && r.Tool == w.Tool
 		// An approval for one content covers no other content, and no request without one. An approval
-		// without a content covers none that people must see.
+		// without a content covers no content that people must see.
 		only := broker.ContentSum(limitedTo(r))
 		if (only != "" || w.Content.NeedsPeople()) && only != broker.ContentSum(w.Content) {
 			continue

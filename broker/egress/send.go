@@ -184,7 +184,7 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 		before.Header.Del("Content-Encoding")
 	}
 	if facts != nil || err == nil {
-		s.x.Content = facts // of a refused request, too
+		s.x.Content = facts // of a refused request, too; nil if this lease covers every body
 	}
 	return out, err
 }

@@ -50,7 +50,7 @@ func (tp *ThirdParties) Seal(ctx context.Context, c broker.Caller, use broker.Us
 		return nil, broker.E(broker.Denied, "The response would contain a credential, and the lease covers no request that it could be added to. Ask for the scopes of those requests as well.", nil)
 	}
 	if use.Lease.Content != "" {
-		return nil, broker.E(broker.Denied, "The response would contain a credential, and the lease is for one request only. Ask for a credential without a content.", nil)
+		return nil, broker.E(broker.Denied, "The response would contain a credential, and the lease is limited to one request. Ask for a credential without content.", nil)
 	}
 	live, err := tp.admission.Admit(ctx, kernel.ToMint, c.TaskID, broker.Possession{}, broker.InvalidGrant)
 	if err == nil && live.State != broker.TaskOpen {

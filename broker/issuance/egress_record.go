@@ -28,9 +28,9 @@ const WithoutTranscript = "none"
 // maxTaintHost is the number of bytes of a host that fit into the name of a taint source.
 const maxTaintHost = 63 - len("egress/")
 
-// UseAllowed records that a credential is about to be added to a request, and adds its amounts to the
-// sums of its task. After an error the request must not be sent (I11). If third parties can write the response, the task is tainted
-// first.
+// UseAllowed records that a credential is about to be added to a request, and adds the amounts of the
+// request to the sums of its task. After an error the request must not be sent (I11). If third parties
+// can write the response, the task is tainted first.
 func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.Usable, x broker.Exchange) error {
 	if x.Untrusted {
 		host, _, _ := strings.Cut(x.Host, ":")
@@ -49,7 +49,7 @@ func (eu *EgressUse) UseAllowed(ctx context.Context, c broker.Caller, u broker.U
 }
 
 // Statement records that a statement of a session, which may change something, is about to be sent,
-// and adds amounts to the sums of its task. After an error the caller must not send it (I11).
+// and adds spends to the sums of its task. After an error the caller must not send it (I11).
 func (eu *EgressUse) Statement(ctx context.Context, c broker.Caller, leaseID string, x broker.Exchange, spends []broker.Spending) error {
 	e := eu.log.TaskEntry(audit.EgressStatement, broker.SandboxID(c.TaskID), c.TaskID, x)
 	e.LeaseID = leaseID
@@ -61,7 +61,7 @@ func (eu *EgressUse) spend(ctx context.Context, e audit.Entry, spends []broker.S
 	err := eu.store.Append(ctx, broker.Record{Spend: spends, Entries: []audit.Entry{e}})
 	switch {
 	case errors.Is(err, broker.ErrCap):
-		return broker.E(broker.Denied, "The lease does not allow the request: requests at the same moment have used it up.", err)
+		return broker.E(broker.Denied, "The lease does not allow the request: requests at the same moment have used up its approval or its limit of amounts.", err)
 	case err != nil:
 		return broker.StoreError(err)
 	}

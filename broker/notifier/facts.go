@@ -56,8 +56,8 @@ func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 	return n
 }
 
-// onlyThis returns what the one request does to which the credential would be limited. It leaves out
-// the details of the operations, such as the title of an issue, which can be any text.
+// onlyThis returns a line for each of the first operations of the one request that the approval would
+// be for. It leaves out their details, such as the title of an issue, which can be any text.
 func onlyThis(c *content.Facts) (out []string) {
 	if c == nil {
 		return nil

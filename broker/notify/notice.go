@@ -41,7 +41,7 @@ type Notice struct {
 	Title    string    `json:"title,omitempty"`   // one verb and one target
 	Risk     string    `json:"risk,omitempty"`    // low, medium, high
 	Reasons  []string  `json:"reasons,omitempty"` // for the risk, at most three
-	Only     []string  `json:"only,omitempty"`    // what the one request does that a credential would be for, at most MaxOnly operations and how many more; empty = not limited so
+	Only     []string  `json:"only,omitempty"`    // operations of the one request that the approval would be for: at most MaxOnly, and how many more; empty = it is for no single request
 	TaskID   string    `json:"task_id,omitempty"`
 	TaskName string    `json:"task_name,omitempty"`
 	Owner    string    `json:"owner,omitempty"`   // of the task
@@ -53,7 +53,7 @@ type Notice struct {
 	Path     string    `json:"path"`           // of the page about it, below the public URL
 }
 
-// MaxOnly is how many operations of one request a notice names.
+// MaxOnly is the highest number of operations of one request in a notice.
 const MaxOnly = 3
 
 // Message is sent to one destination or one person at one time. A repeated delivery has

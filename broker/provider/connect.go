@@ -58,9 +58,9 @@ type Session struct {
 	ProcessID  uint32            // the provider's id for the session
 	// Cancel asks the provider to cancel the session's current query.
 	Cancel func(context.Context) error
-	// Judge decides about the statements of a text before the provider receives them; nil = it allows
-	// them. The scopes of the error are those of a lease for the text, if people approve it alone; none
-	// = no lease is for it. A nil Judge means that the proxy does not read the session.
+	// Judge decides about the statements of a text before the provider receives them. It returns nil to
+	// allow them. Needed of the error has the scopes of a lease for a denied text that people approve;
+	// empty = no lease can be for it. A nil Judge means that the proxy does not read the session.
 	Judge func(content.Facts) *UncoveredError
 }
 

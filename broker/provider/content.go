@@ -20,9 +20,10 @@ type ContentJudge interface {
 	Judged(scopes.Set) bool
 	// Judge reads the body of a request that Inject has accepted, and returns what the body does;
 	// r.Body then yields the same bytes again, so that it can be judged again for another
-	// lease. The facts are zero if the body does not matter. The error is a *content.Error for a body that is
-	// refused at any scopes, and an *UncoveredError for one that needs other scopes. After any error
-	// the request must not be sent with this lease.
+	// lease. The facts are zero if the body does not matter. The Reply refuses the request, also when
+	// the scopes cover it and a limit of the lease does not. The error is a *content.Error for a body
+	// that is refused at any scopes, and an *UncoveredError for one that needs other scopes. After any
+	// error the request must not be sent with this lease.
 	Judge(context.Context, *http.Request, Target) (content.Facts, Reply, error)
 }
 
@@ -54,8 +55,8 @@ func (e *UncoveredError) Error() string { return ErrElsewhere.Error() + ": " + e
 // Unwrap returns ErrElsewhere.
 func (e *UncoveredError) Unwrap() error { return ErrElsewhere }
 
-// PolicyContent returns facts as a policy sees them. Amounts without a sum are the largest amount, so
-// that no policy takes them for a small one.
+// PolicyContent returns facts as a policy sees them; nil facts are the zero Content. Amounts of
+// different units have no sum: the policy then sees the largest amount, and takes them for no small one.
 func PolicyContent(f *content.Facts) policy.Content {
 	if f == nil {
 		return policy.Content{}

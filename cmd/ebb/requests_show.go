@@ -159,7 +159,7 @@ func (s *sheet) facts(f broker.FactSheet) {
 	s.add("scope", f.Scope.String())
 	s.add("resource", f.Resource)
 	limit := "only this"
-	if f.Content.NeedsPeople() { // the credential allows more: what its scope allows
+	if f.Content.NeedsPeople() { // the credential allows everything within its scope, too
 		limit = "one text"
 	}
 	s.add(limit, onlyThis(f.Content)...)
@@ -223,7 +223,7 @@ func onlyThis(c *content.Facts) (lines []string) {
 		lines = append(lines, "sha256 of the body: "+c.Body)
 	}
 	if !c.NeedsPeople() {
-		lines = append(lines, "besides: any requests within the scopes that only read, such as GET")
+		lines = append(lines, "besides: any requests with GET or HEAD within the scopes")
 	}
 	return lines
 }

@@ -68,7 +68,7 @@ func TestContentOnThePage(t *testing.T) {
 	two := asks(content.Facts{Kind: "graphql", Body: strings.Repeat("c", 64), Operations: []content.Operation{{Action: "mutation", Object: "mergePullRequest", Details: map[string]string{"input.pullRequestId": "PR_7"}}}})
 	pays := asks(content.Facts{Kind: "json", Body: strings.Repeat("d", 64), Operations: []content.Operation{{Action: "pay", Amount: "EUR 80", Object: "payments", Details: map[string]string{"/for": "the invoice"}}}})
 	b := h.as(brokertest.Approver)
-	b.get("/requests/"+pays).is(t, http.StatusOK, ": EUR 80</h1>", ", EUR 80, once, within 15 min</button>", "pay payments: EUR 80, /for: “the invoice”", "the approval is used up when the request is sent", "any requests within the scopes that only read, such as GET")
+	b.get("/requests/"+pays).is(t, http.StatusOK, ": EUR 80</h1>", ", EUR 80, once, within 15 min</button>", "pay payments: EUR 80, /for: “the invoice”", "the approval is used up when the request is sent", "any requests with GET or HEAD within the scopes")
 	page := b.get("/requests/" + one)
 	page.is(t, http.StatusOK, "Only this", "update refs/heads/main: aaaaaaaaaa → bbbbbbbbbb, commits: “2”", "delete refs/heads/c: aaaaaaaaaa → nothing", "and 1 more, under Other facts", "force refs/heads/d", "why: “not-proven”")
 	if deletes, more := strings.Index(page.body, "delete refs/heads/c"), strings.Index(page.body, "create refs/heads/"); deletes < 0 || deletes > more {

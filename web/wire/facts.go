@@ -74,7 +74,7 @@ type Facts struct {
 	Delivery string `json:"delivery,omitempty"`
 	// CouldStay says that the sandbox receives the credential although egress could add it, or a part of it, to requests.
 	CouldStay bool `json:"could_stay,omitempty"`
-	// Content lists what the one request does to which the credential is limited; nil = the credential is for every
+	// Content lists the operations of the one request that the approval is for; nil = the credential is for every
 	// request that the scopes cover.
 	Content *FactsContent `json:"content,omitempty"`
 	// MaxAmount is what the runner's task and all tasks below it may spend at the provider, with what they spent there

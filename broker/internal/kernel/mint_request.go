@@ -21,7 +21,7 @@ type Decision struct {
 	RequestID string
 	Promise   provider.Revocability // the weakest acceptable revocability of the credential; see Keeps
 	First     *broker.Request       // set when this token settles the request
-	Content   *content.Facts        // the only request for which the credential can be used; nil = no such limit
+	Content   *content.Facts        // the one request for which the credential can be used; nil = no limit to one request
 	MaxAmount amount.Limits         // see broker.Lease
 }
 

@@ -94,8 +94,7 @@ func linesOf(v shell.View, r broker.Request, f broker.FactSheet) (summary, rest 
 const maxDoes = 3
 
 // contentLines returns the operations of the one request or text that the approval is for: the first
-// ones for the summary, and the rest. All of their texts come from the sandbox. Requests that only read
-// are not limited to it, see broker.FactSheet.
+// ones for the summary, and the rest. All of their texts come from the sandbox.
 func contentLines(c *content.Facts) (first, rest []shell.Line) {
 	if c == nil {
 		return nil, nil
@@ -117,7 +116,7 @@ func contentLines(c *content.Facts) (first, rest []shell.Line) {
 		first = append(first, shell.Line{Label: label, Text: fmt.Sprintf("and %d more, under Other facts", len(rest)), Warn: ordered[maxDoes].Loses()})
 	}
 	if !c.NeedsPeople() {
-		first = append(first, shell.Line{Label: "Besides", Text: "any requests within the scopes that only read, such as GET"})
+		first = append(first, shell.Line{Label: "Besides", Text: "any requests with GET or HEAD within the scopes"})
 	}
 	if c.Body != "" {
 		rest = append(rest, shell.Line{Label: "Body, SHA-256", Text: c.Body, Name: true})

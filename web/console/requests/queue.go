@@ -227,7 +227,7 @@ type summary struct {
 	taint      bool
 	understood bool
 	alike      string // see approval.Alike
-	only       string // its amount or "one request", if it is for one request only
+	only       string // see onlyThis
 }
 
 // maxSummaries limits the cache to the rows of 20 pages.
@@ -238,7 +238,8 @@ type summaries struct {
 	*expirable.LRU[[2]string, summary]
 }
 
-// onlyThis names the one request to which a credential is limited by its amount; "" = no such limit.
+// onlyThis returns a short name of the one request that an approval is for: its amount, "one request" or
+// "one SQL text". "" = the approval is for no single request.
 func onlyThis(f broker.FactSheet) string {
 	switch {
 	case f.Content == nil:

@@ -72,7 +72,7 @@ func refuses(t *testing.T, x *brokertest.Env, task broker.Task, f content.Facts)
 	return broker.ContentID(f)
 }
 
-// asks requests a credential for a content; "" = any.
+// asks requests a credential for a content; "" = without a limit to one content.
 func asks(t *testing.T, x *brokertest.Env, s *brokertest.Sandbox, scope, id string) (broker.Token, error) {
 	t.Helper()
 	r := s.Request(t, scope)
@@ -89,7 +89,7 @@ func onlyFor(t *testing.T, x *brokertest.Env, s *brokertest.Sandbox, leaseID str
 	}
 }
 
-// A person who approves a content alone approves no more than this content.
+// Under break-glass, a person who approves a content without others approves only this content.
 //
 //ebb:invariant I7 An approval under break-glass for one content is used for no other request
 func TestBreakGlassForOneContent(t *testing.T) {

@@ -53,8 +53,8 @@ func denial(t *testing.T, conn *pgx.Conn, sql string) *pgconn.PgError {
 
 var advised = regexp.MustCompile(`ebb token --scope '([^']+)' --content (cnt_[0-9a-f]{32}) `)
 
-// ask requests a credential for one content, and returns the request that waits for people, if one
-// does.
+// ask requests a credential for one content, and returns the request that waits for people; nil =
+// none waits.
 func (x *sandbox) ask(t *testing.T, scope, id string) (broker.Token, *broker.PendingInfo, error) {
 	t.Helper()
 	r := x.s.Request(t, scope)
@@ -77,7 +77,7 @@ func (x *sandbox) approvedText(t *testing.T, d *dbBed, conn *pgx.Conn, sql strin
 	return x.approve(t, m[1], m[2], sql).Token.Reveal(), m[2]
 }
 
-// approve has a person approve a content who sees the text.
+// approve has a person approve a content, and checks that the person sees the text.
 func (x *sandbox) approve(t *testing.T, scope, id, sql string) broker.Token {
 	t.Helper()
 	_, pending, err := x.ask(t, scope, id)
@@ -142,7 +142,7 @@ func TestApprovedText(t *testing.T) {
 	} {
 		denial(t, conn, other)
 	}
-	// The extended protocol could execute it many times.
+	// Through the extended protocol the server could execute the text many times.
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeCacheStatement} {
 		err := conn.QueryRow(t.Context(), text, mode).Scan() // Exec without arguments uses the simple protocol
 		if e, is := errors.AsType[*pgconn.PgError](err); !is || e.Code != "42501" || !strings.Contains(e.Hint, "simple query") || strings.Contains(e.Hint, "cnt_") {
@@ -186,7 +186,7 @@ func TestApprovedText(t *testing.T) {
 	}
 }
 
-// Of many sessions, of two credentials of one approval, one sends the text.
+// Many sessions, with two credentials from one approval, send the text at the same moment: one succeeds.
 //
 //ebb:invariant I10 Of sessions that send an approved SQL text at the same moment, one wins
 func TestApprovedTextOnce(t *testing.T) {
@@ -225,8 +225,8 @@ func TestApprovedTextOnce(t *testing.T) {
 	}
 }
 
-// A text is approved by people who see it. A policy, an approval without it, an id that the sandbox
-// computes, and a text that is not shown whole allow nothing.
+// Only people who see a text can allow it. A policy does not allow it, nor does an approval without the
+// text, an id that the sandbox computes, or a text that people do not see whole.
 //
 //ebb:invariant I7 No SQL text is allowed beyond its scope unless people saw all of it
 func TestTextsNeedPeople(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTextsNeedPeople(t *testing.T) {
 			t.Errorf("a policy that asks nobody: %v, %v", pending, err)
 		}
 	}
-	// An approval of the scope alone covers no text, and the lease of it denies the text.
+	// An approval of the scope without the text covers no text, and its lease denies the text.
 	_, pending, err := x.ask(t, d.scopeOf("write"), "")
 	if pending == nil {
 		t.Fatal(err)
@@ -296,8 +296,8 @@ func TestTextsNeedPeople(t *testing.T) {
 	}
 }
 
-// The text counts as the server reads it: an encoding in which other bytes are the same letters makes
-// it another text.
+// An approval is for the text as the server reads it. In an encoding in which the bytes mean other
+// letters, it is another text.
 func TestApprovedTextInOtherEncodings(t *testing.T) {
 	t.Parallel()
 	d := newApprovalBed(t, peopleForTexts)
@@ -337,7 +337,7 @@ func TestApprovedDefinition(t *testing.T) {
 	denial(t, conn, `SELECT 'a\''; DELETE FROM t --'`)
 }
 
-// psql shows the command to ask by, and sends the approved text.
+// psql shows the command that asks people, and sends the approved text.
 func TestPsqlSendsAnApprovedText(t *testing.T) {
 	t.Parallel()
 	psql := counterpart.Program(t, "psql")

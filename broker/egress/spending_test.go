@@ -128,7 +128,7 @@ func TestSpends(t *testing.T) {
 	}
 	// An approval that has been used leads to no other lease: a person is asked again.
 	x.approved(t, scope, contentForm.FindString(body))
-	// The client goes on to name its first lease, and egress uses the approved one for its request.
+	// The client still names its first lease, and egress sends the request by the approved one.
 	_, body = x.pay(t, p, 9000)
 	x.approved(t, scope, contentForm.FindString(body))
 	for i, want := range []int{200, 403} {
@@ -147,7 +147,7 @@ func TestSpends(t *testing.T) {
 }
 
 // decidedOnRecord checks that decisions of TestSpends can be replayed: their entries have the content
-// and the limit that the policy was given and gave.
+// that the policy saw, and the limit that it decided.
 func (b *bed) decidedOnRecord(t *testing.T, task string) {
 	t.Helper()
 	es, err := b.Broker.Entries(t.Context(), b.Principals[brokertest.Auditor], broker.EntryFilter{TaskID: task})
@@ -187,7 +187,7 @@ func (b *bed) spendingOnRecord(t *testing.T, task string) {
 	}
 }
 
-// An approval for one request is for its method and URL, too, which its rule can leave open.
+// An approval for one request is also for its method and URL. The rule can allow several of both.
 //
 //ebb:invariant I7 A credential that was approved for one request is used for no request with another method or URL
 func TestApprovedAddress(t *testing.T) {
@@ -213,8 +213,7 @@ func TestApprovedAddress(t *testing.T) {
 	}
 }
 
-// Of requests at the same moment only as many pass as the limit allows, and of those for one approval
-// only one.
+// The limit decides how many simultaneous requests are sent. Under one approval one is sent.
 //
 //ebb:invariant I12 Simultaneous requests cannot spend more than @max_amount
 func TestSpendsAtOnce(t *testing.T) {
@@ -332,7 +331,7 @@ func TestLimitsWithoutWebSocket(t *testing.T) {
 	}
 }
 
-// What limits the amount cannot be evaded by a request whose amount ebb does not read.
+// A request whose amount ebb does not read cannot evade a limit of amounts.
 func TestSpendsUnread(t *testing.T) {
 	t.Parallel()
 	b := spendingBed(t, `@id("all") @max_amount("EUR 50, mails 1") permit (principal, action, resource);`)
@@ -355,7 +354,7 @@ func TestSpendsUnread(t *testing.T) {
 }
 
 // An upstream that closes the connection after an approved request, without an answer, may have acted on
-// it. ebb does not send the request again, whatever its headers say about that.
+// it. ebb does not send the request again, also with an Idempotency-Key.
 //
 //ebb:invariant I7 ebb never sends a request that was approved once, or whose amount was counted, a second time by itself
 func TestSpendsOnBrokenConnection(t *testing.T) {

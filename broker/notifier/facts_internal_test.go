@@ -55,8 +55,8 @@ func TestHappenings(t *testing.T) {
 	}
 }
 
-// A notice about a request for one content names what that content does: what can be lost first, and
-// no details, which can be any text of the agent.
+// A notice about a request for one content names operations of the content, those by which
+// something can be lost first. It has no details, which can be any text of the agent.
 func TestOnlyThis(t *testing.T) {
 	t.Parallel()
 	did := func(action, object string) content.Operation {

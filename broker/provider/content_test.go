@@ -9,7 +9,7 @@ import (
 	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
-// A policy sees sets of actions and objects, and the sum. What has no sum is the largest amount.
+// A policy sees sets of actions and objects, and the sum. Amounts without a sum are the largest amount.
 func TestPolicyContent(t *testing.T) {
 	t.Parallel()
 	pays := func(amounts ...string) *content.Facts {

@@ -79,8 +79,8 @@ type Lease struct {
 	IssuedAt time.Time `json:"issued_at"`
 	// ExpiresAt is when it expires.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Content is the hex SHA-256 of the facts of one request or SQL text, for which it can be used once; "" = none. See
-	// Facts.
+	// Content is the hex SHA-256 of the facts of one request or SQL text, for which the lease can be used once; "" = no
+	// limit to one request.
 	Content string `json:"content_sha256,omitempty"`
 	// MaxAmount is what its task may spend at the provider, as in Facts; nil = no limit.
 	MaxAmount []string `json:"max_amount,omitzero"`

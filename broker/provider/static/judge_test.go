@@ -81,7 +81,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Only a configuration with bodies makes a Judge, because egress tries other leases for those.
+// Open returns a Judge only for a configuration with bodies, because egress tries other leases for a
+// Judge.
 func TestJudgesOnlyBodies(t *testing.T) {
 	t.Parallel()
 	d, err := static.Open("stripe", config(), vaultOf(t, "stripe", canary), nil)
@@ -97,7 +98,7 @@ func TestJudgesOnlyBodies(t *testing.T) {
 	}
 }
 
-// A scope is that of one rule: none allows the requests of a rule, and also names an object of another.
+// Each scope belongs to one rule: no scope allows the requests of a rule and names an object of another.
 //
 //ebb:invariant I5 A configuration in which one scope stands for a rule and for an object of another rule is refused
 func TestScopesOfTwoRules(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/ebb-broker/ebb/scopes/amount"
 )
 
-// Read reads the body of a request by the rule, for a scope with this resource and action.
-// req.Body then yields the same bytes again, once. An error is a *content.Error, or the error of reading the body; the
-// request is then not to be sent.
+// Read reads the body of a request by the rule, for a scope with this resource and action. req.Body
+// then yields the same bytes again, once. An error is a *content.Error, or the error of reading the
+// body; the request is then not to be sent.
 //
 // The first operation is about the resource: it has the amount, and as details the fields with the
 // role show. Each object has an operation of its own, whose Object is the resource of the scope that

@@ -255,8 +255,9 @@ func (c *cursor) dependsOnRows(from, to int) bool {
 	return named
 }
 
-// same returns the number of tokens of x = x at a place, in which x is a name of up to three parts in
-// the same spelling; letters of other case are the same outside of quotes. 0 = there is something else, or it is part of a longer expression.
+// same returns the number of tokens of x = x at a place, in which x is a name of up to three parts. Both
+// sides have the same spelling, except for the case of letters outside of quotes. 0 = another expression
+// is there, or x = x is a part of a longer one.
 func (c *cursor) same(at, to int) int {
 	is := func(i int, words ...string) bool {
 		return i >= to || i >= len(c.tokens) || slices.Contains(words, c.lower[c.tokens[i].from:c.tokens[i].to])

@@ -300,7 +300,7 @@ func TestBounds(t *testing.T) {
 // TestTrivialConditions: a condition that is constant, or true for every row with a value in the form
 // x = x, counts as none. Every other form counts as a condition.
 //
-//ebb:invariant I5 A condition that compares a column with itself does not make a DELETE one of some rows
+//ebb:invariant I5 A DELETE whose condition compares a column with itself counts as a DELETE of all rows
 func TestTrivialConditions(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{

@@ -32,8 +32,9 @@
 // it. A misspelt action or path is therefore not an error; a golden test finds it.
 //
 // Annotations: @id (required, unique) and @why on any policy; on a permit also @ask("group,group"), @quorum("2"),
-// @max_ttl("10m"), @max_amount("EUR 50"), @deliver("egress"). A permit with @ask permits only after approval; a permit without it that also
-// applies takes precedence. Every requested scope is evaluated alone, and one denied scope denies the whole request.
+// @max_ttl("10m"), @max_amount("EUR 50"), @deliver("egress"). A permit with @ask permits only after approval; a permit
+// without it that also applies takes precedence. Every requested scope is evaluated alone, and one denied scope denies
+// the whole request.
 //
 // # Patterns
 //

@@ -71,6 +71,7 @@ func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 	}
 	var read *Rule
 	var resource, action string
+	several := false
 	for _, s := range t.Scopes.Scopes() {
 		rule, at, known := j.rule(s)
 		if !known || !j.adds(s, t) || !rule.Covers(r.Method, path) {
@@ -79,13 +80,14 @@ func (j Judge) read(r *http.Request, t provider.Target) (content.Facts, error) {
 		if rule.Body == nil {
 			return content.Facts{}, nil
 		}
-		if read != nil && (resource != at || action != s.Action()) {
-			return content.Facts{}, provider.Elsewhere("the bodies of two scopes of its lease are configured for this path: use a lease with one of them")
-		}
+		several = several || read != nil && (resource != at || action != s.Action())
 		read, resource, action = &rule, at, s.Action()
 	}
-	if read == nil {
+	switch {
+	case read == nil:
 		return content.Facts{}, provider.Elsewhere("its method and path are not those of the lease's scopes")
+	case several:
+		return content.Facts{}, provider.Elsewhere("the bodies of two scopes of its lease are configured for this path: use a lease with one of them")
 	}
 	if !j.bareQuery(r.URL.RawQuery) {
 		return content.Facts{}, content.Refuse("its URL has parameters, which a server may read as fields")

@@ -26,6 +26,7 @@ func bodies(t *testing.T, inject static.Place) static.Judge {
 		"send":  {Rule: post, Body: &fields.Rule{Format: fields.JSON, Fields: map[string]string{"/channel": fields.Object, "/text": fields.Any}}},
 		"draft": {Rule: post, Body: &fields.Rule{Format: fields.JSON, Fields: map[string]string{"/draft": fields.Any}}},
 		"any":   {Rule: post},
+		"whole": {Rule: post},
 	}
 	d, err := static.Open("stripe", c, s, nil)
 	if err != nil {
@@ -51,6 +52,7 @@ func TestJudge(t *testing.T) {
 		{header, "stripe:posts/**:send", "", `{"channel":"*"}`, "needs "}, {header, "stripe:posts/**:send", "", `{"channel":"**"}`, "needs "}, {header, "stripe:posts/**:send", "", `{"channel":"a:b"}`, "needs "}, {header, "stripe:posts/**:send", "", `{"channel":".."}`, "needs "},
 		{header, "stripe:posts/**:send", "", `{"channel":"a/b"}`, "refused"}, {header, "stripe:posts/**:send", "", `{"draft":"x"}`, "refused"},
 		{header, "stripe:posts:draft", "", `{"draft":"x"}`, ""}, {header, "stripe:posts/C1:send stripe:posts:draft", "", `{"draft":"x"}`, "elsewhere"}, {header, "stripe:posts:any stripe:posts/C1:send", "", `{"channel":"C2"}`, "unread"},
+		{header, "stripe:posts/C1:send stripe:posts:draft stripe:posts:whole", "", `{"channel":"C2"}`, "unread"}, {header, "stripe:posts:any stripe:posts/C1:send stripe:posts:draft", "", `{"channel":"C2"}`, "unread"},
 		{header, "stripe:posts/C1:send", "?channel=C2", `{"channel":"C1"}`, "refused"}, {header, "stripe:posts/C1:send", "?", `{"channel":"C1"}`, ""}, {header, "stripe:posts/C1:send", "?key=1", `{"channel":"C1"}`, "refused"},
 		{query, "stripe:posts/C1:send", "?key=1", `{"channel":"C1"}`, ""}, {query, "stripe:posts/C1:send", "?key=1&key=2", `{"channel":"C1"}`, "refused"}, {query, "stripe:posts/C1:send", "?key=1&channel=C2", `{"channel":"C1"}`, "refused"}, {query, "stripe:posts/C1:send", "?%zz", `{"channel":"C1"}`, "elsewhere"},
 		{header, "stripe:charges:read", "", `{"channel":"C1"}`, "elsewhere"},

@@ -57,9 +57,10 @@ func noticeOf(r broker.Request, e notify.Event) notify.Notice {
 }
 
 // onlyThis returns a line for each of the first operations of the one request that the approval would
-// be for. It leaves out their details, such as the title of an issue, which can be any text.
+// be for. It leaves out their details, such as the title of an issue, which can be any text. It returns
+// no line for an SQL text, because its approval is for a scope, too.
 func onlyThis(c *content.Facts) (out []string) {
-	if c == nil {
+	if c == nil || c.NeedsPeople() {
 		return nil
 	}
 	ordered := c.Ordered()

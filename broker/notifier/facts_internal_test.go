@@ -67,6 +67,7 @@ func TestOnlyThis(t *testing.T) {
 		want []string
 	}{
 		{nil, nil},
+		{&content.Facts{Kind: "pgsql", Text: "DELETE FROM a", Operations: []content.Operation{did("delete", "a")}}, nil}, // its credential is for a scope, too
 		{&content.Facts{Kind: "gitpush", Operations: []content.Operation{did("update", "refs/heads/main")}}, []string{"update refs/heads/main"}},
 		{&content.Facts{Kind: "json", Operations: []content.Operation{{Action: "pay", Object: "x", Amount: "EUR 5"}}}, []string{"pay x: EUR 5"}},
 		{&content.Facts{Kind: "gitpush", Operations: []content.Operation{did("create", "a"), did("update", "b"), did("create", "c"), did("force", "d"), did("delete", "e")}}, []string{"force d", "delete e", "create a", "and 2 more"}},

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -126,10 +127,11 @@ func (c *Config) check(name string) error {
 // checkNames calls bad for each scope that would be the one of a rule, and also name an object of
 // another rule.
 func (c *Config) checkNames(bad func(string, ...any)) {
-	for resource, actions := range c.Grants {
-		for action, rule := range actions {
-			for other, its := range c.Grants {
-				if _, both := its[action]; both && rule.named() && strings.HasPrefix(other, resource+"/") {
+	resources := slices.Sorted(maps.Keys(c.Grants))
+	for _, resource := range resources {
+		for _, action := range slices.Sorted(maps.Keys(c.Grants[resource])) {
+			for _, other := range resources {
+				if _, both := c.Grants[other][action]; both && c.Grants[resource][action].named() && strings.HasPrefix(other, resource+"/") {
 					bad("grants.%s.%s: scopes of grants.%s.%[2]s name objects there: choose a resource that is not below it, or another action", other, action, resource)
 				}
 			}

@@ -246,7 +246,7 @@ func TestTextsNeedPeople(t *testing.T) {
 	}
 	for _, content := range []string{m[2], call[2]} {
 		if _, pending, err := x.ask(t, d.scopeOf("read"), content); pending != nil || broker.AsError(err).Kind != broker.Denied {
-			t.Errorf("a policy that asks nobody: %v, %v", pending, err)
+			t.Errorf("a policy that permits without people: %v, %v", pending, err)
 		}
 	}
 	// An approval of the scope without the text covers no text, and its lease denies the text.

@@ -79,7 +79,7 @@ func (f Facts) Idle() bool { return f.Kind != "" && f.Body == "" && len(f.Operat
 // in alphabetical order, so that the JSON is in canonical form (RFC 8785 section 3.2.3).
 type Operation struct {
 	Action  string            `json:"action"`            // a verb of the kind, such as "create" or "delete"
-	Amount  string            `json:"amount,omitempty"`  // what it spends, as an amount.Amount; "" = nothing that ebb knows
+	Amount  string            `json:"amount,omitempty"`  // the amount that it spends, as the text of an amount.Amount; "" = ebb knows of none
 	Details map[string]string `json:"details,omitempty"` // further facts, such as the commit before and after
 	Object  string            `json:"object"`            // such as "refs/heads/main" or "public.orders"
 }

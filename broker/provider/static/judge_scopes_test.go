@@ -37,7 +37,7 @@ func judged(t *testing.T, c static.Config, path, body string, of provider.Target
 // A scope that allows every body of a path does so only in requests with its own credential, which comes
 // from a response.
 //
-//ebb:invariant I5 Scopes for which ebb does not add the provider's secret allow no request with it, whatever bodies they allow
+//ebb:invariant I5 Scopes for which ebb does not add the provider's secret allow no request with it, for any body
 func TestJudgesByScopesOfTheCredential(t *testing.T) {
 	t.Parallel()
 	route := sealRoute()

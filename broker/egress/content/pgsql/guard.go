@@ -38,7 +38,7 @@ type Guard struct {
 type Text struct {
 	Facts        content.Facts // their Text is set if people can approve exactly this text
 	Unapprovable string        // why people cannot approve it, as a clause; "" = they can
-	Err          error         // why it is denied, whatever decide returns; nil = decide decides
+	Err          error         // the reason for which the guard denies it, also if decide allows it; nil = the answer of decide counts
 }
 
 // Denial is the Guard's answer to a denied text.

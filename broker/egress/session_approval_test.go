@@ -337,33 +337,24 @@ func TestApprovedDefinition(t *testing.T) {
 	denial(t, conn, `SELECT 'a\''; DELETE FROM t --'`)
 }
 
+// tunnelled is a connection whose first bytes may have been read with the answer to CONNECT.
+type tunnelled struct {
+	net.Conn
+	rest io.Reader
+}
+
+func (c tunnelled) Read(p []byte) (int, error) { return c.rest.Read(p) }
+
 // psql shows the command that asks people, and sends the approved text.
 func TestPsqlSendsAnApprovedText(t *testing.T) {
 	t.Parallel()
 	psql := counterpart.Program(t, "psql")
 	d := newApprovalBed(t, peopleForTexts)
 	x := d.dbBox(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			up, rest, err := x.through(d.host)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(up, in); _ = up.Close() }()
-			go func() { _, _ = io.Copy(in, rest); _ = in.Close() }()
-		}
-	}()
-	host, port, _ := net.SplitHostPort(l.Addr().String())
+	host, port, _ := net.SplitHostPort(onTCP(t, func() (net.Conn, error) {
+		up, rest, err := x.through(d.host)
+		return tunnelled{up, rest}, err
+	}))
 	run := func(placeholder, script string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), psql, append([]string{"-XAtq", "-v", "ON_ERROR_STOP=1"}, args...)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "PGHOST=" + host, "PGPORT=" + port, "PGDATABASE=" + d.name, "PGUSER=x", "PGPASSWORD=" + placeholder, "PGSSLMODE=disable"}

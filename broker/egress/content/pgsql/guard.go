@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/egress/content"
 )
 
@@ -178,9 +179,15 @@ func unapprovable(kind byte, sql string) string {
 		return "its rows are not in the text. Send an INSERT"
 	case strings.Contains(all, "password"):
 		return "it has the word PASSWORD, and approvals are in the audit log"
+	case namedPlan.MatchString(all):
+		return "it has the word PREPARE or CURSOR, and the server could run it again by a name. Send the statement itself"
 	}
 	return ""
 }
+
+// namedPlan matches the words that give a statement a name. The messages Bind and Execute use such a
+// name, too, and the Guard does not judge them.
+var namedPlan = lazyregexp.New(`\b(?:prepare|(?:ref)?cursor)\b`)
 
 // deny refuses a text that is never allowed, and does not forward the rest of its message.
 func (c *fromClient) deny(err error, rest int64) {

@@ -314,6 +314,13 @@ func TestTextsForPeople(t *testing.T) {
 		{query("BEGIN; COPY t FROM\nSTDIN"), "its rows"},
 		{query("ALTER ROLE r pAsSwOrD 'x'"), "PASSWORD"},
 		{query("DO $$BEGIN EXECUTE 'ALTER ROLE r PASSWORD ''x'''; END$$"), "PASSWORD"},
+		{query("PREPARE p AS DELETE FROM t"), "again by a name"},
+		{query("DELETE FROM t; pRePaRe/**/p AS DELETE FROM t"), "again by a name"},
+		{query("DO $$BEGIN EXECUTE 'PREPARE p AS DELETE FROM t'; END$$"), "again by a name"},
+		{query("DO $$DECLARE c refcursor; BEGIN OPEN c FOR SELECT f(a) FROM t; END$$"), "again by a name"},
+		{query("DECLARE c SCROLL CURSOR FOR SELECT f(a) FROM t"), "again by a name"},
+		{query("DECLARE c/**/CURSOR WITH HOLD FOR SELECT f(a) FROM t"), "again by a name"},
+		{query("DELETE FROM t WHERE prepared_at < now() AND cursors = 1"), ""},
 		{query("/*"), "error"},
 		{message('F', ""), "error"},
 	} {

@@ -23,7 +23,7 @@ func Code(u Untrusted) (lines []string, notes []Note) {
 		empty = 0
 	}
 	for line := range strings.SplitSeq(raw, "\n") {
-		if strings.TrimSpace(line) == "" {
+		if strings.Trim(line, " ") == "" {
 			empty++
 			continue
 		}

@@ -18,6 +18,8 @@ func TestCode(t *testing.T) {
 		"a\n\n \nb":                           {"a", "", "", "b"},
 		"a\n\n\n\n\nb\n":                      {"a", "[U+000A x4]", "b", ""},
 		"'a\u202eb' \u200b":                   {"'a[U+202E]b' [U+200B]"},
+		"a\n\u00a0\nb":                        {"a", "[U+00A0]", "b"}, // a letter of SQL, such as the name of a column
+		"a\n\r\n\f\n\u2003 \u0085\nb":         {"a", "", "[U+000C]", "[U+2003] [U+0085]", "b"},
 		"a\rb\x00":                            {"a[U+000D]b[U+0000]"},
 		"a  b" + strings.Repeat(" ", 9) + "c": {"a  b         c"},
 	} {

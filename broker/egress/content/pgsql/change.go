@@ -4,10 +4,12 @@ import "slices"
 
 // change is an INSERT, UPDATE, DELETE or MERGE.
 type change struct {
-	action, table string // "" = none
-	depth         int    // of the level with its clauses
-	where         int    // index of the first token of its condition; 0 = none
-	acts          bool   // an action of the MERGE was found
+	action, table string            // "" = none
+	depth         int               // of the level with its clauses
+	where         int               // index of the first token of its condition, which follows ON in a MERGE; 0 = none
+	acts          bool              // an action of the MERGE was found
+	read          bool              // details are known
+	details       map[string]string // see joined
 }
 
 // atChange reports whether a statement that changes a table follows.
@@ -53,12 +55,16 @@ func (p *parser) changes() {
 		p.add(Insert, c.table, nil)
 	default:
 		p.add(Read, c.table, nil)
-		var details map[string]string
-		if c.where == 0 || !p.dependsOnRows(c.where, p.at) {
-			details = map[string]string{"where": "no"}
-		}
-		p.add(c.action, c.table, details)
+		p.add(c.action, c.table, p.where(c, p.at))
 	}
+}
+
+// where returns the detail of a change whose condition does not depend on the rows.
+func (p *parser) where(c change, to int) map[string]string {
+	if c.where == 0 || !p.dependsOnRows(c.where, to) {
+		return map[string]string{"where": "no"}
+	}
+	return nil
 }
 
 // target parses the changed table and its alias.
@@ -127,6 +133,8 @@ func (p *parser) changeKeyword(at place) place {
 		return inExpression
 	case within && c.action == "merge" && p.accept("then"):
 		return p.mergeAction()
+	case within && c.action == "merge" && p.wordAt(0) == "on": // the last one is not that of a join
+		p.change.where = p.at + 1
 	}
 	p.at++
 	return at
@@ -148,13 +156,26 @@ func (p *parser) conflict() {
 	p.expectWord("nothing")
 }
 
+// joined returns the detail of a MERGE whose condition behind ON does not depend on the rows. It does
+// not read conditions behind WHEN.
+func (p *parser) joined() map[string]string {
+	if c := &p.change; !c.read {
+		to := c.where
+		for to < p.at && p.lower[p.tokens[to].from:p.tokens[to].to] != "when" {
+			to++
+		}
+		c.read, c.details = true, p.where(*c, to)
+	}
+	return p.change.details
+}
+
 // mergeAction parses the beginning of an action of MERGE, behind THEN.
 func (p *parser) mergeAction() place {
 	switch table := p.change.table; {
 	case p.accept("update", "set"):
-		p.add(Update, table, nil)
+		p.add(Update, table, p.joined())
 	case p.accept("delete"):
-		p.add(Delete, table, nil)
+		p.add(Delete, table, p.joined())
 	case p.accept("insert"):
 		p.add(Insert, table, nil)
 		p.acceptGroup()

@@ -262,7 +262,7 @@ func (c *cursor) same(at, to int) int {
 	is := func(i int, words ...string) bool {
 		return i >= to || i >= len(c.tokens) || slices.Contains(words, c.lower[c.tokens[i].from:c.tokens[i].to])
 	}
-	if !is(at-1, "where", "and", "or", "not", "(") {
+	if !is(at-1, "where", "on", "and", "or", "not", "(") {
 		return 0
 	}
 	for n := 1; n <= 5 && at+2*n < min(to, len(c.tokens)); n += 2 {

@@ -308,11 +308,20 @@ func TestTrivialConditions(t *testing.T) {
 		"id = id", "id=id", "ID = id", `"id" = "id"`, "t.id = t.id", "public.t.id = public.t.id", "(id = id)", "((id = id))", "NOT (id = id)", "id = id AND true", "true AND id = id",
 		"id = id OR id = 5", "id = 5 OR id = id", "id = id AND b = b", "id = id /* = 5 */", "id\n=\nid", "t . id = t.id", "id = id RETURNING id", "id = id RETURNING id + 1",
 	} {
+		merge := "MERGE INTO t USING u JOIN v ON u.a = CASE WHEN v.a THEN v.b END ON " + strings.TrimSuffix(strings.TrimSuffix(where, " RETURNING id + 1"), " RETURNING id")
+		for _, action := range []string{"MATCHED THEN DELETE", "MATCHED AND t.a = 1 THEN UPDATE SET a = 1", "NOT MATCHED THEN INSERT VALUES (1) WHEN NOT MATCHED BY SOURCE THEN DELETE"} {
+			if got := summary(t, merge+" WHEN "+action, known); !strings.Contains(got, "without where") {
+				t.Errorf("%s WHEN %s: %s", merge, action, got)
+			}
+		}
 		for _, sql := range []string{"DELETE FROM t WHERE " + where, "UPDATE t SET b = 1 WHERE " + where, "WITH x AS (DELETE FROM t WHERE " + where + ") SELECT 1"} {
 			if got := summary(t, sql, known); !strings.Contains(got, "without where") {
 				t.Errorf("%s: %s", sql, got)
 			}
 		}
+	}
+	if got := summary(t, "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (1)", known); strings.Contains(got, "without where") {
+		t.Error(got)
 	}
 	for _, where := range []string{
 		"id = 5", "id = b", "id = id + 0", "id = id - b", "b - id = id", "2 * id = id", "id = id * id", "id = id.b", "x.id = id", "id = x.id", "t.id = u.id", "a.b.c = b.c", "id = id::int", "id = id[1]",

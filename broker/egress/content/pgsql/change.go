@@ -55,13 +55,13 @@ func (p *parser) changes() {
 		p.add(Insert, c.table, nil)
 	default:
 		p.add(Read, c.table, nil)
-		p.add(c.action, c.table, p.where(c, p.at))
+		p.add(c.action, c.table, c.unlimited(&p.cursor, p.at))
 	}
 }
 
-// where returns the detail of a change whose condition does not depend on the rows.
-func (p *parser) where(c change, to int) map[string]string {
-	if c.where == 0 || !p.dependsOnRows(c.where, to) {
+// unlimited returns the detail of a change whose condition does not depend on the rows.
+func (c *change) unlimited(at *cursor, to int) map[string]string {
+	if c.where == 0 || !at.dependsOnRows(c.where, to) {
 		return map[string]string{"where": "no"}
 	}
 	return nil
@@ -158,24 +158,24 @@ func (p *parser) conflict() {
 
 // joined returns the detail of a MERGE whose condition behind ON does not depend on the rows. It does
 // not read conditions behind WHEN.
-func (p *parser) joined() map[string]string {
-	if c := &p.change; !c.read {
+func (c *change) joined(at *cursor) map[string]string {
+	if !c.read {
 		to := c.where
-		for to < p.at && p.lower[p.tokens[to].from:p.tokens[to].to] != "when" {
+		for to < at.at && at.lower[at.tokens[to].from:at.tokens[to].to] != "when" {
 			to++
 		}
-		c.read, c.details = true, p.where(*c, to)
+		c.read, c.details = true, c.unlimited(at, to)
 	}
-	return p.change.details
+	return c.details
 }
 
 // mergeAction parses the beginning of an action of MERGE, behind THEN.
 func (p *parser) mergeAction() place {
 	switch table := p.change.table; {
 	case p.accept("update", "set"):
-		p.add(Update, table, p.joined())
+		p.add(Update, table, p.change.joined(&p.cursor))
 	case p.accept("delete"):
-		p.add(Delete, table, p.joined())
+		p.add(Delete, table, p.change.joined(&p.cursor))
 	case p.accept("insert"):
 		p.add(Insert, table, nil)
 		p.acceptGroup()

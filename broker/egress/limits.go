@@ -233,6 +233,9 @@ type slot struct {
 	give func()
 }
 
+// NetConn returns the connection below.
+func (s *slot) NetConn() net.Conn { return s.Conn }
+
 // Close implements net.Conn.
 func (s *slot) Close() error {
 	s.give()

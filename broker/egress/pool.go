@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/egress/http1"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 )
@@ -30,10 +32,12 @@ type poolKey struct {
 
 // pool holds the connections to one upstream with one credential.
 type pool struct {
-	*http.Transport
-	key poolKey
-	ids []string  // root task, task, tasks above it, and lease: the pool ends with the first of them
-	end time.Time // expiry of the lease
+	http1     http1.Client    // for requests that arrived over HTTP/1.1
+	http2     *http.Transport // for requests that arrived over HTTP/2; it uses HTTP/1.1 if the upstream has no HTTP/2
+	onlyHTTP2 atomic.Bool     // the upstream has refused HTTP/1.1
+	key       poolKey
+	ids       []string  // root task, task, tasks above it, and lease: the pool ends with the first of them
+	end       time.Time // expiry of the lease
 
 	busy int       // requests that use it; guarded by the mutex of pools, as used is
 	used time.Time // when the last of them ended
@@ -54,6 +58,14 @@ const (
 	taskPools = 256
 	maxPools  = (shares + 1) * taskPools
 	idlePool  = 2 * time.Minute
+)
+
+// Limits of the connections of a pool.
+const (
+	handshakeTime   = 10 * time.Second // for TLS
+	idleConnections = 64
+	idleConnection  = 90 * time.Second // how long an unused one is kept
+	maxResponseHead = 256 << 10        // bytes
 )
 
 type pools struct {
@@ -170,6 +182,9 @@ type upstream struct {
 	p *pool
 }
 
+// NetConn returns the connection below.
+func (u *upstream) NetConn() net.Conn { return u.Conn }
+
 // Close implements net.Conn.
 func (u *upstream) Close() error {
 	u.p.mu.Lock()
@@ -198,7 +213,12 @@ func (p *pool) close() {
 		_ = c.Close()
 	}
 	p.mu.Unlock()
-	p.CloseIdleConnections()
+	p.closeIdle()
+}
+
+func (p *pool) closeIdle() {
+	p.http1.CloseIdleConnections()
+	p.http2.CloseIdleConnections()
 }
 
 // certificate returns the client certificate for connections to the upstream of a request; nil =
@@ -254,7 +274,7 @@ const notEstablished = "http2: client conn could not be established"
 
 // trip sends a request over a connection of the pool.
 func (p *pool) trip(r *http.Request) (*http.Response, error) {
-	res, err := p.RoundTrip(r)
+	res, err := p.send(r)
 	if err == nil {
 		p.answered.Store(true)
 		return res, nil
@@ -266,6 +286,40 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
+// send sends a request in the version of HTTP in which it arrived, if the upstream supports it.
+func (p *pool) send(r *http.Request) (*http.Response, error) {
+	if r.ProtoMajor == 1 && !p.onlyHTTP2.Load() {
+		res, err := p.http1.RoundTrip(r)
+		if !refusesHTTP1(err) {
+			return res, err
+		}
+		p.onlyHTTP2.Store(true)
+	}
+	return p.http2.RoundTrip(r)
+}
+
+// refusesHTTP1 reports whether a TLS handshake failed because the upstream does not support HTTP/1.1
+// (RFC 7301 section 3.2). crypto/tls exports no type for alerts of the other side.
+func refusesHTTP1(err error) bool {
+	op, is := errors.AsType[*net.OpError](err)
+	return is && op.Op == "remote error" && op.Err.Error() == "tls: no application protocol"
+}
+
+// secure does the TLS handshake with an upstream. It closes c if that fails.
+func secure(ctx context.Context, c net.Conn, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTime, fmt.Errorf("the TLS handshake took longer than %s", handshakeTime))
+	defer cancel()
+	t := tls.Client(c, config)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		if ctx.Err() != nil {
+			err = deny(Unreachable, context.Cause(ctx))
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
 // idle closes the unused upstream connections of a task.
 func (p *pools) idle(task string) {
 	p.mu.Lock()
@@ -275,7 +329,7 @@ func (p *pools) idle(task string) {
 	}
 	p.mu.Unlock()
 	for _, pl := range all {
-		pl.CloseIdleConnections()
+		pl.closeIdle()
 	}
 }
 

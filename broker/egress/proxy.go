@@ -12,6 +12,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/egress/http1"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/stricturl"
@@ -249,22 +250,31 @@ func (p *Proxy) pool(who broker.Caller, t provider.Target, h stricturl.Host, c *
 func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *pool {
 	life, stop := context.WithCancel(context.Background())
 	made := &pool{ids: append([]string{who.Root()}, append(lineage(who), t.LeaseID)...), end: t.ExpiresAt, open: map[net.Conn]bool{}, stop: stop}
-	made.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			// After a request is cancelled, the transport goes on dialling for later ones. A closed
-			// pool gets no later ones, so that closing it cancels the dial.
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(life, cancel)()
-			c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
-			if err != nil {
-				return nil, err
-			}
-			return made.keep(c)
-		},
-		TLSClientConfig:   &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now, GetClientCertificate: made.show},
-		ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: 64, MaxConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 256 << 10,
+	dial := func(ctx context.Context) (net.Conn, error) {
+		// After a request is cancelled, http.Transport goes on dialling for later ones. A closed pool
+		// gets no later ones, so that closing it cancels the dial.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		c, err := p.dial(who, func() (net.Conn, error) { return p.cfg.Dialer.Dial(ctx, h) })
+		if err != nil {
+			return nil, err
+		}
+		return made.keep(c)
 	}
+	config := &tls.Config{RootCAs: p.cfg.Roots, ServerName: h.Name, MinVersion: tls.VersionTLS12, Time: p.cfg.Now, GetClientCertificate: made.show}
+	made.http2 = &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: handshakeTime,
+		MaxIdleConnsPerHost: idleConnections, MaxConnsPerHost: 256, IdleConnTimeout: idleConnection, MaxResponseHeaderBytes: maxResponseHead,
+	}
+	config.NextProtos = []string{"http/1.1"}
+	made.http1 = http1.Client{MaxIdle: idleConnections, IdleTime: idleConnection, MaxHead: maxResponseHead, Dial: func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return secure(ctx, c, config)
+	}}
 	return made
 }

@@ -1,0 +1,179 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Client sends requests to one upstream. A connection carries one request at a time, and another one
+// after the response was read to its end. All methods may be called by several goroutines at once.
+type Client struct {
+	// Dial opens a connection, and does the TLS handshake if the upstream uses TLS.
+	Dial func(ctx context.Context) (net.Conn, error)
+	// MaxIdle is how many connections are kept for later requests.
+	MaxIdle int
+	// IdleTime is how long each of them is kept.
+	IdleTime time.Duration
+	// MaxHead is the maximum size in bytes of the head of a response, together with the interim
+	// responses (1xx) before it.
+	MaxHead int64
+
+	mu   sync.Mutex
+	idle []*conn // the most recently used one is the last
+}
+
+// RoundTrip sends a request and returns its response, whose body must be closed. If the context of
+// the request ends before that, the connection is closed. RoundTrip implements [http.RoundTripper],
+// except that the caller closes the request's body if no connection could be opened. Of the hooks of
+// package httptrace it calls GotConn.
+//
+// If a connection fails before the first byte of the response, the request is sent again only if the
+// connection was used before, the request has no body, and its method is safe (RFC 9110 section
+// 9.2.1): the upstream may have closed the connection while the request was on its way.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := valid(r.Header); err != nil {
+		return nil, err
+	}
+	ctx := r.Context()
+	for {
+		k, used, err := c.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		res, err := k.roundTrip(r)
+		switch {
+		case err == nil:
+			return res, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !used || k.answered || hasBody(r) || !safe(r.Method):
+			return nil, err
+		}
+	}
+}
+
+// connect returns an idle connection, or else a new one.
+func (c *Client) connect(ctx context.Context) (k *conn, used bool, err error) {
+	k = c.take()
+	if used = k != nil; !used {
+		n, err := c.Dial(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, false, context.Cause(ctx)
+		case err != nil:
+			return nil, false, err
+		}
+		k = newConn(c, n)
+	}
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: k.Conn, Reused: used})
+	}
+	return k, used, nil
+}
+
+// CloseIdleConnections closes the connections that carry no request.
+func (c *Client) CloseIdleConnections() {
+	c.mu.Lock()
+	idle := c.idle
+	c.idle = nil
+	c.mu.Unlock()
+	for _, k := range idle {
+		k.close()
+	}
+}
+
+// take returns an idle connection that the upstream has not closed; nil = there is none.
+func (c *Client) take() *conn {
+	for {
+		k := c.last()
+		if k == nil || k.quiet() {
+			return k
+		}
+		k.close()
+	}
+}
+
+// last removes the most recently used idle connection; nil = there is none.
+func (c *Client) last() *conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.idle) - 1
+	if n < 0 {
+		return nil
+	}
+	k := c.idle[n]
+	c.idle[n] = nil
+	c.idle = c.idle[:n]
+	k.expiry.Stop() // if it has fired, expire does not find the connection
+	return k
+}
+
+// keep makes a connection idle. It returns false if there are enough idle connections.
+func (c *Client) keep(k *conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.idle) >= c.MaxIdle {
+		return false
+	}
+	c.idle = append(c.idle, k)
+	if k.expiry == nil {
+		k.expiry = time.AfterFunc(c.IdleTime, func() { c.expire(k) })
+	} else {
+		k.expiry.Reset(c.IdleTime)
+	}
+	return true
+}
+
+// expire closes a connection if it is idle.
+func (c *Client) expire(k *conn) {
+	c.mu.Lock()
+	i := slices.Index(c.idle, k)
+	if i >= 0 {
+		c.idle = slices.Delete(c.idle, i, i+1)
+	}
+	c.mu.Unlock()
+	if i >= 0 {
+		k.close()
+	}
+}
+
+// valid checks the headers of a request. [http.Request.Write] would leave out a header with an invalid
+// name, and write a space in place of a line break.
+func valid(h http.Header) error {
+	for name, values := range h {
+		if name == "" || strings.ContainsFunc(name, notInToken) {
+			return errors.New("http1: the request has a header whose name is not a token (RFC 9110 section 5.1): correct the name")
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, control) {
+				return fmt.Errorf("http1: the header %s of the request has a control character, which no header may have (RFC 9110 section 5.5): correct its value", name)
+			}
+		}
+	}
+	return nil
+}
+
+// notInToken reports whether a token cannot have this character (RFC 9110 section 5.6.2).
+func notInToken(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+}
+
+func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
+
+func safe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,47 @@
+package egress_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// A request goes to the upstream in the version of HTTP in which it arrived, if the upstream supports
+// that version.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		upstream func(*httptest.Server)
+		want     map[bool]string // by whether it arrives over HTTP/2
+	}{
+		"both":          {func(*httptest.Server) {}, map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}},
+		"only HTTP/1.1": {func(s *httptest.Server) { s.EnableHTTP2 = false }, map[bool]string{false: "HTTP/1.1", true: "HTTP/1.1"}},
+		"only HTTP/2": {func(s *httptest.Server) {
+			s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				only := s.TLS.Clone()
+				only.GetConfigForClient = nil
+				// crypto/tls lets a client without h2 in; this name of another protocol makes it send the alert.
+				if only.NextProtos = []string{"h2"}; len(hello.SupportedProtos) == 1 {
+					only.NextProtos = []string{"other"}
+				}
+				return only, nil
+			}}
+		}, map[bool]string{false: "HTTP/2.0", true: "HTTP/2.0"}},
+	} {
+		b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+			text, _ := io.ReadAll(r.Body)
+			_, _ = io.WriteString(w, r.Proto+string(text))
+		}, x.upstream)
+		box := b.sandbox(t)
+		auth := "Bearer " + box.placeholder(t, "stripe:charges:write")
+		for h2, want := range x.want {
+			for range 2 {
+				if res, got := send(t, box.client(t, h2), "POST", "https://"+b.host+"/v1/charges", " body", "Authorization", auth); res.StatusCode != http.StatusOK || got != want+" body" {
+					t.Errorf("%s, arrived over HTTP/2 %t: %d %s, want %s", name, h2, res.StatusCode, got, want)
+				}
+			}
+		}
+	}
+}

@@ -53,18 +53,18 @@ func (w *writer) text(s string) {
 		return
 	}
 	w.out = append(w.out, '"')
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c < 0x20 || c == 0x7f {
+	from := 0 // start of the part that is not written yet
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < 0x20 || c == 0x7f:
 			w.err = errText
 			return
+		case c == '"' || c == '\\':
+			w.out = append(append(w.out, s[from:i]...), '\\')
+			from = i
 		}
-		if c == '"' || c == '\\' {
-			w.out = append(w.out, '\\')
-		}
-		w.out = append(w.out, c)
 	}
-	w.out = append(w.out, '"')
+	w.out = append(append(w.out, s[from:]...), '"')
 }
 
 func (w *writer) time(n string, t time.Time) {

@@ -78,6 +78,20 @@ func (c *Chain) Reset(m Chain) { c.last, c.at = m.last, m.at }
 // At in milliseconds UTC. A bad entry is thereby refused to its caller, before other callers'
 // entries depend on it.
 func Draft(e Entry) (Entry, error) {
+	e, err := normal(e)
+	if err != nil {
+		return Entry{}, err
+	}
+	w := writer{out: append(make([]byte, 0, 256), '{')}
+	w.time("at", e.At)
+	for _, s := range [...]string{e.Actor, e.TaskID, e.LeaseID, e.RequestID} {
+		w.text(s)
+	}
+	return e, w.err
+}
+
+// normal is Draft without the checks that appendEntry makes, too.
+func normal(e Entry) (Entry, error) {
 	if !Known(e.Kind) {
 		return Entry{}, fmt.Errorf("unknown kind of audit entry %q", e.Kind)
 	}
@@ -92,12 +106,7 @@ func Draft(e Entry) (Entry, error) {
 		}
 		e.Data = canon
 	}
-	w := writer{out: append(make([]byte, 0, 256), '{')}
-	w.time("at", e.At)
-	for _, s := range [...]string{e.Actor, e.TaskID, e.LeaseID, e.RequestID} {
-		w.text(s)
-	}
-	return e, w.err
+	return e, nil
 }
 
 // Link makes e the next entry: it fills Writer, Seq, Prev and Hash, and converts Data to canonical
@@ -108,7 +117,7 @@ func (c *Chain) Link(e *Entry) error {
 	if c.writer == "" {
 		return errors.New("a chain without a writer links nothing")
 	}
-	next, err := Draft(*e)
+	next, err := normal(*e)
 	if err != nil {
 		return err
 	}

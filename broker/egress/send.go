@@ -116,7 +116,9 @@ func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// Not the context of r: its trace would pass interim responses (1xx) on unchecked.
-	before := r.Clone(s.ctx)
+	before := r.WithContext(s.ctx) // shares its headers with r, which is a copy that nobody else uses
+	u := *r.URL
+	before.URL = &u
 	dropPlaceholder(before)
 	if err := s.meter(before); err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/egress/content"
@@ -22,8 +21,6 @@ const (
 	refusedBytes = 1 << 20
 )
 
-var contentID = lazyregexp.New(`^` + broker.ContentPrefix + `[0-9a-f]{32}$`)
-
 // refusedContent returns the content with this id of a refused request of the caller's task. The
 // refusal names the id. The facts come from the audit log, so that any replica finds them.
 func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, id string) (*content.Facts, error) {
@@ -36,7 +33,7 @@ func (i *TokenIssuer) refusedContent(ctx context.Context, w kernel.MintRequest, 
 	}
 	unknown := broker.E(broker.Invalid, "This task has no refused request with the content "+broker.Quoted(id)+" within the last hour.", nil).
 		Then("send the request again, and use the content that its refusal names")
-	if !contentID.MatchString(id) {
+	if !broker.ValidID(broker.ContentPrefix, id) {
 		return nil, unknown
 	}
 	read := 0

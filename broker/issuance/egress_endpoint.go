@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
-	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/internal/kernel"
@@ -43,16 +42,13 @@ type EgressUse struct {
 	refusals refusals
 }
 
-// endpointID matches the id of an egress endpoint.
-var endpointID = lazyregexp.New(`^` + broker.EndpointPrefix + `[0-9a-f]{32}$`)
-
 // NewEgressEndpoint returns a new egress endpoint for a task of who; the task must be open. The caller
 // sets up its socket, and calls EndpointOpened before the sandbox can use it.
 func (eu *EgressUse) NewEgressEndpoint(ctx context.Context, who broker.Principal, taskID string, spec broker.EgressEndpointSpec) (broker.EgressEndpoint, error) {
 	switch {
 	case spec.Tool != "" && !kindForm.MatchString(spec.Tool):
 		return broker.EgressEndpoint{}, broker.E(broker.Invalid, "tool must be 1 to 64 of a-z 0-9 . _ -.", nil)
-	case spec.ID != "" && !endpointID.MatchString(spec.ID):
+	case spec.ID != "" && !broker.ValidID(broker.EndpointPrefix, spec.ID):
 		return broker.EgressEndpoint{}, broker.E(broker.Invalid, "id must be the id of an egress endpoint of this task: egr_ and 32 of 0-9 a-f. Leave it out to open another endpoint.", nil)
 	}
 	t, err := eu.tasks.Mine(ctx, who, broker.Certain, taskID)

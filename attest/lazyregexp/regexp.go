@@ -30,5 +30,15 @@ func (r *Regexp) FindString(s string) string { return r.compiled().FindString(s)
 // ReplaceAllString is [regexp.Regexp.ReplaceAllString].
 func (r *Regexp) ReplaceAllString(s, to string) string { return r.compiled().ReplaceAllString(s, to) }
 
+// FindStringSubmatchIndex is [regexp.Regexp.FindStringSubmatchIndex].
+func (r *Regexp) FindStringSubmatchIndex(s string) []int {
+	return r.compiled().FindStringSubmatchIndex(s)
+}
+
+// FindAllStringSubmatchIndex is [regexp.Regexp.FindAllStringSubmatchIndex].
+func (r *Regexp) FindAllStringSubmatchIndex(s string, n int) [][]int {
+	return r.compiled().FindAllStringSubmatchIndex(s, n)
+}
+
 // FindStringSubmatch is [regexp.Regexp.FindStringSubmatch].
 func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/smithy-go"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -139,7 +139,7 @@ type named struct{ http.RoundTripper }
 
 // bare matches the error of RGW at the end of a response; other output of the gateway may
 // precede it.
-var bare = regexp.MustCompile(`<Error><Code>([A-Za-z0-9.]{1,64})</Code>[^\x00]*</Error>\s*$`)
+var bare = lazyregexp.New(`<Error><Code>([A-Za-z0-9.]{1,64})</Code>[^\x00]*</Error>\s*$`)
 
 // RoundTrip implements http.RoundTripper.
 func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -151,8 +151,8 @@ func (n named) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := bare.FindSubmatch(body); m != nil && !bytes.Contains(body, []byte("<ErrorResponse")) {
-		body = []byte("<ErrorResponse><Error><Code>" + string(m[1]) + "</Code></Error></ErrorResponse>")
+	if m := bare.FindStringSubmatch(string(body)); m != nil && !bytes.Contains(body, []byte("<ErrorResponse")) {
+		body = []byte("<ErrorResponse><Error><Code>" + m[1] + "</Code></Error></ErrorResponse>")
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil

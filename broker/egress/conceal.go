@@ -6,13 +6,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/transcript"
 )
@@ -29,16 +29,16 @@ var (
 
 // looksSecret matches credentials by their form: JOSE tokens (RFC 7515), private keys (RFC 7468),
 // and the credentials after an authorization scheme (RFC 9110 section 11.4).
-var looksSecret = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+` +
+var looksSecret = lazyregexp.New(`eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+` +
 	`|-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)` +
 	`|\b(?i:Bearer|Basic|DPoP) +[A-Za-z0-9._~+/=-]{8,}`)
 
 var (
 	// assigned matches a name and its value in any syntax: YAML, TOML, shells, JSON inside a
 	// string.
-	assigned = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,64})(\\*["']?[ \t]*[:=][ \t]*\\*["']?)([^\s"'\\,;&<>{}()\[\]]+)`)
+	assigned = lazyregexp.New(`(?:^|[^A-Za-z0-9_.-])([A-Za-z0-9_.-]{2,64})(\\*["']?[ \t]*[:=][ \t]*\\*["']?)([^\s"'\\,;&<>{}()\[\]]+)`)
 	// userinfo matches the userinfo of a URL (RFC 3986 section 3.2.1).
-	userinfo = regexp.MustCompile(`://[^\s/?#@"'<>\\]{1,256}@`)
+	userinfo = lazyregexp.New(`://[^\s/?#@"'<>\\]{1,256}@`)
 )
 
 // bounded returns text, or its beginning followed by transcript.LeftOut, in at most most bytes.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/scopes/nearest"
 )
 
@@ -99,9 +100,9 @@ func (s source) problem(offset int, text string) Problem {
 }
 
 var (
-	quotedWord     = regexp.MustCompile("`([^`]+)`")
-	annotationWord = regexp.MustCompile(`^@[A-Za-z_]+`)
-	entityWord     = regexp.MustCompile(`^[A-Za-z_:]+::"[^"]*"`)
+	quotedWord     = lazyregexp.New("`([^`]+)`")
+	annotationWord = lazyregexp.New(`^@[A-Za-z_]+`)
+	entityWord     = lazyregexp.New(`^[A-Za-z_:]+::"[^"]*"`)
 )
 
 // locate returns a problem at the word that it names, in the policy that begins at from. If the word is not found, the

@@ -3,13 +3,13 @@ package policy
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
 
+	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/scopes/nearest"
 )
 
@@ -53,8 +53,8 @@ func (s source) parse() (cedar.PolicyList, []Problem) {
 
 // The parser's texts: it reports the token after the wrong one.
 var (
-	parserPlace  = regexp.MustCompile(`<input>:(\d+):(\d+)(?: "(?:[^"\\]|\\.)*")?: `)
-	parserWanted = regexp.MustCompile(`(?:exact )?got (.*) want (.*)$`)
+	parserPlace  = lazyregexp.New(`<input>:(\d+):(\d+)(?: "(?:[^"\\]|\\.)*")?: `)
+	parserWanted = lazyregexp.New(`(?:exact )?got (.*) want (.*)$`)
 )
 
 // syntaxProblem translates an error of the parser about the policy at an offset.

@@ -3,13 +3,11 @@
 package shim
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -82,11 +80,11 @@ func tunnel(c net.Conn, host string) error {
 			return errors.Join(errors.New("the response to CONNECT is incomplete or longer than 8 KiB"), err)
 		}
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), &http.Request{Method: http.MethodConnect})
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
+	line, _, _ := bytes.Cut(head, []byte("\r\n"))
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) { // RFC 9112 section 4
+		return fmt.Errorf("the response to CONNECT is %q, not a status line with 200", line)
 	}
-	return err
+	return nil
 }
 
 // half copies one direction and closes it for writing at its end.

@@ -58,6 +58,9 @@ func readPlaces(private []string) (*places, error) {
 // resolved adds the target of each path that is a symbolic link.
 func resolved(paths []string) []string {
 	for _, path := range slices.Clone(paths) {
+		if _, err := os.Lstat(path); err != nil {
+			continue // most of them do not exist, and EvalSymlinks would check each directory above them
+		}
 		if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
 			paths = append(paths, real)
 		}
@@ -84,6 +87,8 @@ func homes() ([]string, error) {
 		return nil, err
 	}
 	all = append(all, below...)
+	slices.Sort(all)
+	all = slices.Compact(all) // system users share /nonexistent
 	return slices.DeleteFunc(all, func(home string) bool { return !filepath.IsAbs(home) || filepath.Clean(home) == "/" }), nil
 }
 

@@ -31,27 +31,33 @@ async function run(site, all) {
     }
   }
 }
+// lookAt checks one page in every view.
+async function lookAt(context, { name, path: where, status = name === 'error' ? 404 : 200 }) {
+  const page = await context.newPage();
+  const at = typeof where === 'function' ? await where(page, site.url) : where;
+  for (const v of views) {
+    await page.setViewportSize(v);
+    await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
+    const answer = await page.goto(site.url + at);
+    if (answer.status() !== status) wrong.push(`${name}: ${answer.status()}`);
+    for (const w of await every(page)) wrong.push(`${name} ${v.name}: ${w}`);
+    looked++;
+    if (out) {
+      fs.mkdirSync(out, { recursive: true });
+      await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });
+    }
+  }
+  await page.close();
+}
 try {
   const people = new Map();
   for (const p of pages) if (!people.has(p.who)) people.set(p.who, await site.context(p.who));
-  for (const { name, who, path: where, status = name === 'error' ? 404 : 200 } of pages) {
-    const context = people.get(who);
-    const page = await context.newPage();
-    const at = typeof where === 'function' ? await where(page, site.url) : where;
-    for (const v of views) {
-      await page.setViewportSize(v);
-      await page.emulateMedia({ colorScheme: v.scheme, forcedColors: v.forced ?? null });
-      const answer = await page.goto(site.url + at);
-      if (answer.status() !== status) wrong.push(`${name}: ${answer.status()}`);
-      for (const w of await every(page)) wrong.push(`${name} ${v.name}: ${w}`);
-      looked++;
-      if (out) {
-        fs.mkdirSync(out, { recursive: true });
-        await page.screenshot({ path: path.join(out, `${name}-${v.name}.png`), fullPage: true });
-      }
-    }
-    await page.close();
-  }
+  // Two pages at a time: each waits for the browser and the server most of its time.
+  const waiting = [...pages];
+  const some = async () => {
+    for (let p; (p = waiting.shift());) await lookAt(people.get(p.who), p);
+  };
+  await Promise.all([some(), some()]);
   for (const [who, context] of people) {
     // The browser itself reports the status of the page that is an error.
     wrong.push(...context.faults.filter((f) => !f.includes('status of 404')).map((f) => `${who}: ${f}`));

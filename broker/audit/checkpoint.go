@@ -13,8 +13,9 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Checkpoint is a signed statement of the head of every chain. With a checkpoint, a verifier
-// detects changed or removed entries before those heads.
+// Checkpoint is a signed statement of the heads of chains: of every chain, or of those that no
+// earlier checkpoint by the same key names. A verifier detects changed or removed entries before
+// those heads.
 type Checkpoint struct {
 	At    time.Time       `json:"at"`
 	Heads map[string]Head `json:"heads"` // by writer
@@ -31,7 +32,7 @@ type Head struct {
 const CheckpointType = "ebb-checkpoint+jwt"
 
 // maxCheckpoint is the maximum size of a checkpoint's JWS, which has about 200 bytes for each
-// process run.
+// head.
 const maxCheckpoint = 4 << 20
 
 var (
@@ -102,7 +103,7 @@ func (c Checkpoint) encode() ([]byte, error) {
 		}
 	}
 	heads, err := json.Marshal(c.Heads)
-	if err == nil {
+	if err == nil && !isCanonical(heads) {
 		heads, err = jcs.Transform(heads)
 	}
 	if err != nil || c.Heads == nil {

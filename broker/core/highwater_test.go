@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -315,5 +316,70 @@ func TestMarkNeverLeads(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A checkpoint at start names the chains that no checkpoint of the same key names, so that many
+// process runs on one database cost each of them the same.
+//
+//ebb:invariant I12 The size of a checkpoint does not grow with the number of process runs
+func TestCheckpointsOfManyRuns(t *testing.T) {
+	t.Parallel()
+	m := openMarked(t, sqlstoretest.SQLite(t))
+	m.stop()
+	run := func() {
+		b, err := m.again(t, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running(t, b)()
+	}
+	for range 12 {
+		run()
+	}
+	made, err := m.Config.Store.Checkpoints(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, c := range made {
+		for writer := range c.Heads {
+			named[writer] = true
+		}
+		if len(c.Heads) > 3 {
+			t.Errorf("a checkpoint names %d chains", len(c.Heads))
+		}
+	}
+	heads, err := m.Config.Store.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range heads {
+		if !named[h.Writer] {
+			t.Errorf("no checkpoint names chain %s", h.Writer)
+		}
+	}
+	// A newest checkpoint that the key has not signed proves nothing: all chains are signed, in parts.
+	m.say(t, "INSERT INTO checkpoints (digest, at, heads, jws) SELECT 'forged', max(at) + 1, '{}', 'forged' FROM checkpoints")
+	m.say(t, "INSERT INTO audit_writers (writer, started_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100) SELECT 'chain-' || i, 1 FROM n")
+	m.say(t, "INSERT INTO audit_entries (writer, seq, at, kind, actor, task_id, lease_id, request_id, data, prev, hash) SELECT writer, 1, 1, 'broker.started', 'ebb', '', '', '', '', '', printf('%064d', substr(writer, 7)) FROM audit_writers WHERE writer LIKE 'chain-%'")
+	before := made
+	run()
+	if made, err = m.Config.Store.Checkpoints(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clear(named)
+	most := 0
+	for _, c := range made {
+		if c.JWS == "forged" || slices.ContainsFunc(before, func(o audit.Checkpoint) bool { return o.JWS == c.JWS }) {
+			continue
+		}
+		most = max(most, len(c.Heads))
+		for writer := range c.Heads {
+			named[writer] = true
+		}
+	}
+	if len(named) < 1100+len(heads) || most != 1000 {
+		t.Errorf("the last run signed %d chains, at most %d in one checkpoint", len(named), most)
 	}
 }

@@ -37,8 +37,8 @@ type AuditGuard struct {
 	log   *kernel.Recorder
 
 	signedMu  sync.Mutex
-	signed    map[string]audit.Head
-	signedBy  string
+	signed    map[string]audit.Head // heads at the last checkpoint
+	signedBy  string                // id of the key that has signed all of them; "" = there was no checkpoint
 	namedKeys map[string]bool
 	markMu    sync.Mutex
 	marking   marking
@@ -320,9 +320,13 @@ func AcceptLoss(ctx context.Context, j broker.Store, missing []MissingEntry, by,
 	return j.Append(ctx, broker.Record{Entries: []audit.Entry{{At: now, Kind: audit.LossAccepted, Actor: kernel.Self, Data: data}}})
 }
 
-// Checkpoint signs the last entries of the chains and stores the signature. The first time and
-// with each new signing key it covers every chain, afterwards those that have grown. Without
-// growth it does nothing.
+// maxSigned is the largest number of chains in one checkpoint. A database has a chain for each
+// process run.
+const maxSigned = 1000
+
+// Checkpoint signs the last entries of the chains and stores the signatures. With a new signing key
+// it covers every chain, otherwise those that have grown since they were signed, by this process
+// run or an earlier one. Without growth it does nothing.
 func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 	ig.signedMu.Lock()
 	defer ig.signedMu.Unlock()
@@ -342,23 +346,56 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 	}
 	heads := map[string]audit.Head{}
 	for _, e := range last {
-		if h := (audit.Head{Seq: e.Seq, Hash: e.Hash}); ig.signed[e.Writer] != h || ig.signedBy != kid {
-			heads[e.Writer] = h
-		}
+		heads[e.Writer] = audit.Head{Seq: e.Seq, Hash: e.Hash}
 	}
-	if len(heads) == 0 {
-		return nil
+	var due map[string]audit.Head
+	if ig.signedBy != kid {
+		due, err = ig.unsigned(ctx, signer, kid, heads)
+	} else {
+		due = maps.Clone(heads)
+		maps.DeleteFunc(due, func(writer string, h audit.Head) bool { return ig.signed[writer] == h })
 	}
-	c, err := audit.SignCheckpoint(signer, kid, ig.clock.Now(), heads)
 	if err != nil {
 		return err
 	}
-	if err := ig.store.AddCheckpoint(ctx, c); err != nil {
-		return err
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(due)), maxSigned) {
+		some := map[string]audit.Head{}
+		for _, writer := range part {
+			some[writer] = due[writer]
+		}
+		c, err := audit.SignCheckpoint(signer, kid, ig.clock.Now(), some)
+		if err != nil {
+			return err
+		}
+		if err := ig.store.AddCheckpoint(ctx, c); err != nil {
+			return err
+		}
 	}
 	maps.Copy(ig.signed, heads)
 	ig.signedBy = kid
 	return nil
+}
+
+// unsigned returns the heads that no stored checkpoint names. If the newest checkpoint is not by this
+// key, it returns all: the key before may be lost or leak. A forged row in the database can only
+// prevent a signature, and `ebb audit verify` reports the row.
+func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid string, heads map[string]audit.Head) (map[string]audit.Head, error) {
+	rest, newest, err := ig.store.Unsigned(ctx, heads)
+	if err != nil {
+		return nil, err
+	}
+	key, err := jose.NewKey(kid, signer.Public())
+	if err != nil {
+		return nil, err
+	}
+	only, err := jose.NewKeySet(key)
+	if err != nil {
+		return nil, err
+	}
+	if newest.Verify(only) != nil {
+		return heads, nil
+	}
+	return rest, nil
 }
 
 // MarkFailed reports whether the last write of the high-water mark failed.

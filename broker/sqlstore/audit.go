@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,20 +148,48 @@ func (a *auditStore) Durable() (string, audit.Head, error) {
 
 // Checkpoints implements broker.Audit.
 func (a *auditStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error) {
-	out, err := collect(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, func(row scan) (audit.Checkpoint, error) {
-		var c audit.Checkpoint
-		var at int64
-		var heads string
-		if err := row(&at, &heads, &c.JWS); err != nil {
-			return c, err
-		}
-		c.At = fromMillis(at)
-		return c, json.Unmarshal([]byte(heads), &c.Heads)
-	})
+	out, err := collect(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at, digest", nil, scanCheckpoint)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 	}
 	return out, nil
+}
+
+func scanCheckpoint(row scan) (audit.Checkpoint, error) {
+	var c audit.Checkpoint
+	var at int64
+	var heads string
+	if err := row(&at, &heads, &c.JWS); err != nil {
+		return c, err
+	}
+	c.At = fromMillis(at)
+	return c, json.Unmarshal([]byte(heads), &c.Heads)
+}
+
+// Unsigned implements broker.Audit. It reads no more checkpoints when every head was found.
+func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error) {
+	rest = maps.Clone(heads)
+	rows, err := a.engine.read().query(ctx, "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.MaxSigned))
+	if err != nil {
+		return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		c, err := scanCheckpoint(rows.Scan)
+		if err != nil {
+			return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
+		}
+		if newest.JWS == "" {
+			newest = c
+		}
+		if maps.DeleteFunc(rest, func(writer string, h audit.Head) bool { return c.Heads[writer] == h }); len(rest) == 0 {
+			break
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
+	}
+	return rest, newest, nil
 }
 
 // AddCheckpoint implements broker.Audit. Adding the same checkpoint twice is no error.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -152,6 +153,28 @@ func checkpoints(t *storeTest) {
 	t.same("checkpoints", got, made)
 	if r := t.verifyWith(keys); !r.Whole() || r.Unsealed != 0 || r.Checkpoints != 3 {
 		t.Errorf("got %+v", r)
+	}
+	old := made[0].Heads
+	asked := map[string]audit.Head{"unknown": {Seq: 1, Hash: strings.Repeat("0", 64)}}
+	for writer, h := range made[2].Heads {
+		asked[writer] = h
+		if h != old[writer] { // a chain that has grown; its old head was signed, too, its next one was not
+			next := h
+			next.Seq++
+			asked[writer] = next
+		}
+	}
+	rest, newest, err := t.Store.Unsigned(t.Context(), asked)
+	if err != nil || newest.JWS != made[2].JWS {
+		t.Errorf("the newest checkpoint is of %s, %v", newest.At, err)
+	}
+	for writer := range asked {
+		if _, is := rest[writer]; is == (asked[writer] == made[2].Heads[writer]) {
+			t.Errorf("unsigned %s: %t", writer, is)
+		}
+	}
+	if rest, _, err := t.Store.Unsigned(t.Context(), old); err != nil || len(rest) > 0 {
+		t.Errorf("heads of the oldest checkpoint: %v, %v", rest, err)
 	}
 	if err := t.Store.AddCheckpoint(t.Context(), audit.Checkpoint{At: Epoch}); err == nil {
 		t.Error("an unsigned checkpoint was added")

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,11 +48,11 @@ func socketOf(n net.Conn) syscall.RawConn {
 			}
 			return nil
 		}
-		layer, is := n.(interface{ NetConn() net.Conn })
+		above, is := n.(layer)
 		if !is {
 			return nil
 		}
-		n = layer.NetConn()
+		n = above.NetConn()
 	}
 }
 
@@ -67,6 +68,9 @@ func (k *conn) Read(p []byte) (int, error) {
 }
 
 func (k *conn) close() { _ = k.Close() }
+
+// layer is a connection above another one, as TLS is.
+type layer interface{ NetConn() net.Conn }
 
 // quiet reports whether an idle connection can carry a request: the upstream has not closed it, and
 // has sent nothing.
@@ -228,13 +232,28 @@ func (b *body) Close() error {
 	return nil
 }
 
+// drained reports whether nothing has arrived after the response, as far as the connection was read.
+// TLS may have received more records than it has returned. With a deadline that has passed it returns
+// those, and reads no more.
+func (k *conn) drained() bool {
+	if _, is := k.Conn.(layer); !is || k.r.Buffered() > 0 {
+		return k.r.Buffered() == 0
+	}
+	if k.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	_, err := k.r.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded) && k.SetReadDeadline(time.Time{}) == nil
+}
+
 // end releases the connection, once. It is kept for another request if it can be.
 func (b *body) end(reuse bool) {
 	if b.ended.Swap(true) {
 		return
 	}
 	k := b.k
-	if !k.unwatch() || !reuse || k.r.Buffered() > 0 || !k.complete() || !k.client.keep(k) {
+	reuse = reuse && k.drained()
+	if !k.unwatch() || !reuse || !k.complete() || !k.client.keep(k) {
 		k.close()
 	}
 }

@@ -311,6 +311,23 @@ func TestUnreadableBody(t *testing.T) {
 	}
 }
 
+// A request that cannot be written, or whose body is shorter than declared, ends at once.
+func TestShortBody(t *testing.T) {
+	s := serve(t, func(_ int64, _ net.Conn, r *bufio.Reader) { take(r); closed(r) })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r := request(t, "POST", "").WithContext(ctx)
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("short")), 100
+	if _, err := s.client().RoundTrip(r); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	r = request(t, "POST", "body").WithContext(ctx)
+	r.URL.Opaque = "//a\x00"
+	if _, err := s.client().RoundTrip(r); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // The end of the context ends a request in each of its phases, with its cause.
 func TestContext(t *testing.T) {
 	mine := errors.New("over")

@@ -28,7 +28,7 @@ type conn struct {
 	answered bool                  // the upstream has sent at least one byte
 	unwatch  func() bool           // ends the watch of its context; false = the connection is being closed
 	sent     chan error            // receives the result of sending its body; nil = it has none
-	unread   atomic.Pointer[error] // why its body could not be read
+	unread   atomic.Pointer[error] // why it could not be sent, other than because of the upstream
 }
 
 var errHead = errors.New("http1: the head of the upstream's response is too long")
@@ -157,15 +157,20 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sendBody sends a request with a body. It closes the connection if the body cannot be read, but not
-// if the upstream accepts no more of it: the upstream may have sent its response.
+// sendBody sends a request with a body. It closes the connection if the body cannot be read or the
+// request cannot be written, but not if the upstream accepts no more of it: the upstream may have sent
+// its response.
 func (k *conn) sendBody(r *http.Request) {
 	from := &source{ReadCloser: r.Body}
 	out := *r
 	out.Body = from
 	err := k.send(&out)
-	if from.err != nil {
-		k.unread.Store(&from.err)
+	mine := from.err
+	if _, upstream := errors.AsType[net.Error](err); mine == nil && !upstream {
+		mine = err // such as a body that is shorter than declared
+	}
+	if mine != nil {
+		k.unread.Store(&mine)
 		k.close()
 	}
 	k.sent <- err

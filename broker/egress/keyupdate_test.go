@@ -73,16 +73,23 @@ func (r *ratchet) aead() (cipher.AEAD, error) {
 
 // update sends n KeyUpdate messages in one record and requests updates of the peer (section 4.6.3).
 func (r *ratchet) update(n int) error {
+	err := r.write(22, bytes.Repeat([]byte{24, 0, 0, 1, 1}, n))
+	r.secret, r.seq = r.expand("traffic upd", sha256.Size), 0
+	return err
+}
+
+// write sends one record of a type (RFC 8446 section 5.1).
+func (r *ratchet) write(kind byte, data []byte) error {
 	aead, err := r.aead()
 	if err != nil {
 		return err
 	}
 	nonce := r.expand("iv", 12)
 	binary.BigEndian.PutUint64(nonce[4:], binary.BigEndian.Uint64(nonce[4:])^r.seq)
-	inner := append(bytes.Repeat([]byte{24, 0, 0, 1, 1}, n), 22)
+	r.seq++
+	inner := append(bytes.Clone(data), kind)
 	head := []byte{23, 3, 3, 0, 0}
 	binary.BigEndian.PutUint16(head[3:], uint16(len(inner)+aead.Overhead()))
-	r.secret, r.seq = r.expand("traffic upd", sha256.Size), 0
 	_, err = r.raw.Write(aead.Seal(head, nonce, inner, head))
 	return err
 }

@@ -290,13 +290,17 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 func (p *pool) send(r *http.Request) (*http.Response, error) {
 	if r.ProtoMajor == 1 && !p.onlyHTTP2.Load() {
 		res, err := p.http1.RoundTrip(r)
-		if !refusesHTTP1(err) {
+		if !errors.Is(err, errNoHTTP1) {
 			return res, err
 		}
 		p.onlyHTTP2.Store(true)
 	}
 	return p.http2.RoundTrip(r)
 }
+
+// errNoHTTP1 is wrapped by secure if the upstream has refused HTTP/1.1, so that no request was sent. A
+// later alert with the same code is no reason to send the request again.
+var errNoHTTP1 = errors.New("the upstream does not support HTTP/1.1")
 
 // refusesHTTP1 reports whether a TLS handshake failed because the upstream does not support HTTP/1.1
 // (RFC 7301 section 3.2). crypto/tls exports no type for alerts of the other side.
@@ -312,8 +316,11 @@ func secure(ctx context.Context, c net.Conn, config *tls.Config) (net.Conn, erro
 	t := tls.Client(c, config)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = c.Close()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = deny(Unreachable, context.Cause(ctx))
+		case refusesHTTP1(err):
+			err = fmt.Errorf("%w: %w", errNoHTTP1, err)
 		}
 		return nil, err
 	}

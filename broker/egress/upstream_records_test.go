@@ -1,11 +1,14 @@
 package egress_test
 
 import (
+	"context"
 	"crypto/tls"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ebb-broker/ebb/attest/attesttest"
 )
@@ -43,5 +46,46 @@ func TestLateAlertOfAnUpstream(t *testing.T) {
 	res, body := send(t, x.client(t, false), "POST", "https://"+b.host+"/v1/charges", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:write"))
 	if got := b.arrived(); res.StatusCode != http.StatusBadGateway || len(got) != 1 {
 		t.Errorf("%s %q after %d requests", res.Status, body, len(got))
+	}
+}
+
+// An upstream that sends KeyUpdates between the parts of its response, and does not read the
+// responses to them, does not keep a request whose sandbox has gone.
+func TestKeyUpdatesInAResponse(t *testing.T) {
+	t.Parallel()
+	stalled, over := make(chan bool, 1), make(chan bool)
+	b := newRecordsBed(t, func(r *ratchet) {
+		err := r.write(23, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"))
+		for err == nil {
+			_ = r.raw.SetWriteDeadline(time.Now().Add(3 * time.Second)) // no event tells that ebb has stopped reading
+			for range 10 {
+				err = r.update(1)
+			}
+			if err == nil {
+				err = r.write(23, []byte("x"))
+			}
+		}
+		stalled <- true
+		<-over
+	})
+	defer close(over)
+	x := b.sandbox(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, "GET", "https://"+b.host+"/v1/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))
+	go func() {
+		if res, err := x.client(t, false).Do(q); err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}()
+	<-stalled
+	cancel()
+	if end := b.over(t, x.s.Task.ID); !end.Cut {
+		t.Errorf("the audit log has %+v", end)
 	}
 }

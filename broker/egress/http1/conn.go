@@ -72,6 +72,15 @@ func (k *conn) close() { _ = k.Close() }
 // layer is a connection above another one, as TLS is.
 type layer interface{ NetConn() net.Conn }
 
+// abort closes the connection while it may be in use. It closes the layer below TLS first:
+// tls.Conn.Close blocks for as long as the upstream does not read the response to a KeyUpdate.
+func (k *conn) abort() {
+	if above, is := k.Conn.(layer); is {
+		_ = above.NetConn().Close()
+	}
+	k.close()
+}
+
 // quiet reports whether an idle connection can carry a request: the upstream has not closed it, and
 // has sent nothing.
 func (k *conn) quiet() bool {
@@ -92,7 +101,7 @@ func (k *conn) quiet() bool {
 // closed.
 func (k *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	k.answered, k.left, k.sent = false, k.client.MaxHead, nil
-	k.unwatch = context.AfterFunc(r.Context(), k.close)
+	k.unwatch = context.AfterFunc(r.Context(), k.abort)
 	var err error
 	if hasBody(r) {
 		k.sent = make(chan error, 1)
@@ -275,5 +284,6 @@ func (s stream) Write(p []byte) (int, error) { return s.k.Write(p) }
 // Close implements io.Closer.
 func (s stream) Close() error {
 	s.k.unwatch()
-	return s.k.Close()
+	s.k.abort()
+	return nil
 }

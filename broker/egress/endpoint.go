@@ -314,7 +314,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			<-l.b.slots
 			return nil, err
 		}
-		if give := l.b.p.connectionLimit.take(l.b.who.Root()); give != nil {
+		if give := l.b.p.place(l.b.who.Root()); give != nil {
 			return &strictConn{Conn: &slot{Conn: c, give: sync.OnceFunc(func() { give(); <-l.b.slots })}}, nil
 		}
 		l.b.rejectCrowded(l.ctx, c)

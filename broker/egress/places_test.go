@@ -137,7 +137,12 @@ func TestConnectionsOfATaskToUpstreams(t *testing.T) {
 	if status, body := ask("/v1/x", first); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	x.fill(t, part-2)                                              // plus one to the endpoint, and one unused to the upstream
+	held := x.fill(t, part-1) // plus one to the endpoint; the unused one to the upstream has given way
+	_ = held[0].Close()
+	until(t, "it can reuse the returned slot", func() bool {
+		status, _ := ask("/v1/x", first)
+		return status == http.StatusOK
+	})
 	until(t, "in the slot of the unused connection", func() bool { // from the complete end of its request on
 		status, _ := ask("/v1/long", second)
 		return status == http.StatusOK

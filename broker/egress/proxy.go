@@ -200,15 +200,21 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	return b.serve(ctx, l)
 }
 
-// dial connects for a caller. If the task has its share of the connections, its unused upstream
-// connections are closed first.
+// place takes a slot for a connection of a task until give is called; nil = the task has its share. If
+// it has, its unused upstream connections are closed first.
+func (p *Proxy) place(root string) (give func()) {
+	if give = p.connectionLimit.take(root); give != nil {
+		return give
+	}
+	p.pools.idle(root)
+	return p.connectionLimit.take(root)
+}
+
+// dial connects for a caller.
 func (p *Proxy) dial(who broker.Caller, to func() (net.Conn, error)) (net.Conn, error) {
-	give := p.connectionLimit.take(who.Root())
+	give := p.place(who.Root())
 	if give == nil {
-		p.pools.idle(who.Root())
-		if give = p.connectionLimit.take(who.Root()); give == nil {
-			return nil, deny(Crowded, errConnectionLimit)
-		}
+		return nil, deny(Crowded, errConnectionLimit)
 	}
 	c, err := to()
 	if err != nil {

@@ -3,6 +3,7 @@ package http1_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -308,6 +309,24 @@ func TestUnreadableBody(t *testing.T) {
 	}
 	if err := <-got; !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the upstream: %v", err)
+	}
+}
+
+// The response to a request that was broken off does not reach the caller.
+func TestResponseToAnUnreadableBody(t *testing.T) {
+	_, c := overTLS(t, tls.VersionTLS13, func(_ int64, _ *segments, c *tls.Conn, r *bufio.Reader) {
+		take(r) // until the body breaks off
+		_, _ = io.WriteString(c, ok)
+	})
+	mine := errors.New("the body broke")
+	for range 200 {
+		from, to := io.Pipe()
+		go func() { _, _ = io.WriteString(to, "part"); _ = to.CloseWithError(mine) }()
+		r := request(t, "POST", "")
+		r.Body, r.ContentLength = from, -1
+		if res, err := c.RoundTrip(r); !errors.Is(err, mine) {
+			t.Fatal(res, err)
+		}
 	}
 }
 

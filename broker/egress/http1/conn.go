@@ -113,10 +113,11 @@ func (k *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		res, err = k.receive(r)
 	}
-	if err != nil {
+	why := k.unread.Load() // of a response to a request that was broken off, too
+	if err != nil || why != nil {
 		k.unwatch()
-		k.close()
-		if why := k.unread.Load(); why != nil {
+		k.abort()
+		if why != nil {
 			err = *why
 		}
 		return nil, err
@@ -180,7 +181,7 @@ func (k *conn) sendBody(r *http.Request) {
 	}
 	if mine != nil {
 		k.unread.Store(&mine)
-		k.close()
+		k.abort()
 	}
 	k.sent <- err
 }

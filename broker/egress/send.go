@@ -39,6 +39,7 @@ type outbound struct {
 	received atomic.Int64
 	answered atomic.Bool                      // the response has begun
 	unread   atomic.Bool                      // the body of the request cannot be read
+	sending  atomic.Bool                      // the body of the request has not been read to its end
 	broken   atomic.Bool                      // the response has ended early
 	ended    atomic.Pointer[stricturl.Reason] // why ebb ended a WebSocket; nil = no such reason
 	long     bool                             // the response has at least longAnswer bytes
@@ -217,6 +218,9 @@ func dropPlaceholder(r *http.Request) {
 func (s *outbound) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
+	if s.sending.Load() && r.Request.ProtoMajor == 1 {
+		r.Header.Set("Connection", "close") // the connection may still hold a part of the body
+	}
 	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {
 		return s.switched(r)
 	}
@@ -318,6 +322,7 @@ func (s *outbound) meter(r *http.Request) error {
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &meteredBody{ReadCloser: r.Body, s: s, task: task, left: cfg.BodyTime}
+		s.sending.Store(true)
 	}
 	return nil
 }
@@ -362,8 +367,7 @@ const bodyChunk = 4 << 10
 
 // meteredBody is the body of a request to an upstream. Reading fails beyond Config.RequestBytes or
 // Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
-// begins to respond: from then on both sides of an HTTP/2 request may take turns. In HTTP/1 the rest
-// of the body is not sent to an upstream that responds before its end.
+// begins to respond: from then on both sides may take turns.
 //
 // After the end of the body Read keeps returning io.EOF. The body of an HTTP/1 server does not: the
 // server closes it before the first byte of the response, and http.Transport, which reads once more
@@ -392,7 +396,9 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {
 		return 0, deny(TooMuch, nil)
 	}
-	m.ended = errors.Is(err, io.EOF)
+	if m.ended = errors.Is(err, io.EOF); m.ended {
+		m.s.sending.Store(false)
+	}
 	return n, err
 }
 

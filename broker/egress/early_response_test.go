@@ -1,0 +1,58 @@
+package egress_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// An upstream that responds before the end of a request gets the rest of it without a gap, and its
+// response arrives as a whole.
+func TestEarlyResponse(t *testing.T) {
+	t.Parallel()
+	const part, parts, size = 4 << 10, 26, 10 << 10
+	got := make(chan error, 1)
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_ = c.EnableFullDuplex()
+		_, _ = io.ReadFull(r.Body, make([]byte, part))
+		_, _ = io.WriteString(w, strings.Repeat("y", size))
+		_ = c.Flush()
+		rest, err := io.Copy(io.Discard, r.Body)
+		if rest != part*parts {
+			err = errors.Join(err, fmt.Errorf("the rest has %d bytes", rest))
+		}
+		got <- err
+	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	x := b.sandbox(t)
+	auth := x.placeholder(t, "stripe:charges:write")
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", part, strings.Repeat("x", part))
+	for range 10 {
+		c, err := x.tunnelTo(t, b.host, "api.example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(c, "POST /v1/charges HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", b.host, auth, chunk)
+		go func() {
+			for range parts {
+				_, _ = io.WriteString(c, chunk)
+			}
+			_, _ = io.WriteString(c, "0\r\n\r\n")
+		}()
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(res.Body); err != nil || len(text) != size {
+			t.Errorf("the sandbox: %d bytes, %v", len(text), err)
+		}
+		if err := <-got; err != nil {
+			t.Errorf("the upstream: %v", err)
+		}
+	}
+}

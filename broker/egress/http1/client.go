@@ -86,7 +86,7 @@ func (c *Client) CloseIdleConnections() {
 	c.idle = nil
 	c.mu.Unlock()
 	for _, k := range idle {
-		k.close()
+		k.abort() // revocation and other connections wait for this, and an upstream may read nothing
 	}
 }
 

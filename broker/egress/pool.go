@@ -302,12 +302,9 @@ func (p *pool) send(r *http.Request) (*http.Response, error) {
 // later alert with the same code is no reason to send the request again.
 var errNoHTTP1 = errors.New("the upstream does not support HTTP/1.1")
 
-// refusesHTTP1 reports whether a TLS handshake failed because the upstream does not support HTTP/1.1
-// (RFC 7301 section 3.2). crypto/tls exports no type for alerts of the other side.
-func refusesHTTP1(err error) bool {
-	op, is := errors.AsType[*net.OpError](err)
-	return is && op.Op == "remote error" && op.Err.Error() == "tls: no application protocol"
-}
+// noProtocol is the text of the alert no_application_protocol (RFC 7301 section 3.2). crypto/tls
+// exports no type for alerts of the other side.
+const noProtocol = "remote error: tls: no application protocol"
 
 // secure does the TLS handshake with an upstream. It closes c if that fails.
 func secure(ctx context.Context, c net.Conn, config *tls.Config) (net.Conn, error) {
@@ -319,7 +316,7 @@ func secure(ctx context.Context, c net.Conn, config *tls.Config) (net.Conn, erro
 		switch {
 		case ctx.Err() != nil:
 			err = deny(Unreachable, context.Cause(ctx))
-		case refusesHTTP1(err):
+		case err.Error() == noProtocol:
 			err = fmt.Errorf("%w: %w", errNoHTTP1, err)
 		}
 		return nil, err

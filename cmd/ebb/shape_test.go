@@ -29,7 +29,7 @@ const (
 	maxTokenWalk     = 150     // functions that a token request can pass up to the ports of the API
 	maxCompleteWalk  = 80      // functions that the completion of a task can pass
 	maxEgressWalk    = 358     // functions that an egress request can pass; the aim is 120
-	maxProductLines  = 128.8e3 // without tests, kits and tools; the aim is 90e3
+	maxProductLines  = 128.9e3 // without tests, kits and tools; the aim is 90e3
 	maxMeanFiles     = 8.0     // files per package
 	maxCircle        = 12      // files of a package that refer to each other
 )

@@ -54,7 +54,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 			return res, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !used || k.answered || hasBody(r) || !safe(r.Method):
+		case !used || k.answered || hasBody(r) || !slices.Contains(safe, r.Method):
 			return nil, err
 		}
 	}
@@ -170,10 +170,5 @@ func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
-func safe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
-}
+// safe are the methods of requests that change nothing.
+var safe = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}

@@ -33,7 +33,7 @@ type poolKey struct {
 // pool holds the connections to one upstream with one credential.
 type pool struct {
 	http1     http1.Client    // for requests that arrived over HTTP/1.1
-	http2     *http.Transport // for requests that arrived over HTTP/2; it uses HTTP/1.1 if the upstream has no HTTP/2
+	http2     *http.Transport // for all others; it uses HTTP/1.1 if the upstream has no HTTP/2
 	onlyHTTP2 atomic.Bool     // the upstream has refused HTTP/1.1
 	key       poolKey
 	ids       []string  // root task, task, tasks above it, and lease: the pool ends with the first of them
@@ -63,7 +63,8 @@ const (
 // Limits of the connections of a pool.
 const (
 	handshakeTime   = 10 * time.Second // for TLS
-	idleConnections = 64
+	maxHTTP1        = 16               // at a time; the requests beyond share connections of HTTP/2
+	idleConnections = 64               // of http2, if it uses HTTP/1.1
 	idleConnection  = 90 * time.Second // how long an unused one is kept
 	maxResponseHead = 256 << 10        // bytes
 )
@@ -286,14 +287,18 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// send sends a request in the version of HTTP in which it arrived, if the upstream supports it.
+// send sends a request in the version of HTTP in which it arrived, if the upstream supports it. Many
+// requests at a time, such as event streams, share connections of HTTP/2: each connection counts for
+// the task's share.
 func (p *pool) send(r *http.Request) (*http.Response, error) {
 	if r.ProtoMajor == 1 && !p.onlyHTTP2.Load() {
 		res, err := p.http1.RoundTrip(r)
-		if !errors.Is(err, errNoHTTP1) {
+		switch {
+		case errors.Is(err, errNoHTTP1):
+			p.onlyHTTP2.Store(true)
+		case !errors.Is(err, http1.ErrMaxConns):
 			return res, err
 		}
-		p.onlyHTTP2.Store(true)
 	}
 	return p.http2.RoundTrip(r)
 }

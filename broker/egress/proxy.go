@@ -275,7 +275,7 @@ func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *p
 		MaxIdleConnsPerHost: idleConnections, MaxConnsPerHost: 256, IdleConnTimeout: idleConnection, MaxResponseHeaderBytes: maxResponseHead,
 	}
 	config.NextProtos = []string{"http/1.1"}
-	made.http1 = http1.Client{MaxIdle: idleConnections, IdleTime: idleConnection, MaxHead: maxResponseHead, Dial: func(ctx context.Context) (net.Conn, error) {
+	made.http1 = http1.Client{MaxConns: maxHTTP1, IdleTime: idleConnection, MaxHead: maxResponseHead, Dial: func(ctx context.Context) (net.Conn, error) {
 		c, err := dial(ctx)
 		if err != nil {
 			return nil, err

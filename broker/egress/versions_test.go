@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 )
 
@@ -43,5 +44,48 @@ func TestVersions(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Many requests at a time over HTTP/1.1, such as event streams, do not have a connection to the
+// upstream each.
+func TestManyShareConnections(t *testing.T) {
+	t.Parallel()
+	release := make(chan bool)
+	var mu sync.Mutex
+	seen, conns := map[string]int{}, map[string]bool{}
+	b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		mu.Lock()
+		seen[r.Proto]++
+		conns[r.RemoteAddr] = true
+		mu.Unlock()
+		<-release
+	}, func(*httptest.Server) {})
+	x := b.sandbox(t)
+	auth := "Bearer " + x.placeholder(t, "stripe:charges:read")
+	c := x.client(t, false)
+	var streams []*http.Response
+	for range 40 {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+b.host+"/v1/charges", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", auth)
+		res, err := c.Do(r)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res, err)
+		}
+		streams = append(streams, res)
+	}
+	mu.Lock()
+	if seen["HTTP/1.1"] != 16 || seen["HTTP/2.0"] != 24 || len(conns) != 17 {
+		t.Errorf("%v over %d connections", seen, len(conns))
+	}
+	mu.Unlock()
+	close(release)
+	for _, res := range streams {
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,17 +19,21 @@ import (
 type Client struct {
 	// Dial opens a connection, and does the TLS handshake if the upstream uses TLS.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// MaxIdle is how many connections are kept for later requests.
-	MaxIdle int
-	// IdleTime is how long each of them is kept.
+	// MaxConns is how many connections may be open at a time, in use or not.
+	MaxConns int
+	// IdleTime is how long a connection is kept for later requests.
 	IdleTime time.Duration
 	// MaxHead is the maximum size in bytes of the head of a response, together with the interim
 	// responses (1xx) before it.
 	MaxHead int64
 
+	open atomic.Int32 // connections
 	mu   sync.Mutex
 	idle []*conn // the most recently used one is the last
 }
+
+// ErrMaxConns is returned by RoundTrip if all connections that may be open carry requests.
+var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: use another way, or try again")
 
 // RoundTrip sends a request and returns its response, whose body must be closed. If the context of
 // the request ends before that, the connection is closed. RoundTrip implements [http.RoundTripper],
@@ -64,19 +69,31 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *Client) connect(ctx context.Context) (k *conn, used bool, err error) {
 	k = c.take()
 	if used = k != nil; !used {
-		n, err := c.Dial(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return nil, false, context.Cause(ctx)
-		case err != nil:
+		if k, err = c.dial(ctx); err != nil {
 			return nil, false, err
 		}
-		k = newConn(c, n)
 	}
 	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: k.Conn, Reused: used})
 	}
 	return k, used, nil
+}
+
+// dial returns a new connection.
+func (c *Client) dial(ctx context.Context) (*conn, error) {
+	if c.open.Add(1) > int32(c.MaxConns) {
+		c.open.Add(-1)
+		return nil, ErrMaxConns
+	}
+	n, err := c.Dial(ctx)
+	if err == nil {
+		return newConn(c, n), nil
+	}
+	c.open.Add(-1)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return nil, err
 }
 
 // CloseIdleConnections closes the connections that carry no request.
@@ -92,44 +109,31 @@ func (c *Client) CloseIdleConnections() {
 
 // take returns an idle connection that the upstream has not closed; nil = there is none.
 func (c *Client) take() *conn {
-	for {
-		k := c.last()
-		if k == nil || k.quiet() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n := len(c.idle) - 1; n >= 0; n-- {
+		k := c.idle[n]
+		c.idle[n] = nil
+		c.idle = c.idle[:n]
+		k.expiry.Stop() // if it has fired, expire does not find the connection
+		if k.quiet() {
 			return k
 		}
-		k.close()
+		k.abort()
 	}
+	return nil
 }
 
-// last removes the most recently used idle connection; nil = there is none.
-func (c *Client) last() *conn {
+// keep makes a connection idle.
+func (c *Client) keep(k *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(c.idle) - 1
-	if n < 0 {
-		return nil
-	}
-	k := c.idle[n]
-	c.idle[n] = nil
-	c.idle = c.idle[:n]
-	k.expiry.Stop() // if it has fired, expire does not find the connection
-	return k
-}
-
-// keep makes a connection idle. It returns false if there are enough idle connections.
-func (c *Client) keep(k *conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.idle) >= c.MaxIdle {
-		return false
-	}
 	c.idle = append(c.idle, k)
 	if k.expiry == nil {
 		k.expiry = time.AfterFunc(c.IdleTime, func() { c.expire(k) })
 	} else {
 		k.expiry.Reset(c.IdleTime)
 	}
-	return true
 }
 
 // expire closes a connection if it is idle.
@@ -141,7 +145,7 @@ func (c *Client) expire(k *conn) {
 	}
 	c.mu.Unlock()
 	if i >= 0 {
-		k.close()
+		_ = k.Close()
 	}
 }
 
@@ -153,7 +157,7 @@ func valid(h http.Header) error {
 			return errors.New("http1: the request has a header whose name is not a token (RFC 9110 section 5.1): correct the name")
 		}
 		for _, v := range values {
-			if strings.ContainsFunc(v, control) {
+			if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
 				return fmt.Errorf("http1: the header %s of the request has a control character, which no header may have (RFC 9110 section 5.5): correct its value", name)
 			}
 		}
@@ -165,8 +169,6 @@ func valid(h http.Header) error {
 func notInToken(c rune) bool {
 	return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }
-
-func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 

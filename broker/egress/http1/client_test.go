@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func serve(t *testing.T, do func(n int64, c net.Conn, r *bufio.Reader)) *script 
 }
 
 func (s *script) client() *http1.Client {
-	return &http1.Client{MaxIdle: 4, IdleTime: time.Minute, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
+	return &http1.Client{MaxConns: 16, IdleTime: time.Minute, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", s.l.Addr().String())
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -377,7 +378,7 @@ func TestContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(mine)
-	c := &http1.Client{Dial: func(ctx context.Context) (net.Conn, error) { return nil, ctx.Err() }}
+	c := &http1.Client{MaxConns: 1, Dial: func(ctx context.Context) (net.Conn, error) { return nil, ctx.Err() }}
 	if _, err := c.RoundTrip(request(t, "GET", "").WithContext(ctx)); !errors.Is(err, mine) {
 		t.Errorf("before the connection: %v", err)
 	}
@@ -445,46 +446,82 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// At most MaxIdle connections are kept, and each for IdleTime.
-func TestIdle(t *testing.T) {
+// At most MaxConns connections are open. The place of each that ends, in any way, is free again.
+func TestMaxConns(t *testing.T) {
 	ends := make(chan bool, 8)
-	var ready sync.WaitGroup
-	ready.Add(6)
+	release := make(chan bool)
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
-		take(r)
-		ready.Done()
-		ready.Wait() // so that there are six connections
-		_, _ = io.WriteString(c, ok)
-		closed(r)
+		for first := true; take(r); first = false {
+			if first {
+				<-release
+			}
+			_, _ = io.WriteString(c, ok)
+		}
 		ends <- true
 	})
 	c := s.client()
-	var wg sync.WaitGroup
+	c.MaxConns = 4
+	broken := errors.New("no route")
+	dial := c.Dial
+	c.Dial = func(context.Context) (net.Conn, error) { return nil, broken }
 	for range 6 {
+		if _, err := send(t, c, "GET", ""); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+	}
+	c.Dial = dial
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 4 {
 		wg.Go(func() {
-			if _, err := send(t, c, "GET", ""); err != nil {
+			r := request(t, "GET", "")
+			if i == 0 {
+				r = r.WithContext(ctx)
+			}
+			if res, err := c.RoundTrip(r); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			} else if i > 0 {
 				t.Error(err)
 			}
 		})
 	}
+	for s.conns.Load() < 4 {
+		runtime.Gosched()
+	}
+	if _, err := send(t, c, "GET", ""); !errors.Is(err, http1.ErrMaxConns) || s.conns.Load() != 4 {
+		t.Errorf("a fifth connection: %v", err)
+	}
+	cancel()
+	close(release)
 	wg.Wait()
 	<-ends
-	<-ends
-	select {
-	case <-ends:
-		t.Error("fewer than MaxIdle are kept")
-	default:
+	for range 2 {
+		if _, err := send(t, c, "GET", ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.CloseIdleConnections()
-	for range 4 {
+	for range 3 {
 		<-ends
 	}
-	ready.Add(1)
+}
+
+// An idle connection is closed after IdleTime.
+func TestIdleTime(t *testing.T) {
+	end := make(chan bool)
+	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
+		take(r)
+		_, _ = io.WriteString(c, ok)
+		closed(r)
+		close(end)
+	})
+	c := s.client()
 	c.IdleTime = time.Millisecond
 	if _, err := send(t, c, "GET", ""); err != nil {
 		t.Fatal(err)
 	}
-	<-ends
+	<-end
 }
 
 // Many callers share a client, and every response belongs to its request.
@@ -494,7 +531,7 @@ func TestConcurrent(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %s", r.Header.Get("X-Id"), text)
 	}))
 	defer s.Close()
-	c := &http1.Client{MaxIdle: 4, IdleTime: time.Millisecond, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
+	c := &http1.Client{MaxConns: 16, IdleTime: time.Millisecond, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
 	}}
 	defer c.CloseIdleConnections()

@@ -21,7 +21,8 @@ type conn struct {
 	client *Client
 	socket syscall.RawConn // nil = unknown
 	r      *bufio.Reader
-	left   int64       // bytes that may still be read from the connection
+	left   int64 // bytes that may still be read from the connection
+	closed atomic.Bool
 	expiry *time.Timer // closes it after it was idle for IdleTime; nil before it was idle
 
 	// State of the current request.
@@ -67,7 +68,13 @@ func (k *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (k *conn) close() { _ = k.Close() }
+// Close implements net.Conn.
+func (k *conn) Close() error {
+	if !k.closed.Swap(true) {
+		k.client.open.Add(-1)
+	}
+	return k.Conn.Close()
+}
 
 // layer is a connection above another one, as TLS is.
 type layer interface{ NetConn() net.Conn }
@@ -78,7 +85,7 @@ func (k *conn) abort() {
 	if above, is := k.Conn.(layer); is {
 		_ = above.NetConn().Close()
 	}
-	k.close()
+	_ = k.Close()
 }
 
 // quiet reports whether an idle connection can carry a request: the upstream has not closed it, and
@@ -268,9 +275,11 @@ func (b *body) end(reuse bool) {
 	}
 	k := b.k
 	reuse = reuse && k.drained()
-	if !k.unwatch() || !reuse || !k.complete() || !k.client.keep(k) {
-		k.close()
+	if !k.unwatch() || !reuse || !k.complete() {
+		_ = k.Close()
+		return
 	}
+	k.client.keep(k)
 }
 
 // stream is a connection after a response 101 (RFC 9110 section 15.2.2).

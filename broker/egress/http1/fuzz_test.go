@@ -75,7 +75,7 @@ func FuzzResponse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, method byte) {
 		m := []string{"GET", "HEAD", "POST"}[method%3]
-		mine := &http1.Client{MaxIdle: 1, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: func(context.Context) (net.Conn, error) { return newOnce([]byte(text)), nil }}
+		mine := &http1.Client{MaxConns: 16, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: func(context.Context) (net.Conn, error) { return newOnce([]byte(text)), nil }}
 		defer mine.CloseIdleConnections()
 		theirs := &http.Transport{MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return newOnce([]byte(text)), nil }}
 		defer theirs.CloseIdleConnections()
@@ -99,7 +99,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		c := tls.Client(n, config)
 		return c, errors.Join(c.HandshakeContext(ctx))
 	}
-	mine := &http1.Client{MaxIdle: 64, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: dial}
+	mine := &http1.Client{MaxConns: 64, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: dial}
 	defer mine.CloseIdleConnections()
 	theirs := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	defer theirs.CloseIdleConnections()

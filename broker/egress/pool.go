@@ -32,8 +32,8 @@ type poolKey struct {
 
 // pool holds the connections to one upstream with one credential.
 type pool struct {
-	http1     http1.Client    // for requests that arrived over HTTP/1.1
-	http2     *http.Transport // for all others; it uses HTTP/1.1 if the upstream has no HTTP/2
+	http1     http1.Client    // for requests that arrived over HTTP/1.1, maxHTTP1 at a time
+	http2     *http.Transport // for all others; it uses HTTP/1.1 for WebSockets, and if the upstream has no HTTP/2
 	onlyHTTP2 atomic.Bool     // the upstream has refused HTTP/1.1
 	key       poolKey
 	ids       []string  // root task, task, tasks above it, and lease: the pool ends with the first of them
@@ -63,8 +63,8 @@ const (
 // Limits of the connections of a pool.
 const (
 	handshakeTime   = 10 * time.Second // for TLS
-	maxHTTP1        = 16               // at a time; the requests beyond share connections of HTTP/2
-	idleConnections = 64               // of http2, if it uses HTTP/1.1
+	maxHTTP1        = 16               // of http1; further requests use http2
+	maxIdleHTTP2    = 64               // unused ones of http2, if it uses HTTP/1.1
 	idleConnection  = 90 * time.Second // how long an unused one is kept
 	maxResponseHead = 256 << 10        // bytes
 )
@@ -287,9 +287,9 @@ func (p *pool) trip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// send sends a request in the version of HTTP in which it arrived, if the upstream supports it. Many
-// requests at a time, such as event streams, share connections of HTTP/2: each connection counts for
-// the task's share.
+// send sends a request in the version of HTTP in which it arrived, if the upstream supports it. Beyond
+// maxHTTP1 at a time, requests that arrived over HTTP/1.1, such as event streams, share connections of
+// HTTP/2, because each connection counts for the task's share.
 func (p *pool) send(r *http.Request) (*http.Response, error) {
 	if r.ProtoMajor == 1 && !p.onlyHTTP2.Load() {
 		res, err := p.http1.RoundTrip(r)
@@ -303,8 +303,8 @@ func (p *pool) send(r *http.Request) (*http.Response, error) {
 	return p.http2.RoundTrip(r)
 }
 
-// errNoHTTP1 is wrapped by secure if the upstream has refused HTTP/1.1, so that no request was sent. A
-// later alert with the same code is no reason to send the request again.
+// errNoHTTP1 means that the upstream has refused HTTP/1.1 in the handshake, so that no request was
+// sent. After a later alert with the same code, the request must not be sent again.
 var errNoHTTP1 = errors.New("the upstream does not support HTTP/1.1")
 
 // noProtocol is the text of the alert no_application_protocol (RFC 7301 section 3.2). crypto/tls

@@ -200,8 +200,8 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, who broker.Caller, ca
 	return b.serve(ctx, l)
 }
 
-// place takes a slot for a connection of a task until give is called; nil = the task has its share. If
-// it has, its unused upstream connections are closed first.
+// place takes a slot for a connection of a task until give is called. If the task has its share, place
+// closes the task's unused upstream connections and tries again; nil = it still has its share.
 func (p *Proxy) place(root string) (give func()) {
 	if give = p.connectionLimit.take(root); give != nil {
 		return give
@@ -272,7 +272,7 @@ func (p *Proxy) dials(who broker.Caller, t provider.Target, h stricturl.Host) *p
 	made.http2 = &http.Transport{
 		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: handshakeTime,
-		MaxIdleConnsPerHost: idleConnections, MaxConnsPerHost: 256, IdleConnTimeout: idleConnection, MaxResponseHeaderBytes: maxResponseHead,
+		MaxIdleConnsPerHost: maxIdleHTTP2, MaxConnsPerHost: 256, IdleConnTimeout: idleConnection, MaxResponseHeaderBytes: maxResponseHead,
 	}
 	config.NextProtos = []string{"http/1.1"}
 	made.http1 = http1.Client{MaxConns: maxHTTP1, IdleTime: idleConnection, MaxHead: maxResponseHead, Dial: func(ctx context.Context) (net.Conn, error) {

@@ -117,7 +117,7 @@ func (s *outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// Not the context of r: its trace would pass interim responses (1xx) on unchecked.
-	before := r.WithContext(s.ctx) // shares its headers with r, which is a copy that nobody else uses
+	before := r.WithContext(s.ctx) // shares its headers with r, which is ReverseProxy's copy for this call
 	u := *r.URL
 	before.URL = &u
 	dropPlaceholder(before)
@@ -369,9 +369,9 @@ const bodyChunk = 4 << 10
 // Config.TaskBytes. The request is disconnected if the sandbox sends too slowly, until the upstream
 // begins to respond: from then on both sides may take turns.
 //
-// After the end of the body Read keeps returning io.EOF. The body of an HTTP/1 server does not: the
-// server closes it before the first byte of the response, and http.Transport, which reads once more
-// after the declared length, would take that error for a broken request and drop the response.
+// After the end of the body Read keeps returning io.EOF. The body of an HTTP/1 server returns an error
+// once the server has closed it. net/http, which reads once more after the declared length, would take
+// that error for a broken request and drop the response.
 type meteredBody struct {
 	io.ReadCloser
 	s    *outbound

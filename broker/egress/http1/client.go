@@ -17,7 +17,8 @@ import (
 // Client sends requests to one upstream. A connection carries one request at a time, and another one
 // after the response was read to its end. All methods may be called by several goroutines at once.
 type Client struct {
-	// Dial opens a connection, and does the TLS handshake if the upstream uses TLS.
+	// Dial opens a connection, and does the TLS handshake if the upstream uses TLS. A connection above
+	// another one returns that one from NetConn, as [crypto/tls.Conn] does.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// MaxConns is how many connections may be open at a time, in use or not.
 	MaxConns int
@@ -32,13 +33,14 @@ type Client struct {
 	idle []*conn // the most recently used one is the last
 }
 
-// ErrMaxConns is returned by RoundTrip if all connections that may be open carry requests.
-var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: use another way, or try again")
+// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. Nothing was sent, and
+// the body of the request was neither read nor closed.
+var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: send the request by another client, or again later")
 
 // RoundTrip sends a request and returns its response, whose body must be closed. If the context of
 // the request ends before that, the connection is closed. RoundTrip implements [http.RoundTripper],
-// except that the caller closes the request's body if no connection could be opened. Of the hooks of
-// package httptrace it calls GotConn.
+// except that the caller closes the request's body if a header is invalid or no connection could be
+// opened. Of the hooks of package httptrace it calls GotConn.
 //
 // If a connection fails before the first byte of the response, the request is sent again only if the
 // connection was used before, the request has no body, and its method is safe (RFC 9110 section
@@ -103,7 +105,7 @@ func (c *Client) CloseIdleConnections() {
 	c.idle = nil
 	c.mu.Unlock()
 	for _, k := range idle {
-		k.abort() // revocation and other connections wait for this, and an upstream may read nothing
+		k.abort() // Close would wait for an upstream that reads nothing, and revocations wait for this call
 	}
 }
 

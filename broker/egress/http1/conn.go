@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -29,10 +30,8 @@ type conn struct {
 	answered bool                  // the upstream has sent at least one byte
 	unwatch  func() bool           // ends the watch of its context; false = the connection is being closed
 	sent     chan error            // receives the result of sending its body; nil = it has none
-	unread   atomic.Pointer[error] // why it could not be sent, other than because of the upstream
+	fault    atomic.Pointer[error] // why it could not be sent, other than because of the upstream; the connection is then closed
 }
-
-var errHead = errors.New("http1: the head of the upstream's response is too long")
 
 func newConn(c *Client, n net.Conn) *conn {
 	k := &conn{Conn: n, client: c, socket: socketOf(n)}
@@ -60,7 +59,7 @@ func socketOf(n net.Conn) syscall.RawConn {
 // Read implements io.Reader for r.
 func (k *conn) Read(p []byte) (int, error) {
 	if k.left <= 0 {
-		return 0, errHead
+		return 0, fmt.Errorf("http1: the head of the upstream's response has more than %d bytes", k.client.MaxHead)
 	}
 	n, err := k.Conn.Read(p[:min(int64(len(p)), k.left)])
 	k.left -= int64(n)
@@ -120,12 +119,12 @@ func (k *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil {
 		res, err = k.receive(r)
 	}
-	why := k.unread.Load() // of a response to a request that was broken off, too
-	if err != nil || why != nil {
+	fault := k.fault.Load() // also if the upstream has responded to the part that was sent
+	if err != nil || fault != nil {
 		k.unwatch()
 		k.abort()
-		if why != nil {
-			err = *why
+		if fault != nil {
+			err = *fault
 		}
 		return nil, err
 	}
@@ -143,9 +142,10 @@ func (k *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// writers holds the buffers that requests are written through.
+// writers is the pool of the buffers that requests are written through.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 16<<10) }}
 
+// send writes a request, and closes its body.
 func (k *conn) send(r *http.Request) error {
 	w := writers.Get().(*bufio.Writer)
 	defer func() {
@@ -159,7 +159,7 @@ func (k *conn) send(r *http.Request) error {
 	return w.Flush()
 }
 
-// source is the body of a request.
+// source is the body of a request. It tells errors of the body from those of the connection.
 type source struct {
 	io.ReadCloser
 	err error // of Read, other than io.EOF
@@ -182,12 +182,12 @@ func (k *conn) sendBody(r *http.Request) {
 	out := *r
 	out.Body = from
 	err := k.send(&out)
-	mine := from.err
-	if _, upstream := errors.AsType[net.Error](err); mine == nil && !upstream {
-		mine = err // such as a body that is shorter than declared
+	fault := from.err
+	if _, upstream := errors.AsType[net.Error](err); fault == nil && !upstream {
+		fault = err // such as a body that is shorter than declared
 	}
-	if mine != nil {
-		k.unread.Store(&mine)
+	if fault != nil {
+		k.fault.Store(&fault)
 		k.abort()
 	}
 	k.sent <- err
@@ -207,13 +207,13 @@ func (k *conn) receive(r *http.Request) (*http.Response, error) {
 		case res.StatusCode >= http.StatusOK, res.StatusCode == http.StatusSwitchingProtocols:
 			return res, nil
 		case res.StatusCode < http.StatusContinue:
-			return nil, errors.New("http1: the status of the upstream's response is below 100")
+			return nil, fmt.Errorf("http1: the status of the upstream's response is %d, which is below 100", res.StatusCode)
 		}
 	}
-	return nil, errors.New("http1: the upstream sent too many interim responses")
+	return nil, fmt.Errorf("http1: the upstream sent more than %d interim responses", maxInterim)
 }
 
-// sendTime is how long a connection whose response has ended waits for the end of its request.
+// sendTime is how long the end of a response waits for the end of its request.
 const sendTime = 50 * time.Millisecond
 
 // complete reports whether the whole request was sent.
@@ -229,6 +229,23 @@ func (k *conn) complete() bool {
 	case <-late.C:
 		return false
 	}
+}
+
+// drained reports whether nothing that was read from the socket follows the response. crypto/tls may
+// hold records that it has not returned yet. With a deadline that has passed it returns them, and does
+// not read from the socket.
+func (k *conn) drained() bool {
+	if k.r.Buffered() > 0 {
+		return false
+	}
+	if _, is := k.Conn.(layer); !is {
+		return true
+	}
+	if k.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	_, err := k.r.Peek(1)
+	return errors.Is(err, os.ErrDeadlineExceeded) && k.SetReadDeadline(time.Time{}) == nil
 }
 
 // body is the body of a response.
@@ -254,21 +271,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// drained reports whether nothing has arrived after the response, as far as the connection was read.
-// TLS may have received more records than it has returned. With a deadline that has passed it returns
-// those, and reads no more.
-func (k *conn) drained() bool {
-	if _, is := k.Conn.(layer); !is || k.r.Buffered() > 0 {
-		return k.r.Buffered() == 0
-	}
-	if k.SetReadDeadline(time.Unix(1, 0)) != nil {
-		return false
-	}
-	_, err := k.r.Peek(1)
-	return errors.Is(err, os.ErrDeadlineExceeded) && k.SetReadDeadline(time.Time{}) == nil
-}
-
-// end releases the connection, once. It is kept for another request if it can be.
+// end releases the connection, once. With reuse it keeps the connection for another request, if nothing
+// follows the response and the whole request was sent.
 func (b *body) end(reuse bool) {
 	if b.ended.Swap(true) {
 		return

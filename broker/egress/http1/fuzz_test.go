@@ -25,8 +25,8 @@ type once struct {
 	ask      sync.Once
 }
 
-func newOnce(text []byte) *once {
-	return &once{from: strings.NewReader(string(text)), asked: make(chan struct{})}
+func newOnce(text string) *once {
+	return &once{from: strings.NewReader(text), asked: make(chan struct{})}
 }
 
 func (o *once) Read(p []byte) (int, error) { <-o.asked; return o.from.Read(p) }
@@ -75,9 +75,9 @@ func FuzzResponse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, method byte) {
 		m := []string{"GET", "HEAD", "POST"}[method%3]
-		mine := &http1.Client{MaxConns: 16, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: func(context.Context) (net.Conn, error) { return newOnce([]byte(text)), nil }}
+		mine := &http1.Client{MaxConns: 16, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: func(context.Context) (net.Conn, error) { return newOnce(text), nil }}
 		defer mine.CloseIdleConnections()
-		theirs := &http.Transport{MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return newOnce([]byte(text)), nil }}
+		theirs := &http.Transport{MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return newOnce(text), nil }}
 		defer theirs.CloseIdleConnections()
 		if got, want := outcome(mine, m), outcome(theirs, m); got != want {
 			t.Errorf("%s %q:\n%s\nhttp.Transport:\n%s", m, text, got, want)
@@ -97,7 +97,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			return nil, err
 		}
 		c := tls.Client(n, config)
-		return c, errors.Join(c.HandshakeContext(ctx))
+		return c, c.HandshakeContext(ctx)
 	}
 	mine := &http1.Client{MaxConns: 64, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: dial}
 	defer mine.CloseIdleConnections()

@@ -104,14 +104,14 @@ type Audit interface {
 	// Checkpoints returns signed checkpoints, oldest first.
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error
-	// Unsigned returns those of heads, by writer, that none of the newest checkpoints names, and
-	// the newest checkpoint, the zero one if there is none. It looks at MaxSigned checkpoints. It
+	// Unsigned returns those of heads, by writer, that none of the newest SearchedCheckpoints
+	// checkpoints names. It also returns the newest checkpoint, or the zero one if there is none. It
 	// verifies no signature.
 	Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error)
 }
 
-// MaxSigned is how many checkpoints Unsigned looks at.
-const MaxSigned = 512
+// SearchedCheckpoints is how many checkpoints Unsigned reads.
+const SearchedCheckpoints = 512
 
 // ApprovalStore holds requests that wait for a person.
 type ApprovalStore interface {

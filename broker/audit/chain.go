@@ -90,7 +90,7 @@ func Draft(e Entry) (Entry, error) {
 	return e, w.err
 }
 
-// normal is Draft without the checks that appendEntry makes, too.
+// normal is Draft without the checks that appendEntry repeats.
 func normal(e Entry) (Entry, error) {
 	if !Known(e.Kind) {
 		return Entry{}, fmt.Errorf("unknown kind of audit entry %q", e.Kind)

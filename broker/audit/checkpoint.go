@@ -13,9 +13,9 @@ import (
 	"github.com/ebb-broker/ebb/attest/jose"
 )
 
-// Checkpoint is a signed statement of the heads of chains: of every chain, or of those that no
-// earlier checkpoint by the same key names. A verifier detects changed or removed entries before
-// those heads.
+// Checkpoint is a signed statement of the heads of chains. The first checkpoints by a key together
+// name every chain, later ones the chains that have grown. With a checkpoint, a verifier detects
+// changed or removed entries before those heads.
 type Checkpoint struct {
 	At    time.Time       `json:"at"`
 	Heads map[string]Head `json:"heads"` // by writer

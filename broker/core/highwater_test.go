@@ -319,10 +319,10 @@ func TestMarkNeverLeads(t *testing.T) {
 	}
 }
 
-// A checkpoint at start names the chains that no checkpoint of the same key names, so that many
-// process runs on one database cost each of them the same.
+// A checkpoint at start names the chains that no recent checkpoint names, so that its size does not
+// grow with each process run on one database.
 //
-//ebb:invariant I12 The size of a checkpoint does not grow with the number of process runs
+//ebb:invariant I12 A checkpoint names at most 1,000 chains, and at start none whose end the newest 512 checkpoints name
 func TestCheckpointsOfManyRuns(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))

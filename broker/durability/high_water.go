@@ -37,8 +37,8 @@ type AuditGuard struct {
 	log   *kernel.Recorder
 
 	signedMu  sync.Mutex
-	signed    map[string]audit.Head // heads at the last checkpoint
-	signedBy  string                // id of the key that has signed all of them; "" = there was no checkpoint
+	signed    map[string]audit.Head // heads of all chains at this process's last checkpoint
+	signedBy  string                // id of the key of that checkpoint; "" = there was none
 	namedKeys map[string]bool
 	markMu    sync.Mutex
 	marking   marking
@@ -214,7 +214,7 @@ type marking struct {
 }
 
 // noteHeads stores the last entries of other chains for the next mark, and compares them with
-// this process's signed checkpoints.
+// those at this process's last checkpoint.
 func (ig *AuditGuard) noteHeads(ctx context.Context, heads []audit.Entry) error {
 	now := map[string]audit.Head{}
 	for _, e := range heads {
@@ -222,7 +222,7 @@ func (ig *AuditGuard) noteHeads(ctx context.Context, heads []audit.Entry) error 
 	}
 	for writer, was := range ig.signed {
 		if is := now[writer]; is.Seq < was.Seq || is.Seq == was.Seq && is.Hash != was.Hash {
-			err := fmt.Errorf("%w: chain %s ends at seq %d, and this process has signed seq %d of it", broker.ErrMissing, writer, is.Seq, was.Seq)
+			err := fmt.Errorf("%w: chain %s ends at seq %d, and had seq %d at the last checkpoint of this process", broker.ErrMissing, writer, is.Seq, was.Seq)
 			ig.lossFound(ctx, err)
 			return err
 		}
@@ -320,9 +320,9 @@ func AcceptLoss(ctx context.Context, j broker.Store, missing []MissingEntry, by,
 	return j.Append(ctx, broker.Record{Entries: []audit.Entry{{At: now, Kind: audit.LossAccepted, Actor: kernel.Self, Data: data}}})
 }
 
-// maxSigned is the largest number of chains in one checkpoint. A database has a chain for each
+// checkpointHeads is the largest number of chains in one checkpoint. A database has a chain for each
 // process run.
-const maxSigned = 1000
+const checkpointHeads = 1000
 
 // Checkpoint signs the last entries of the chains and stores the signatures. With a new signing key
 // it covers every chain, otherwise those that have grown since they were signed, by this process
@@ -358,7 +358,7 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(due)), maxSigned) {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(due)), checkpointHeads) {
 		some := map[string]audit.Head{}
 		for _, writer := range part {
 			some[writer] = due[writer]
@@ -376,9 +376,9 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// unsigned returns the heads that no stored checkpoint names. If the newest checkpoint is not by this
-// key, it returns all: the key before may be lost or leak. A forged row in the database can only
-// prevent a signature, and `ebb audit verify` reports the row.
+// unsigned returns the heads that no recent checkpoint names. If the newest checkpoint is not by this
+// key, it returns all, because the key before may be lost or leak. Of the other checkpoints it verifies
+// no signature: a forged one can only prevent that a head is signed, and `ebb audit verify` reports it.
 func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid string, heads map[string]audit.Head) (map[string]audit.Head, error) {
 	rest, newest, err := ig.store.Unsigned(ctx, heads)
 	if err != nil {

@@ -166,10 +166,10 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 	return c, json.Unmarshal([]byte(heads), &c.Heads)
 }
 
-// Unsigned implements broker.Audit. It reads no more checkpoints when every head was found.
+// Unsigned implements broker.Audit. It stops reading when it has found every head.
 func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error) {
 	rest = maps.Clone(heads)
-	rows, err := a.engine.read().query(ctx, "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.MaxSigned))
+	rows, err := a.engine.read().query(ctx, "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints))
 	if err != nil {
 		return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 	}

@@ -161,8 +161,8 @@ serve, with its configuration, while every ebb of that key directory is stopped.
 
 It writes to the audit log (key.revoked) from when on signatures of the key are not
 accepted, deletes the private key and keeps the public one. A new key signs at once.
-Every token that the old key signed is refused. The next checkpoint is signed by the
-new key and covers every chain, so that the audit log can still be verified.`,
+Every token that the old key signed is refused. The next checkpoints are signed by
+the new key and cover every chain, so that the audit log can still be verified.`,
 	}
 	cmd.Flags().StringVar(&since, "since", "", "time since which the key may be compromised (RFC 3339); default: since it was created")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")

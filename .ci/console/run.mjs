@@ -52,7 +52,7 @@ async function lookAt(context, { name, path: where, status = name === 'error' ? 
 try {
   const people = new Map();
   for (const p of pages) if (!people.has(p.who)) people.set(p.who, await site.context(p.who));
-  // Two pages at a time: each waits for the browser and the server most of its time.
+  // Two pages at a time: the checks of axe take most of the time, and those of a page use one core.
   const waiting = [...pages];
   const some = async () => {
     for (let p; (p = waiting.shift());) await lookAt(people.get(p.who), p);

@@ -59,7 +59,7 @@ func readPlaces(private []string) (*places, error) {
 func resolved(paths []string) []string {
 	for _, path := range slices.Clone(paths) {
 		if _, err := os.Lstat(path); err != nil {
-			continue // most of them do not exist, and EvalSymlinks would check each directory above them
+			continue // most paths do not exist, and EvalSymlinks would check each directory above them
 		}
 		if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
 			paths = append(paths, real)

@@ -157,7 +157,7 @@ func (a *API) routes() []route {
 		{get, "/.well-known/jwks.json", below, a.jwks},
 		{get, "/problems/:kind", below, a.problem},
 		{get, "/openapi.yaml", below, a.document(a.docs.openapiYAML, "application/yaml")},
-		{get, "/openapi.json", below, a.document(a.docs.openapiJSON, "application/json")},
+		{get, "/openapi.json", below, a.openapiJSON},
 	}
 	return append(routes, a.v1()...)
 }

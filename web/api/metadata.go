@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -52,7 +53,6 @@ type documents struct {
 	metadata    []byte
 	resource    []byte
 	openapiYAML []byte
-	openapiJSON []byte
 }
 
 // cacheFor is the Cache-Control header of the documents.
@@ -68,8 +68,7 @@ func (b *discovery) documents() (documents, error) {
 		return d, err
 	}
 	d.openapiYAML = openapiDocument
-	d.openapiJSON, err = asJSON(openapiDocument)
-	return d, err
+	return d, nil
 }
 
 // serverMetadata never advertises an endpoint that does not exist, and leaves out members without elements (RFC 8414
@@ -168,10 +167,20 @@ func (d *discovery) problem(c echo.Context) error {
 //go:embed openapi.yaml
 var openapiDocument []byte
 
-func asJSON(doc []byte) ([]byte, error) {
+// openapiInJSON is made when it is first requested, because reading the YAML takes a tenth of the
+// time in which ebb starts.
+var openapiInJSON = sync.OnceValues(func() ([]byte, error) {
 	var v any
-	if err := yaml.Unmarshal(doc, &v); err != nil {
+	if err := yaml.Unmarshal(openapiDocument, &v); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
 	return json.Marshal(v)
+})
+
+func (d *discovery) openapiJSON(c echo.Context) error {
+	body, err := openapiInJSON()
+	if err != nil {
+		return err
+	}
+	return d.document(body, "application/json")(c)
 }

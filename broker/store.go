@@ -104,9 +104,9 @@ type Audit interface {
 	// Checkpoints returns signed checkpoints, oldest first.
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error
-	// Unsigned returns those of heads, by writer, that none of the newest SearchedCheckpoints
-	// checkpoints names. It also returns the newest checkpoint, or the zero one if there is none. It
-	// verifies no signature.
+	// Unsigned returns the newest checkpoint, the zero one if there is none, and those of heads, by
+	// writer, that no checkpoint with its JWS header (algorithm and key id) names. It reads the
+	// newest SearchedCheckpoints checkpoints and verifies no signature.
 	Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error)
 }
 

@@ -182,6 +182,10 @@ func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) 
 		if newest.JWS == "" {
 			newest = c
 		}
+		header, _, _ := strings.Cut(newest.JWS, ".")
+		if !strings.HasPrefix(c.JWS, header+".") {
+			continue
+		}
 		if maps.DeleteFunc(rest, func(writer string, h audit.Head) bool { return c.Heads[writer] == h }); len(rest) == 0 {
 			break
 		}

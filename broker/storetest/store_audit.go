@@ -176,6 +176,20 @@ func checkpoints(t *storeTest) {
 	if rest, _, err := t.Store.Unsigned(t.Context(), old); err != nil || len(rest) > 0 {
 		t.Errorf("heads of the oldest checkpoint: %v, %v", rest, err)
 	}
+	// A checkpoint by another key covers only the head that it names.
+	one := map[string]audit.Head{}
+	for writer, h := range old {
+		one[writer] = h
+		break
+	}
+	next, err := audit.SignCheckpoint(key, "next", Epoch.Add(time.Hour), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.want("add", t.Store.AddCheckpoint(t.Context(), next), nil)
+	if rest, newest, err := t.Store.Unsigned(t.Context(), old); err != nil || newest.JWS != next.JWS || len(rest) != len(old)-1 {
+		t.Errorf("after a checkpoint by another key: %v, %v", rest, err)
+	}
 	if err := t.Store.AddCheckpoint(t.Context(), audit.Checkpoint{At: Epoch}); err == nil {
 		t.Error("an unsigned checkpoint was added")
 	}

@@ -147,7 +147,7 @@ func (c *Client) expire(k *conn) {
 	}
 	c.mu.Unlock()
 	if i >= 0 {
-		_ = k.Close()
+		k.abort()
 	}
 }
 

@@ -150,6 +150,8 @@ func (k *conn) send(r *http.Request) error {
 	w := writers.Get().(*bufio.Writer)
 	defer func() {
 		w.Reset(nil)
+		rest := w.AvailableBuffer()
+		clear(rest[:cap(rest)]) // it has held the credential
 		writers.Put(w)
 	}()
 	w.Reset(k.Conn)
@@ -280,7 +282,7 @@ func (b *body) end(reuse bool) {
 	k := b.k
 	reuse = reuse && k.drained()
 	if !k.unwatch() || !reuse || !k.complete() {
-		_ = k.Close()
+		k.abort() // a request must not wait for an upstream that reads nothing
 		return
 	}
 	k.client.keep(k)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -353,3 +354,31 @@ func (r *repeated) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (r *repeated) Close() error { return errors.New("this connection is never closed") }
+
+// A refused request has no effect on the one before it, although net/http reads on while that one is
+// handled.
+func TestRefusalOfTheNextRequest(t *testing.T) {
+	t.Parallel()
+	conn := &strictConn{Conn: &wire{sent: []byte("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\nHost: h\n\n")}}
+	l := &single{conn: conn, over: make(chan struct{})}
+	b := &endpoint{errorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+	var refused []bool
+	srv := b.server(context.Background(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for conn.fault.Load() == nil {
+			runtime.Gosched()
+		}
+		refused = append(refused, denied(r) != nil)
+	}))
+	srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, strictKey{}, conn)
+	}
+	srv.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			close(l.over)
+		}
+	}
+	_ = srv.Serve(l)
+	if !slices.Equal(refused, []bool{false, true}) {
+		t.Errorf("refused: %v, want the second one", refused)
+	}
+}

@@ -20,9 +20,9 @@ type Client struct {
 	// Dial opens a connection, and does the TLS handshake if the upstream uses TLS. A connection above
 	// another one returns that one from NetConn, as [crypto/tls.Conn] does.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// MaxConns is how many connections may be open at a time, in use or not.
+	// MaxConns is the maximum number of open connections, in use or not.
 	MaxConns int
-	// IdleTime is how long a connection is kept for later requests.
+	// IdleTime is the time for which an unused connection is kept for later requests.
 	IdleTime time.Duration
 	// MaxHead is the maximum size in bytes of the head of a response, together with the interim
 	// responses (1xx) before it.
@@ -46,7 +46,7 @@ var ErrMaxConns = errors.New("http1: all connections to the upstream carry reque
 // connection was used before, the request has no body, and its method is safe (RFC 9110 section
 // 9.2.1): the upstream may have closed the connection while the request was on its way.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := valid(r.Header); err != nil {
+	if err := CheckHeader(r.Header); err != nil {
 		return nil, err
 	}
 	ctx := r.Context()
@@ -151,9 +151,10 @@ func (c *Client) expire(k *conn) {
 	}
 }
 
-// valid checks the headers of a request. [http.Request.Write] would leave out a header with an invalid
-// name, and write a space in place of a line break.
-func valid(h http.Header) error {
+// CheckHeader returns an error if a request cannot have these headers. The error has no header value.
+// [http.Request.Write] would leave out a header with an invalid name, and write a space in place of a
+// line break.
+func CheckHeader(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, notInToken) {
 			return errors.New("http1: the request has a header whose name is not a token (RFC 9110 section 5.1): correct the name")

@@ -21,7 +21,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/http1"
 )
 
-// script is an upstream that does what a test says with each of its connections.
+// script is an upstream whose connections a test handles.
 type script struct {
 	l     net.Listener
 	conns atomic.Int64 // accepted so far
@@ -58,6 +58,7 @@ func serve(t *testing.T, do func(n int64, c net.Conn, r *bufio.Reader)) *script 
 	return s
 }
 
+// client returns a client without TLS.
 func (s *script) client() *http1.Client {
 	return &http1.Client{MaxConns: 16, IdleTime: time.Minute, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", s.l.Addr().String())
@@ -119,6 +120,7 @@ func closed(r *bufio.Reader) { _, _ = io.Copy(io.Discard, r) }
 
 // A connection carries the next request after a response of any framing that has an end.
 func TestReuse(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"length":   ok,
 		"chunked":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
@@ -151,6 +153,7 @@ func TestReuse(t *testing.T) {
 
 // A connection carries no further request if its end or the place of the next response is unknown.
 func TestNoReuse(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"close":            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
 		"until the end":    "HTTP/1.1 200 OK\r\n\r\nok",
@@ -176,8 +179,9 @@ func TestNoReuse(t *testing.T) {
 	}
 }
 
-// A response that an upstream sends before it was asked is not the response to the next request.
+// A response that arrives without a request is not used for the next request.
 func TestUnaskedResponse(t *testing.T) {
+	t.Parallel()
 	read := make(chan bool)
 	s := serve(t, func(n int64, c net.Conn, r *bufio.Reader) {
 		take(r)
@@ -199,8 +203,9 @@ func TestUnaskedResponse(t *testing.T) {
 	}
 }
 
-// A connection that the upstream has closed while it was idle carries no request, and none is lost.
+// An idle connection that the upstream has closed carries no request, and no request is lost.
 func TestClosedWhileIdle(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
 		take(r)
 		_, _ = io.WriteString(c, ok)
@@ -216,8 +221,9 @@ func TestClosedWhileIdle(t *testing.T) {
 	}
 }
 
-// A request that is lost on a used connection is sent again only if that changes nothing.
+// A request that is lost on a used connection is sent again only if it changes nothing at the upstream.
 func TestLostRequest(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		method, body, answer string
 		again                bool
@@ -262,6 +268,7 @@ func TestLostRequest(t *testing.T) {
 
 // A response before the end of the request reaches the caller, and its connection is not used again.
 func TestEarlyResponse(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
 		q, err := http.ReadRequest(r)
 		if err != nil {
@@ -290,8 +297,9 @@ func TestEarlyResponse(t *testing.T) {
 	}
 }
 
-// The error of a request's body is the error of the request, and the rest of the body is not made up.
+// The error of a request's body is the error of the request, and the upstream sees that the body is cut.
 func TestUnreadableBody(t *testing.T) {
+	t.Parallel()
 	got := make(chan error, 1)
 	s := serve(t, func(_ int64, _ net.Conn, r *bufio.Reader) {
 		q, err := http.ReadRequest(r)
@@ -315,6 +323,7 @@ func TestUnreadableBody(t *testing.T) {
 
 // The response to a request that was broken off does not reach the caller.
 func TestResponseToAnUnreadableBody(t *testing.T) {
+	t.Parallel()
 	_, c := overTLS(t, tls.VersionTLS13, func(_ int64, _ *segments, c *tls.Conn, r *bufio.Reader) {
 		take(r) // until the body breaks off
 		_, _ = io.WriteString(c, ok)
@@ -333,6 +342,7 @@ func TestResponseToAnUnreadableBody(t *testing.T) {
 
 // A request that cannot be written, or whose body is shorter than declared, ends at once.
 func TestShortBody(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(_ int64, _ net.Conn, r *bufio.Reader) { take(r); closed(r) })
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -350,6 +360,7 @@ func TestShortBody(t *testing.T) {
 
 // The end of the context ends a request in each of its phases, with its cause.
 func TestContext(t *testing.T) {
+	t.Parallel()
 	mine := errors.New("over")
 	for name, answer := range map[string]string{"before the response": "", "in its head": "HTTP/1.1 200 OK\r\nX", "in its body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok", "in an upgrade": "HTTP/1.1 101 Switching Protocols\r\n\r\n"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -384,8 +395,9 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// Heads have bounds, also in many small parts.
+// The size of heads is limited, also if they have many small parts.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		answer string
 		fits   bool
@@ -413,6 +425,7 @@ func TestBounds(t *testing.T) {
 
 // No request leaves with a header that the upstream could read as something else.
 func TestInvalidHeaders(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(int64, net.Conn, *bufio.Reader) {})
 	for name, value := range map[string]string{"X": "a\r\nY: b", "Z": "a\nb", "N": "a\x00b", "A b": "1", "A:": "1", "A\r\nB": "1", "": "1"} {
 		r := request(t, "GET", "")
@@ -428,6 +441,7 @@ func TestInvalidHeaders(t *testing.T) {
 
 // After a response 101 the connection belongs to its caller.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
 		take(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello ")
@@ -446,8 +460,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// At most MaxConns connections are open. The place of each that ends, in any way, is free again.
+// At most MaxConns connections are open. Each connection that ends, in any way, frees its place.
 func TestMaxConns(t *testing.T) {
+	t.Parallel()
 	ends := make(chan bool, 8)
 	release := make(chan bool)
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
@@ -509,6 +524,7 @@ func TestMaxConns(t *testing.T) {
 
 // An idle connection is closed after IdleTime.
 func TestIdleTime(t *testing.T) {
+	t.Parallel()
 	end := make(chan bool)
 	s := serve(t, func(_ int64, c net.Conn, r *bufio.Reader) {
 		take(r)
@@ -526,14 +542,14 @@ func TestIdleTime(t *testing.T) {
 
 // Many callers share a client, and every response belongs to its request.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "%s %s", r.Header.Get("X-Id"), text)
 	}))
 	defer s.Close()
-	c := &http1.Client{MaxConns: 16, IdleTime: time.Millisecond, MaxHead: 4 << 10, Dial: func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
-	}}
+	c := (&script{l: s.Listener}).client()
+	c.IdleTime = time.Millisecond
 	defer c.CloseIdleConnections()
 	var wg sync.WaitGroup
 	for i := range 16 {

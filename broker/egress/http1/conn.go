@@ -145,7 +145,7 @@ func (k *conn) roundTrip(r *http.Request) (*http.Response, error) {
 // writers is the pool of the buffers that requests are written through.
 var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 16<<10) }}
 
-// send writes a request, and closes its body.
+// send writes a request and closes its body.
 func (k *conn) send(r *http.Request) error {
 	w := writers.Get().(*bufio.Writer)
 	defer func() {
@@ -195,7 +195,7 @@ func (k *conn) sendBody(r *http.Request) {
 	k.sent <- err
 }
 
-// maxInterim is how many interim responses may precede a response.
+// maxInterim is the maximum number of interim responses before a response.
 const maxInterim = 5
 
 // receive reads the head of a response, and drops the interim responses before it (RFC 9110 section
@@ -233,7 +233,7 @@ func (k *conn) complete() bool {
 	}
 }
 
-// drained reports whether nothing that was read from the socket follows the response. crypto/tls may
+// drained reports whether the data read from the socket ends with the response. crypto/tls may
 // hold records that it has not returned yet. With a deadline that has passed it returns them, and does
 // not read from the socket.
 func (k *conn) drained() bool {

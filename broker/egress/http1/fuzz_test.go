@@ -2,13 +2,10 @@ package http1_test
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +14,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/http1"
 )
 
-// once is a connection to an upstream that sends some bytes, after it has got some, and then ends.
+// once is a connection to an upstream that sends a text after the first byte of a request, and then ends.
 type once struct {
 	net.Conn // nil: no other method is used
 	from     io.Reader
@@ -41,7 +38,7 @@ func (o *once) Close() error {
 	return nil
 }
 
-// outcome is what a caller learns of a response.
+// outcome returns all that a caller can see of a response.
 func outcome(r http.RoundTripper, method string) string {
 	q, err := http.NewRequestWithContext(context.Background(), method, "http://upstream.example/", nil)
 	if err != nil {
@@ -62,7 +59,7 @@ func outcome(r http.RoundTripper, method string) string {
 	return fmt.Sprintf("%s %s %v %q %t %v", res.Proto, res.Status, res.Header, text, err != nil, res.Trailer)
 }
 
-// FuzzResponse compares the client with http.Transport: the same bytes are the same response.
+// FuzzResponse compares the client with http.Transport: both must return the same response for the same bytes.
 func FuzzResponse(f *testing.F) {
 	for _, text := range []string{
 		ok, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n2;x=y\r\nok\r\n0\r\nA: 1\r\n\r\n",
@@ -83,46 +80,4 @@ func FuzzResponse(f *testing.F) {
 			t.Errorf("%s %q:\n%s\nhttp.Transport:\n%s", m, text, got, want)
 		}
 	})
-}
-
-// BenchmarkRoundTrip compares the client with http.Transport, over TLS to the same upstream.
-func BenchmarkRoundTrip(b *testing.B) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1024)) }))
-	defer s.Close()
-	config := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName, config.NextProtos = "example.com", []string{"http/1.1"}
-	dial := func(ctx context.Context) (net.Conn, error) {
-		n, err := new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		c := tls.Client(n, config)
-		return c, c.HandshakeContext(ctx)
-	}
-	mine := &http1.Client{MaxConns: 64, IdleTime: time.Minute, MaxHead: 64 << 10, Dial: dial}
-	defer mine.CloseIdleConnections()
-	theirs := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
-	defer theirs.CloseIdleConnections()
-	for _, x := range []struct {
-		name string
-		r    http.RoundTripper
-	}{{"client", mine}, {"transport", theirs}} {
-		b.Run(x.name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					q, _ := http.NewRequestWithContext(b.Context(), http.MethodGet, "https://example.com/", nil)
-					res, err := x.r.RoundTrip(q)
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					_, err = io.Copy(io.Discard, res.Body)
-					if err = errors.Join(err, res.Body.Close()); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-		})
-	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress/http1"
 )
 
-// segments is a connection that keeps what is written to it while hold is set, so that several TLS
-// records arrive together.
+// segments is a connection. While hold is set it keeps the written data, so that several TLS records
+// arrive together.
 type segments struct {
 	net.Conn
 	hold bool
@@ -48,6 +48,11 @@ func overTLS(t *testing.T, version uint16, do func(n int64, raw *segments, c *tl
 		end := tls.Server(raw, own)
 		do(n, raw, end, bufio.NewReader(end))
 	})
+	return s, s.clientTLS(theirs)
+}
+
+// clientTLS returns a client that uses TLS.
+func (s *script) clientTLS(config *tls.Config) *http1.Client {
 	c := s.client()
 	dial := c.Dial
 	c.Dial = func(ctx context.Context) (net.Conn, error) {
@@ -55,15 +60,16 @@ func overTLS(t *testing.T, version uint16, do func(n int64, raw *segments, c *tl
 		if err != nil {
 			return nil, err
 		}
-		end := tls.Client(n, theirs)
+		end := tls.Client(n, config)
 		return end, end.HandshakeContext(ctx)
 	}
-	return s, c
+	return c
 }
 
 // Data in further TLS records that arrive together with a response is not the response to the next
 // request, and a close_notify there ends the connection.
 func TestRecordsAfterAResponse(t *testing.T) {
+	t.Parallel()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for name, after := range map[string]func(*tls.Conn) error{
 			"a response": func(c *tls.Conn) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/clientcert"
+	"github.com/ebb-broker/ebb/broker/egress/http1"
 	"github.com/ebb-broker/ebb/broker/egress/redact"
 	"github.com/ebb-broker/ebb/broker/issuance"
 	"github.com/ebb-broker/ebb/broker/provider"
@@ -168,7 +169,11 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 		return nil, deny(NotAllowed, provider.Elsewhere("its credential is for sessions, not for HTTP requests"))
 	}
 	out := before.Clone(before.Context())
-	switch err := use.Injector.Inject(out.Context(), out, use.Target); {
+	err := use.Injector.Inject(out.Context(), out, use.Target)
+	if err == nil {
+		err = http1.CheckHeader(out.Header) // for HTTP/2, too, and before the audit log has the request as allowed
+	}
+	switch {
 	case errors.Is(err, provider.ErrElsewhere):
 		return nil, deny(NotAllowed, err)
 	case err != nil:

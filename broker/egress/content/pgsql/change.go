@@ -8,8 +8,8 @@ type change struct {
 	depth         int               // of the level with its clauses
 	where         int               // index of the first token of its condition, which follows ON in a MERGE; 0 = none
 	acts          bool              // an action of the MERGE was found
-	read          bool              // details are known
-	details       map[string]string // see joined
+	onRead        bool              // onDetails is set
+	onDetails     map[string]string // the result of joined
 }
 
 // atChange reports whether a statement that changes a table follows.
@@ -59,7 +59,7 @@ func (p *parser) changes() {
 	}
 }
 
-// unlimited returns the detail of a change whose condition does not depend on the rows.
+// unlimited returns the detail of a change whose condition does not depend on the rows; nil = it does.
 func (c *change) unlimited(at *cursor, to int) map[string]string {
 	if c.where == 0 || !at.dependsOnRows(c.where, to) {
 		return map[string]string{"where": "no"}
@@ -133,7 +133,7 @@ func (p *parser) changeKeyword(at place) place {
 		return inExpression
 	case within && c.action == "merge" && p.accept("then"):
 		return p.mergeAction()
-	case within && c.action == "merge" && p.wordAt(0) == "on": // the last one is not that of a join
+	case within && c.action == "merge" && p.wordAt(0) == "on": // the last ON is that of the MERGE, the others are those of joins
 		p.change.where = p.at + 1
 	}
 	p.at++
@@ -156,17 +156,17 @@ func (p *parser) conflict() {
 	p.expectWord("nothing")
 }
 
-// joined returns the detail of a MERGE whose condition behind ON does not depend on the rows. It does
-// not read conditions behind WHEN.
+// joined returns the detail of a MERGE whose ON condition does not depend on the rows; nil = it does.
+// Conditions after WHEN do not count. The result is kept: a MERGE can have many actions.
 func (c *change) joined(at *cursor) map[string]string {
-	if !c.read {
+	if !c.onRead {
 		to := c.where
 		for to < at.at && at.lower[at.tokens[to].from:at.tokens[to].to] != "when" {
 			to++
 		}
-		c.read, c.details = true, c.unlimited(at, to)
+		c.onRead, c.onDetails = true, c.unlimited(at, to)
 	}
-	return c.details
+	return c.onDetails
 }
 
 // mergeAction parses the beginning of an action of MERGE, behind THEN.

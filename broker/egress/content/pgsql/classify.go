@@ -53,7 +53,7 @@ type Settings struct {
 // be any.
 //
 // Details: "where" is "no" for an UPDATE or DELETE without a condition that depends on the rows,
-// and for a MERGE with such an ON; "statement" has the first words of a statement of the actions ddl,
+// also in a MERGE, where the condition is the one after ON; "statement" has the first words of a statement of the actions ddl,
 // admin and unknown.
 //
 // An error (content.Error) is returned for a text that a server may read in another way.

@@ -39,7 +39,7 @@ type Guard struct {
 type Text struct {
 	Facts        content.Facts // their Text is set if people can approve exactly this text
 	Unapprovable string        // why people cannot approve it, as a clause; "" = they can
-	Err          error         // the reason for which the guard denies it, also if decide allows it; nil = the answer of decide counts
+	Err          error         // the reason for a denial that decide cannot lift; nil = decide decides
 }
 
 // Denial is the Guard's answer to a denied text.
@@ -185,8 +185,8 @@ func unapprovable(kind byte, sql string) string {
 	return ""
 }
 
-// namedPlan matches the words that give a statement a name. The messages Bind and Execute use such a
-// name, too, and the Guard does not judge them.
+// namedPlan matches the words that give a statement a name. The messages Bind and Execute, which the
+// Guard does not judge, can use such a name, too.
 var namedPlan = lazyregexp.New(`\b(?:prepare|(?:ref)?cursor)\b`)
 
 // deny refuses a text that is never allowed, and does not forward the rest of its message.

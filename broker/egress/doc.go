@@ -34,7 +34,7 @@
 // unchanged. If the provider limits statements, each one is judged before the server receives it. A refusal is a Denial with a reason; its text says what to do next.
 //
 // Package content has the parsers of bodies and statements. Package redact finds secrets in
-// responses. Package http1 sends requests over HTTP/1.1. Package pgwire speaks the PostgreSQL protocol until a
-// session is open. Package stricturl parses URLs strictly. Package transcript stores transcripts.
+// responses. Package http1 sends requests to upstreams over HTTP/1.1. Package pgwire speaks the
+// PostgreSQL protocol until a session is open. Package stricturl parses URLs strictly. Package transcript stores transcripts.
 // Package owndir opens the directory of the sockets.
 package egress

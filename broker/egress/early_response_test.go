@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// An upstream that responds before the end of a request gets the rest of it without a gap, and its
-// response arrives as a whole.
+// If an upstream responds before the end of a request, it gets the rest of the request without a gap,
+// and the sandbox gets the whole response.
 func TestEarlyResponse(t *testing.T) {
 	t.Parallel()
 	const part, parts, size = 4 << 10, 26, 10 << 10

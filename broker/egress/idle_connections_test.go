@@ -8,7 +8,7 @@ import (
 	"github.com/ebb-broker/ebb/broker/egress"
 )
 
-// Connections to upstreams that no request uses do not take the places of a sandbox's connections.
+// Unused connections to upstreams are closed when a sandbox needs their places for its own connections.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	t.Parallel()
 	var together sync.WaitGroup

@@ -15,7 +15,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -146,24 +145,9 @@ func TestKeyUpdatesOfASandbox(t *testing.T) {
 // E54: an upstream that sends only KeyUpdates is disconnected, too.
 func TestKeyUpdatesOfAnUpstream(t *testing.T) {
 	t.Parallel()
-	var keys attesttest.Log
-	b := newBed(t, func(w http.ResponseWriter, _ *http.Request) {
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = c.Close() }()
-		r, err := newRatchet(c.(*tls.Conn), keys.String(), "SERVER")
-		if err != nil {
-			t.Error(err)
-			return
-		}
+	b := newRecordsBed(t, func(r *ratchet) {
 		r.flood()
 		_, _ = io.Copy(io.Discard, r.raw) // until ebb closes it
-	}, func(s *httptest.Server) {
-		s.EnableHTTP2 = false
-		s.TLS = &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, KeyLogWriter: &keys}
 	})
 	x := b.sandbox(t)
 	res, body := send(t, x.client(t, false), "GET", "https://"+b.host+"/v1/x", "", "Authorization", "Bearer "+x.placeholder(t, "stripe:charges:read"))

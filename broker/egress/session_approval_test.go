@@ -337,7 +337,7 @@ func TestApprovedDefinition(t *testing.T) {
 	denial(t, conn, `SELECT 'a\''; DELETE FROM t --'`)
 }
 
-// tunnelled is a connection whose first bytes may have been read with the answer to CONNECT.
+// tunnelled is a connection after CONNECT. rest begins with the bytes that were read with the response.
 type tunnelled struct {
 	net.Conn
 	rest io.Reader

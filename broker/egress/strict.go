@@ -47,17 +47,18 @@ const (
 )
 
 // refusedHead is the request that net/http reads in place of a refused one.
-const refusedHead = "GET / HTTP/1.1\r\nHost: " + refusedHost + "\r\nConnection: close\r\n\r\n"
-
-const refusedHost = "refused"
+const (
+	refusedHead = "GET / HTTP/1.1\r\nHost: " + refusedHost + "\r\nConnection: close\r\n\r\n"
+	refusedHost = "refused"
+)
 
 // maxStrictHead is how many bytes of a head are checked. net/http refuses longer heads.
 const maxStrictHead = maxHeader + 8<<10
 
 type strictKey struct{}
 
-// denied returns why a request was refused before it was parsed; nil = it was parsed. The host tells it
-// from the request before it: net/http reads on while that one is handled.
+// denied returns why a request was refused before it was parsed; nil = it was parsed. net/http reads
+// the next request while a handler runs, so only a request for refusedHost is the refused one.
 func denied(r *http.Request) error {
 	if s, is := r.Context().Value(strictKey{}).(*strictConn); is && r.Host == refusedHost {
 		if fault := s.fault.Load(); fault != nil {

@@ -49,15 +49,15 @@ func TestLateAlertOfAnUpstream(t *testing.T) {
 	}
 }
 
-// An upstream that sends KeyUpdates between the parts of its response, and does not read the
-// responses to them, does not keep a request whose sandbox has gone.
+// A request ends with its sandbox also if its upstream sends KeyUpdates between the parts of the
+// response and does not read ebb's KeyUpdates.
 func TestKeyUpdatesInAResponse(t *testing.T) {
 	t.Parallel()
 	stalled, over := make(chan bool, 1), make(chan bool)
 	b := newRecordsBed(t, func(r *ratchet) {
 		err := r.write(23, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"))
 		for err == nil {
-			_ = r.raw.SetWriteDeadline(time.Now().Add(3 * time.Second)) // no event tells that ebb has stopped reading
+			_ = r.raw.SetWriteDeadline(time.Now().Add(3 * time.Second)) // there is no event for the time at which ebb stops reading
 			for range 10 {
 				err = r.update(1)
 			}

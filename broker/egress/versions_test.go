@@ -23,7 +23,7 @@ func TestVersions(t *testing.T) {
 			s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				only := s.TLS.Clone()
 				only.GetConfigForClient = nil
-				// crypto/tls lets a client without h2 in; this name of another protocol makes it send the alert.
+				// A server of crypto/tls with h2 alone accepts a client with http/1.1 alone; with this name it sends the alert.
 				if only.NextProtos = []string{"h2"}; len(hello.SupportedProtos) == 1 {
 					only.NextProtos = []string{"other"}
 				}
@@ -47,9 +47,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Many requests at a time over HTTP/1.1, such as event streams, do not have a connection to the
-// upstream each.
-func TestManyShareConnections(t *testing.T) {
+// Beyond 16 requests at a time over HTTP/1.1, such as event streams, requests share a connection to the
+// upstream.
+func TestSharedUpstreamConnection(t *testing.T) {
 	t.Parallel()
 	release := make(chan bool)
 	var mu sync.Mutex

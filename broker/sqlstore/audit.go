@@ -64,24 +64,13 @@ func (a *auditStore) Entries(ctx context.Context, f broker.EntryFilter) iter.Seq
 		if f.Limit == 0 || f.Limit > maxLimit {
 			from.db = a.engine.stream
 		}
-		rows, err := from.query(ctx, text, args...)
-		if err != nil {
-			yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
-			return
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			e, err := scanEntry(rows.Scan)
+		for e, err := range each(ctx, from, text, args, scanEntry) {
 			if err != nil {
-				yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
+				err = fmt.Errorf("entries: %w", a.engine.explain(err))
+			}
+			if !yield(e, err) {
 				return
 			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(audit.Entry{}, fmt.Errorf("entries: %w", a.engine.explain(err)))
 		}
 	}
 }
@@ -169,13 +158,7 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 // Unsigned implements broker.Audit. It stops reading when it has found every head.
 func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error) {
 	rest = maps.Clone(heads)
-	rows, err := a.engine.read().query(ctx, "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints))
-	if err != nil {
-		return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		c, err := scanCheckpoint(rows.Scan)
+	for c, err := range each(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints), nil, scanCheckpoint) {
 		if err != nil {
 			return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 		}
@@ -189,9 +172,6 @@ func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) 
 		if maps.DeleteFunc(rest, func(writer string, h audit.Head) bool { return c.Heads[writer] == h }); len(rest) == 0 {
 			break
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 	}
 	return rest, newest, nil
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -141,22 +142,37 @@ func (e *engine) dialectText(text string) string {
 // scan is the Scan method of a row.
 type scan func(dest ...any) error
 
-// collect reads all rows of a query.
-func collect[T any](ctx context.Context, q querier, text string, args []any, one func(scan) (T, error)) ([]T, error) {
-	rows, err := q.query(ctx, text, args...)
-	if err != nil {
-		return nil, err
+// each returns the rows of a query. It ends after an error.
+func each[T any](ctx context.Context, q querier, text string, args []any, one func(scan) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		rows, err := q.query(ctx, text, args...)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			v, err := one(rows.Scan)
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(none, err)
+		}
 	}
-	defer func() { _ = rows.Close() }()
-	var out []T
-	for rows.Next() {
-		v, err := one(rows.Scan)
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, q querier, text string, args []any, one func(scan) (T, error)) (out []T, err error) {
+	for v, err := range each(ctx, q, text, args, one) {
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, v)
 	}
-	return out, rows.Err()
+	return out, nil
 }
 
 // single returns the row found by its key, or the error none if there is no row.

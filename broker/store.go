@@ -104,13 +104,13 @@ type Audit interface {
 	// Checkpoints returns signed checkpoints, oldest first.
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error
-	// Unsigned returns the newest checkpoint, the zero one if there is none, and those of heads, by
-	// writer, that no checkpoint with its JWS header (algorithm and key id) names. It reads the
-	// newest SearchedCheckpoints checkpoints and verifies no signature.
+	// Unsigned returns the newest checkpoint; the zero one = there is none. rest has the heads, by
+	// writer, that are in no checkpoint with the JWS header (algorithm and key id) of the newest one.
+	// It reads the newest SearchedCheckpoints checkpoints and verifies no signature.
 	Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error)
 }
 
-// SearchedCheckpoints is how many checkpoints Unsigned reads.
+// SearchedCheckpoints is the maximum number of checkpoints that Unsigned reads.
 const SearchedCheckpoints = 512
 
 // ApprovalStore holds requests that wait for a person.

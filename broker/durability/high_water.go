@@ -376,9 +376,9 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// unsigned returns the heads that no recent checkpoint by this key names: the key before may be lost or
-// leak. It verifies the newest checkpoint only: another one that is forged can only prevent that a head
-// is signed, and `ebb audit verify` reports it.
+// unsigned returns the heads that no recent checkpoint by this key names. Checkpoints by earlier keys do
+// not count, because such a key may be lost or leak. unsigned verifies only the newest checkpoint. If an
+// older one is forged, heads may stay unsigned, but `ebb audit verify` reports the forged checkpoint.
 func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid string, heads map[string]audit.Head) (map[string]audit.Head, error) {
 	rest, newest, err := ig.store.Unsigned(ctx, heads)
 	if err != nil {

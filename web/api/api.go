@@ -156,7 +156,7 @@ func (a *API) routes() []route {
 		{get, "/.well-known/oauth-protected-resource" + base + "/v1", insert, a.document(a.docs.resource, "application/json")},
 		{get, "/.well-known/jwks.json", below, a.jwks},
 		{get, "/problems/:kind", below, a.problem},
-		{get, "/openapi.yaml", below, a.document(a.docs.openapiYAML, "application/yaml")},
+		{get, "/openapi.yaml", below, a.document(openapiDocument, "application/yaml")},
 		{get, "/openapi.json", below, a.openapiJSON},
 	}
 	return append(routes, a.v1()...)

@@ -50,9 +50,8 @@ type discoveryBroker interface {
 
 // documents are the responses that do not change while the process runs.
 type documents struct {
-	metadata    []byte
-	resource    []byte
-	openapiYAML []byte
+	metadata []byte
+	resource []byte
 }
 
 // cacheFor is the Cache-Control header of the documents.
@@ -64,11 +63,8 @@ func (b *discovery) documents() (documents, error) {
 	if d.metadata, err = json.Marshal(b.serverMetadata()); err != nil {
 		return d, err
 	}
-	if d.resource, err = json.Marshal(b.resourceMetadata()); err != nil {
-		return d, err
-	}
-	d.openapiYAML = openapiDocument
-	return d, nil
+	d.resource, err = json.Marshal(b.resourceMetadata())
+	return d, err
 }
 
 // serverMetadata never advertises an endpoint that does not exist, and leaves out members without elements (RFC 8414
@@ -167,8 +163,8 @@ func (d *discovery) problem(c echo.Context) error {
 //go:embed openapi.yaml
 var openapiDocument []byte
 
-// openapiInJSON is made when it is first requested, because reading the YAML takes a tenth of the
-// time in which ebb starts.
+// openapiInJSON returns openapiDocument as JSON. The first request converts it: at the start of ebb the
+// conversion would take a tenth of the time.
 var openapiInJSON = sync.OnceValues(func() ([]byte, error) {
 	var v any
 	if err := yaml.Unmarshal(openapiDocument, &v); err != nil {

@@ -229,8 +229,15 @@ func TestDraftRefuses(t *testing.T) {
 			t.Errorf("%s: drafted", name)
 		}
 		c, _ := audit.NewChain("w")
-		if err := c.Link(&e); err == nil || c.Head() != (audit.Head{}) {
-			t.Errorf("%s: linked", name)
+		for _, first := range []bool{true, false} {
+			last := c.Head()
+			if err := c.Link(&e); err == nil || c.Head() != last {
+				t.Errorf("%s: linked, as the first entry %t", name, first)
+			}
+			before := entry(audit.TaskOpened, "")
+			if err := c.Link(&before); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if _, err := audit.NewChain(""); err == nil {

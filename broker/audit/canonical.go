@@ -67,9 +67,12 @@ func (w *writer) text(s string) {
 	w.out = append(append(w.out, s[from:]...), '"')
 }
 
+// writable reports whether an audit entry can have this time.
+func writable(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
+
 func (w *writer) time(n string, t time.Time) {
 	t = t.UTC()
-	if y := t.Year(); y < 1970 || y > 9999 {
+	if !writable(t) {
 		w.err = errTime
 		return
 	}

@@ -83,7 +83,6 @@ func Draft(e Entry) (Entry, error) {
 		return Entry{}, err
 	}
 	w := writer{out: append(make([]byte, 0, 256), '{')}
-	w.time("at", e.At)
 	for _, s := range [...]string{e.Actor, e.TaskID, e.LeaseID, e.RequestID} {
 		w.text(s)
 	}
@@ -98,7 +97,9 @@ func normal(e Entry) (Entry, error) {
 	if e.Actor == "" {
 		return Entry{}, errors.New("an audit entry needs an actor")
 	}
-	e.At = e.At.UTC().Truncate(time.Millisecond)
+	if e.At = e.At.UTC().Truncate(time.Millisecond); !writable(e.At) {
+		return Entry{}, errTime // Link would replace it by the time of its predecessor
+	}
 	if len(e.Data) > 0 {
 		canon, err := canonicalObject(e.Data)
 		if err != nil {

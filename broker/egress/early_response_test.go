@@ -56,3 +56,48 @@ func TestEarlyResponse(t *testing.T) {
 		}
 	}
 }
+
+// After a response that begins before the end of a request, the connection ends: the rest of that body
+// is never read as another request.
+func TestEarlyResponseEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, framing := range map[string]string{
+		"length":    "Content-Length: 4096\r\n\r\n",
+		"chunks":    "Transfer-Encoding: chunked\r\n\r\n1000\r\n",
+		"continues": "Expect: 100-continue\r\nContent-Length: 4096\r\n\r\n",
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusNotModified, http.StatusForbidden} {
+			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, func(w http.ResponseWriter, r *http.Request) {
+					_ = http.NewResponseController(w).EnableFullDuplex()
+					w.Header().Set("Connection", "close") // as net/http requires for the upstream itself
+					w.WriteHeader(status)
+				}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+				x := b.sandbox(t)
+				auth := x.placeholder(t, "stripe:charges:write")
+				c, err := x.tunnelTo(t, b.host, "api.example.com")
+				if err != nil {
+					t.Fatal(err)
+				}
+				head := "POST /v1/charges HTTP/1.1\r\nHost: " + b.host + "\r\nAuthorization: Bearer " + auth + "\r\n"
+				_, _ = io.WriteString(c, head+framing)
+				r := bufio.NewReader(c)
+				var res *http.Response
+				for res == nil || res.StatusCode == http.StatusContinue {
+					if res, err = http.ReadResponse(r, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode == http.StatusOK && status != http.StatusOK || !res.Close {
+					t.Errorf("%s, the connection is closed: %t, %v", res.Status, res.Close, err)
+				}
+				another := head + "Content-Length: 0\r\n\r\n"
+				_, _ = io.WriteString(c, strings.Repeat("x", 4096)+"\r\n0\r\n\r\n"+another+another)
+				if res, err := http.ReadResponse(r, nil); err == nil {
+					t.Errorf("after the response: %s", res.Status)
+				}
+			})
+		}
+	}
+}

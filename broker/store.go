@@ -104,10 +104,9 @@ type Audit interface {
 	// Checkpoints returns signed checkpoints, oldest first.
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error
-	// Unsigned returns the newest checkpoint; the zero one = there is none. rest has the heads, by
-	// writer, that are in no checkpoint with the JWS header (algorithm and key id) of the newest one.
-	// It reads the newest SearchedCheckpoints checkpoints and verifies no signature.
-	Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error)
+	// Unsigned returns the heads, by writer, that no valid checkpoint among the newest SearchedCheckpoints
+	// names. It calls valid only for checkpoints that name one of them.
+	Unsigned(ctx context.Context, heads map[string]audit.Head, valid func(audit.Checkpoint) bool) (rest map[string]audit.Head, err error)
 }
 
 // SearchedCheckpoints is the maximum number of checkpoints that Unsigned reads.

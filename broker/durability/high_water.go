@@ -377,13 +377,9 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 }
 
 // unsigned returns the heads that no recent checkpoint by this key names. Checkpoints by earlier keys do
-// not count, because such a key may be lost or leak. unsigned verifies only the newest checkpoint. If an
-// older one is forged, heads may stay unsigned, but `ebb audit verify` reports the forged checkpoint.
+// not count, because such a key may be lost or leak. unsigned verifies the signatures: otherwise heads
+// that a forged checkpoint names would stay unsigned.
 func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid string, heads map[string]audit.Head) (map[string]audit.Head, error) {
-	rest, newest, err := ig.store.Unsigned(ctx, heads)
-	if err != nil {
-		return nil, err
-	}
 	key, err := jose.NewKey(kid, signer.Public())
 	if err != nil {
 		return nil, err
@@ -392,10 +388,7 @@ func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid stri
 	if err != nil {
 		return nil, err
 	}
-	if newest.Verify(only) != nil {
-		return heads, nil
-	}
-	return rest, nil
+	return ig.store.Unsigned(ctx, heads, func(c audit.Checkpoint) bool { return c.Verify(only) == nil })
 }
 
 // MarkFailed reports whether the last write of the high-water mark failed.

@@ -144,6 +144,8 @@ func (a *auditStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error
 	return out, nil
 }
 
+var errHeads = errors.New("the heads of a checkpoint are not the JSON that ebb has written: run `ebb audit verify`")
+
 func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 	var c audit.Checkpoint
 	var at int64
@@ -152,28 +154,43 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 		return c, err
 	}
 	c.At = fromMillis(at)
-	return c, json.Unmarshal([]byte(heads), &c.Heads)
+	if err := json.Unmarshal([]byte(heads), &c.Heads); err != nil {
+		return c, fmt.Errorf("%w: %w", errHeads, err)
+	}
+	return c, nil
 }
 
 // Unsigned implements broker.Audit. It stops reading when it has found every head.
-func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head) (rest map[string]audit.Head, newest audit.Checkpoint, err error) {
-	rest = maps.Clone(heads)
-	for c, err := range each(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints), nil, scanCheckpoint) {
+func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head, valid func(audit.Checkpoint) bool) (map[string]audit.Head, error) {
+	rest := maps.Clone(heads)
+	for c, err := range each(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints), nil, legibleCheckpoint) {
 		if err != nil {
-			return nil, newest, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
+			return nil, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 		}
-		if newest.JWS == "" {
-			newest = c
+		names := func(writer string, h audit.Head) bool { return c.Heads[writer] == h }
+		for writer, h := range rest {
+			if names(writer, h) {
+				if valid(c) {
+					maps.DeleteFunc(rest, names)
+				}
+				break
+			}
 		}
-		header, _, _ := strings.Cut(newest.JWS, ".")
-		if !strings.HasPrefix(c.JWS, header+".") {
-			continue
-		}
-		if maps.DeleteFunc(rest, func(writer string, h audit.Head) bool { return c.Heads[writer] == h }); len(rest) == 0 {
+		if len(rest) == 0 {
 			break
 		}
 	}
-	return rest, newest, nil
+	return rest, nil
+}
+
+// legibleCheckpoint returns a checkpoint without heads if they are not JSON: such a row must not prevent
+// that checkpoints are made.
+func legibleCheckpoint(row scan) (audit.Checkpoint, error) {
+	c, err := scanCheckpoint(row)
+	if errors.Is(err, errHeads) {
+		return audit.Checkpoint{}, nil
+	}
+	return c, err
 }
 
 // AddCheckpoint implements broker.Audit. Adding the same checkpoint twice is no error.

@@ -37,16 +37,6 @@ func unblock(ctx context.Context, w http.ResponseWriter, r *http.Request) (over 
 	}
 }
 
-// leaveBody makes an HTTP/1 server leave the body of a request to its handler. Otherwise the server
-// reads and drops a part of the body if the upstream responds before its end, while the proxy still
-// sends it: the upstream would get a body with a part missing. A response that begins before the
-// end of the body must close the connection (outbound.answer).
-func leaveBody(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		_ = http.NewResponseController(w).EnableFullDuplex()
-	}
-}
-
 // flushTime is how long a part of a response with a Content-Length waits for the next part, so that
 // many small writes become one. Responses without a length and event streams are flushed at once
 // (httputil.ReverseProxy.FlushInterval).

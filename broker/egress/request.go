@@ -64,7 +64,6 @@ func (b *endpoint) request(w http.ResponseWriter, r *http.Request) {
 	defer out.release()
 	// A disconnection does not wait for a sandbox that is still sending its body.
 	defer unblock(ctx, w, r)()
-	leaveBody(w, r)
 	to := w
 	if transcriptRecorder != nil {
 		to = &recordedWriter{ResponseWriter: w, s: transcriptRecorder, broken: &out.broken}

@@ -224,7 +224,9 @@ func (s *outbound) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
 	if s.sending.Load() && r.Request.ProtoMajor == 1 {
-		r.Header.Set("Connection", "close") // the connection may still hold a part of the body
+		// The server then leaves the rest of the body to the proxy, which still sends it. Otherwise the
+		// server would drop a part of it, and the upstream would get a body with a gap.
+		r.Header.Set("Connection", "close")
 	}
 	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {
 		return s.switched(r)

@@ -33,8 +33,9 @@ type Client struct {
 	idle []*conn // the most recently used one is the last
 }
 
-// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. Nothing was sent, and
-// the body of the request was neither read nor closed.
+// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. The request can be
+// sent in another way: its body was neither read nor closed, and no attempt that cannot be repeated
+// has failed.
 var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: send the request by another client, or again later")
 
 // RoundTrip sends a request and returns its response, whose body must be closed. If the context of

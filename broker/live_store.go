@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -160,6 +162,22 @@ type Admission struct {
 	Claims []Claim
 	Rates  []Rate
 	Refill bool // the Store refills the live store: a known loss is then no error
+}
+
+// Valid reports a claim or rate that no live store accepts.
+func (a Admission) Valid() error {
+	const maxKey, maxValue = 128, 512 // bytes
+	for _, c := range a.Claims {
+		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
+			return fmt.Errorf("claim: key must have 1 to %d bytes and value at most %d", maxKey, maxValue)
+		}
+	}
+	for _, r := range a.Rates {
+		if r.Key == "" || r.Per <= 0 {
+			return errors.New("rate: key and period are required")
+		}
+	}
+	return nil
 }
 
 // Gate holds claims, rates and one-time values.

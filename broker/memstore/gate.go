@@ -3,17 +3,10 @@ package memstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/ebb-broker/ebb/broker"
-)
-
-// Limits of a claim, as broker.Claim documents them.
-const (
-	maxKey   = 128
-	maxValue = 512
 )
 
 type claim struct {
@@ -33,7 +26,7 @@ type rate struct {
 // that has already ended is ErrClaimed. A Rate allows Limit events at once, and then one
 // each Per/Limit.
 func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
-	if err := valid(a); err != nil {
+	if err := a.Valid(); err != nil {
 		return broker.Live{}, err
 	}
 	now, err := s.begin(ctx)
@@ -56,20 +49,6 @@ func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, err
 		return broker.Live{}, fmt.Errorf("task %s: %w", a.TaskID, broker.ErrNotFound)
 	}
 	return clone(t.live), nil
-}
-
-func valid(a broker.Admission) error {
-	for _, c := range a.Claims {
-		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
-			return fmt.Errorf("claim: key must have 1 to %d bytes and value at most %d", maxKey, maxValue)
-		}
-	}
-	for _, r := range a.Rates {
-		if r.Key == "" || r.Per <= 0 {
-			return errors.New("rate: key and period are required")
-		}
-	}
-	return nil
 }
 
 func (s *Store) claim(c broker.Claim, now int64) error {

@@ -28,18 +28,12 @@ type gateway struct {
 	loss *lossGuard
 }
 
-// Limits of a claim, as broker.Claim documents them.
-const (
-	maxKey   = 128
-	maxValue = 512
-)
-
 // Admit implements broker.Gate in one round trip: one script, in a Cluster one for each
 // slot. Every claim is made and every rate is counted even if one of them fails; the
 // first failure in the order claims, rates, task is returned. A claim that has already
 // ended is ErrClaimed. A Rate allows Limit events at once, and then one each Per/Limit.
 func (ga *gateway) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
-	if err := valid(a); err != nil {
+	if err := a.Valid(); err != nil {
 		return broker.Live{}, err
 	}
 	q := &admission{Admission: a, now: ga.cmds.now()}
@@ -74,20 +68,6 @@ func (ga *gateway) sights(ctx context.Context, scripts []redis.Cmder) []markerRe
 		}
 	}
 	return looks
-}
-
-func valid(a broker.Admission) error {
-	for _, c := range a.Claims {
-		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
-			return fmt.Errorf("claim: key must have 1 to %d bytes and value at most %d", maxKey, maxValue)
-		}
-	}
-	for _, r := range a.Rates {
-		if r.Key == "" || r.Per <= 0 {
-			return errors.New("rate: key and period are required")
-		}
-	}
-	return nil
 }
 
 // admission is one call of Admit.

@@ -17,6 +17,7 @@ import (
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/durability"
+	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/web/client"
 	"github.com/ebb-broker/ebb/web/wire"
@@ -183,33 +184,14 @@ tokens expire, which is after limits.token_ttl at the latest.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "accept the loss; without it the command changes nothing and lists what is missing")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")
-	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) (err error) {
-		cfg, err := c.loadConfig()
-		if err != nil {
-			return err
-		}
-		log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
-		defer flush()
-		n := &node{log: log, now: time.Now}
-		defer func() {
-			if cerr := n.close(); err == nil {
-				err = cerr
+	cmd.RunE = c.do(func(cmd *cobra.Command, _ []string) error {
+		return whileStopped(cmd.Context(), c.cli, func(n *node, cfg config.Config) error {
+			liveStore, err := n.openLiveStore(cmd.Context(), cfg, prometheus.NewRegistry())
+			if err != nil {
+				return err
 			}
-		}()
-		if err := n.openData(cfg); err != nil {
-			return err
-		}
-		if n.store, err = n.openDatabase(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
-			return err
-		}
-		if err := n.openKeys(cmd.Context(), cfg); err != nil {
-			return err
-		}
-		liveStore, err := n.openLiveStore(cmd.Context(), cfg, prometheus.NewRegistry())
-		if err != nil {
-			return err
-		}
-		return c.acceptLoss(cmd.Context(), n, markStores(n.dir, cfg.Signing.KeysDir, liveStore), yes, reason)
+			return c.acceptLoss(cmd.Context(), n, markStores(n.dir, cfg.Signing.KeysDir, liveStore), yes, reason)
+		})
 	})
 	return c.output(cmd)
 }

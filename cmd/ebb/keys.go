@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/attest/jose"
@@ -166,42 +165,23 @@ the new key and cover every chain, so that the audit log can still be verified.`
 	}
 	cmd.Flags().StringVar(&since, "since", "", "time since which the key may be compromised (RFC 3339); default: since it was created")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; written to the audit log")
-	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) (err error) {
-		cfg, err := c.loadConfig()
-		if err != nil {
-			return err
-		}
-		log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
-		defer flush()
-		n := &node{log: log, now: time.Now}
-		defer func() {
-			if cerr := n.close(); err == nil {
-				err = cerr
+	cmd.RunE = c.do(func(cmd *cobra.Command, args []string) error {
+		return whileStopped(cmd.Context(), c.cli, func(n *node, _ config.Config) error {
+			f, err := revocation(n.dir, args[0], since, reason)
+			if err != nil {
+				return err
 			}
-		}()
-		if err := n.openData(cfg); err != nil {
-			return err
-		}
-		if n.store, err = n.openDatabase(cmd.Context(), cfg, prometheus.NewRegistry()); err != nil {
-			return err
-		}
-		if err := n.openKeys(cmd.Context(), cfg); err != nil {
-			return err
-		}
-		f, err := revocation(n.dir, args[0], since, reason)
-		if err != nil {
-			return err
-		}
-		now := n.now()
-		// The audit log comes first: a key that is deleted without an entry would
-		// look lost.
-		if err := durability.RevokeKey(cmd.Context(), n.store, f, audit.Entry{At: now}); err != nil {
-			return err
-		}
-		if err := n.dir.Revoke(now, f.KID); err != nil {
-			return err
-		}
-		return out.List(c.stdout, c.format, keyColumns, keyLines(n.dir.Ring(), now))
+			now := n.now()
+			// The audit log comes first: a key that is deleted without an entry would
+			// look lost.
+			if err := durability.RevokeKey(cmd.Context(), n.store, f, audit.Entry{At: now}); err != nil {
+				return err
+			}
+			if err := n.dir.Revoke(now, f.KID); err != nil {
+				return err
+			}
+			return out.List(c.stdout, c.format, keyColumns, keyLines(n.dir.Ring(), now))
+		})
 	})
 	return c.output(cmd)
 }

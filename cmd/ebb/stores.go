@@ -179,6 +179,33 @@ const (
 	lockFile     = "lock"
 )
 
+// whileStopped opens the database and the signing keys of the configuration while
+// ebb is stopped, calls work, and closes them.
+func whileStopped(ctx context.Context, c *cli, work func(*node, config.Config) error) (err error) {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	log, flush := newLogger(c.stderr, cfg.Log.Level, cfg.Log.Format)
+	defer flush()
+	n := &node{log: log, now: time.Now}
+	defer func() {
+		if cerr := n.close(); err == nil {
+			err = cerr
+		}
+	}()
+	if err := n.openData(cfg); err != nil {
+		return err
+	}
+	if n.store, err = n.openDatabase(ctx, cfg, prometheus.NewRegistry()); err != nil {
+		return err
+	}
+	if err := n.openKeys(ctx, cfg); err != nil {
+		return err
+	}
+	return work(n, cfg)
+}
+
 // openData creates or checks the data directory and locks it for this process.
 // It refuses an incomplete directory and changes nothing in it, because an
 // operator has to examine it.

@@ -8,6 +8,6 @@
 //
 // The order of a start: bubblewrap starts, creates the namespaces, reports them on a
 // descriptor, mounts the files and becomes the shim. The shim reports that it waits.
-// Spec.Ready is called. Only then the shim is sent the byte that lets it start the
-// command. If the pipe is closed without that byte, the shim starts nothing.
+// Meanwhile Spec.Ready is called. When both are done, the shim is sent the byte that lets
+// it start the command. If the pipe is closed without that byte, the shim starts nothing.
 package bwrap

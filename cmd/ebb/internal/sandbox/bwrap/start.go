@@ -112,9 +112,10 @@ func (r *running) abandon() {
 	_ = r.cmd.Wait()
 }
 
-// meet reads the namespaces of the sandbox, waits for its shim, and calls
-// Ready. The shim continues only after it was sent a byte, not when this
-// process closes the pipe.
+// meet reads the namespaces of the sandbox, and calls Ready while bubblewrap
+// mounts the files. It returns when the shim waits and Ready has returned. The
+// shim continues only after it was sent a byte, not when this process closes
+// the pipe.
 func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 	var id struct {
 		PID   int    `json:"child-pid"`
@@ -129,16 +130,19 @@ func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 		return err
 	}
 	r.Hold(process) // the PID cannot be reused before the shim has reported
-	if err := r.Waits(); err != nil {
+	ready := make(chan error, 1)
+	go func() {
+		if s.Ready == nil {
+			ready <- nil
+			return
+		}
+		ready <- s.Ready(sandbox.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
+	}()
+	if r.Waits() != nil {
+		<-ready
 		return fmt.Errorf("%w: bubblewrap ended before the sandbox was complete; see its output above", sandbox.ErrNone)
 	}
-	if err := lowPorts(id.PID, s.Direct); err != nil {
-		return err
-	}
-	if s.Ready == nil {
-		return nil
-	}
-	return s.Ready(sandbox.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
+	return errors.Join(lowPorts(id.PID, s.Direct), <-ready)
 }
 
 // files are the descriptors shared between this process and bubblewrap.

@@ -120,6 +120,9 @@ func unescape(s string) (out string, ok bool) {
 	if !printable(s, '!') {
 		return "", false
 	}
+	if !strings.ContainsAny(s, "%+") {
+		return s, true
+	}
 	out, err := url.QueryUnescape(s)
 	return out, err == nil && strings.IndexByte(out, 0) < 0 && utf8.ValidString(out)
 }

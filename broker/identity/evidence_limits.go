@@ -142,6 +142,9 @@ func tooMuchJudged(cause error) error {
 // EnterCrowd waits for a slot in g, in the order of arrival. leave may be called more than
 // once.
 func (ej *Evidence) EnterCrowd(ctx context.Context, g *pace.Gate, name string) (leave func(), err error) {
+	if leave, entered := g.TryEnter(name); entered {
+		return leave, nil // without a timer, as usual
+	}
 	wait, stop := context.WithTimeout(ctx, kernel.CrowdWait)
 	defer stop()
 	if leave, err = g.Enter(wait, name); err != nil {

@@ -39,6 +39,17 @@ func NewGate(size int) *Gate {
 // share returns half of n, at least 1.
 func share(n int) int { return max(n/2, 1) }
 
+// TryEnter is Enter without a wait. entered is false if no slot is free.
+func (g *Gate) TryEnter(name string) (leave func(), entered bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.admits(name) {
+		return nil, false
+	}
+	g.take(name)
+	return g.leave(name), true
+}
+
 // Enter waits for a slot until ctx is done. The caller must call leave once. Every error is
 // ErrFull.
 func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error) {

@@ -138,6 +138,14 @@ func TestGateSharesItsPlaces(t *testing.T) {
 	if _, err := g.Enter(over, "a"); !errors.Is(err, pace.ErrFull) {
 		t.Fatalf("a third of one name: %v", err)
 	}
+	if _, entered := g.TryEnter("a"); entered {
+		t.Fatal("a third of one name entered at once")
+	}
+	if leave, entered := g.TryEnter("b"); !entered {
+		t.Fatal("no slot for another name")
+	} else {
+		leave()
+	}
 	enter(t, g, "b")
 	enter(t, g, "c")
 	in := make(chan func(), 1)

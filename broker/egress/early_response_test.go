@@ -31,28 +31,28 @@ func TestEarlyResponse(t *testing.T) {
 	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
 	x := b.sandbox(t)
 	auth := x.placeholder(t, "stripe:charges:write")
-	chunk := fmt.Sprintf("%x\r\n%s\r\n", part, strings.Repeat("x", part))
-	for range 10 {
+	plain := strings.Repeat("x", part)
+	chunk := fmt.Sprintf("%x\r\n%s\r\n", part, plain)
+	for i := range 20 {
+		framing, piece, end := "Transfer-Encoding: chunked", chunk, "0\r\n\r\n"
+		if i%2 == 1 {
+			framing, piece, end = fmt.Sprint("Content-Length: ", part*(1+parts)), plain, ""
+		}
 		c, err := x.tunnelTo(t, b.host, "api.example.com")
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = fmt.Fprintf(c, "POST /v1/charges HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", b.host, auth, chunk)
-		go func() {
-			for range parts {
-				_, _ = io.WriteString(c, chunk)
-			}
-			_, _ = io.WriteString(c, "0\r\n\r\n")
-		}()
+		_, _ = fmt.Fprintf(c, "POST /v1/charges HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s", b.host, auth, framing, piece)
+		go func() { _, _ = io.WriteString(c, strings.Repeat(piece, parts)+end) }()
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if text, err := io.ReadAll(res.Body); err != nil || len(text) != size {
-			t.Errorf("the sandbox: %d bytes, %v", len(text), err)
+			t.Errorf("%s: the sandbox: %d bytes, %v", framing, len(text), err)
 		}
 		if err := <-got; err != nil {
-			t.Errorf("the upstream: %v", err)
+			t.Errorf("%s: the upstream: %v", framing, err)
 		}
 	}
 }

@@ -224,8 +224,10 @@ func (s *outbound) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
 	if s.sending.Load() && r.Request.ProtoMajor == 1 {
-		// The server then leaves the rest of the body to the proxy, which still sends it. Otherwise the
-		// server would drop a part of it, and the upstream would get a body with a gap.
+		// The connection may still hold a part of the body, which must not be read as another request.
+		// Nor does net/http (chunkWriter.writeHeader) then read the rest of the body, which the proxy
+		// still sends: the upstream would get a body with a gap. This is not documented;
+		// TestEarlyResponse checks it.
 		r.Header.Set("Connection", "close")
 	}
 	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {

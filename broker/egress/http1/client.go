@@ -33,9 +33,9 @@ type Client struct {
 	idle []*conn // the most recently used one is the last
 }
 
-// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. The request can be
-// sent in another way: its body was neither read nor closed, and no attempt that cannot be repeated
-// has failed.
+// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. The request may be
+// sent in another way: its body was neither read nor closed, and a failed attempt, if any, was of a
+// request that may be repeated.
 var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: send the request by another client, or again later")
 
 // RoundTrip sends a request and returns its response, whose body must be closed. If the context of

@@ -86,8 +86,11 @@ type Spec struct {
 	// sandbox run; nil = the cgroup of this process, or one that the kind creates
 	// by itself (docker).
 	Cgroup *os.File
-	// Ready is called when the sandbox has its namespaces, before Argv is
-	// started. An error ends the sandbox. It may be nil.
+	// Ready is called once, when the sandbox has its namespaces and before Argv is
+	// started, possibly in another goroutine than Start's. Files may not be mounted
+	// yet, and the sandbox may already have ended, so that Identity.PID may be
+	// another process. Start returns after Ready, and an error of Ready ends the
+	// sandbox. It may be nil.
 	Ready func(Identity) error
 }
 

@@ -131,15 +131,13 @@ func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 	}
 	r.Hold(process) // the PID cannot be reused before the shim has reported
 	ready := make(chan error, 1)
-	go func() {
-		if s.Ready == nil {
-			ready <- nil
-			return
-		}
-		ready <- s.Ready(sandbox.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS})
-	}()
+	if s.Ready == nil {
+		ready <- nil
+	} else {
+		go func() { ready <- s.Ready(sandbox.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS}) }()
+	}
 	if r.Waits() != nil {
-		<-ready
+		<-ready // its error matters no more, but it must not run after Start has returned
 		return fmt.Errorf("%w: bubblewrap ended before the sandbox was complete; see its output above", sandbox.ErrNone)
 	}
 	return errors.Join(lowPorts(id.PID, s.Direct), <-ready)

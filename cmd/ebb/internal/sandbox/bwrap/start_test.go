@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker/brokertest/counterpart"
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/sandbox"
@@ -48,6 +49,38 @@ func TestReady(t *testing.T) {
 			t.Fatalf("the sandbox's first process is there: %v", err)
 		}
 		if _, err := os.Stat(ran); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("it ran: %v", err)
+		}
+	}
+}
+
+// TestReadyOfADeadSandbox: Start returns after Ready, also if the sandbox ends meanwhile, and the
+// command does not run.
+func TestReadyOfADeadSandbox(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.Spec.Argv = []string{"touch", sandbox.WorkDir + "/ran"}
+	for range 20 {
+		over := false
+		b.Spec.Ready = func(id sandbox.Identity) error {
+			err := syscall.Kill(id.PID, syscall.SIGKILL)
+			for ; err == nil; err = syscall.Kill(id.PID, 0) { // until it was reaped
+				time.Sleep(time.Millisecond)
+			}
+			over = true
+			return nil
+		}
+		r, err := b.kind.Start(b.Spec)
+		if !over {
+			t.Fatal("Start returned before Ready")
+		}
+		if err == nil { // the shim had reported before it was killed
+			_, err = r.Wait()
+		}
+		if err == nil {
+			t.Error("a dead sandbox ran its command")
+		}
+		if _, err := os.Stat(filepath.Join(b.Spec.Work, "ran")); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("it ran: %v", err)
 		}
 	}

@@ -164,7 +164,8 @@ type Admission struct {
 	Refill bool // the Store refills the live store: a known loss is then no error
 }
 
-// Valid reports a claim or rate that no live store accepts.
+// Valid returns an error if a claim or rate is outside the limits of Claim and Rate. Every live
+// store calls it first.
 func (a Admission) Valid() error {
 	const maxKey, maxValue = 128, 512 // bytes
 	for _, c := range a.Claims {

@@ -143,7 +143,7 @@ func tooMuchJudged(cause error) error {
 // once.
 func (ej *Evidence) EnterCrowd(ctx context.Context, g *pace.Gate, name string) (leave func(), err error) {
 	if leave, entered := g.TryEnter(name); entered {
-		return leave, nil // without a timer, as usual
+		return leave, nil // most calls: a timer costs 3 % of an introspection
 	}
 	wait, stop := context.WithTimeout(ctx, kernel.CrowdWait)
 	defer stop()

@@ -39,7 +39,8 @@ func NewGate(size int) *Gate {
 // share returns half of n, at least 1.
 func share(n int) int { return max(n/2, 1) }
 
-// TryEnter is Enter without a wait. entered is false if no slot is free.
+// TryEnter takes a slot for a call of this name and reports whether one was free for it. If so,
+// the caller must call leave once; otherwise leave is nil.
 func (g *Gate) TryEnter(name string) (leave func(), entered bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

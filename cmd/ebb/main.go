@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/ebb-broker/ebb/cmd/ebb/internal/collector"
+	_ "github.com/ebb-broker/ebb/cmd/ebb/internal/collector" // sets GOGC
 	"github.com/ebb-broker/ebb/cmd/ebb/internal/shim"
 	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/out"

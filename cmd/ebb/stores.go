@@ -179,8 +179,9 @@ const (
 	lockFile     = "lock"
 )
 
-// whileStopped opens the database and the signing keys of the configuration while
-// ebb is stopped, calls work, and closes them.
+// whileStopped opens the database and the signing keys of the configuration,
+// calls work, and closes them. It fails if another process uses the data
+// directory.
 func whileStopped(ctx context.Context, c *cli, work func(*node, config.Config) error) (err error) {
 	cfg, err := c.loadConfig()
 	if err != nil {

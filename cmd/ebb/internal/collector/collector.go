@@ -46,8 +46,8 @@ func (c *tuner) arm() {
 	runtime.AddCleanup(&struct{ *tuner }{c}, (*tuner).tune, c)
 }
 
-// tune sets GOGC if the value changes, because a change stops the world. No other
-// call of tune runs at the same time.
+// tune sets GOGC if the value changes, because a change stops the world. No two
+// calls overlap: the next one is armed last.
 func (c *tuner) tune() {
 	metrics.Read(c.kept)
 	var kept uint64

@@ -110,6 +110,29 @@ func TestRevocationQueueDoesNotBelieveWhoLied(t *testing.T) {
 	}
 }
 
+// The expiry passes while the provider is called, which fails: the provider is asked once more,
+// because it had accepted a credential that it called revoked.
+func TestRevocationQueueExpiryDuringACall(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
+	x.up.Deaf = true
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	x.turn(t, 20*time.Second, "caught", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
+	x.up.OnCall(brokertest.OpProbe, func(n int) brokertest.Fault {
+		if n > 0 {
+			return ""
+		}
+		x.Clock.Add(13 * time.Hour)
+		return brokertest.Error500
+	})
+	x.turn(t, 3*time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
+	if l := x.lease(t, id); l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
+		t.Errorf("lease %s %+v", l.State, l.Upstream)
+	}
+}
+
 // A slow revocation does not weaken its proof: the provider's answer is accepted after the same
 // number of probes.
 func TestRevocationQueueCountsProbesNotFailures(t *testing.T) {

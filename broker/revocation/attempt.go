@@ -30,6 +30,9 @@ type attempt struct {
 	up   broker.Upstream // the new value
 	end  broker.LeaseState
 	note []audit.Entry
+	// began is the time of the start on every clock. An answer of the provider proves nothing about
+	// an expiry that passed while it was called.
+	began time.Time
 }
 
 // work makes one attempt, writes the outcome and releases the claim.
@@ -43,7 +46,7 @@ func (q *Queue) work(ctx context.Context, u *thirdparty.Upstream, c broker.Claim
 	if c.Upstream == nil {
 		return // an own token: not in the queue
 	}
-	a := &attempt{b: q, u: u, c: c, up: *c.Upstream, end: broker.LeaseRevoking}
+	a := &attempt{b: q, u: u, c: c, up: *c.Upstream, end: broker.LeaseRevoking, began: q.clock.Sure()}
 	a.step(ctx)
 	a.settle()
 }
@@ -70,7 +73,8 @@ func (a *attempt) step(ctx context.Context) {
 // overAt returns when the credential's expiry has passed on every clock.
 func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
 
-func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.b.clock.Sure().Before(a.overAt()) }
+// over reports whether the expiry had passed when the attempt began.
+func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.began.Before(a.overAt()) }
 
 // outlived reports whether the credential was accepted after its own expiry. Its expiry then
 // proves nothing any more; only a probe can.

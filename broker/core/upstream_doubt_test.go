@@ -110,8 +110,10 @@ func TestRevocationQueueDoesNotBelieveWhoLied(t *testing.T) {
 	}
 }
 
-// The expiry passes while the provider is called, which fails: the provider is asked once more,
-// because it had accepted a credential that it called revoked.
+// If a credential expires during a probe that fails, the queue probes once more. The provider accepted
+// the credential after reporting it as revoked, so its expiry alone proves nothing.
+//
+//ebb:invariant I3 A provider call that fails does not settle a credential whose expiry passed during the call
 func TestRevocationQueueExpiryDuringACall(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
@@ -130,6 +132,84 @@ func TestRevocationQueueExpiryDuringACall(t *testing.T) {
 	x.turn(t, 3*time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
 	if l := x.lease(t, id); l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofProbed {
 		t.Errorf("lease %s %+v", l.State, l.Upstream)
+	}
+}
+
+// The same for the bound of a revocation that takes effect later.
+//
+//ebb:invariant I3 A provider call that fails proves no revocation if its bound passed during the call
+func TestRevocationQueueBoundDuringACall(t *testing.T) {
+	t.Parallel()
+	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: 10 * time.Second}
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: eventual, Floor: 12 * time.Hour}}})
+	x.up.Deaf = true
+	x.up.OnCall(brokertest.OpProbe, func(n int) brokertest.Fault {
+		if n > 0 {
+			return ""
+		}
+		x.Clock.Add(11 * time.Second)
+		return brokertest.Error500
+	})
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	x.turn(t, 2*time.Second, "caught", func() bool { l := x.lease(t, id); return l.Upstream.Attempts > 0 || l.State != broker.LeaseRevoking })
+	if l := x.lease(t, id); l.State != broker.LeaseRevoking || x.up.Calls(brokertest.OpProbe) < 2 {
+		t.Errorf("after %d probes it is %s, proof %q; the provider accepts %v", x.up.Calls(brokertest.OpProbe), l.State, l.Upstream.Proof, x.up.Alive())
+	}
+}
+
+// If the clock was ahead when a call began, and is set back during the call, the expiry has not passed.
+//
+//ebb:invariant I3 The revocation queue does not give up on a credential whose expiry had passed only by a clock that was set back
+func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{Traits: provider.Traits{Floor: 12 * time.Hour}}})
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.Clock.Add(13 * time.Hour)
+	x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
+		if n == 0 {
+			x.Clock.Jump(-13 * time.Hour)
+		}
+		return brokertest.Error500
+	})
+	x.closed(t, s.Task.ID)
+	eventually(t, "an attempt", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
+	if l := x.lease(t, id); l.State != broker.LeaseRevoking {
+		t.Errorf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+	}
+}
+
+// A clock that has jumped ahead is not believed for some minutes. In that time the queue does not take
+// the same lease again and again.
+//
+//ebb:invariant I12 A clock that jumps ahead does not make the revocation queue call a provider without pause
+func TestRevocationQueueClockAhead(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]provider.Revocability{
+		"instant":  {Class: provider.ClassInstant},
+		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+		"ttl-only": {Class: provider.ClassTTLOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}}, config: brokertest.Config{Policies: anything}})
+			x.up.Deaf = true
+			s := x.Open(t, upSpec())
+			id := minted(t, s, "up:a:read").LeaseID
+			x.closed(t, s.Task.ID)
+			planned := func() bool { return x.lease(t, id).Upstream.NextAt.After(x.Clock.Now()) }
+			eventually(t, "planned", planned)
+			x.up.On(brokertest.OpProbe, brokertest.Error500)
+			x.Clock.Jump(48 * time.Hour)
+			eventually(t, "planned again", planned) // the clock of the test stands still
+			if l, n := x.lease(t, id), x.up.Calls(brokertest.OpProbe); l.State != broker.LeaseRevoking || n > 2 {
+				t.Errorf("after %d probes it is %s, proof %q", n, l.State, l.Upstream.Proof)
+			}
+			x.up.On(brokertest.OpProbe, "")
+			x.turn(t, time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
+		})
 	}
 }
 

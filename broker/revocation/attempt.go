@@ -24,15 +24,13 @@ var errNoWay = errors.New("the provider cannot revoke the credential, and it nev
 // attempt is one attempt at one claimed lease. It collects its findings, and settle writes them
 // once at the end.
 type attempt struct {
-	b    *Queue
-	u    *thirdparty.Upstream
-	c    broker.Claimed
-	up   broker.Upstream // the new value
-	end  broker.LeaseState
-	note []audit.Entry
-	// began is the time of the start on every clock. An answer of the provider proves nothing about
-	// an expiry that passed while it was called.
-	began time.Time
+	b     *Queue
+	u     *thirdparty.Upstream
+	c     broker.Claimed
+	up    broker.Upstream // the new value
+	end   broker.LeaseState
+	note  []audit.Entry
+	began time.Time // Timekeeper.Sure at the start
 }
 
 // work makes one attempt, writes the outcome and releases the claim.
@@ -60,7 +58,7 @@ func (a *attempt) step(ctx context.Context) {
 	case a.c.Class == provider.ClassTTLOnly && a.up.DiesAt.IsZero():
 		a.fail(errNoWay)
 	case a.c.Class == provider.ClassTTLOnly:
-		a.up.NextAt = a.overAt()
+		a.up.NextAt = a.soon(a.overAt())
 	case accepted && a.c.Class == provider.ClassEventual:
 		a.awaitBound(ctx)
 	case accepted:
@@ -70,11 +68,27 @@ func (a *attempt) step(ctx context.Context) {
 	}
 }
 
-// overAt returns when the credential's expiry has passed on every clock.
+// overAt returns when the credential's expiry has passed on every clock, or a time long ago for a
+// credential that does not expire.
 func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
 
-// over reports whether the expiry had passed when the attempt began.
-func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && !a.began.Before(a.overAt()) }
+func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && a.passed(a.overAt()) }
+
+// passed reports whether t had passed when the attempt began: a provider's answer proves nothing about
+// a time that passes during the call. A clock that was set back since then is believed too.
+func (a *attempt) passed(t time.Time) bool {
+	return !broker.Earliest(a.began, a.b.clock.Sure()).Before(t)
+}
+
+// soon returns t, or one second from now if t has passed. For some minutes after the clock has jumped
+// ahead, t can have passed by the clock although passed does not believe it yet. The lease would then be
+// due again at once.
+func (a *attempt) soon(t time.Time) time.Time {
+	if now := a.b.clock.Now(); !t.After(now) {
+		return now.Add(retries.Min)
+	}
+	return t
+}
 
 // outlived reports whether the credential was accepted after its own expiry. Its expiry then
 // proves nothing any more; only a probe can.
@@ -84,7 +98,7 @@ func outlived(u broker.Upstream) bool {
 	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew))
 }
 
-// lapse settles a credential that ends only by its expiry. A provider that can be probed is
+// settleExpired settles a credential that ends only by its expiry. A provider that can be probed is
 // asked once, because it may apply another expiry than the one it named. The answer "refused"
 // adds nothing to the expiry, and a missing answer does not weaken it.
 func (a *attempt) settleExpired(ctx context.Context) {
@@ -199,7 +213,7 @@ func (a *attempt) prove(ctx context.Context) {
 // awaitBound settles a revocation that takes effect some time after it was accepted.
 func (a *attempt) awaitBound(ctx context.Context) {
 	refused, err := a.probe(ctx)
-	past := !a.b.clock.Sure().Before(a.bound())
+	past := a.passed(a.bound())
 	switch {
 	case refused:
 		a.dead(broker.ProofProbed)
@@ -226,10 +240,10 @@ func (a *attempt) bound() time.Time { return a.up.AcceptedAt.Add(a.up.Bound.Dura
 // the bound if the driver can probe, otherwise at the end of the bound.
 func (a *attempt) nextProbe() time.Time {
 	if _, can := a.u.Driver.(provider.Prober); !can {
-		return a.bound()
+		return a.soon(a.bound())
 	}
 	step := min(max(a.up.Bound.Duration()/10, time.Second), 15*time.Second)
-	return broker.Earliest(a.b.clock.Now().Add(step), a.bound())
+	return broker.Earliest(a.b.clock.Now().Add(step), a.soon(a.bound()))
 }
 
 // probe reports whether the credential is known to be refused. An error means that it is
@@ -280,5 +294,5 @@ func (a *attempt) alive() error {
 // due reports whether the credential should be refused by now: its revocation has taken effect,
 // or its expiry has passed.
 func (a *attempt) due() bool {
-	return a.c.Class != provider.ClassEventual || !a.b.clock.Sure().Before(a.bound()) || a.over()
+	return a.c.Class != provider.ClassEventual || a.passed(a.bound()) || a.over()
 }

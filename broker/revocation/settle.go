@@ -48,8 +48,8 @@ func (a *attempt) fail(err error) {
 	}
 	a.up.NextAt = now.Add(wait)
 	lost := errors.Is(err, provider.ErrLost) // a retry does not help; the credential expires
-	if !a.up.DiesAt.IsZero() && !a.over() && (lost || a.up.NextAt.After(a.overAt())) {
-		a.up.NextAt = a.overAt() // the last one
+	if last := a.overAt(); last.After(now) && (lost || a.up.NextAt.After(last)) {
+		a.up.NextAt = last
 	}
 	if a.up.Attempts%10 == 1 || a.outlived() && !outlived(*a.c.Upstream) {
 		a.log(audit.LeaseStuck, map[string]any{"attempts": a.up.Attempts, "why": a.up.LastError, "next_attempt_at": a.up.NextAt})

@@ -105,7 +105,7 @@ type Audit interface {
 	Checkpoints(ctx context.Context) ([]audit.Checkpoint, error)
 	AddCheckpoint(ctx context.Context, c audit.Checkpoint) error
 	// Unsigned returns the heads, by writer, that no valid checkpoint among the newest SearchedCheckpoints
-	// names. It calls valid only for checkpoints that name one of them.
+	// names. It calls valid only for checkpoints that name a head not found yet.
 	Unsigned(ctx context.Context, heads map[string]audit.Head, valid func(audit.Checkpoint) bool) (rest map[string]audit.Head, err error)
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/audit"
@@ -144,18 +145,26 @@ func (a *auditStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error
 	return out, nil
 }
 
-var errHeads = errors.New("the heads of a checkpoint are not the JSON that ebb has written: run `ebb audit verify`")
+var (
+	errAt    = errors.New("its time is not a whole number")
+	errHeads = errors.New("its heads are not valid JSON")
+)
 
+// scanCheckpoint reads a row of the table checkpoints. SQLite does not enforce the type of a column.
 func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 	var c audit.Checkpoint
-	var at int64
+	var at any
 	var heads string
 	if err := row(&at, &heads, &c.JWS); err != nil {
 		return c, err
 	}
-	c.At = fromMillis(at)
+	millis, is := at.(int64)
+	if !is {
+		return c, fmt.Errorf("the checkpoint of the time %q: %w: the row was changed or damaged; compare the table checkpoints with a backup", fmt.Sprint(at), errAt)
+	}
+	c.At = fromMillis(millis)
 	if err := json.Unmarshal([]byte(heads), &c.Heads); err != nil {
-		return c, fmt.Errorf("%w: %w", errHeads, err)
+		return c, fmt.Errorf("the checkpoint of %s: %w (%w): the row was changed or damaged; compare the table checkpoints with a backup", c.At.Format(time.RFC3339), errHeads, err)
 	}
 	return c, nil
 }
@@ -163,7 +172,7 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 // Unsigned implements broker.Audit. It stops reading when it has found every head.
 func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head, valid func(audit.Checkpoint) bool) (map[string]audit.Head, error) {
 	rest := maps.Clone(heads)
-	for c, err := range each(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints), nil, legibleCheckpoint) {
+	for c, err := range each(ctx, a.engine.read(), "SELECT at, heads, jws FROM checkpoints ORDER BY at DESC, digest DESC LIMIT "+strconv.Itoa(broker.SearchedCheckpoints), nil, readableCheckpoint) {
 		if err != nil {
 			return nil, fmt.Errorf("checkpoints: %w", a.engine.explain(err))
 		}
@@ -183,11 +192,11 @@ func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head, 
 	return rest, nil
 }
 
-// legibleCheckpoint returns a checkpoint without heads if they are not JSON: such a row must not prevent
-// that checkpoints are made.
-func legibleCheckpoint(row scan) (audit.Checkpoint, error) {
+// readableCheckpoint returns an empty checkpoint for a row that is not one, so that such a row does not
+// prevent new checkpoints.
+func readableCheckpoint(row scan) (audit.Checkpoint, error) {
 	c, err := scanCheckpoint(row)
-	if errors.Is(err, errHeads) {
+	if errors.Is(err, errAt) || errors.Is(err, errHeads) {
 		return audit.Checkpoint{}, nil
 	}
 	return c, err

@@ -26,7 +26,7 @@ type rate struct {
 // that has already ended is ErrClaimed. A Rate allows Limit events at once, and then one
 // each Per/Limit.
 func (s *Store) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
-	if err := a.Valid(); err != nil {
+	if err := a.Check(); err != nil {
 		return broker.Live{}, err
 	}
 	now, err := s.begin(ctx)

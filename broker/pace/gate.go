@@ -39,26 +39,30 @@ func NewGate(size int) *Gate {
 // share returns half of n, at least 1.
 func share(n int) int { return max(n/2, 1) }
 
-// TryEnter takes a slot for a call of this name and reports whether one was free for it. If so,
-// the caller must call leave once; otherwise leave is nil.
-func (g *Gate) TryEnter(name string) (leave func(), entered bool) {
+// TryEnter takes a slot for a call of this name, and returns nil if none is free for it. The caller
+// must call leave once.
+func (g *Gate) TryEnter(name string) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.enter(name)
+}
+
+// enter is TryEnter for a caller that holds mu.
+func (g *Gate) enter(name string) (leave func()) {
 	if !g.admits(name) {
-		return nil, false
+		return nil
 	}
 	g.take(name)
-	return g.leave(name), true
+	return g.leave(name)
 }
 
 // Enter waits for a slot until ctx is done. The caller must call leave once. Every error is
 // ErrFull.
 func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error) {
 	g.mu.Lock()
-	if g.admits(name) {
-		g.take(name)
+	if leave := g.enter(name); leave != nil {
 		g.mu.Unlock()
-		return g.leave(name), nil
+		return leave, nil
 	}
 	if room := g.size * waitingPerPlace; len(g.queue) >= room || g.queued[name] >= share(room) {
 		g.mu.Unlock()

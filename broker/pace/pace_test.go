@@ -138,14 +138,14 @@ func TestGateSharesItsPlaces(t *testing.T) {
 	if _, err := g.Enter(over, "a"); !errors.Is(err, pace.ErrFull) {
 		t.Fatalf("a third of one name: %v", err)
 	}
-	if _, entered := g.TryEnter("a"); entered {
+	if g.TryEnter("a") != nil {
 		t.Fatal("a third of one name entered at once")
 	}
-	if leave, entered := g.TryEnter("b"); !entered {
+	leave := g.TryEnter("b")
+	if leave == nil {
 		t.Fatal("no slot for another name")
-	} else {
-		leave()
 	}
+	leave()
 	enter(t, g, "b")
 	enter(t, g, "c")
 	in := make(chan func(), 1)

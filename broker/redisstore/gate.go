@@ -33,7 +33,7 @@ type gateway struct {
 // first failure in the order claims, rates, task is returned. A claim that has already
 // ended is ErrClaimed. A Rate allows Limit events at once, and then one each Per/Limit.
 func (ga *gateway) Admit(ctx context.Context, a broker.Admission) (broker.Live, error) {
-	if err := a.Valid(); err != nil {
+	if err := a.Check(); err != nil {
 		return broker.Live{}, err
 	}
 	q := &admission{Admission: a, now: ga.cmds.now()}

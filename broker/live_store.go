@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -164,18 +163,18 @@ type Admission struct {
 	Refill bool // the Store refills the live store: a known loss is then no error
 }
 
-// Valid returns an error if a claim or rate is outside the limits of Claim and Rate. Every live
+// Check returns an error if a claim or rate is outside the limits of Claim and Rate. Every live
 // store calls it first.
-func (a Admission) Valid() error {
+func (a Admission) Check() error {
 	const maxKey, maxValue = 128, 512 // bytes
 	for _, c := range a.Claims {
 		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
-			return fmt.Errorf("claim: key must have 1 to %d bytes and value at most %d", maxKey, maxValue)
+			return fmt.Errorf("claim: the key must have 1 to %d bytes and has %d, the value at most %d and has %d", maxKey, len(c.Key), maxValue, len(c.Value))
 		}
 	}
 	for _, r := range a.Rates {
 		if r.Key == "" || r.Per <= 0 {
-			return errors.New("rate: key and period are required")
+			return fmt.Errorf("rate: the key %q must not be empty, and the period %s must be positive", r.Key, r.Per)
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func Draft(e Entry) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	w := writer{out: append(make([]byte, 0, 256), '{')}
+	w := writer{out: make([]byte, 0, 256)}
 	for _, s := range [...]string{e.Actor, e.TaskID, e.LeaseID, e.RequestID} {
 		w.text(s)
 	}
@@ -98,7 +98,7 @@ func normal(e Entry) (Entry, error) {
 		return Entry{}, errors.New("an audit entry needs an actor")
 	}
 	if e.At = e.At.UTC().Truncate(time.Millisecond); !writable(e.At) {
-		return Entry{}, errTime // Link would replace it by the time of its predecessor
+		return Entry{}, errTime // Link would replace the time by that of the previous entry
 	}
 	if len(e.Data) > 0 {
 		canon, err := canonicalObject(e.Data)

@@ -142,8 +142,8 @@ func tooMuchJudged(cause error) error {
 // EnterCrowd waits for a slot in g, in the order of arrival. leave may be called more than
 // once.
 func (ej *Evidence) EnterCrowd(ctx context.Context, g *pace.Gate, name string) (leave func(), err error) {
-	if leave, entered := g.TryEnter(name); entered {
-		return leave, nil // most calls: a timer costs 3 % of an introspection
+	if leave := g.TryEnter(name); leave != nil {
+		return leave, nil // the usual case, without the timer below: it takes 3 % of an introspection's processor time
 	}
 	wait, stop := context.WithTimeout(ctx, kernel.CrowdWait)
 	defer stop()

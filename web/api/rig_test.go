@@ -78,7 +78,7 @@ func newRig(t testing.TB, o options) *rig {
 	o.broker.Words.Reversible = append(o.broker.Words.Reversible, "write") // high risk is approved in the console only
 	env := brokertest.New(t, o.broker)
 	r := &rig{env: env, log: &attesttest.Log{}, loose: o.loose}
-	t.Cleanup(func() { // of a failed test: responses do not contain the causes
+	t.Cleanup(func() { // prints warnings and errors of a failed test, because responses omit the causes
 		for line := range strings.Lines(r.log.String()) {
 			if t.Failed() && (strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, `"level":"WARN"`)) {
 				t.Log(line)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +39,7 @@ func TestWhatIsNoAnswerIsNotQuoted(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(conn, answers[r.URL.Path], strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 		_ = conn.Close()
-	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	}, http1Only)
 	x := b.sandbox(t)
 	p, c := x.placeholder(t, "stripe:charges:read"), x.client(t, false)
 	for path := range answers {

@@ -31,10 +31,11 @@
 // Connections reach an endpoint by its own socket, by a runner on the same machine that passes them
 // (SCM_RIGHTS), or by a Forwarder on another machine. Besides HTTPS, a tunnel can carry a
 // PostgreSQL session, whose password is a placeholder, or an SSH connection, which is relayed
-// unchanged. If the provider limits statements, each one is judged before the server receives it. A refusal is a Denial with a reason; its text says what to do next.
+// unchanged. If the provider limits statements, each one is judged before the server receives it. A
+// refusal is a Denial with a reason; its text says what to do next.
 //
 // Package content has the parsers of bodies and statements. Package redact finds secrets in
 // responses. Package http1 sends requests to upstreams over HTTP/1.1. Package pgwire speaks the
-// PostgreSQL protocol until a session is open. Package stricturl parses URLs strictly. Package transcript stores transcripts.
-// Package owndir opens the directory of the sockets.
+// PostgreSQL protocol until a session is open. Package stricturl parses URLs strictly. Package
+// transcript stores transcripts. Package owndir opens the directory of the sockets.
 package egress

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -28,7 +27,7 @@ func TestEarlyResponse(t *testing.T) {
 			err = errors.Join(err, fmt.Errorf("the rest has %d bytes", rest))
 		}
 		got <- err
-	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	}, http1Only)
 	x := b.sandbox(t)
 	auth := x.placeholder(t, "stripe:charges:write")
 	plain := strings.Repeat("x", part)
@@ -38,10 +37,7 @@ func TestEarlyResponse(t *testing.T) {
 		if i%2 == 1 {
 			framing, piece, end = fmt.Sprint("Content-Length: ", part*(1+parts)), plain, ""
 		}
-		c, err := x.tunnelTo(t, b.host, "api.example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := x.inTunnel(t)
 		_, _ = fmt.Fprintf(c, "POST /v1/charges HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s", b.host, auth, framing, piece)
 		go func() { _, _ = io.WriteString(c, strings.Repeat(piece, parts)+end) }()
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -73,21 +69,19 @@ func TestEarlyResponseEndsTheConnection(t *testing.T) {
 					_ = http.NewResponseController(w).EnableFullDuplex()
 					w.Header().Set("Connection", "close") // as net/http requires for the upstream itself
 					w.WriteHeader(status)
-				}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+				}, http1Only)
 				x := b.sandbox(t)
 				auth := x.placeholder(t, "stripe:charges:write")
-				c, err := x.tunnelTo(t, b.host, "api.example.com")
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := x.inTunnel(t)
 				head := "POST /v1/charges HTTP/1.1\r\nHost: " + b.host + "\r\nAuthorization: Bearer " + auth + "\r\n"
 				_, _ = io.WriteString(c, head+framing)
 				r := bufio.NewReader(c)
-				var res *http.Response
-				for res == nil || res.StatusCode == http.StatusContinue {
-					if res, err = http.ReadResponse(r, nil); err != nil {
-						t.Fatal(err)
-					}
+				res, err := http.ReadResponse(r, nil)
+				for err == nil && res.StatusCode == http.StatusContinue {
+					res, err = http.ReadResponse(r, nil)
+				}
+				if err != nil {
+					t.Fatal(err)
 				}
 				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode == http.StatusOK && status != http.StatusOK || !res.Close {
 					t.Errorf("%s, the connection is closed: %t, %v", res.Status, res.Close, err)
@@ -95,7 +89,7 @@ func TestEarlyResponseEndsTheConnection(t *testing.T) {
 				another := head + "Content-Length: 0\r\n\r\n"
 				_, _ = io.WriteString(c, strings.Repeat("x", 4096)+"\r\n0\r\n\r\n"+another+another)
 				if res, err := http.ReadResponse(r, nil); err == nil {
-					t.Errorf("after the response: %s", res.Status)
+					t.Errorf("got a second response: %s", res.Status)
 				}
 			})
 		}

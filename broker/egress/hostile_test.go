@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,19 @@ import (
 func (x *sandbox) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 	t.Helper()
 	return x.tunnelBy(t, host, &tls.Config{ServerName: sni})
+}
+
+// http1Only makes an upstream without HTTP/2.
+func http1Only(s *httptest.Server) { s.EnableHTTP2 = false }
+
+// inTunnel is tunnelTo the upstream, which must succeed.
+func (x *sandbox) inTunnel(t *testing.T) *tls.Conn {
+	t.Helper()
+	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // tunnelBy is tunnelTo with a TLS configuration.
@@ -131,10 +145,7 @@ func TestHostileRequests(t *testing.T) {
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	ask := func(text string) string {
-		c, err := x.tunnelTo(t, b.host, "api.example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := x.inTunnel(t)
 		defer func() { _ = c.Close() }()
 		_, _ = io.WriteString(c, strings.NewReplacer("H\r", b.host+"\r", "https://H/", "https://"+b.host+"/", "CONNECT H ", "CONNECT "+b.host+" ", "Host: H/x", "Host: "+b.host+"/x", "Bearer P", "Bearer "+p).Replace(text))
 		line, _ := bufio.NewReader(c).ReadString('\n')
@@ -213,10 +224,7 @@ func TestPipelined(t *testing.T) {
 	b := newBed(t, echo)
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read")
-	c, err := x.tunnelTo(t, b.host, "api.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := x.inTunnel(t)
 	one := "GET /v1/a HTTP/1.1\r\nHost: " + b.host + "\r\nAuthorization: Bearer " + p + "\r\n\r\n"
 	_, _ = io.WriteString(c, one+strings.Replace(one, "/v1/a", "/v2/b", 1)+strings.Replace(one, "/v1/a", "/v1/c", 1))
 	all, _ := io.ReadAll(c)

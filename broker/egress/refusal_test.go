@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ func TestRightSide(t *testing.T) {
 		}
 		defer func() { _ = c.Close() }()
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi")
-	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	}, http1Only)
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:read stripe:charges:write")
 	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n"

@@ -171,7 +171,7 @@ func (s *outbound) cover(use broker.Usable, before *http.Request) (*http.Request
 	out := before.Clone(before.Context())
 	err := use.Injector.Inject(out.Context(), out, use.Target)
 	if err == nil {
-		err = http1.CheckHeader(out.Header) // for HTTP/2, too, and before the audit log has the request as allowed
+		err = http1.CheckHeaders(out.Header) // here to cover HTTP/2, and before the audit log records the request as allowed
 	}
 	switch {
 	case errors.Is(err, provider.ErrElsewhere):
@@ -224,10 +224,10 @@ func (s *outbound) answer(r *http.Response) error {
 	s.answered.Store(true)
 	s.x.Status, s.long = r.StatusCode, r.ContentLength >= longAnswer
 	if s.sending.Load() && r.Request.ProtoMajor == 1 {
-		// The connection may still hold a part of the body, which must not be read as another request.
-		// Nor does net/http (chunkWriter.writeHeader) then read the rest of the body, which the proxy
-		// still sends: the upstream would get a body with a gap. This is not documented;
-		// TestEarlyResponse checks it.
+		// The rest of the body on this connection must not be read as another request. Without this header
+		// net/http (chunkWriter.writeHeader) also discards a part of the body while the proxy still sends
+		// it, and the upstream gets a body with a gap. net/http does not document this effect of the
+		// header; TestEarlyResponse tests it.
 		r.Header.Set("Connection", "close")
 	}
 	if r.StatusCode == http.StatusSwitchingProtocols && s.upgrade != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,10 +13,7 @@ import (
 // said sends text in a tunnel, with H and P as in hostile, and returns all responses.
 func (x *sandbox) said(t *testing.T, placeholder, text string) string {
 	t.Helper()
-	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := x.inTunnel(t)
 	defer func() { _ = c.Close() }()
 	_, _ = io.WriteString(c, strings.NewReplacer("Host: H", "Host: "+x.b.host, "Bearer P", "Bearer "+placeholder).Replace(text))
 	all, _ := io.ReadAll(c)
@@ -82,10 +78,7 @@ func TestStrictInPieces(t *testing.T) {
 		"GET /v1/z HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\n\r\n")
 	for _, size := range []int{1, 2, 7, 100, len(text)} {
 		before := len(b.arrived())
-		c, err := x.tunnelTo(t, b.host, "api.example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := x.inTunnel(t)
 		go func() {
 			for at := 0; at < len(text); at += size {
 				_, _ = io.WriteString(c, text[at:min(at+size, len(text))])
@@ -149,7 +142,7 @@ func TestChunksAreFramedAnew(t *testing.T) {
 		}
 		framed <- body.String()
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-	}, func(s *httptest.Server) { s.EnableHTTP2 = false })
+	}, http1Only)
 	x := b.sandbox(t)
 	p := x.placeholder(t, "stripe:charges:write")
 	const head = "POST /v1/charges HTTP/1.1\r\nHost: H\r\n" + auth + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -46,7 +46,8 @@ const (
 	readNothing // a head or a body was refused
 )
 
-// refusedHead is the request that net/http reads in place of a refused one.
+// refusedHead is the request that net/http reads in place of a refused one, and refusedHost is its Host,
+// by which denied recognizes it.
 const (
 	refusedHead = "GET / HTTP/1.1\r\nHost: " + refusedHost + "\r\nConnection: close\r\n\r\n"
 	refusedHost = "refused"

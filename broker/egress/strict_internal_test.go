@@ -173,13 +173,27 @@ func (s *single) Accept() (net.Conn, error) {
 	return s.conn, nil
 }
 
+// serveStrict has a tunnel's server read conn, which wraps strict or is strict, until it is closed.
+func serveStrict(conn net.Conn, strict *strictConn, h http.HandlerFunc) {
+	l := &single{conn: conn, over: make(chan struct{})}
+	b := &endpoint{errorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+	srv := b.server(context.Background(), h)
+	srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, strictKey{}, strict)
+	}
+	srv.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			close(l.over)
+		}
+	}
+	_ = srv.Serve(l)
+}
+
 // served has a tunnel's server read sent through a strictConn. each is called for each accepted
 // request, in order, with its body and whether the body is complete. Refusals are counted.
 func served(sent, sizes []byte, each func(r *http.Request, body string, whole bool)) (refusals, held int) {
 	conn := &measured{strictConn: &strictConn{Conn: &wire{sent: sent, sizes: sizes}}}
-	l := &single{conn: conn, over: make(chan struct{})}
-	b := &endpoint{errorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
-	srv := b.server(context.Background(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serveStrict(conn, conn.strictConn, func(w http.ResponseWriter, r *http.Request) {
 		if denied(r) != nil {
 			refusals++
 			return
@@ -189,16 +203,7 @@ func served(sent, sizes []byte, each func(r *http.Request, body string, whole bo
 		if err != nil || r.Method == http.MethodConnect {
 			w.Header().Set("Connection", "close") // as endpoint.answer does
 		}
-	}))
-	srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, strictKey{}, conn.strictConn)
-	}
-	srv.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateClosed {
-			close(l.over)
-		}
-	}
-	_ = srv.Serve(l)
+	})
 	if conn.late != nil {
 		conn.late.Stop()
 	}
@@ -355,29 +360,18 @@ func (r *repeated) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (r *repeated) Close() error { return errors.New("this connection is never closed") }
 
-// A refused request has no effect on the one before it, although net/http reads on while that one is
-// handled.
+// A refused request does not affect the request before it, although net/http reads the next request
+// while a handler runs.
 func TestRefusalOfTheNextRequest(t *testing.T) {
 	t.Parallel()
 	conn := &strictConn{Conn: &wire{sent: []byte("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /b HTTP/1.1\nHost: h\n\n")}}
-	l := &single{conn: conn, over: make(chan struct{})}
-	b := &endpoint{errorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	var refused []bool
-	srv := b.server(context.Background(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	serveStrict(conn, conn, func(_ http.ResponseWriter, r *http.Request) {
 		for conn.fault.Load() == nil {
 			runtime.Gosched()
 		}
 		refused = append(refused, denied(r) != nil)
-	}))
-	srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, strictKey{}, conn)
-	}
-	srv.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateClosed {
-			close(l.over)
-		}
-	}
-	_ = srv.Serve(l)
+	})
 	if !slices.Equal(refused, []bool{false, true}) {
 		t.Errorf("refused: %v, want the second one", refused)
 	}

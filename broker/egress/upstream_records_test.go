@@ -49,8 +49,8 @@ func TestLateAlertOfAnUpstream(t *testing.T) {
 	}
 }
 
-// A request ends with its sandbox also if its upstream sends KeyUpdates between the parts of the
-// response and does not read ebb's KeyUpdates.
+// A request ends when its sandbox disconnects, even if the upstream sends KeyUpdates between the parts
+// of the response and does not read ebb's KeyUpdates.
 func TestKeyUpdatesInAResponse(t *testing.T) {
 	t.Parallel()
 	stalled, over := make(chan bool, 1), make(chan bool)

@@ -18,12 +18,13 @@ func TestVersions(t *testing.T) {
 		want     map[bool]string // by whether it arrives over HTTP/2
 	}{
 		"both":          {func(*httptest.Server) {}, map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}},
-		"only HTTP/1.1": {func(s *httptest.Server) { s.EnableHTTP2 = false }, map[bool]string{false: "HTTP/1.1", true: "HTTP/1.1"}},
+		"only HTTP/1.1": {http1Only, map[bool]string{false: "HTTP/1.1", true: "HTTP/1.1"}},
 		"only HTTP/2": {func(s *httptest.Server) {
 			s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				only := s.TLS.Clone()
 				only.GetConfigForClient = nil
-				// A server of crypto/tls with h2 alone accepts a client with http/1.1 alone; with this name it sends the alert.
+				// A crypto/tls server that offers only h2 accepts a client that offers only http/1.1. With the
+				// name "other" it sends the alert no_application_protocol.
 				if only.NextProtos = []string{"h2"}; len(hello.SupportedProtos) == 1 {
 					only.NextProtos = []string{"other"}
 				}

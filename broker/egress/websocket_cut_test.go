@@ -148,10 +148,7 @@ func TestWebSocketThatIsNone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hi") })
 	x := b.sandbox(t)
-	c, err := x.tunnelTo(t, b.host, "api.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := x.inTunnel(t)
 	auth := "Authorization: Bearer " + x.placeholder(t, "stripe:charges:listen") + "\r\n"
 	_, _ = fmt.Fprintf(c, "GET /ws/a HTTP/1.1\r\nHost: %s\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", b.host, auth)
 	_, _ = fmt.Fprintf(c, "DELETE /v1/charges HTTP/1.1\r\nHost: %s\r\n%s\r\n", b.host, auth)
@@ -176,10 +173,7 @@ func TestWebSocketAnswersAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, sockets)
 	x := b.sandbox(t)
-	c, err := x.tunnelTo(t, b.host, "api.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := x.inTunnel(t)
 	const answer = "HTTP/1.1 101 SECRET\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ACCEPT\r\nX-Said: SECRET\r\nSet-Cookie: a=SECRET\r\n" +
 		"Transfer-Encoding: chunked\r\nTrailer: SECRET, X-Late\r\n\r\n\x81\x02hi\x88\x00"
 	_, _ = fmt.Fprintf(c, "GET /ws/odd?answer=%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+

@@ -41,10 +41,7 @@ func sockets(w http.ResponseWriter, r *http.Request) {
 // socketTo opens a WebSocket as a client library does.
 func (x *sandbox) socketTo(t *testing.T, path, auth string) (*websocket.Conn, error) {
 	t.Helper()
-	c, err := x.tunnelTo(t, x.b.host, "api.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := x.inTunnel(t)
 	cfg, err := websocket.NewConfig("wss://"+x.b.host+path, "https://app.example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -136,10 +133,7 @@ func TestWebSocketsThatAreRefused(t *testing.T) {
 		"with a body":            {"/ws/echo", listen, shake + "Content-Length: 2\r\n", "400"},
 		"its credential":         {"/ws/echo", listen, shake + "Sec-WebSocket-Protocol: ebb-placeholder.lse_x\r\n", "403"},
 	} {
-		c, err := x.tunnelTo(t, b.host, "api.example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := x.inTunnel(t)
 		if tt.auth != "" {
 			tt.headers += "Authorization: " + tt.auth + "\r\n"
 		}

@@ -33,9 +33,9 @@ type Client struct {
 	idle []*conn // the most recently used one is the last
 }
 
-// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. The request may be
-// sent in another way: its body was neither read nor closed, and a failed attempt, if any, was of a
-// request that may be repeated.
+// ErrMaxConns is returned by RoundTrip if MaxConns connections carry requests. The caller may
+// send the request by another client: its body was neither read nor closed, and RoundTrip has sent it
+// before only if it may be repeated (no body, safe method).
 var ErrMaxConns = errors.New("http1: all connections to the upstream carry requests: send the request by another client, or again later")
 
 // RoundTrip sends a request and returns its response, whose body must be closed. If the context of
@@ -47,7 +47,7 @@ var ErrMaxConns = errors.New("http1: all connections to the upstream carry reque
 // connection was used before, the request has no body, and its method is safe (RFC 9110 section
 // 9.2.1): the upstream may have closed the connection while the request was on its way.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := CheckHeader(r.Header); err != nil {
+	if err := CheckHeaders(r.Header); err != nil {
 		return nil, err
 	}
 	ctx := r.Context()
@@ -152,10 +152,11 @@ func (c *Client) expire(k *conn) {
 	}
 }
 
-// CheckHeader returns an error if a request cannot have these headers. The error has no header value.
+// CheckHeaders returns an error if the name of a header is not a token, or its value has a control
+// character other than tab. The error does not contain the value, which may be a secret.
 // [http.Request.Write] would leave out a header with an invalid name, and write a space in place of a
 // line break.
-func CheckHeader(h http.Header) error {
+func CheckHeaders(h http.Header) error {
 	for name, values := range h {
 		if name == "" || strings.ContainsFunc(name, notInToken) {
 			return errors.New("http1: the request has a header whose name is not a token (RFC 9110 section 5.1): correct the name")

@@ -297,7 +297,7 @@ func TestEarlyResponse(t *testing.T) {
 	}
 }
 
-// The error of a request's body is the error of the request, and the upstream sees that the body is cut.
+// The error of a request's body is the error of the request, and the upstream receives an incomplete body.
 func TestUnreadableBody(t *testing.T) {
 	t.Parallel()
 	got := make(chan error, 1)

@@ -8,7 +8,7 @@ type change struct {
 	depth         int               // of the level with its clauses
 	where         int               // index of the first token of its condition, which follows ON in a MERGE; 0 = none
 	acts          bool              // an action of the MERGE was found
-	onRead        bool              // onDetails is set
+	onKnown       bool              // onDetails is set
 	onDetails     map[string]string // the result of joined
 }
 
@@ -59,7 +59,8 @@ func (p *parser) changes() {
 	}
 }
 
-// unlimited returns the detail of a change whose condition does not depend on the rows; nil = it does.
+// unlimited returns the detail "where": "no" for a change without a condition that depends on the rows,
+// otherwise nil.
 func (c *change) unlimited(at *cursor, to int) map[string]string {
 	if c.where == 0 || !at.dependsOnRows(c.where, to) {
 		return map[string]string{"where": "no"}
@@ -156,15 +157,15 @@ func (p *parser) conflict() {
 	p.expectWord("nothing")
 }
 
-// joined returns the detail of a MERGE whose ON condition does not depend on the rows; nil = it does.
-// Conditions after WHEN do not count. The result is kept: a MERGE can have many actions.
+// joined returns the same detail for the ON condition of a MERGE. Conditions after WHEN do not count.
+// joined keeps the result, because a MERGE can have many actions.
 func (c *change) joined(at *cursor) map[string]string {
-	if !c.onRead {
+	if !c.onKnown {
 		to := c.where
 		for to < at.at && at.lower[at.tokens[to].from:at.tokens[to].to] != "when" {
 			to++
 		}
-		c.onRead, c.onDetails = true, c.unlimited(at, to)
+		c.onKnown, c.onDetails = true, c.unlimited(at, to)
 	}
 	return c.onDetails
 }

@@ -52,9 +52,9 @@ type Settings struct {
 // is one that the text does not state: search_path decides about it at the server. The object "?" may
 // be any.
 //
-// Details: "where" is "no" for an UPDATE or DELETE without a condition that depends on the rows,
-// also in a MERGE, where the condition is the one after ON; "statement" has the first words of a statement of the actions ddl,
-// admin and unknown.
+// Details: "where" is "no" for an UPDATE or DELETE without a condition that depends on the rows. In a
+// MERGE, that condition is the one after ON. "statement" has the first words of a statement of the
+// actions ddl, admin and unknown.
 //
 // An error (content.Error) is returned for a text that a server may read in another way.
 func Classify(sql string, set Settings) (content.Facts, error) {

@@ -13,17 +13,17 @@ import (
 // idle tunnels and live leases, GOGC is 100: garbage up to the size of the live
 // memory, not four times as much.
 const (
-	garbage    = 40 << 20
-	mostGOGC   = 400
-	noMoreGOGC = 100
+	garbage = 40 << 20
+	maxGOGC = 400
+	minGOGC = 100
 )
 
 func init() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(mostGOGC)
-	c := &tuner{kept: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}, set: mostGOGC}
+	debug.SetGCPercent(maxGOGC)
+	c := &tuner{kept: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}, set: maxGOGC}
 	c.arm()
 }
 
@@ -31,7 +31,7 @@ func init() {
 // and globals, the sizes on which the collector bases its target
 // (https://go.dev/doc/gc-guide).
 func percent(kept uint64) int {
-	return int(min(mostGOGC, max(noMoreGOGC, 100*garbage/max(kept, 1))))
+	return int(min(maxGOGC, max(minGOGC, 100*garbage/max(kept, 1))))
 }
 
 // tuner sets GOGC by the live memory after each collection.
@@ -40,7 +40,7 @@ type tuner struct {
 	set  int
 }
 
-// arm has tune called after the next collection, by a cleanup of an object that
+// arm schedules tune after the next collection, as the cleanup of an object that
 // is unreachable at once.
 func (c *tuner) arm() {
 	runtime.AddCleanup(&struct{ *tuner }{c}, (*tuner).tune, c)

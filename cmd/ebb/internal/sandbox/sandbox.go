@@ -88,9 +88,9 @@ type Spec struct {
 	Cgroup *os.File
 	// Ready is called once, when the sandbox has its namespaces and before Argv is
 	// started, possibly in another goroutine than Start's. Files may not be mounted
-	// yet, and the sandbox may already have ended, so that Identity.PID may be
-	// another process. Start returns after Ready, and an error of Ready ends the
-	// sandbox. It may be nil.
+	// yet, and the sandbox may already have ended, so Identity.PID may by then
+	// belong to another process. Start returns only after Ready has returned, and an
+	// error of Ready ends the sandbox. Ready may be nil.
 	Ready func(Identity) error
 }
 

@@ -8,6 +8,7 @@
 //
 // The order of a start: bubblewrap starts, creates the namespaces, reports them on a
 // descriptor, mounts the files and becomes the shim. The shim reports that it waits.
-// While bubblewrap mounts, this process calls Spec.Ready. After the report and a successful
-// Ready, it sends the shim the byte that lets it start the command. If the pipe is closed without that byte, the shim starts nothing.
+// While bubblewrap mounts, this process calls Spec.Ready. When the shim has reported and
+// Ready has succeeded, this process sends one byte, and the shim starts the command. If the
+// pipe is closed without that byte, the shim starts nothing.
 package bwrap

@@ -129,7 +129,7 @@ func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.Hold(process) // the PID cannot be reused before the shim has reported
+	r.Hold(process) // signals go to this process only, also if its PID is used again
 	ready := make(chan error, 1)
 	if s.Ready == nil {
 		ready <- nil
@@ -137,7 +137,7 @@ func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 		go func() { ready <- s.Ready(sandbox.Identity{PID: id.PID, NetNS: id.NetNS, PIDNS: id.PIDNS}) }()
 	}
 	if r.Waits() != nil {
-		<-ready // its error matters no more, but it must not run after Start has returned
+		<-ready // Ready must not run after Start has returned; its error no longer matters
 		return fmt.Errorf("%w: bubblewrap ended before the sandbox was complete; see its output above", sandbox.ErrNone)
 	}
 	return errors.Join(lowPorts(id.PID, s.Direct), <-ready)

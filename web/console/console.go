@@ -100,16 +100,16 @@ func newAreas(c Config, sessions *session.Sessions, sh *shell.Shell, keys *passk
 		live:        newLive(b, sessions),
 		views:       views,
 		requests:    requests.New(requests.Config{Broker: b, Shell: sh, Proofs: proofs, Cursors: cursors, Views: views, Key: c.Key, Reach: c.Reach, Rights: c.Rights, Outbox: c.Outbox}),
-		tasks:       tasks.New(tasks.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
-		credentials: credentials.New(credentials.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
-		auditlog:    auditlog.New(auditlog.Config{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views}),
-		transcripts: transcripts.New(transcripts.Config{Broker: b, Shell: sh, Cursors: cursors}),
-		policies:    policies.New(policies.Config{Broker: b, Shell: sh, Proofs: proofs}),
-		insights:    insights.New(insights.Config{Broker: b, Shell: sh, Now: c.Now}),
-		breakglass:  breakglass.New(breakglass.Config{Broker: b, Shell: sh, Proofs: proofs}),
-		settings: settings.New(settings.Config{
+		tasks:       &tasks.Pages{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views},
+		credentials: &credentials.Pages{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views},
+		auditlog:    &auditlog.Pages{Broker: b, Shell: sh, Cursors: cursors, Entries: entries, Views: views},
+		transcripts: &transcripts.Pages{Broker: b, Shell: sh, Cursors: cursors},
+		policies:    &policies.Pages{Broker: b, Shell: sh, Proofs: proofs},
+		insights:    &insights.Pages{Broker: b, Shell: sh, Now: c.Now},
+		breakglass:  &breakglass.Pages{Broker: b, Shell: sh, Proofs: proofs},
+		settings: &settings.Pages{
 			Broker: b, Shell: sh, Proofs: proofs, Sessions: sessions, Keys: keys, Passkeys: c.Passkeys, Names: c.Names, Reach: c.Reach, Pushes: c.Pushes, Push: c.Push, TellsPeople: c.TellsPeople,
-		}),
+		},
 	}
 }
 

@@ -34,20 +34,14 @@ type Export interface {
 	ProveEntries(ctx context.Context, who broker.Principal, f broker.EntryFilter, stated map[string]string) (report.Proof, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the audit log, its chains and its exports.
+type Pages struct {
 	Broker  Broker
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
 	Views   *list.Views
 }
-
-// Pages serves the audit log, its chains and its exports.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the audit log.
 func (ps *Pages) Routes() []shell.Route {

@@ -43,18 +43,12 @@ type Reviews interface {
 	ReviewBreakGlass(ctx context.Context, who broker.Principal, id string, note string) (broker.BreakGlass, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves break-glass: the list of periods, the start of one, its end and its review.
+type Pages struct {
 	Broker Broker
 	Shell  *shell.Shell
 	Proofs *proof.Proofs
 }
-
-// Pages serves break-glass: the list of periods, the start of one, its end and its review.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the pages and forms of break-glass.
 func (ps *Pages) Routes() []shell.Route {

@@ -38,20 +38,14 @@ type Reader interface {
 	Entries(ctx context.Context, who broker.Principal, f broker.EntryFilter) (iter.Seq2[audit.Entry, error], error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the list of credentials and the pages that revoke one.
+type Pages struct {
 	Broker  Broker
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
 	Views   *list.Views
 }
-
-// Pages serves the list of credentials and the pages that revoke one.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of credentials.
 func (ps *Pages) Routes() []shell.Route {

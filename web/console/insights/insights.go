@@ -27,18 +27,12 @@ type Broker interface {
 	Usage(ctx context.Context, who broker.Principal, from time.Time, by broker.UsageBy) (broker.Usage, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the statistics of decisions and credentials.
+type Pages struct {
 	Broker Broker
 	Shell  *shell.Shell
 	Now    func() time.Time
 }
-
-// Pages serves the statistics of decisions and credentials.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the statistics.
 func (ps *Pages) Routes() []shell.Route {

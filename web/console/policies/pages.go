@@ -48,18 +48,12 @@ type Trial interface {
 	ReplayPolicies(ctx context.Context, who broker.Principal, id string, days int, wait time.Duration) (policyadmin.PolicyReplay, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the policies in force, releases and drafts.
+type Pages struct {
 	Broker Broker
 	Shell  *shell.Shell
 	Proofs *proof.Proofs
 }
-
-// Pages serves the policies in force, releases and drafts.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Readers may see the policies in force. Auditors and operators among them also
 // see drafts and releases.

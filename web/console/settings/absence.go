@@ -42,7 +42,7 @@ func (ps *Pages) absence(c echo.Context, v *session.Visit) (*absencePage, error)
 		page.Now = mine.Preferences.Away
 		return page, nil
 	}
-	known, err := ps.reach.Reachable(ctx, v.Now.Add(-people.KnownFor))
+	known, err := ps.Reach.Reachable(ctx, v.Now.Add(-people.KnownFor))
 	if err != nil {
 		return nil, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
@@ -67,7 +67,7 @@ func (ps *Pages) setAbsence(c echo.Context, v *session.Visit) error {
 	}
 	if form.Has("end") {
 		if page.Now.Delegate == "" { // it has ended already
-			return ps.shell.Redirect(c, "/settings")
+			return ps.Shell.Redirect(c, "/settings")
 		}
 		return ps.storeAbsence(c, v, page.Now, people.Absence{})
 	}
@@ -95,14 +95,14 @@ func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, from, to people.
 	ctx := c.Request().Context()
 	record := func(ctx context.Context, to people.Absence) error {
 		if to.Delegate == "" {
-			return ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceEnded, map[string]any{"delegate": from.Delegate})
+			return ps.Broker.SettingChanged(ctx, v.Principal, audit.AbsenceEnded, map[string]any{"delegate": from.Delegate})
 		}
-		return ps.b.SettingChanged(ctx, v.Principal, audit.AbsenceBegun, map[string]any{"delegate": to.Delegate, "until": to.Until})
+		return ps.Broker.SettingChanged(ctx, v.Principal, audit.AbsenceBegun, map[string]any{"delegate": to.Delegate, "until": to.Until})
 	}
 	if err := record(ctx, to); err != nil {
 		return err
 	}
-	err := v.ChangePreferences(ctx, ps.reach, func(w *people.Preferences) error {
+	err := v.ChangePreferences(ctx, ps.Reach, func(w *people.Preferences) error {
 		if now := w.Away; now.At(v.Now) != (from.Delegate != "") || now.At(v.Now) && now.Delegate != from.Delegate {
 			return broker.E(broker.Conflict, "Your absence was changed in another window. Reload the page.", nil)
 		}
@@ -113,5 +113,5 @@ func (ps *Pages) storeAbsence(c echo.Context, v *session.Visit, from, to people.
 		from, to = to, from
 		return errors.Join(err, record(context.WithoutCancel(ctx), to))
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }

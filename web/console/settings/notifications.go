@@ -42,8 +42,8 @@ func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage,
 		return preferencesPage{}, err
 	}
 	w := r.Preferences
-	page := preferencesPage{Mail: r.Mail, Sends: ps.tellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks, Keys: !w.NoShortcuts}
-	if page.Browsers = r.Browsers; ps.push == nil {
+	page := preferencesPage{Mail: r.Mail, Sends: ps.TellsPeople, Levels: []levelPreference{{"high", w.High}, {"medium", w.Medium}, {"low", w.Low}}, Zone: w.Zone, Breaks: w.HighBreaks, Keys: !w.NoShortcuts}
+	if page.Browsers = r.Browsers; ps.Push == nil {
 		page.Browsers = -1
 	}
 	if w.QuietFrom != w.QuietTo {
@@ -54,7 +54,7 @@ func (ps *Pages) wishes(ctx context.Context, v *session.Visit) (preferencesPage,
 
 // stored returns the address and the preferences of the person of v.
 func (ps *Pages) stored(ctx context.Context, v *session.Visit) (people.Reach, error) {
-	r, err := ps.reach.Reach(ctx, v.ID)
+	r, err := ps.Reach.Reach(ctx, v.ID)
 	if errors.Is(err, people.ErrNone) { // signed in by an earlier version of ebb
 		return people.Reach{Preferences: people.DefaultPreferences()}, nil
 	}
@@ -114,7 +114,7 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 	if err := w.Check(); err != nil {
 		return broker.E(broker.Invalid, "Choose 'At once', 'In a digest' or 'Not at all' for each level.", err)
 	}
-	err := v.ChangePreferences(c.Request().Context(), ps.reach, func(old *people.Preferences) error {
+	err := v.ChangePreferences(c.Request().Context(), ps.Reach, func(old *people.Preferences) error {
 		w.Views, w.Away = old.Views, old.Away
 		*old = w
 		return nil
@@ -122,5 +122,5 @@ func (ps *Pages) setPreferences(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }

@@ -23,8 +23,8 @@ type Broker interface {
 	SignedOut(ctx context.Context, who broker.Principal, sessions int)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the settings of a person.
+type Pages struct {
 	Broker      Broker
 	Shell       *shell.Shell
 	Proofs      *proof.Proofs
@@ -38,46 +38,26 @@ type Config struct {
 	TellsPeople bool // a notification channel sends to people's own addresses
 }
 
-// Pages serves the settings of a person.
-type Pages struct {
-	b           Broker
-	shell       *shell.Shell
-	proofs      *proof.Proofs
-	sessions    *session.Sessions
-	keys        *passkey.Keys
-	store       people.PasskeyStore
-	names       people.PasskeyNames
-	reach       people.ReachStore
-	pushes      people.PushStore
-	push        Push
-	tellsPeople bool
-}
-
-// New returns the pages of this area.
-func New(c Config) *Pages {
-	return &Pages{b: c.Broker, shell: c.Shell, proofs: c.Proofs, sessions: c.Sessions, keys: c.Keys, store: c.Passkeys, names: c.Names, reach: c.Reach, pushes: c.Pushes, push: c.Push, tellsPeople: c.TellsPeople}
-}
-
 // Routes are the routes of settings.
 func (ps *Pages) Routes() []shell.Route {
 	return []shell.Route{
-		ps.shell.Page("/settings", ps.settings),
-		ps.shell.Form("/settings/look", true, ps.look),
-		ps.shell.Form("/settings/notifications", false, ps.setPreferences),
-		ps.shell.Form("/settings/absence", false, ps.setAbsence),
-		ps.shell.Page("/settings/push", ps.showPush),
-		ps.shell.Form("/settings/push", false, ps.addPush),
-		ps.shell.Form("/settings/push/remove", true, ps.removePush),
-		ps.shell.Page("/settings/again", ps.again),
-		ps.shell.Page("/settings/passkeys/options", ps.registerOptions),
-		ps.shell.Form("/settings/passkeys", false, ps.addPasskey),
-		ps.shell.Form("/settings/passkeys/rename", false, ps.renamePasskey),
-		ps.shell.Form("/settings/passkeys/remove", true, ps.removePasskey),
-		ps.shell.Form("/settings/sessions", true, ps.endSessions),
+		ps.Shell.Page("/settings", ps.settings),
+		ps.Shell.Form("/settings/look", true, ps.look),
+		ps.Shell.Form("/settings/notifications", false, ps.setPreferences),
+		ps.Shell.Form("/settings/absence", false, ps.setAbsence),
+		ps.Shell.Page("/settings/push", ps.showPush),
+		ps.Shell.Form("/settings/push", false, ps.addPush),
+		ps.Shell.Form("/settings/push/remove", true, ps.removePush),
+		ps.Shell.Page("/settings/again", ps.again),
+		ps.Shell.Page("/settings/passkeys/options", ps.registerOptions),
+		ps.Shell.Form("/settings/passkeys", false, ps.addPasskey),
+		ps.Shell.Form("/settings/passkeys/rename", false, ps.renamePasskey),
+		ps.Shell.Form("/settings/passkeys/remove", true, ps.removePasskey),
+		ps.Shell.Form("/settings/sessions", true, ps.endSessions),
 	}
 }
 
 // again redirects to the identity provider, which returns to the settings.
 func (ps *Pages) again(c echo.Context, v *session.Visit) error {
-	return ps.proofs.SignInAgain(c, v, "/settings", "")
+	return ps.Proofs.SignInAgain(c, v, "/settings", "")
 }

@@ -23,9 +23,9 @@ import (
 // finds an open browser, or has only a password, could add a passkey and decide with it.
 func (ps *Pages) mayChange(v *session.Visit) error {
 	switch {
-	case ps.keys == nil:
+	case ps.Keys == nil:
 		return broker.E(broker.Invalid, "Passkeys need a host name, and this console is at an IP address. Set public_url to a host name.", nil)
-	case !ps.proofs.Fresh(v):
+	case !ps.Proofs.Fresh(v):
 		return broker.E(broker.Forbidden, "To add or rename a passkey, you must have signed in within the last 10 minutes with the required strength (acr). Sign in again by the link in the settings.", nil)
 	}
 	return nil
@@ -35,11 +35,11 @@ func (ps *Pages) registerOptions(c echo.Context, v *session.Visit) error {
 	if err := ps.mayChange(v); err != nil {
 		return err
 	}
-	have, err := ps.proofs.Passkeys(c.Request().Context(), v)
+	have, err := ps.Proofs.Passkeys(c.Request().Context(), v)
 	if err != nil {
 		return err
 	}
-	options, state, err := ps.keys.Register(v.ID, v.Session.Name, v.Session.ID, have)
+	options, state, err := ps.Keys.Register(v.ID, v.Session.Name, v.Session.ID, have)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (ps *Pages) addPasskey(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	ctx, form := c.Request().Context(), c.Request().PostForm
-	have, err := ps.proofs.Passkeys(ctx, v)
+	have, err := ps.Proofs.Passkeys(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -62,18 +62,18 @@ func (ps *Pages) addPasskey(c echo.Context, v *session.Visit) error {
 	if len(have) >= people.MaxPasskeys {
 		return broker.E(broker.Invalid, "You have 20 passkeys. Remove one first.", nil)
 	}
-	key, err := ps.keys.Registered(v.ID, v.Session.Name, v.Session.ID, form.Get("state"), []byte(form.Get("assertion")))
+	key, err := ps.Keys.Registered(v.ID, v.Session.Name, v.Session.ID, form.Get("state"), []byte(form.Get("assertion")))
 	if err != nil {
 		return broker.E(broker.Invalid, "The browser created no usable passkey. Try again with one that asks for your fingerprint, face or PIN.", err)
 	}
 	key.Name = name
-	if err := ps.b.PasskeyAdded(ctx, v.Principal, hex.EncodeToString(key.ID), key.PublicKey); err != nil {
+	if err := ps.Broker.PasskeyAdded(ctx, v.Principal, hex.EncodeToString(key.ID), key.PublicKey); err != nil {
 		return err
 	}
-	if err := ps.store.AddPasskey(ctx, key); err != nil {
+	if err := ps.Passkeys.AddPasskey(ctx, key); err != nil {
 		return broker.E(broker.Unavailable, "The passkey could not be stored. Try again.", err)
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }
 
 func passkeyName(s string) (string, error) {
@@ -102,29 +102,29 @@ func (ps *Pages) renamePasskey(c echo.Context, v *session.Visit) error {
 	if err != nil {
 		return err
 	}
-	have, err := ps.proofs.Passkeys(ctx, v)
+	have, err := ps.Proofs.Passkeys(ctx, v)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(have, func(p people.Passkey) bool { return bytes.Equal(p.ID, id) }) {
 		return broker.E(broker.NotFound, "You have no such passkey.", nil)
 	}
-	if err := ps.b.PasskeyRenamed(ctx, v.Principal, hex.EncodeToString(id), name); err != nil {
+	if err := ps.Broker.PasskeyRenamed(ctx, v.Principal, hex.EncodeToString(id), name); err != nil {
 		return err
 	}
-	switch err := ps.names.RenamePasskey(ctx, v.ID, id, name); {
+	switch err := ps.Names.RenamePasskey(ctx, v.ID, id, name); {
 	case errors.Is(err, people.ErrNoPasskey):
 		return broker.E(broker.NotFound, "You have no such passkey.", err)
 	case err != nil:
 		return broker.E(broker.Unavailable, "The database does not answer: the passkey was not renamed. Try again.", err)
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }
 
 // removePasskey deletes a passkey. It needs a recent sign-in, so that a person
 // who finds an open browser cannot remove the passkey that approvals need.
 func (ps *Pages) removePasskey(c echo.Context, v *session.Visit) error {
-	if !ps.proofs.Fresh(v) {
+	if !ps.Proofs.Fresh(v) {
 		return broker.E(broker.Forbidden, "To remove a passkey, you must have signed in within the last 10 minutes with the required strength (acr). Sign in again by the link in the settings.", nil)
 	}
 	id, err := hex.DecodeString(c.Request().PostForm.Get("id"))
@@ -132,14 +132,14 @@ func (ps *Pages) removePasskey(c echo.Context, v *session.Visit) error {
 		return broker.E(broker.Invalid, "The id of the passkey is not valid.", err)
 	}
 	ctx := c.Request().Context()
-	if err := ps.store.RemovePasskey(ctx, v.ID, id); err != nil {
+	if err := ps.Passkeys.RemovePasskey(ctx, v.ID, id); err != nil {
 		if errors.Is(err, people.ErrNoPasskey) {
 			return broker.E(broker.NotFound, "You have no such passkey.", err)
 		}
 		return broker.E(broker.Unavailable, "The database does not answer: the passkey was not removed. Try again.", err)
 	}
-	if err := ps.b.PasskeyRemoved(ctx, v.Principal, hex.EncodeToString(id)); err != nil {
+	if err := ps.Broker.PasskeyRemoved(ctx, v.Principal, hex.EncodeToString(id)); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }

@@ -32,10 +32,10 @@ var errNoPush = broker.E(broker.NotFound, "This ebb does not send notifications 
 
 // browsersOf returns the browsers in which the person gets notifications.
 func (ps *Pages) browsersOf(c echo.Context, v *session.Visit) ([]people.Push, error) {
-	if ps.push == nil {
+	if ps.Push == nil {
 		return nil, errNoPush
 	}
-	list, err := ps.pushes.Pushes(c.Request().Context(), v.ID)
+	list, err := ps.Pushes.Pushes(c.Request().Context(), v.ID)
 	if err != nil {
 		return nil, broker.E(broker.Unavailable, "The database does not answer. Try again in a moment.", err)
 	}
@@ -48,7 +48,7 @@ func (ps *Pages) showPush(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	shell.AllowWorker(c.Response().Header())
-	return ps.shell.Draw(c, http.StatusOK, v, "push", shell.Frame{Title: "Notifications in browsers", Nav: "/settings"}, pushPage{Browsers: list, Key: ps.push.PublicKey()})
+	return ps.Shell.Draw(c, http.StatusOK, v, "push", shell.Frame{Title: "Notifications in browsers", Nav: "/settings"}, pushPage{Browsers: list, Key: ps.Push.PublicKey()})
 }
 
 func (ps *Pages) addPush(c echo.Context, v *session.Visit) error {
@@ -57,7 +57,7 @@ func (ps *Pages) addPush(c echo.Context, v *session.Visit) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	p, err := ps.push.Subscription(v.ID, c.Request().PostForm.Get("subscription"))
+	p, err := ps.Push.Subscription(v.ID, c.Request().PostForm.Get("subscription"))
 	if err != nil {
 		return broker.E(broker.Invalid, "Notifications were not turned on: "+err.Error()+". Turning them on needs JavaScript and a browser with Web Push.", err)
 	}
@@ -65,16 +65,16 @@ func (ps *Pages) addPush(c echo.Context, v *session.Visit) error {
 		return tooMany(nil)
 	}
 	p.Name, p.CreatedAt = browserName(v.Session.Agent), time.Now()
-	if err := ps.b.SettingChanged(ctx, v.Principal, audit.PushAdded, map[string]any{"subscription": p.ID, "browser": p.Name}); err != nil {
+	if err := ps.Broker.SettingChanged(ctx, v.Principal, audit.PushAdded, map[string]any{"subscription": p.ID, "browser": p.Name}); err != nil {
 		return err
 	}
-	switch err := ps.pushes.AddPush(ctx, p); {
+	switch err := ps.Pushes.AddPush(ctx, p); {
 	case errors.Is(err, people.ErrPushes):
 		return tooMany(err)
 	case err != nil:
 		return broker.E(broker.Unavailable, "The database does not answer: notifications were not turned on. Try again.", err)
 	}
-	return ps.shell.Redirect(c, "/settings/push")
+	return ps.Shell.Redirect(c, "/settings/push")
 }
 
 func tooMany(cause error) error {
@@ -83,14 +83,14 @@ func tooMany(cause error) error {
 
 func (ps *Pages) removePush(c echo.Context, v *session.Visit) error {
 	ctx, id := c.Request().Context(), c.Request().PostForm.Get("id")
-	switch err := ps.pushes.RemovePush(ctx, v.ID, id); {
+	switch err := ps.Pushes.RemovePush(ctx, v.ID, id); {
 	case errors.Is(err, people.ErrNoPush):
 		return broker.E(broker.NotFound, "You have no such browser.", err)
 	case err != nil:
 		return broker.E(broker.Unavailable, "The database does not answer: the browser was not removed. Try again.", err)
 	}
-	if err := ps.b.SettingChanged(ctx, v.Principal, audit.PushRemoved, map[string]any{"subscription": id}); err != nil {
+	if err := ps.Broker.SettingChanged(ctx, v.Principal, audit.PushRemoved, map[string]any{"subscription": id}); err != nil {
 		return err
 	}
-	return ps.shell.Redirect(c, "/settings/push")
+	return ps.Shell.Redirect(c, "/settings/push")
 }

@@ -21,7 +21,7 @@ type browserOf struct {
 
 // browsers returns the open sessions of a person.
 func (ps *Pages) browsers(ctx context.Context, v *session.Visit) ([]browserOf, error) {
-	list, err := ps.sessions.Open(ctx, v)
+	list, err := ps.Sessions.Open(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -51,27 +51,27 @@ func (ps *Pages) endSessions(c echo.Context, v *session.Visit) error {
 		}
 	}
 	if len(ids) == 0 {
-		return ps.shell.Redirect(c, "/settings")
+		return ps.Shell.Redirect(c, "/settings")
 	}
-	if err := ps.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // the sessions do not tell in which of them the period was started
+	if err := ps.Broker.LeaveBreakGlass(ctx, v.Principal); err != nil { // the sessions do not tell in which of them the period was started
 		return err
 	}
-	n, err := ps.sessions.End(ctx, v.ID, ids...)
+	n, err := ps.Sessions.End(ctx, v.ID, ids...)
 	if err != nil {
 		return broker.E(broker.Unavailable, "The database does not answer: no session was ended. Try again.", err)
 	}
-	if err := ps.b.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; ended sessions cannot start another
+	if err := ps.Broker.LeaveBreakGlass(ctx, v.Principal); err != nil { // a period started between the two calls; ended sessions cannot start another
 		return err
 	}
 	if n > 0 {
-		ps.b.SignedOut(ctx, v.Principal, n)
+		ps.Broker.SignedOut(ctx, v.Principal, n)
 	}
 	if len(ids) == 1 && ids[0] == v.Session.ID {
 		session.SetCookie(c, session.CookieRead, "", http.SameSiteLaxMode, 0)
 		session.SetCookie(c, session.CookieAct, "", http.SameSiteStrictMode, 0)
-		return ps.shell.Redirect(c, "/signin")
+		return ps.Shell.Redirect(c, "/signin")
 	}
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }
 
 // browserName returns the common name of a browser from its User-Agent header.

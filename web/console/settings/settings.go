@@ -39,7 +39,7 @@ func (ps *Pages) drawSettings(c echo.Context, status int, v *session.Visit, page
 	if err != nil {
 		return err
 	}
-	keys, err := ps.proofs.Passkeys(c.Request().Context(), v)
+	keys, err := ps.Proofs.Passkeys(c.Request().Context(), v)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (ps *Pages) drawSettings(c echo.Context, status int, v *session.Visit, page
 			return err
 		}
 	}
-	page.Session, page.Sessions, page.Passkeys, page.Fresh, page.Address, page.Shown = v.Session, browsers, keys, ps.proofs.Fresh(v), ps.keys == nil, shell.Zone(c).String()
-	return ps.shell.Draw(c, status, v, "settings", shell.Frame{Title: "Settings", Nav: "/settings"}, page)
+	page.Session, page.Sessions, page.Passkeys, page.Fresh, page.Address, page.Shown = v.Session, browsers, keys, ps.Proofs.Fresh(v), ps.Keys == nil, shell.Zone(c).String()
+	return ps.Shell.Draw(c, status, v, "settings", shell.Frame{Title: "Settings", Nav: "/settings"}, page)
 }
 
 // look stores the theme and time zone in cookies.
@@ -73,7 +73,7 @@ func (ps *Pages) look(c echo.Context, v *session.Visit) error {
 	}
 	ps.setLook(c, session.CookieTheme, theme)
 	ps.setLook(c, session.CookieZone, name)
-	return ps.shell.Redirect(c, "/settings")
+	return ps.Shell.Redirect(c, "/settings")
 }
 
 // setLook sets a cookie that scripts may read. No decision depends on it.

@@ -27,20 +27,14 @@ type Reader interface {
 	EntryList(ctx context.Context, who broker.Principal, q broker.EntryQuery) (broker.EntrySlice, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves the list of tasks, one task with its timeline, and sandboxes.
+type Pages struct {
 	Broker  Broker
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 	Entries *list.Entries
 	Views   *list.Views
 }
-
-// Pages serves the list of tasks, one task with its timeline, and sandboxes.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of tasks.
 func (ps *Pages) Routes() []shell.Route {

@@ -17,18 +17,12 @@ type Broker interface {
 	Transcript(ctx context.Context, who broker.Principal, id string) (transcript.Transcript, error)
 }
 
-// Config holds the dependencies of New.
-type Config struct {
+// Pages serves recorded requests of sandboxes.
+type Pages struct {
 	Broker  Broker
 	Shell   *shell.Shell
 	Cursors *list.Cursors
 }
-
-// Pages serves recorded requests of sandboxes.
-type Pages struct{ Config }
-
-// New returns the pages of this area.
-func New(c Config) *Pages { return &Pages{c} }
 
 // Routes are the routes of the transcripts.
 func (ps *Pages) Routes() []shell.Route {

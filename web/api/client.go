@@ -260,28 +260,10 @@ func parseAuthorization(values []string) (authorization, error) {
 			auth.scheme = s
 		}
 	}
-	if auth.scheme != "other" && !isToken68(token) {
+	if auth.scheme != "other" && !jose.IsToken68(token) {
 		return authorization{}, malformed("The Authorization header is not one scheme and one token.")
 	}
 	return auth, nil
-}
-
-// isToken68 reports whether s is a b64token (RFC 6750 section 2.1).
-func isToken68(s string) bool {
-	body := strings.TrimRight(s, "=")
-	if body == "" {
-		return false
-	}
-	for i := 0; i < len(body); i++ {
-		c := body[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("-._~+/", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // challenge sets the WWW-Authenticate header of /v1 (RFC 9449 section 7.1, RFC

@@ -84,14 +84,16 @@ func parseForm(s string) (*form, error) {
 			}
 			seen |= 1 << p
 		}
-		if err := f.set(p, value); err != nil {
+		if err := f.set(p, value, len(value) < len(rawValue)); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
 }
 
-func (f *form) set(p param, value string) error {
+// set sets a parameter. escaped means that value was written with escapes, so that it can have any
+// character.
+func (f *form) set(p param, value string, escaped bool) error {
 	if value == "" {
 		return nil
 	}
@@ -103,7 +105,7 @@ func (f *form) set(p param, value string) error {
 	case pScope, pAuthorizationDetails, pReason, pBindingMessage:
 		f.v[p] = value // validated by their own parsers, with their own error codes
 	default:
-		if !printable(value, ' ') {
+		if escaped && !printable(value, ' ') {
 			return malformed("The parameter " + p.String() + " has characters other than printable ASCII.")
 		}
 		f.v[p] = value
@@ -120,7 +122,7 @@ func unescape(s string) (out string, ok bool) {
 	if !printable(s, '!') {
 		return "", false
 	}
-	if !strings.ContainsAny(s, "%+") {
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 { // faster than ContainsAny: tokens are long
 		return s, true
 	}
 	out, err := url.QueryUnescape(s)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 )
 
@@ -186,7 +187,7 @@ func FuzzAuthorization(f *testing.F) {
 		if err != nil || got.scheme == "other" {
 			return
 		}
-		if !isToken68(got.token) || !strings.EqualFold(s[:len(got.scheme)], got.scheme) || strings.TrimLeft(s[len(got.scheme):], " ") == s[len(got.scheme):] {
+		if !jose.IsToken68(got.token) || !strings.EqualFold(s[:len(got.scheme)], got.scheme) || strings.TrimLeft(s[len(got.scheme):], " ") == s[len(got.scheme):] {
 			t.Fatalf("%q: %+v", s, got)
 		}
 	})

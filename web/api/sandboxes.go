@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/ebb-broker/ebb/attest"
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/liveness"
 	"github.com/ebb-broker/ebb/web"
@@ -93,7 +94,7 @@ func (sa *sandboxAPI) fromHeader(r *http.Request, taskID string, ev *attest.Evid
 		return malformed("The evidence header occurs more than once.")
 	case len(values[0]) > maxHeaderEvidence:
 		return malformed("The evidence header has more than 8 KiB.")
-	case !isToken68(values[0]):
+	case !jose.IsToken68(values[0]):
 		return malformed("The evidence header must hold one token and nothing else: no scheme, space or comma.")
 	}
 	ev.Attestor, ev.Header, ev.Document = attestor, header, []byte(values[0])

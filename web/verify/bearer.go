@@ -3,6 +3,8 @@ package verify
 import (
 	"net/http"
 	"strings"
+
+	"github.com/ebb-broker/ebb/attest/jose"
 )
 
 // presented is the token in the request.
@@ -31,22 +33,8 @@ func present(r *http.Request) (presented, *Error) {
 	switch {
 	case !p.dpop && !strings.EqualFold(scheme, "Bearer"):
 		return presented{}, refuse("", "Send an access token with the scheme DPoP.", nil)
-	case !isToken68(p.token):
+	case !jose.IsToken68(p.token):
 		return presented{}, refuse(InvalidRequest, "The Authorization header is not one scheme and one token.", nil)
 	}
 	return p, nil
-}
-
-// isToken68 reports whether s is a b64token (RFC 6750 section 2.1).
-func isToken68(s string) bool {
-	body := strings.TrimRight(s, "=")
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("-._~+/", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return body != ""
 }

@@ -140,7 +140,7 @@ var inToken68 = func() (in [256]bool) {
 	return in
 }()
 
-// IsToken68 reports whether s is a b64token (RFC 6750 section 2.1), as the Authorization header has it.
+// IsToken68 reports whether s is a token68 (RFC 9110 section 11.2), the b64token of RFC 6750 section 2.1.
 func IsToken68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := range len(body) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
 )
@@ -148,16 +149,9 @@ func tokenOf(t provider.Target) (token secret.Secret, dead bool, err error) {
 	return t.Handle, false, nil
 }
 
-// acceptable reports whether s can be a token: b64token of RFC 6750, of a length that a
-// header can contain. Its form is otherwise not assumed.
-func acceptable(s string) bool {
-	if len(s) == 0 || len(s) > 8<<10 {
-		return false
-	}
-	return strings.IndexFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-._~+/=", r)
-	}) < 0
-}
+// acceptable reports whether s can be a token: a b64token of RFC 6750, of a length that a header can
+// contain. Its form is otherwise not assumed.
+func acceptable(s string) bool { return len(s) <= 8<<10 && jose.IsToken68(s) }
 
 // stateless reports whether a token has the format with a JWT, which contains dots; opaque
 // tokens do not.

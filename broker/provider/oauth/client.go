@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -170,7 +171,7 @@ func read(body []byte) (answer, error) {
 		out.scopes = strings.Fields(*doc.Scope)
 	}
 	switch {
-	case !token(doc.AccessToken):
+	case !jose.IsToken68(doc.AccessToken):
 		return out, errors.New("access_token is missing or cannot be sent in a header")
 	case !strings.EqualFold(doc.TokenType, "bearer"):
 		return out, errors.New("token_type is not Bearer")
@@ -178,13 +179,6 @@ func read(body []byte) (answer, error) {
 		return out, errors.New("refresh_token is not printable")
 	}
 	return out, nil
-}
-
-// token reports whether s is a b64token of RFC 6750 section 2.1, which a header can contain.
-func token(s string) bool {
-	return s != "" && strings.Trim(s, "=") != "" && !strings.ContainsFunc(strings.TrimRight(s, "="), func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~+/", r))
-	})
 }
 
 func printable(s string) bool {

@@ -145,10 +145,7 @@ func (a *auditStore) Checkpoints(ctx context.Context) ([]audit.Checkpoint, error
 	return out, nil
 }
 
-var (
-	errAt    = errors.New("its time is not a whole number")
-	errHeads = errors.New("its heads are not valid JSON")
-)
+var errDamaged = errors.New("the row was changed or damaged: compare the table checkpoints with a backup")
 
 // scanCheckpoint reads a row of the table checkpoints. SQLite does not enforce the type of a column.
 func scanCheckpoint(row scan) (audit.Checkpoint, error) {
@@ -160,11 +157,11 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 	}
 	millis, is := at.(int64)
 	if !is {
-		return c, fmt.Errorf("the checkpoint of the time %q: %w: the row was changed or damaged; compare the table checkpoints with a backup", fmt.Sprint(at), errAt)
+		return c, fmt.Errorf("the time %q of a checkpoint is not a whole number: %w", fmt.Sprint(at), errDamaged)
 	}
 	c.At = fromMillis(millis)
 	if err := json.Unmarshal([]byte(heads), &c.Heads); err != nil {
-		return c, fmt.Errorf("the checkpoint of %s: %w (%w): the row was changed or damaged; compare the table checkpoints with a backup", c.At.Format(time.RFC3339), errHeads, err)
+		return c, fmt.Errorf("the heads of the checkpoint of %s cannot be read (%w): %w", c.At.Format(time.RFC3339), err, errDamaged)
 	}
 	return c, nil
 }
@@ -192,11 +189,11 @@ func (a *auditStore) Unsigned(ctx context.Context, heads map[string]audit.Head, 
 	return rest, nil
 }
 
-// readableCheckpoint returns an empty checkpoint for a row that is not one, so that such a row does not
-// prevent new checkpoints.
+// readableCheckpoint is scanCheckpoint, except that it returns an empty checkpoint for a damaged row, so
+// that such a row does not prevent new checkpoints.
 func readableCheckpoint(row scan) (audit.Checkpoint, error) {
 	c, err := scanCheckpoint(row)
-	if errors.Is(err, errAt) || errors.Is(err, errHeads) {
+	if errors.Is(err, errDamaged) {
 		return audit.Checkpoint{}, nil
 	}
 	return c, err

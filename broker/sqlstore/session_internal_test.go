@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A query that fails after its first rows is an error, not a short result.
+// each returns the error of a query that fails after its first rows, instead of ending as if there were no more.
 func TestEachReturnsAnErrorAfterRows(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")

@@ -113,7 +113,7 @@ func TestRevocationQueueDoesNotBelieveWhoLied(t *testing.T) {
 // If a credential expires during a probe that fails, the queue probes once more. The provider accepted
 // the credential after reporting it as revoked, so its expiry alone proves nothing.
 //
-//ebb:invariant I3 A provider call that fails does not settle a credential whose expiry passed during the call
+//ebb:invariant I3 A credential whose expiry passes during a provider call that fails is not settled by that expiry
 func TestRevocationQueueExpiryDuringACall(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
@@ -135,9 +135,9 @@ func TestRevocationQueueExpiryDuringACall(t *testing.T) {
 	}
 }
 
-// The same for the bound of a revocation that takes effect later.
+// If the bound of a revocation that takes effect later passes during a probe that fails, the queue probes once more.
 //
-//ebb:invariant I3 A provider call that fails proves no revocation if its bound passed during the call
+//ebb:invariant I3 A credential whose revocation bound passes during a provider call that fails is not settled by that bound
 func TestRevocationQueueBoundDuringACall(t *testing.T) {
 	t.Parallel()
 	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: 10 * time.Second}
@@ -161,7 +161,7 @@ func TestRevocationQueueBoundDuringACall(t *testing.T) {
 
 // If the clock was ahead when a call began, and is set back during the call, the expiry has not passed.
 //
-//ebb:invariant I3 The revocation queue does not give up on a credential whose expiry had passed only by a clock that was set back
+//ebb:invariant I3 The revocation queue does not give up on a credential whose expiry had passed only by a clock that was set back during the provider call
 func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Traits: provider.Traits{Floor: 12 * time.Hour}}})
@@ -181,7 +181,7 @@ func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
 	}
 }
 
-// A clock that has jumped ahead is not believed for some minutes. In that time the queue does not take
+// A clock that has jumped ahead is not believed for 3 minutes. In that time the queue does not take
 // the same lease again and again.
 //
 //ebb:invariant I12 A clock that jumps ahead does not make the revocation queue call a provider without pause

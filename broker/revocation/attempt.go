@@ -75,14 +75,14 @@ func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
 func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && a.passed(a.overAt()) }
 
 // passed reports whether t had passed when the attempt began: a provider's answer proves nothing about
-// a time that passes during the call. A clock that was set back since then is believed too.
+// a time that passes during the call. If the clock was set back since then, the earlier time counts.
 func (a *attempt) passed(t time.Time) bool {
 	return !broker.Earliest(a.began, a.b.clock.Sure()).Before(t)
 }
 
-// soon returns t, or one second from now if t has passed. For some minutes after the clock has jumped
-// ahead, t can have passed by the clock although passed does not believe it yet. The lease would then be
-// due again at once.
+// soon returns t, or one second from now if t has passed. Until a jump ahead of the clock has settled
+// (clock.Settles, 3 minutes), t can be in the past by Now and not by Sure. The lease would then be due
+// again at once.
 func (a *attempt) soon(t time.Time) time.Time {
 	if now := a.b.clock.Now(); !t.After(now) {
 		return now.Add(retries.Min)

@@ -174,7 +174,7 @@ func (a Admission) Check() error {
 	}
 	for _, r := range a.Rates {
 		if r.Key == "" || r.Per <= 0 {
-			return fmt.Errorf("rate: the key %q must not be empty, and the period %s must be positive", r.Key, r.Per)
+			return fmt.Errorf("rate: key %q with period %s: the key must not be empty, and the period must be positive", r.Key, r.Per)
 		}
 	}
 	return nil

@@ -377,8 +377,8 @@ func (ig *AuditGuard) Checkpoint(ctx context.Context) error {
 }
 
 // unsigned returns the heads that no recent checkpoint by this key names. Checkpoints by earlier keys do
-// not count, because such a key may be lost or may have leaked. unsigned verifies the signatures: otherwise heads
-// that a forged checkpoint names would stay unsigned.
+// not count, because such a key may be lost or may have leaked. unsigned verifies the signatures:
+// otherwise heads that a forged checkpoint names would stay unsigned.
 func (ig *AuditGuard) unsigned(ctx context.Context, signer jose.Signer, kid string, heads map[string]audit.Head) (map[string]audit.Head, error) {
 	key, err := jose.NewKey(kid, signer.Public())
 	if err != nil {

@@ -22,10 +22,10 @@ func (x *sandbox) tunnelTo(t *testing.T, host, sni string) (*tls.Conn, error) {
 	return x.tunnelBy(t, host, &tls.Config{ServerName: sni})
 }
 
-// http1Only makes an upstream without HTTP/2.
+// http1Only turns off HTTP/2 in an upstream.
 func http1Only(s *httptest.Server) { s.EnableHTTP2 = false }
 
-// inTunnel is tunnelTo the upstream, which must succeed.
+// inTunnel returns a connection to the upstream in a new tunnel, and fails the test if the tunnel is refused.
 func (x *sandbox) inTunnel(t *testing.T) *tls.Conn {
 	t.Helper()
 	c, err := x.tunnelTo(t, x.b.host, "api.example.com")

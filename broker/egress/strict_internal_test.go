@@ -173,7 +173,7 @@ func (s *single) Accept() (net.Conn, error) {
 	return s.conn, nil
 }
 
-// serveStrict has a tunnel's server read conn, which wraps strict or is strict, until it is closed.
+// serveStrict serves conn by the server of a tunnel until the connection is closed. conn is strict or wraps it.
 func serveStrict(conn net.Conn, strict *strictConn, h http.HandlerFunc) {
 	l := &single{conn: conn, over: make(chan struct{})}
 	b := &endpoint{errorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}

@@ -39,8 +39,8 @@ func NewGate(size int) *Gate {
 // share returns half of n, at least 1.
 func share(n int) int { return max(n/2, 1) }
 
-// TryEnter takes a slot for a call of this name, and returns nil if none is free for it. The caller
-// must call leave once.
+// TryEnter takes a slot for a call of this name. It returns the function that frees the slot, which the
+// caller must call once, or nil if no slot is free for that name.
 func (g *Gate) TryEnter(name string) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -84,15 +84,16 @@ func parseForm(s string) (*form, error) {
 			}
 			seen |= 1 << p
 		}
-		if err := f.set(p, value, len(value) < len(rawValue)); err != nil {
+		escaped := len(value) < len(rawValue) // a percent escape is longer than its byte
+		if err := f.set(p, value, escaped); err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
 }
 
-// set sets a parameter. escaped means that value was written with escapes, so that it can have any
-// character.
+// set sets a parameter. escaped reports whether the form had percent escapes in value. Without them,
+// unescape has checked that value is printable ASCII, with a space for each +.
 func (f *form) set(p param, value string, escaped bool) error {
 	if value == "" {
 		return nil

@@ -157,7 +157,7 @@ func (p *parser) conflict() {
 	p.expectWord("nothing")
 }
 
-// joined returns the same detail for the ON condition of a MERGE. Conditions after WHEN do not count.
+// joined returns the detail of unlimited for the ON condition of a MERGE. Conditions after WHEN do not count.
 // joined keeps the result, because a MERGE can have many actions.
 func (c *change) joined(at *cursor) map[string]string {
 	if !c.onKnown {

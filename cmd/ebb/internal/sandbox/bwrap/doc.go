@@ -9,6 +9,6 @@
 // The order of a start: bubblewrap starts, creates the namespaces, reports them on a
 // descriptor, mounts the files and becomes the shim. The shim reports that it waits.
 // While bubblewrap mounts, this process calls Spec.Ready. When the shim has reported and
-// Ready has succeeded, this process sends one byte, and the shim starts the command. If the
-// pipe is closed without that byte, the shim starts nothing.
+// Ready has succeeded, this process sends one byte through a pipe, and the shim starts the
+// command. If the pipe is closed without that byte, the shim starts nothing.
 package bwrap

@@ -129,7 +129,7 @@ func (r *running) meet(info io.Reader, s sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.Hold(process) // signals go to this process only, also if its PID is used again
+	r.Hold(process) // signals go to this process only, even if its PID is reused
 	ready := make(chan error, 1)
 	if s.Ready == nil {
 		ready <- nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker"
 )
 
@@ -96,21 +96,16 @@ func CheckPublicURL(raw string) (*url.URL, error) {
 		return nil, errors.New("the public URL must be http(s)://host[:port][/path], without user, query and fragment")
 	case strings.HasSuffix(raw, "/"), strings.ToLower(u.Host) != u.Host, u.EscapedPath() != u.Path, strings.Contains(u.Path, "//"):
 		return nil, errors.New("the public URL must have a lower-case host, no trailing slash and no escapes")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case !fetch.Secure(u):
 		return nil, errors.New("the public URL must be https; plain http is for loopback only")
 	}
 	return u, nil
 }
 
-func loopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
 // loopbackHost reports whether a Host header, with or without a port, names loopback.
 func loopbackHost(host string) bool {
 	u, err := url.Parse("//" + host)
-	return err == nil && u.User == nil && loopback(strings.ToLower(u.Hostname()))
+	return err == nil && u.User == nil && fetch.Loopback(strings.ToLower(u.Hostname()))
 }
 
 // Add registers a route for programs at a path below the public URL's path.

@@ -62,7 +62,7 @@ func NewPlace(text string, c Config) (*Place, error) {
 		return nil, errors.New("fetch: the text is not an absolute URL; write it like https://issuer.example/keys")
 	case u.User != nil || u.Fragment != "":
 		return nil, errors.New("fetch: write the URL without user information and fragment")
-	case u.Scheme != "https" && !(u.Scheme == "http" && Loopback(u.Hostname())):
+	case !Secure(u):
 		return nil, fmt.Errorf("fetch: %s is not https, so an attacker on the network could change the response; write the URL with https", u.Redacted())
 	}
 	if c.Authenticate != nil && (u.Scheme != "https" || c.Transport != nil) {
@@ -86,7 +86,14 @@ func NewPlace(text string, c Config) (*Place, error) {
 	}}, nil
 }
 
-// Loopback reports whether a host name or address refers to this machine.
+// Secure reports whether nobody on the network can read or change requests to a URL (RFC 9700 section
+// 2.6): the scheme is https, or http on a loopback address.
+func Secure(u *url.URL) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname())
+}
+
+// Loopback reports whether a host name or address refers to this machine. The name localhost always
+// does (RFC 6761 section 6.3).
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

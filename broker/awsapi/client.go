@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/smithy-go"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -122,14 +122,7 @@ func Retryer(timeout time.Duration) *retry.Standard {
 // on loopback.
 func SafeEndpoint(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
-		return false
-	}
-	if u.Scheme == "https" {
-		return true
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && (u.Path == "" || u.Path == "/") && fetch.Secure(u)
 }
 
 // named rewrites error responses of Ceph RGW to the form of AWS's query protocol, which has

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 )
 
@@ -57,7 +58,7 @@ func (c *Config) check() error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
 		bad("address: the text does not have the form https://host:port")
-	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
+	case !fetch.Secure(u):
 		bad("address: only https, or http on loopback")
 	}
 	if c.Namespace != "" && !ValidPath(c.Namespace) {
@@ -97,5 +98,3 @@ func (c *Config) check() error {
 	}
 	return errors.Join(errs...)
 }
-
-func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }

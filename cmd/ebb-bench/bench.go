@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/cmd/ebb-bench/internal/bench"
 	"github.com/ebb-broker/ebb/cmd/internal/command"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
@@ -150,7 +151,7 @@ func (c *cli) benchRemote(f *benchFlags, b *bench.Config) error {
 	if err != nil || u.Host == "" {
 		return command.Usage("--url is not a URL", "write one such as http://127.0.0.1:8420")
 	}
-	if !config.LoopbackHost(u.Hostname()) {
+	if !fetch.Loopback(u.Hostname()) {
 		cfg, err := config.Load(config.Source{File: c.configFile, Environ: c.environ})
 		if err != nil {
 			return err

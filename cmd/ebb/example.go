@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebb-broker/ebb/attest/dpop"
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/cmd/internal/config"
 	"github.com/ebb-broker/ebb/cmd/internal/out"
 	"github.com/ebb-broker/ebb/scopes"
@@ -51,7 +52,7 @@ const proofWindow = 5 * time.Second
 // run serves until ctx ends.
 func (e exampleServer) run(ctx context.Context, listen string) error {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil || !config.LoopbackHost(host) {
+	if err != nil || !fetch.Loopback(host) {
 		return usage("--listen "+listen+" is not a loopback address with a port", "write it like --listen 127.0.0.1:8080: the server has no TLS")
 	}
 	key, id, err := e.identity(resourceKey)

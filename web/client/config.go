@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/ebb-broker/ebb/attest/fetch"
 )
 
 // Config tells how to reach ebb.
@@ -93,18 +95,12 @@ func baseURL(name, raw string) (string, error) {
 // machine.
 var ErrPlain = errors.New("plain http is allowed on loopback only; use https")
 
-// secure refuses plain http to hosts other than loopback (RFC 9700 section
-// 2.6). The name localhost counts as loopback, because it always resolves to
-// this machine (RFC 6761 section 6.3).
+// secure returns an error for a URL to which nothing secret may be sent.
 func secure(u *url.URL) error {
-	switch u.Scheme {
-	case "https":
+	switch {
+	case fetch.Secure(u):
 		return nil
-	case "http":
-		ip := net.ParseIP(u.Hostname())
-		if u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-			return nil
-		}
+	case u.Scheme == "http":
 		return ErrPlain
 	}
 	return errors.New("the scheme must be https")

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker/secret"
 	"github.com/ebb-broker/ebb/web/wire"
 )
@@ -94,7 +94,7 @@ func (s *Sandbox) Token(ctx context.Context, r TokenRequest) (Credential, error)
 // a secret host name (docs/reference/console.md), so it returns "".
 func page(issuer, id string) string {
 	u, err := url.Parse(issuer)
-	if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
+	if err != nil || fetch.Loopback(u.Hostname()) {
 		return ""
 	}
 	return issuer + requestPage(id)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -161,9 +162,8 @@ func (e *Endpoints) check(bad func(string, ...any)) {
 			continue
 		}
 		// The metadata server has no certificate, and is on the machine's own link.
-		local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1" ||
-			x.name == "metadata" && (u.Hostname() == "metadata.google.internal" || u.Hostname() == "169.254.169.254")
-		if u.Scheme != "https" && (u.Scheme != "http" || !local) {
+		onLink := x.name == "metadata" && u.Scheme == "http" && (u.Hostname() == "metadata.google.internal" || u.Hostname() == "169.254.169.254")
+		if !fetch.Secure(u) && !onLink {
 			bad("endpoints.%s: only https, or http on loopback", x.name)
 		}
 		*x.at = strings.TrimRight(*x.at, "/")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -107,13 +108,11 @@ func (c Config) base() (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
 		return "", errors.New("server: the text does not have the form https://host:port") // err may contain parts of it
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case !fetch.Secure(u):
 		return "", errors.New("server: only https, or http on loopback")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
-
-func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
 
 // certificate reads the broker's own client certificate.
 func (c Config) certificate() (*tls.Certificate, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/clientcert"
 	"github.com/ebb-broker/ebb/broker/provider"
@@ -145,11 +146,7 @@ func (c Client) check(bad func(format string, a ...any)) {
 
 func endpoint(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || strings.Contains(text, "#") {
-		return false
-	}
-	host := u.Hostname()
-	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")
+	return err == nil && u.Host != "" && u.User == nil && u.RawQuery == "" && !strings.Contains(text, "#") && fetch.Secure(u)
 }
 
 // CheckSetup implements provider.Checker. It checks that every secret exists and that the

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -170,7 +171,7 @@ func private(c *pgx.ConnConfig) error {
 // local reports whether the server is on this machine.
 func local(host string, port uint16) bool {
 	network, _ := pgconn.NetworkAddress(host, port)
-	return network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
+	return network == "unix" || fetch.Loopback(host)
 }
 
 // address returns the host and port for the sandbox.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/attest/lazyregexp"
 	"github.com/ebb-broker/ebb/broker/stricturl"
 	"github.com/ebb-broker/ebb/scopes"
@@ -214,14 +214,10 @@ func (s *settings) list(p *problems, k KRLOptions) {
 		switch {
 		case err != nil || u.Host == "" || u.User != nil:
 			p.add("krl.url is no URL without credentials")
-		case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		case !fetch.Secure(u):
 			p.add("krl.url must be https: whoever can change the list on its way can revive what is revoked")
 		}
 	}
-}
-
-func loopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // printable reports whether s is printable ASCII.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/fetch"
 	"github.com/ebb-broker/ebb/broker"
 	"github.com/ebb-broker/ebb/broker/identity"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -138,7 +139,7 @@ func (c *Config) checkListen(src map[string]string, ps *Problems) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(c.PublicURL, "/") || strings.HasSuffix(c.PublicURL, "#") || strings.HasSuffix(c.PublicURL, "?"):
 		ps.add("public_url", src["public_url"], fmt.Sprintf("%q cannot be an issuer (RFC 8414 section 2)", c.PublicURL), "write scheme and host, such as https://ebb.example.com, without a slash at the end")
-	case u.Scheme != "https" && (u.Scheme != "http" || !LoopbackHost(u.Hostname())):
+	case !fetch.Secure(u):
 		ps.add("public_url", src["public_url"], "it does not begin with https", "use https; http is allowed for loopback only")
 	}
 }
@@ -150,13 +151,7 @@ const MaxSocketPath = 103
 
 func loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	return err == nil && LoopbackHost(host)
-}
-
-// LoopbackHost reports whether host is localhost or a loopback address.
-func LoopbackHost(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+	return err == nil && fetch.Loopback(host)
 }
 
 func (c *Config) checkDatabase(src map[string]string, ps *Problems) {

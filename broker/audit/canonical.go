@@ -67,12 +67,12 @@ func (w *writer) text(s string) {
 	w.out = append(append(w.out, s[from:]...), '"')
 }
 
-// writable reports whether an audit entry or a checkpoint can have this time.
-func writable(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
+// Writable reports whether an audit entry or a checkpoint can have this time.
+func Writable(t time.Time) bool { return t.Year() >= 1970 && t.Year() <= 9999 }
 
 func (w *writer) time(n string, t time.Time) {
 	t = t.UTC()
-	if !writable(t) {
+	if !Writable(t) {
 		w.err = errTime
 		return
 	}

@@ -97,7 +97,7 @@ func normal(e Entry) (Entry, error) {
 	if e.Actor == "" {
 		return Entry{}, errors.New("an audit entry needs an actor")
 	}
-	if e.At = e.At.UTC().Truncate(time.Millisecond); !writable(e.At) {
+	if e.At = e.At.UTC().Truncate(time.Millisecond); !Writable(e.At) {
 		return Entry{}, errTime // Link would replace the time by that of the previous entry
 	}
 	if len(e.Data) > 0 {

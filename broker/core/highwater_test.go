@@ -396,6 +396,8 @@ func TestForgedCheckpoints(t *testing.T) {
 		"signature of another checkpoint": "SELECT 'forged', max(at) - 1, '" + head + "', jws FROM checkpoints",
 		"heads not JSON":                  "SELECT 'forged', max(at) + 1, 'heads', jws FROM checkpoints",
 		"heads null":                      "SELECT 'forged', max(at) + 1, 'null', 'forged' FROM checkpoints",
+		"heads empty":                     "SELECT 'forged', max(at) + 1, '{}', 'forged' FROM checkpoints",
+		"time too late":                   "SELECT 'forged', 9000000000000000000, heads, jws FROM checkpoints",
 		"time is text":                    "SELECT 'forged', 'x', heads, jws FROM checkpoints",
 		"time is a fraction":              "SELECT 'forged', max(at) + 0.5, heads, jws FROM checkpoints",
 	} {

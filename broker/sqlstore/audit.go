@@ -156,11 +156,14 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 		return c, err
 	}
 	millis, is := at.(int64)
-	if !is {
-		return c, fmt.Errorf("the time %q of a checkpoint is not a whole number: %w", fmt.Sprint(at), errDamaged)
+	if c.At = fromMillis(millis); !is || !audit.Writable(c.At) {
+		return c, fmt.Errorf("the time %q of a checkpoint is not in milliseconds since 1970: %w", fmt.Sprint(at), errDamaged)
 	}
-	c.At = fromMillis(millis)
-	if err := json.Unmarshal([]byte(heads), &c.Heads); err != nil {
+	err := json.Unmarshal([]byte(heads), &c.Heads)
+	if err == nil && len(c.Heads) == 0 {
+		err = errors.New("there are none")
+	}
+	if err != nil {
 		return c, fmt.Errorf("the heads of the checkpoint of %s cannot be read (%w): %w", c.At.Format(time.RFC3339), err, errDamaged)
 	}
 	return c, nil

@@ -40,10 +40,19 @@ func (b *Breaker) state(now time.Time) State {
 	switch {
 	case b.failed < b.Failures:
 		return Closed
-	case b.probing || now.Before(b.until):
+	case b.probing || b.left(now) > 0:
 		return Open
 	}
 	return HalfOpen
+}
+
+// left returns how long the wait lasts from now on. A wait above the maximum was planned by a clock that
+// was set back since, so it has ended.
+func (b *Breaker) left(now time.Time) time.Duration {
+	if left := b.until.Sub(now); left <= b.Backoff.Max {
+		return max(left, 0)
+	}
+	return 0
 }
 
 // Probing reports whether the next call would be the test call.
@@ -100,7 +109,7 @@ func (b *Breaker) Retry(now time.Time) time.Time {
 	switch {
 	case b.state(now) != Open:
 		return time.Time{}
-	case b.until.After(now):
+	case b.left(now) > 0:
 		return b.until
 	}
 	return now.Add(b.Backoff.Min) // the test call is in progress

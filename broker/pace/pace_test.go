@@ -74,6 +74,23 @@ func TestBreaker(t *testing.T) {
 
 // A call that was granted and not made is no news: neither does it hold up the next
 // one, nor does it count as an answer.
+// A wait that a clock ahead has planned ends when the clock is back.
+func TestBreakerClockSetBack(t *testing.T) {
+	t.Parallel()
+	b := pace.Breaker{Failures: 1, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}
+	ahead := epoch.Add(48 * time.Hour)
+	turn, _ := b.Try(ahead)
+	turn.Done(false, ahead, 0.9)
+	if b.State(ahead) != pace.Open || b.State(epoch) != pace.HalfOpen || !b.Retry(epoch).IsZero() {
+		t.Errorf("state %v, then %v, again at %s", b.State(ahead), b.State(epoch), b.Retry(epoch))
+	}
+	turn, _ = b.Try(epoch)
+	turn.Done(false, epoch, 0.9)
+	if b.State(epoch) != pace.Open {
+		t.Errorf("after another failure: %v", b.State(epoch))
+	}
+}
+
 func TestBreakerCancel(t *testing.T) {
 	t.Parallel()
 	b := pace.Breaker{Failures: 2, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}

@@ -83,20 +83,27 @@ func (u *Upstream) Nudge() {
 // hush is the time until which a provider wants no calls.
 type hush struct{ until atomic.Int64 } // Unix milliseconds
 
-// Keep extends it to at least d from now.
+// maxHush is how long a provider can want no calls.
+const maxHush = time.Hour
+
+// Keep extends it to at least d from now, and at most maxHush.
 func (h *hush) Keep(now time.Time, d time.Duration) {
-	until := now.Add(d).UnixMilli()
+	until := now.Add(min(d, maxHush)).UnixMilli()
 	for {
 		before := h.until.Load()
-		if until <= before || h.until.CompareAndSwap(before, until) {
+		if until <= before && h.Left(now) > 0 || h.until.CompareAndSwap(before, until) {
 			return
 		}
 	}
 }
 
-// Left returns how long it lasts from now on.
+// Left returns how long it lasts from now on. A time above maxHush is of a clock that was set back
+// since, so it has ended.
 func (h *hush) Left(now time.Time) time.Duration {
-	return max(time.UnixMilli(h.until.Load()).Sub(now), 0)
+	if left := time.UnixMilli(h.until.Load()).Sub(now); left <= maxHush {
+		return max(left, 0)
+	}
+	return 0
 }
 
 // errPanic is the error of a driver, or of a watch, that panicked: its outcome is unknown.

@@ -23,6 +23,7 @@ type Clock struct {
 	steady func(time.Time) time.Duration
 	ref    atomic.Int64 // the wall clock's time at which the steady clock was 0, in nanoseconds since 1970
 	jumped atomic.Bool
+	jumps  atomic.Int64
 
 	mu    sync.Mutex
 	jump  time.Duration // the jump of the wall clock that has not settled yet
@@ -109,11 +110,15 @@ func (c *Clock) Read() Reading {
 
 func within(d int64) bool { return d <= int64(tolerance) && d >= -int64(tolerance) }
 
+// Jumps returns how often the wall clock has jumped or returned, and how often a jump has settled.
+func (c *Clock) Jumps() int64 { return c.jumps.Load() }
+
 // settle sets Jump and Sure of r from how long a jump has lasted.
 func (c *Clock) settle(r Reading) Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	apart := r.Now.UnixNano() - int64(r.Steady) - c.ref.Load()
+	before := c.jump
 	switch {
 	case within(apart): // the wall clock has returned
 		c.jump = 0
@@ -122,6 +127,9 @@ func (c *Clock) settle(r Reading) Reading {
 	case r.Steady-c.since >= Settles:
 		c.ref.Add(apart)
 		c.jump = 0
+	}
+	if c.jump != before {
+		c.jumps.Add(1)
 	}
 	c.jumped.Store(c.jump != 0)
 	if r.Jump = c.jump; r.Jump > 0 {

@@ -38,6 +38,18 @@ func TestJumpAheadAndBack(t *testing.T) {
 	if r := k.Read(); r.Jump != 0 || !r.Sure.Equal(c.wall) {
 		t.Errorf("back: %+v", r)
 	}
+	if n := k.Jumps(); n != 2 {
+		t.Errorf("%d changes", n)
+	}
+	k.Read()
+	c.wall = c.wall.Add(-time.Minute)
+	k.Read()
+	k.Read()
+	c.pass(clock.Settles)
+	k.Read()
+	if n := k.Jumps(); n != 4 {
+		t.Errorf("%d changes after a jump back that has settled", n)
+	}
 }
 
 // TestJumpSettles: after the settling time, the clock's reading counts as the time again, for

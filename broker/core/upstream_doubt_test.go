@@ -164,20 +164,34 @@ func TestRevocationQueueBoundDuringACall(t *testing.T) {
 //ebb:invariant I3 The revocation queue does not give up on a credential whose expiry had passed only by a clock that was set back during the provider call
 func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
 	t.Parallel()
-	x := thirdParty(t, shape{party: brokertest.Party{Traits: provider.Traits{Floor: 12 * time.Hour}}})
-	s := x.Open(t, upSpec())
-	id := minted(t, s, "up:a:read").LeaseID
-	x.Clock.Add(13 * time.Hour)
-	x.up.OnCall(brokertest.OpRevoke, func(n int) brokertest.Fault {
-		if n == 0 {
-			x.Clock.Jump(-13 * time.Hour)
-		}
-		return brokertest.Error500
-	})
-	x.closed(t, s.Task.ID)
-	eventually(t, "an attempt", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
-	if l := x.lease(t, id); l.State != broker.LeaseRevoking {
-		t.Errorf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+	for op, class := range map[string]provider.Revocability{
+		brokertest.OpRevoke: {Class: provider.ClassInstant},
+		brokertest.OpProbe:  {Class: provider.ClassTTLOnly},
+	} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class, Floor: 12 * time.Hour}}, config: brokertest.Config{Policies: anything}})
+			s := x.Open(t, upSpec())
+			id := minted(t, s, "up:a:read").LeaseID
+			x.Clock.Add(13 * time.Hour)
+			back := make(chan struct{})
+			x.up.OnCall(op, func(n int) brokertest.Fault {
+				if n == 0 {
+					x.Clock.Jump(-13 * time.Hour)
+					close(back)
+				}
+				return brokertest.Error500
+			})
+			x.closed(t, s.Task.ID)
+			<-back
+			eventually(t, "planned", func() bool {
+				l := x.lease(t, id)
+				return l.Upstream.NextAt.After(x.Clock.Now()) || l.State != broker.LeaseRevoking
+			})
+			if l := x.lease(t, id); l.State != broker.LeaseRevoking {
+				t.Errorf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+			}
+		})
 	}
 }
 
@@ -210,6 +224,65 @@ func TestRevocationQueueClockAhead(t *testing.T) {
 			x.up.On(brokertest.OpProbe, "")
 			x.turn(t, time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
 		})
+	}
+}
+
+// After a jump ahead of the clock that does not last, no attempt waits for the time of the clock that was
+// ahead.
+//
+//ebb:invariant I2 A clock that jumps ahead and returns postpones no pending revocation by more than two minutes
+func TestRevocationQueueClockGlitch(t *testing.T) {
+	t.Parallel()
+	for name, class := range map[string]provider.Revocability{
+		"instant":  {Class: provider.ClassInstant},
+		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+		"ttl-only": {Class: provider.ClassTTLOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}, config: brokertest.Config{Policies: anything}})
+			x.up.Deaf, x.up.Life = true, 1000*time.Hour
+			s := x.Open(t, upSpec())
+			id := minted(t, s, "up:a:read").LeaseID
+			x.closed(t, s.Task.ID)
+			up := func() broker.Upstream { return *x.lease(t, id).Upstream }
+			eventually(t, "planned", func() bool { return up().NextAt.After(x.Clock.Now()) })
+			x.up.On(brokertest.OpProbe, brokertest.Error500)
+			x.Clock.Jump(48 * time.Hour)
+			eventually(t, "planned by the clock ahead", func() bool { return up().NextAt.After(x.Clock.Now()) })
+			x.Clock.Jump(-48 * time.Hour)
+			if wait := up().NextAt.Sub(x.Clock.Now()); wait < 47*time.Hour {
+				t.Fatalf("the clock ahead has planned an attempt in %s", wait)
+			}
+			eventually(t, "planned again", func() bool { return up().NextAt.Before(x.Clock.Now().Add(2 * time.Minute)) })
+			if l := x.lease(t, id); l.State != broker.LeaseRevoking {
+				t.Errorf("lease %s %+v", l.State, l.Upstream)
+			}
+		})
+	}
+}
+
+// If the provider accepted the revocation while the clock was ahead, the queue revokes again when the
+// clock is back, because the bound of that revocation would end too late.
+//
+//ebb:invariant I2 A revocation that was accepted while the clock was ahead is repeated when the clock is back
+func TestRevocationQueueAcceptedByTheClockAhead(t *testing.T) {
+	t.Parallel()
+	eventual := provider.Revocability{Class: provider.ClassEventual, Bound: 10 * time.Second}
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: eventual, Floor: 12 * time.Hour}}})
+	x.up.Deaf = true
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.Clock.Jump(48 * time.Hour)
+	x.up.On(brokertest.OpProbe, brokertest.Error500)
+	x.closed(t, s.Task.ID)
+	eventually(t, "accepted", func() bool { return !x.lease(t, id).Upstream.AcceptedAt.IsZero() })
+	x.up.On(brokertest.OpProbe, "")
+	x.up.Deaf = false
+	x.Clock.Jump(-48 * time.Hour)
+	x.turn(t, time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
+	if l, n := x.lease(t, id), x.up.Calls(brokertest.OpRevoke); n < 2 || l.Upstream.Proof != broker.ProofProbed || len(x.up.Alive()) != 0 {
+		t.Errorf("after %d calls to revoke it is %s, proof %q; the provider accepts %v", n, l.State, l.Upstream.Proof, x.up.Alive())
 	}
 }
 

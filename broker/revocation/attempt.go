@@ -51,7 +51,8 @@ func (q *Queue) work(ctx context.Context, u *thirdparty.Upstream, c broker.Claim
 
 // step takes the next step for the lease.
 func (a *attempt) step(ctx context.Context) {
-	accepted := !a.up.AcceptedAt.IsZero()
+	// A time of acceptance in the future is of a clock that was ahead: the bound would end too late.
+	accepted := !a.up.AcceptedAt.IsZero() && !a.up.AcceptedAt.After(a.b.clock.Now().Add(expirySkew))
 	switch {
 	case a.c.Class == provider.ClassTTLOnly && a.over():
 		a.settleExpired(ctx)
@@ -105,6 +106,8 @@ func (a *attempt) settleExpired(ctx context.Context) {
 	seen := a.outlived()
 	refused, err := a.probe(ctx)
 	switch {
+	case !a.over(): // the clock was set back during the probe
+		a.up.NextAt = a.soon(a.overAt())
 	case err == nil && !refused:
 		a.fail(a.alive())
 	case seen && !refused:

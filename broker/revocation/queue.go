@@ -39,6 +39,8 @@ type Queue struct {
 	tasks    tasks
 	upstream upstream
 
+	jumps   int64 // Timekeeper.Jumps of the last call of replan; -1 before the first
+	replans int   // calls of replan that still have to do something
 	behind  atomic.Bool
 	countMu sync.Mutex
 	counted map[string]bool
@@ -48,6 +50,7 @@ type Queue struct {
 func (q *Queue) Open() {
 	q.lateCredentials = &lateCredentials{}
 	q.counted = map[string]bool{}
+	q.jumps = -1
 }
 
 // attemptRound is how often a worker looks for leases that became due without a wake-up.
@@ -168,6 +171,25 @@ const (
 	// alarming is the age at which a pending revocation becomes a warning.
 	alarming = 5 * time.Minute
 )
+
+// replan makes all pending revocations due soon after the clock has jumped, because an attempt may have
+// been planned by a clock that was ahead. It does so until the claims of that time have ended, because
+// an attempt can take that long to write its plan.
+func (q *Queue) replan(ctx context.Context) {
+	if jumps := q.clock.Jumps(); jumps != q.jumps {
+		q.jumps, q.replans = jumps, int(claimTime/countRound)+1
+	}
+	if q.replans == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, countRound)
+	defer cancel()
+	if err := q.store.DueBy(ctx, q.clock.Now().Add(claimTime)); err != nil {
+		q.logger.WarnContext(ctx, "the pending revocations could not be planned by the present clock; trying again", "error", err)
+		return
+	}
+	q.replans--
+}
 
 // countPending updates the metrics of pending revocations.
 func (q *Queue) countPending(ctx context.Context) {
@@ -301,6 +323,10 @@ func (q *Queue) RunUpstream(ctx context.Context, run func(func() error)) {
 	run(func() error {
 		q.countPending(ctx)
 		return kernel.Every(ctx, countRound, q.countPending)
+	})
+	run(func() error {
+		q.replan(ctx)
+		return kernel.Every(ctx, countRound, q.replan)
 	})
 	run(func() error { return kernel.Every(ctx, countRound, q.reclaim) })
 	run(func() error { return kernel.Every(ctx, countRound, q.dropHandles) })

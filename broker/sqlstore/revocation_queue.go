@@ -164,6 +164,18 @@ func scanClaimed(row scan) (broker.Claimed, error) {
 	return broker.Claimed{Lease: l, Fence: fence}, err
 }
 
+// DueBy implements broker.RevocationQueue.
+func (q *revocationStore) DueBy(ctx context.Context, at time.Time) error {
+	const text = "UPDATE upstream_leases SET next_at = CASE WHEN next_at > ? THEN ? ELSE next_at END, " +
+		"claimed_until = CASE WHEN claimed_until > ? THEN ? ELSE claimed_until END WHERE next_at > 0 AND (next_at > ? OR claimed_until > ?) " +
+		"AND lease_id IN (SELECT id FROM leases WHERE state IN ('intent', 'revoking'))"
+	return q.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
+		by := millis(at)
+		_, err := sess.exec(ctx, text, by, by, by, by, by, by)
+		return err
+	}})
+}
+
 // RevocationBacklog implements broker.RevocationQueue.
 func (q *revocationStore) RevocationBacklog(ctx context.Context, now time.Time) ([]broker.RevocationBacklog, error) {
 	if now.IsZero() {

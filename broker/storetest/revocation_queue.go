@@ -18,7 +18,7 @@ import (
 func RunRevocationQueue(t *testing.T, open OpenStores) {
 	run(t, open, func(t *storeTest) *queueTest { return &queueTest{t} }, map[string]func(*queueTest){
 		"Issue": issueUpstream, "IssueRefused": issueUpstreamRefused,
-		"Take": take, "TakeClaims": takeClaims, "TakeTurns": takeTurns, "TakeTrees": takeTrees, "TakeThousands": takeThousands, "TakeBounds": takeBounds,
+		"Take": take, "TakeClaims": takeClaims, "TakeTurns": takeTurns, "TakeTrees": takeTrees, "TakeThousands": takeThousands, "TakeBounds": takeBounds, "DueBy": dueBy,
 		"SettleLife": settleLife, "SettleFence": settleFence, "SettleFinal": settleFinal, "SettleOnce": settleOnce, "SettleExpiry": settleExpiry,
 		"SettleHandle": settleHandle, "SettleErases": settleErases, "SettleAgain": settleAgain, "SettleRefused": settleRefused,
 		"Close": closeMoves, "CloseThenSettle": closeThenSettle, "CloseExpired": closeExpired, "End": endUpstream, "EndNarrowed": endNarrowed,

@@ -96,6 +96,26 @@ func takeClaims(t *queueTest) {
 	t.same("given back", ids(t.take(at, 10)), []string{l.ID})
 }
 
+func dueBy(t *queueTest) {
+	task := t.openTask()
+	at := Epoch.Add(48 * time.Hour) // by a clock that was ahead
+	planned, claimed := t.pending(task.ID, at), t.pending(task.ID, at.Add(time.Second))
+	intent := Intent(task.ID)
+	intent.Upstream.NextAt = at
+	t.issue(intent)
+	live := t.live(task.ID)
+	early := t.pending(task.ID, Epoch)
+	t.same("claimed by the clock ahead", ids(t.take(at.Add(time.Second), 10)), []string{early.ID, live.ID, planned.ID, intent.ID, claimed.ID})
+	by := Epoch.Add(90 * time.Second)
+	t.want("due by", t.Store.DueBy(t.Context(), by), nil)
+	t.same("before", ids(t.take(by.Add(-time.Millisecond), 10)), []string{})
+	got := ids(t.take(by, 10))
+	slices.Sort(got)
+	want := []string{early.ID, planned.ID, intent.ID, claimed.ID}
+	slices.Sort(want)
+	t.same("all but the live one", got, want)
+}
+
 func takeTurns(t *queueTest) {
 	a, b, c := t.openTask(), t.openTask(), t.openTask()
 	at := Epoch.Add(5 * time.Minute)

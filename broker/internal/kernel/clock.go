@@ -37,6 +37,9 @@ func (t *Timekeeper) Now() time.Time { return t.clock.Read().Now.UTC().Truncate(
 // task at its deadline; mere refusals use Now.
 func (t *Timekeeper) Sure() time.Time { return t.clock.Read().Sure.UTC().Truncate(time.Millisecond) }
 
+// Jumps returns a number that changes when the clock jumps, and when a jump settles or ends.
+func (t *Timekeeper) Jumps() int64 { return t.clock.Jumps() }
+
 var errAhead = errors.New("the clock jumped ahead and has not settled")
 
 // SteadyClock returns an error while a jump ahead of the clock has not settled, so that nothing

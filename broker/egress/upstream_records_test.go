@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,7 +25,11 @@ func newRecordsBed(t *testing.T, do func(*ratchet)) *bed {
 			t.Error(err)
 			return
 		}
-		defer func() { _ = c.(*tls.Conn).NetConn().Close() }()
+		raw := c.(*tls.Conn).NetConn().(*net.TCPConn)
+		defer func() { _ = raw.Close() }()
+		if err := raw.SetReadBuffer(4 << 10); err != nil { // so that little of what ebb sends fills it
+			t.Error(err)
+		}
 		all := keys.String()
 		r, err := newRatchet(c.(*tls.Conn), all[strings.LastIndex(all, "SERVER_HANDSHAKE"):], "SERVER")
 		if err != nil {

@@ -86,14 +86,14 @@ func NewPlace(text string, c Config) (*Place, error) {
 	}}, nil
 }
 
-// Secure reports whether nobody on the network can read or change requests to a URL (RFC 9700 section
-// 2.6): the scheme is https, or http on a loopback address.
+// Secure reports whether requests to a URL are protected from the network (RFC 9700 section 2.6): the
+// scheme is https, or http on a loopback address.
 func Secure(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname())
 }
 
-// Loopback reports whether a host name or address refers to this machine. The name localhost always
-// does (RFC 6761 section 6.3).
+// Loopback reports whether a host name or address refers to this machine. The name localhost is
+// taken to (RFC 6761 section 6.3).
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

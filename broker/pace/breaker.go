@@ -46,8 +46,8 @@ func (b *Breaker) state(now time.Time) State {
 	return HalfOpen
 }
 
-// left returns how long the wait lasts from now on. A wait above the maximum was planned by a clock that
-// was set back since, so it has ended.
+// left returns how long the wait lasts from now on. If that is above the maximum, the clock was set back
+// since, and the wait has ended.
 func (b *Breaker) left(now time.Time) time.Duration {
 	if left := b.until.Sub(now); left <= b.Backoff.Max {
 		return max(left, 0)

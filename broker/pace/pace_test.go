@@ -72,8 +72,6 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A call that was granted and not made is no news: neither does it hold up the next
-// one, nor does it count as an answer.
 // A wait that a clock ahead has planned ends when the clock is back.
 func TestBreakerClockSetBack(t *testing.T) {
 	t.Parallel()
@@ -91,6 +89,8 @@ func TestBreakerClockSetBack(t *testing.T) {
 	}
 }
 
+// A call that was granted and not made is no news: neither does it hold up the next
+// one, nor does it count as an answer.
 func TestBreakerCancel(t *testing.T) {
 	t.Parallel()
 	b := pace.Breaker{Failures: 2, Backoff: pace.Backoff{Min: time.Second, Max: time.Minute}}

@@ -83,7 +83,7 @@ func (u *Upstream) Nudge() {
 // hush is the time until which a provider wants no calls.
 type hush struct{ until atomic.Int64 } // Unix milliseconds
 
-// maxHush is how long a provider can want no calls.
+// maxHush is the longest wait that a provider can ask for.
 const maxHush = time.Hour
 
 // Keep extends it to at least d from now, and at most maxHush.
@@ -97,10 +97,10 @@ func (h *hush) Keep(now time.Time, d time.Duration) {
 	}
 }
 
-// Left returns how long it lasts from now on. A time above maxHush is of a clock that was set back
-// since, so it has ended.
+// Left returns how long it lasts from now on. If the rest is longer than maxHush by a minute, the clock
+// was set back since, and the wait has ended.
 func (h *hush) Left(now time.Time) time.Duration {
-	if left := time.UnixMilli(h.until.Load()).Sub(now); left <= maxHush {
+	if left := time.UnixMilli(h.until.Load()).Sub(now); left <= maxHush+time.Minute {
 		return max(left, 0)
 	}
 	return 0

@@ -58,8 +58,8 @@ type RevocationQueue interface {
 	// delay a tree with one. Within a task the oldest NextAt is first. An error leaves at most
 	// claims that expire by themselves.
 	Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]Claimed, error)
-	// DueBy makes every intent and every revoking lease due at a time at the latest, and ends its
-	// claim by then. If the clock was set back, the times by the earlier clock are too late.
+	// DueBy makes every intent and every revoking lease due at a time at the latest, and ends every
+	// claim by then, also of live leases. Call it after the clock was set back.
 	DueBy(ctx context.Context, at time.Time) error
 	// RevocationBacklog sums up the leases that Take could claim now or later, except live leases before
 	// their expiry, by provider in the order of their names. Providers without such leases are

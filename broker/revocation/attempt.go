@@ -51,8 +51,7 @@ func (q *Queue) work(ctx context.Context, u *thirdparty.Upstream, c broker.Claim
 
 // step takes the next step for the lease.
 func (a *attempt) step(ctx context.Context) {
-	// A time of acceptance in the future is of a clock that was ahead: the bound would end too late.
-	accepted := !a.up.AcceptedAt.IsZero() && !a.up.AcceptedAt.After(a.b.clock.Now().Add(expirySkew))
+	accepted := !a.up.AcceptedAt.IsZero() && !a.future(a.up.AcceptedAt) // otherwise the bound would end too late
 	switch {
 	case a.c.Class == provider.ClassTTLOnly && a.over():
 		a.settleExpired(ctx)
@@ -93,17 +92,18 @@ func (a *attempt) soon(t time.Time) time.Time {
 
 // outlived reports whether the credential was accepted after its own expiry. Its expiry then
 // proves nothing any more; only a probe can.
-func (a *attempt) outlived() bool { return outlived(a.up) }
-
-func outlived(u broker.Upstream) bool {
-	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew))
+func (a *attempt) outlived(u broker.Upstream) bool {
+	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew)) && !a.future(u.ProbedAt)
 }
+
+// future reports whether t was recorded by a clock that was ahead and has been set back.
+func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Now().Add(expirySkew)) }
 
 // settleExpired settles a credential that ends only by its expiry. A provider that can be probed is
 // asked once, because it may apply another expiry than the one it named. The answer "refused"
 // adds nothing to the expiry, and a missing answer does not weaken it.
 func (a *attempt) settleExpired(ctx context.Context) {
-	seen := a.outlived()
+	seen := a.outlived(a.up)
 	refused, err := a.probe(ctx)
 	switch {
 	case !a.over(): // the clock was set back during the probe
@@ -227,7 +227,7 @@ func (a *attempt) awaitBound(ctx context.Context) {
 	case err == nil: // the provider's bound has passed, and it still accepts the credential
 		a.up.AcceptedAt = time.Time{}
 		a.fail(a.alive())
-	case a.over() && !a.outlived():
+	case a.over() && !a.outlived(a.up):
 		a.dead(broker.ProofExpired)
 	case a.caught():
 		a.doubt(err)
@@ -288,7 +288,7 @@ func (a *attempt) caught() bool { return !a.up.ProbedAt.IsZero() }
 // alive returns the error for a probe that found the credential accepted although it should be
 // refused.
 func (a *attempt) alive() error {
-	if a.outlived() {
+	if a.outlived(a.up) {
 		return kernel.ErrOutlived
 	}
 	return kernel.ErrAlive

@@ -40,7 +40,7 @@ type Queue struct {
 	upstream upstream
 
 	jumps   int64 // Timekeeper.Jumps of the last call of replan; -1 before the first
-	replans int   // calls of replan that still have to do something
+	replans int   // remaining calls of replan that update the store
 	behind  atomic.Bool
 	countMu sync.Mutex
 	counted map[string]bool
@@ -172,6 +172,11 @@ const (
 	alarming = 5 * time.Minute
 )
 
+// replanned is how long a pending revocation may still wait after a jump of the clock. It is longer than
+// every wait and claim of the queue, except for an expiry, a bound or a busy provider, also by the clock
+// of a replica that is a few minutes ahead.
+const replanned = 10 * time.Minute
+
 // replan makes all pending revocations due soon after the clock has jumped, because an attempt may have
 // been planned by a clock that was ahead. It does so until the claims of that time have ended, because
 // an attempt can take that long to write its plan.
@@ -182,9 +187,9 @@ func (q *Queue) replan(ctx context.Context) {
 	if q.replans == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, countRound)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := q.store.DueBy(ctx, q.clock.Now().Add(claimTime)); err != nil {
+	if err := q.store.DueBy(ctx, q.clock.Now().Add(replanned)); err != nil {
 		q.logger.WarnContext(ctx, "the pending revocations could not be planned by the present clock; trying again", "error", err)
 		return
 	}

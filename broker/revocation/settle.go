@@ -34,7 +34,7 @@ func (a *attempt) fail(err error) {
 	a.up.LastError = failure(err)
 	a.b.logger.Warn("a credential could not be revoked yet", "lease_id", a.c.ID, "provider", a.u.Name, "attempts", a.up.Attempts, "error", err)
 	a.u.Logged.Failed(err)
-	if a.over() && !a.outlived() {
+	if a.over() && !a.outlived(a.up) {
 		a.dead(broker.ProofExpired)
 		a.end = broker.LeaseUnconfirmed
 		return
@@ -43,7 +43,7 @@ func (a *attempt) fail(err error) {
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
 		wait = max(wait, busy.After)
 	}
-	if errors.Is(err, kernel.ErrSealed) || errors.Is(err, errNoWay) || a.outlived() {
+	if errors.Is(err, kernel.ErrSealed) || errors.Is(err, errNoWay) || a.outlived(a.up) {
 		wait = retries.Max
 	}
 	a.up.NextAt = now.Add(wait)
@@ -51,7 +51,7 @@ func (a *attempt) fail(err error) {
 	if last := a.overAt(); last.After(now) && (lost || a.up.NextAt.After(last)) {
 		a.up.NextAt = last
 	}
-	if a.up.Attempts%10 == 1 || a.outlived() && !outlived(*a.c.Upstream) {
+	if a.up.Attempts%10 == 1 || a.outlived(a.up) && !a.outlived(*a.c.Upstream) {
 		a.log(audit.LeaseStuck, map[string]any{"attempts": a.up.Attempts, "why": a.up.LastError, "next_attempt_at": a.up.NextAt})
 	}
 }

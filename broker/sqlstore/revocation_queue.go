@@ -164,16 +164,32 @@ func scanClaimed(row scan) (broker.Claimed, error) {
 	return broker.Claimed{Lease: l, Fence: fence}, err
 }
 
-// DueBy implements broker.RevocationQueue.
+// DueBy implements broker.RevocationQueue. The committer is not blocked by all rows at once.
 func (q *revocationStore) DueBy(ctx context.Context, at time.Time) error {
-	const text = "UPDATE upstream_leases SET next_at = CASE WHEN next_at > ? THEN ? ELSE next_at END, " +
-		"claimed_until = CASE WHEN claimed_until > ? THEN ? ELSE claimed_until END WHERE next_at > 0 AND (next_at > ? OR claimed_until > ?) " +
-		"AND lease_id IN (SELECT id FROM leases WHERE state IN ('intent', 'revoking'))"
-	return q.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
-		by := millis(at)
-		_, err := sess.exec(ctx, text, by, by, by, by, by, by)
-		return err
-	}})
+	by := millis(at)
+	ids, err := collect(ctx, q.engine.read(), "SELECT u.lease_id FROM leases l CROSS JOIN upstream_leases u WHERE u.lease_id = l.id AND l.state IN ('intent', 'revoking') AND u.next_at > ? "+
+		"UNION SELECT lease_id FROM upstream_leases WHERE next_at > 0 AND claimed_until > ?", []any{by, by},
+		func(row scan) (id string, err error) { return id, row(&id) })
+	if err != nil {
+		return fmt.Errorf("due by: %w", q.engine.explain(err))
+	}
+	const text = "UPDATE upstream_leases SET claimed_until = CASE WHEN claimed_until > ? THEN ? ELSE claimed_until END, " +
+		"next_at = CASE WHEN next_at > ? AND EXISTS (SELECT 1 FROM leases l WHERE l.id = upstream_leases.lease_id AND l.state IN ('intent', 'revoking')) THEN ? ELSE next_at END " +
+		"WHERE next_at > 0 AND lease_id IN ("
+	for part := range slices.Chunk(ids, maxTake) {
+		err := q.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
+			for some := range slices.Chunk(part, chunk) {
+				if _, err := sess.exec(ctx, text+marks(chunk)+")", slices.Concat([]any{by, by, by, by}, padded(some))...); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+		if err != nil {
+			return fmt.Errorf("due by: %w", q.engine.explain(err))
+		}
+	}
+	return nil
 }
 
 // RevocationBacklog implements broker.RevocationQueue.

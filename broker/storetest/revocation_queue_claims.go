@@ -114,6 +114,9 @@ func dueBy(t *queueTest) {
 	want := []string{early.ID, planned.ID, intent.ID, claimed.ID}
 	slices.Sort(want)
 	t.same("all but the live one", got, want)
+	// The claim by the clock ahead has ended, also of the live lease.
+	t.close(task.ID, by)
+	t.same("closed", slices.Contains(ids(t.take(by.Add(time.Minute), 10)), live.ID), true)
 }
 
 func takeTurns(t *queueTest) {

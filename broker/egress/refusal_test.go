@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strconv"
 	"strings"
@@ -148,20 +149,52 @@ func TestHTTP2Names(t *testing.T) {
 		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
 			t.Fatal(err)
 		}
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		got := ""
-		for got == "" {
-			frame, err := f.ReadFrame()
-			if err != nil {
-				t.Fatal(name, err)
-			}
-			if h, is := frame.(*http2.MetaHeadersFrame); is {
-				got = h.PseudoValue("status")
-			}
-		}
-		if got != c.status {
+		if got := statusOf(t, f); got != c.status {
 			t.Errorf("%s: %s, want %s", name, got, c.status)
 		}
+	}
+}
+
+// statusOf reads an HTTP/2 connection up to the head of a response and returns its status.
+func statusOf(t *testing.T, f *http2.Framer) string {
+	t.Helper()
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, is := frame.(*http2.MetaHeadersFrame); is {
+			return h.PseudoValue("status")
+		}
+	}
+}
+
+// If the body of an HTTP/2 request is shorter than declared, the sandbox and the log get an error of
+// the request, not one of the upstream.
+func TestHTTP2BodyShorterThanDeclared(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][]func(*httptest.Server){"HTTP/1.1 upstream": {http1Only}, "HTTP/2 upstream": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, echo, change...)
+			x := b.sandbox(t)
+			f := x.framed(t)
+			var head bytes.Buffer
+			enc := hpack.NewEncoder(&head)
+			for _, h := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", b.host}, {":path", "/v1/charges"}, {"content-length", "5"}, {"authorization", "Bearer " + x.placeholder(t, "stripe:charges:write")}} {
+				_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+			}
+			if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.WriteData(1, true, []byte("ab")); err != nil {
+				t.Fatal(err)
+			}
+			if got, log := statusOf(t, f), b.log.String(); got != "400" || strings.Contains(log, "cannot be parsed") || !strings.Contains(log, "declared a Content-Length of 5 but only wrote 2 bytes") {
+				t.Errorf("status %s, log %s", got, log)
+			}
+		})
 	}
 }
 

@@ -79,9 +79,6 @@ func (b *endpoint) request(w http.ResponseWriter, r *http.Request) {
 		},
 		Transport: out, FlushInterval: flushTime, BufferPool: buffers{}, ModifyResponse: out.answer,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if out.unread.Load() && reasonOf(err) != TooMuch {
-				err = deny(BadBody, err)
-			}
 			out.x.Reason = string(reasonOf(err))
 			if out.x.Cut = out.ctx.Err() != nil; !out.allowed {
 				out.x.Transcript = "" // requests that were not sent have no transcript

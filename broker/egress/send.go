@@ -39,7 +39,6 @@ type outbound struct {
 	sent     atomic.Int64
 	received atomic.Int64
 	answered atomic.Bool                      // the response has begun
-	unread   atomic.Bool                      // the body of the request cannot be read
 	sending  atomic.Bool                      // the body of the request has not been read to its end
 	broken   atomic.Bool                      // the response has ended early
 	ended    atomic.Pointer[stricturl.Reason] // why ebb ended a WebSocket; nil = no such reason
@@ -399,7 +398,7 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	}
 	n, err := m.read(p)
 	if err != nil && !errors.Is(err, io.EOF) && m.s.ctx.Err() == nil {
-		m.s.unread.Store(true)
+		err = deny(BadBody, err)
 	}
 	request, task := m.s.sent.Add(int64(n)), m.task.Add(int64(n))
 	if request > m.s.b.p.cfg.RequestBytes || task > m.s.b.p.cfg.TaskBytes {

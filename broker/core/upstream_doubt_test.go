@@ -251,9 +251,6 @@ func TestRevocationQueueClockGlitch(t *testing.T) {
 			x.Clock.Jump(48 * time.Hour)
 			eventually(t, "planned by the clock ahead", func() bool { return up().NextAt.After(x.Clock.Now()) })
 			x.Clock.Jump(-48 * time.Hour)
-			if wait := up().NextAt.Sub(x.Clock.Now()); wait < 47*time.Hour {
-				t.Fatalf("the clock ahead has planned an attempt in %s", wait)
-			}
 			eventually(t, "planned again", func() bool { return up().NextAt.Before(x.Clock.Now().Add(11 * time.Minute)) })
 			if l := x.lease(t, id); l.State != broker.LeaseRevoking {
 				t.Errorf("lease %s %+v", l.State, l.Upstream)

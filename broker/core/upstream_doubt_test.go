@@ -11,15 +11,26 @@ import (
 	"github.com/ebb-broker/ebb/broker/provider"
 )
 
+var everyClass = map[string]provider.Revocability{
+	"instant":  {Class: provider.ClassInstant},
+	"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
+	"ttl-only": {Class: provider.ClassTTLOnly},
+}
+
+// revoking mints a credential, ends its task and returns the id of the lease.
+func (x *third) revoking(t *testing.T) string {
+	t.Helper()
+	s := x.Open(t, upSpec())
+	id := minted(t, s, "up:a:read").LeaseID
+	x.closed(t, s.Task.ID)
+	return id
+}
+
 // I3: a credential that its provider accepts beyond the named expiry is not expired, by any clock:
 // its revocation stays pending, visibly, until a probe is refused.
 func TestRevocationQueueBelievesProbesNotClocks(t *testing.T) {
 	t.Parallel()
-	for name, class := range map[string]provider.Revocability{
-		"instant":  {Class: provider.ClassInstant},
-		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
-		"ttl-only": {Class: provider.ClassTTLOnly},
-	} {
+	for name, class := range everyClass {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}, config: brokertest.Config{Policies: anything}})
@@ -85,9 +96,7 @@ func TestRevocationQueueDoesNotBelieveWhoLied(t *testing.T) {
 				t.Parallel()
 				x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class, Floor: 12 * time.Hour}}})
 				x.up.Deaf = true
-				s := x.Open(t, upSpec())
-				id := minted(t, s, "up:a:read").LeaseID
-				x.closed(t, s.Task.ID)
+				id := x.revoking(t)
 				lease := func() broker.Lease { return x.lease(t, id) }
 				x.turn(t, 20*time.Second, "caught", func() bool { return lease().Upstream.Attempts > 0 })
 				x.up.On(brokertest.OpProbe, fault)
@@ -118,9 +127,7 @@ func TestRevocationQueueExpiryDuringACall(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Floor: 12 * time.Hour}}})
 	x.up.Deaf = true
-	s := x.Open(t, upSpec())
-	id := minted(t, s, "up:a:read").LeaseID
-	x.closed(t, s.Task.ID)
+	id := x.revoking(t)
 	x.turn(t, 20*time.Second, "caught", func() bool { return x.lease(t, id).Upstream.Attempts > 0 })
 	x.up.OnCall(brokertest.OpProbe, func(n int) brokertest.Fault {
 		if n > 0 {
@@ -150,9 +157,7 @@ func TestRevocationQueueBoundDuringACall(t *testing.T) {
 		x.Clock.Add(11 * time.Second)
 		return brokertest.Error500
 	})
-	s := x.Open(t, upSpec())
-	id := minted(t, s, "up:a:read").LeaseID
-	x.closed(t, s.Task.ID)
+	id := x.revoking(t)
 	x.turn(t, 2*time.Second, "caught", func() bool { l := x.lease(t, id); return l.Upstream.Attempts > 0 || l.State != broker.LeaseRevoking })
 	if l := x.lease(t, id); l.State != broker.LeaseRevoking || x.up.Calls(brokertest.OpProbe) < 2 {
 		t.Errorf("after %d probes it is %s, proof %q; the provider accepts %v", x.up.Calls(brokertest.OpProbe), l.State, l.Upstream.Proof, x.up.Alive())
@@ -201,18 +206,12 @@ func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
 //ebb:invariant I12 A clock that jumps ahead does not make the revocation queue call a provider without pause
 func TestRevocationQueueClockAhead(t *testing.T) {
 	t.Parallel()
-	for name, class := range map[string]provider.Revocability{
-		"instant":  {Class: provider.ClassInstant},
-		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
-		"ttl-only": {Class: provider.ClassTTLOnly},
-	} {
+	for name, class := range everyClass {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}}, config: brokertest.Config{Policies: anything}})
 			x.up.Deaf = true
-			s := x.Open(t, upSpec())
-			id := minted(t, s, "up:a:read").LeaseID
-			x.closed(t, s.Task.ID)
+			id := x.revoking(t)
 			planned := func() bool { return x.lease(t, id).Upstream.NextAt.After(x.Clock.Now()) }
 			eventually(t, "planned", planned)
 			x.up.On(brokertest.OpProbe, brokertest.Error500)
@@ -233,18 +232,12 @@ func TestRevocationQueueClockAhead(t *testing.T) {
 //ebb:invariant I2 A clock that jumps ahead and returns postpones no pending revocation by more than ten minutes
 func TestRevocationQueueClockGlitch(t *testing.T) {
 	t.Parallel()
-	for name, class := range map[string]provider.Revocability{
-		"instant":  {Class: provider.ClassInstant},
-		"eventual": {Class: provider.ClassEventual, Bound: 10 * time.Second},
-		"ttl-only": {Class: provider.ClassTTLOnly},
-	} {
+	for name, class := range everyClass {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: class}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}, config: brokertest.Config{Policies: anything}})
 			x.up.Deaf, x.up.Life = true, 1000*time.Hour
-			s := x.Open(t, upSpec())
-			id := minted(t, s, "up:a:read").LeaseID
-			x.closed(t, s.Task.ID)
+			id := x.revoking(t)
 			up := func() broker.Upstream { return *x.lease(t, id).Upstream }
 			eventually(t, "planned", func() bool { return up().NextAt.After(x.Clock.Now()) })
 			x.up.On(brokertest.OpProbe, brokertest.Error500)
@@ -322,9 +315,7 @@ func TestRevocationQueueCountsProbesNotFailures(t *testing.T) {
 		return ""
 	})
 	x.up.On(brokertest.OpProbe, brokertest.Garbage)
-	s := x.Open(t, upSpec())
-	id := minted(t, s, "up:a:read").LeaseID
-	x.closed(t, s.Task.ID)
+	id := x.revoking(t)
 	x.turn(t, 5*time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
 	l, n := x.lease(t, id), x.up.Calls(brokertest.OpProbe)
 	if l.State != broker.LeaseRevoked || l.Upstream.Proof != broker.ProofConfirmed || n != 5 || l.Upstream.Attempts != 6+4 {
@@ -342,9 +333,7 @@ func TestRevocationQueueSawItOutliveItsExpiryWithinTheBound(t *testing.T) {
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Traits: provider.Traits{Revocability: eventual}, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}})
 	x.up.Deaf, x.up.Life = true, 1000*time.Hour
 	x.up.On(brokertest.OpRevoke, brokertest.Error500)
-	s := x.Open(t, upSpec())
-	id := minted(t, s, "up:a:read").LeaseID
-	x.closed(t, s.Task.ID)
+	id := x.revoking(t)
 	lease := func() broker.Lease { return x.lease(t, id) }
 	eventually(t, "asked", func() bool { return lease().Upstream.Attempts > 0 })
 	x.up.On(brokertest.OpRevoke, "")

@@ -40,16 +40,16 @@ func (b *Breaker) state(now time.Time) State {
 	switch {
 	case b.failed < b.Failures:
 		return Closed
-	case b.probing || b.left(now) > 0:
+	case b.probing || Left(b.until, now, b.Backoff.Max) > 0:
 		return Open
 	}
 	return HalfOpen
 }
 
-// left returns how long the wait lasts from now on. If that is above the maximum, the clock was set back
-// since, and the wait has ended.
-func (b *Breaker) left(now time.Time) time.Duration {
-	if left := b.until.Sub(now); left <= b.Backoff.Max {
+// Left returns how long a wait lasts from now on. If that is above its maximum, the clock was set back
+// since, and the wait has ended. The minute is for small steps of the clock.
+func Left(until, now time.Time, most time.Duration) time.Duration {
+	if left := until.Sub(now); left <= most+time.Minute {
 		return max(left, 0)
 	}
 	return 0
@@ -109,7 +109,7 @@ func (b *Breaker) Retry(now time.Time) time.Time {
 	switch {
 	case b.state(now) != Open:
 		return time.Time{}
-	case b.left(now) > 0:
+	case Left(b.until, now, b.Backoff.Max) > 0:
 		return b.until
 	}
 	return now.Add(b.Backoff.Min) // the test call is in progress

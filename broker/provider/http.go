@@ -128,9 +128,9 @@ func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// maxWait bounds the wait that a Retry-After header can ask for. Without the bound, an absurd
+// MaxWait bounds the wait that a Retry-After header can ask for. Without the bound, an absurd
 // value could delay a revocation indefinitely.
-const maxWait = time.Hour
+const MaxWait = time.Hour
 
 // Busy returns the error for a response that limits the rate. The wait is that of
 // Retry-After, else otherwise.
@@ -153,7 +153,7 @@ func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 	} else {
 		return 0, false
 	}
-	return min(max(d, time.Second), maxWait), true
+	return min(max(d, time.Second), MaxWait), true
 }
 
 // bounded returns an error for a response body over the limit; it never returns a shortened body.

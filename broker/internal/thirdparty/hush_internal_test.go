@@ -3,6 +3,8 @@ package thirdparty
 import (
 	"testing"
 	"time"
+
+	"github.com/ebb-broker/ebb/broker/provider"
 )
 
 func TestHush(t *testing.T) {
@@ -20,7 +22,7 @@ func TestHush(t *testing.T) {
 	h.Keep(now, time.Second) // does not shorten it
 	left(time.Minute)
 	h.Keep(now, 48*time.Hour)
-	left(maxHush)
+	left(provider.MaxWait)
 	now = now.Add(-48 * time.Hour) // the clock was set back
 	left(0)
 	h.Keep(now, time.Minute)

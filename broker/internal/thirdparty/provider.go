@@ -83,12 +83,9 @@ func (u *Upstream) Nudge() {
 // hush is the time until which a provider wants no calls.
 type hush struct{ until atomic.Int64 } // Unix milliseconds
 
-// maxHush is the longest wait that a provider can ask for.
-const maxHush = time.Hour
-
-// Keep extends it to at least d from now, and at most maxHush.
+// Keep extends the wait to at least min(d, provider.MaxWait) from now.
 func (h *hush) Keep(now time.Time, d time.Duration) {
-	until := now.Add(min(d, maxHush)).UnixMilli()
+	until := now.Add(min(d, provider.MaxWait)).UnixMilli()
 	for {
 		before := h.until.Load()
 		if until <= before && h.Left(now) > 0 || h.until.CompareAndSwap(before, until) {
@@ -97,13 +94,9 @@ func (h *hush) Keep(now time.Time, d time.Duration) {
 	}
 }
 
-// Left returns how long it lasts from now on. If the rest is longer than maxHush by a minute, the clock
-// was set back since, and the wait has ended.
+// Left returns the remaining wait.
 func (h *hush) Left(now time.Time) time.Duration {
-	if left := time.UnixMilli(h.until.Load()).Sub(now); left <= maxHush+time.Minute {
-		return max(left, 0)
-	}
-	return 0
+	return pace.Left(time.UnixMilli(h.until.Load()), now, provider.MaxWait)
 }
 
 // errPanic is the error of a driver, or of a watch, that panicked: its outcome is unknown.

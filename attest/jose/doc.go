@@ -18,7 +18,7 @@
 //
 // Keys are read and written as JWK and JWK Set. Ed25519 keys for which a signature can be
 // made without the private key are refused. Sign makes tokens. Every refusal has one of a
-// fixed set of reasons. IsToken68 checks the characters of any token in a header.
+// fixed set of reasons. IsToken68 checks a token of an HTTP header, JWT or not.
 //
 // # What must never be a replay key
 //

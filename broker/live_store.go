@@ -169,7 +169,7 @@ func (a Admission) Check() error {
 	const maxKey, maxValue = 128, 512 // bytes
 	for _, c := range a.Claims {
 		if c.Key == "" || len(c.Key) > maxKey || len(c.Value) > maxValue {
-			return fmt.Errorf("claim: the key must have 1 to %d bytes and has %d, the value at most %d and has %d", maxKey, len(c.Key), maxValue, len(c.Value))
+			return fmt.Errorf("claim: the key has %d bytes and must have 1 to %d; the value has %d bytes and must have at most %d", len(c.Key), maxKey, len(c.Value), maxValue)
 		}
 	}
 	for _, r := range a.Rates {

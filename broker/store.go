@@ -58,8 +58,9 @@ type RevocationQueue interface {
 	// delay a tree with one. Within a task the oldest NextAt is first. An error leaves at most
 	// claims that expire by themselves.
 	Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]Claimed, error)
-	// DueBy makes every intent and every revoking lease due at a time at the latest, and ends every
-	// claim by then, also of live leases. Call it after the clock was set back.
+	// DueBy moves the next attempt of every lease in state intent or revoking to at, if it is planned
+	// later. It also shortens every claim that ends after at, including claims of live leases. The queue
+	// calls DueBy at start and after the clock has jumped or a jump has settled.
 	DueBy(ctx context.Context, at time.Time) error
 	// RevocationBacklog sums up the leases that Take could claim now or later, except live leases before
 	// their expiry, by provider in the order of their names. Providers without such leases are

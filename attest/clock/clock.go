@@ -110,7 +110,8 @@ func (c *Clock) Read() Reading {
 
 func within(d int64) bool { return d <= int64(tolerance) && d >= -int64(tolerance) }
 
-// Jumps returns how often the wall clock has jumped or returned, and how often a jump has settled.
+// Jumps returns a count that increases when the wall clock jumps or returns and when a jump settles.
+// Unlike Reading.Jump, it also tells a caller that looks rarely of a jump that has returned.
 func (c *Clock) Jumps() int64 { return c.jumps.Load() }
 
 // settle sets Jump and Sure of r from how long a jump has lasted.

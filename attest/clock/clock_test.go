@@ -39,7 +39,7 @@ func TestJumpAheadAndBack(t *testing.T) {
 		t.Errorf("back: %+v", r)
 	}
 	if n := k.Jumps(); n != 2 {
-		t.Errorf("%d changes", n)
+		t.Errorf("Jumps returned %d, want 2", n)
 	}
 	k.Read()
 	c.wall = c.wall.Add(-time.Minute)
@@ -48,7 +48,7 @@ func TestJumpAheadAndBack(t *testing.T) {
 	c.pass(clock.Settles)
 	k.Read()
 	if n := k.Jumps(); n != 4 {
-		t.Errorf("%d changes after a jump back that has settled", n)
+		t.Errorf("after a jump back that has settled, Jumps returned %d, want 4", n)
 	}
 }
 

@@ -87,13 +87,13 @@ func NewPlace(text string, c Config) (*Place, error) {
 }
 
 // Secure reports whether requests to a URL are protected from the network (RFC 9700 section 2.6): the
-// scheme is https, or http on a loopback address.
+// scheme is https, or http to localhost or a loopback address.
 func Secure(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname())
 }
 
-// Loopback reports whether a host name or address refers to this machine. The name localhost is
-// taken to (RFC 6761 section 6.3).
+// Loopback reports whether a host name or address refers to this machine. The name localhost
+// counts as this machine (RFC 6761 section 6.3).
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

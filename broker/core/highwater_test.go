@@ -322,7 +322,7 @@ func TestMarkNeverLeads(t *testing.T) {
 // A checkpoint at start names only the chains that no recent checkpoint names. Otherwise each process
 // run on one database would make it longer.
 //
-//ebb:invariant I12 A checkpoint names at most 1,000 chains; a checkpoint at start omits chains whose last entry is named, among the newest 512 checkpoints, by one that the current key has signed
+//ebb:invariant I12 A checkpoint names at most 1,000 chains; at start it omits a chain if one of the newest 512 checkpoints names the chain's last entry and is signed by the current key
 func TestCheckpointsOfManyRuns(t *testing.T) {
 	t.Parallel()
 	m := openMarked(t, sqlstoretest.SQLite(t))

@@ -160,13 +160,13 @@ func TestRevocationQueueBoundDuringACall(t *testing.T) {
 	id := x.revoking(t)
 	x.turn(t, 2*time.Second, "caught", func() bool { l := x.lease(t, id); return l.Upstream.Attempts > 0 || l.State != broker.LeaseRevoking })
 	if l := x.lease(t, id); l.State != broker.LeaseRevoking || x.up.Calls(brokertest.OpProbe) < 2 {
-		t.Errorf("after %d probes it is %s, proof %q; the provider accepts %v", x.up.Calls(brokertest.OpProbe), l.State, l.Upstream.Proof, x.up.Alive())
+		t.Errorf("after %d probes the lease is %s, proof %q; the provider accepts %v", x.up.Calls(brokertest.OpProbe), l.State, l.Upstream.Proof, x.up.Alive())
 	}
 }
 
 // If the clock was ahead when a call began, and is set back during the call, the expiry has not passed.
 //
-//ebb:invariant I3 The revocation queue does not give up on a credential whose expiry had passed only by a clock that was set back during the provider call
+//ebb:invariant I3 The revocation queue does not give up on a credential that had expired only according to a clock that was set back during the provider call
 func TestRevocationQueueClockSetBackDuringACall(t *testing.T) {
 	t.Parallel()
 	for op, class := range map[string]provider.Revocability{
@@ -218,7 +218,7 @@ func TestRevocationQueueClockAhead(t *testing.T) {
 			x.Clock.Jump(48 * time.Hour)
 			eventually(t, "planned again", planned) // the clock of the test stands still
 			if l, n := x.lease(t, id), x.up.Calls(brokertest.OpProbe); l.State != broker.LeaseRevoking || n > 2 {
-				t.Errorf("after %d probes it is %s, proof %q", n, l.State, l.Upstream.Proof)
+				t.Errorf("after %d probes the lease is %s, proof %q", n, l.State, l.Upstream.Proof)
 			}
 			x.up.On(brokertest.OpProbe, "")
 			x.turn(t, time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
@@ -226,10 +226,10 @@ func TestRevocationQueueClockAhead(t *testing.T) {
 	}
 }
 
-// After a jump ahead of the clock that does not last, no attempt waits for the time of the clock that was
-// ahead.
+// After the clock has jumped ahead and returned, no attempt waits for a time that the clock ahead had
+// planned.
 //
-//ebb:invariant I2 A clock that jumps ahead and returns postpones no pending revocation by more than ten minutes
+//ebb:invariant I2 A clock that jumps ahead and returns postpones no pending revocation by more than 12 minutes
 func TestRevocationQueueClockGlitch(t *testing.T) {
 	t.Parallel()
 	for name, class := range everyClass {
@@ -272,13 +272,13 @@ func TestRevocationQueueAcceptedByTheClockAhead(t *testing.T) {
 	x.Clock.Jump(-48 * time.Hour)
 	x.turn(t, time.Minute, "settled", func() bool { return x.lease(t, id).State != broker.LeaseRevoking })
 	if l, n := x.lease(t, id), x.up.Calls(brokertest.OpRevoke); n < 2 || l.Upstream.Proof != broker.ProofProbed || len(x.up.Alive()) != 0 {
-		t.Errorf("after %d calls to revoke it is %s, proof %q; the provider accepts %v", n, l.State, l.Upstream.Proof, x.up.Alive())
+		t.Errorf("after %d calls to revoke the lease is %s, proof %q; the provider accepts %v", n, l.State, l.Upstream.Proof, x.up.Alive())
 	}
 }
 
 // A probe while the clock is ahead of the expiry does not show that the credential outlived its expiry.
 //
-//ebb:invariant I3 A credential that its provider accepted while the clock was ahead counts as expired by its own expiry when the clock is back
+//ebb:invariant I3 A probe that found a credential accepted while the clock was ahead does not count as proof, after the clock has returned, that the credential outlived its expiry
 func TestRevocationQueueProbedByTheClockAhead(t *testing.T) {
 	t.Parallel()
 	x := thirdParty(t, shape{party: brokertest.Party{Probes: true, Shape: func(c *provider.Credential) { c.DiesAt = c.ExpiresAt }}})

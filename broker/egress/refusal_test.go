@@ -170,8 +170,8 @@ func statusOf(t *testing.T, f *http2.Framer) string {
 	}
 }
 
-// If the body of an HTTP/2 request is shorter than declared, the sandbox and the log get an error of
-// the request, not one of the upstream.
+// If the body of an HTTP/2 request is shorter than declared, the sandbox gets 400, and the log names
+// the request's body as the cause, not the upstream's response.
 func TestHTTP2BodyShorterThanDeclared(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]func(*httptest.Server){"HTTP/1.1 upstream": {http1Only}, "HTTP/2 upstream": nil} {

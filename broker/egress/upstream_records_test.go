@@ -27,7 +27,7 @@ func newRecordsBed(t *testing.T, do func(*ratchet)) *bed {
 		}
 		raw := c.(*tls.Conn).NetConn().(*net.TCPConn)
 		defer func() { _ = raw.Close() }()
-		if err := raw.SetReadBuffer(4 << 10); err != nil { // so that little of what ebb sends fills it
+		if err := raw.SetReadBuffer(4 << 10); err != nil { // a small buffer fills after few of ebb's writes
 			t.Error(err)
 		}
 		all := keys.String()

@@ -80,9 +80,9 @@ func (a *attempt) passed(t time.Time) bool {
 	return !broker.Earliest(a.began, a.b.clock.Sure()).Before(t)
 }
 
-// soon returns t, or one second from now if t has passed. Until a jump ahead of the clock has settled
-// (clock.Settles, 3 minutes), t can be in the past by Now and not by Sure. The lease would then be due
-// again at once.
+// soon returns t, or one second from now if t has passed. After the clock has jumped ahead, t can
+// have passed by Now but not by Sure, until the jump settles (clock.Settles, 3 minutes). The lease would
+// then be due again at once.
 func (a *attempt) soon(t time.Time) time.Time {
 	if now := a.b.clock.Now(); !t.After(now) {
 		return now.Add(retries.Min)
@@ -97,7 +97,7 @@ func (a *attempt) outlived(u broker.Upstream) bool {
 }
 
 // future reports whether t was recorded by a clock that was ahead and has been set back.
-func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Now().Add(expirySkew)) }
+func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Now().Add(broker.ClockSkew)) }
 
 // settleExpired settles a credential that ends only by its expiry. A provider that can be probed is
 // asked once, because it may apply another expiry than the one it named. The answer "refused"

@@ -39,7 +39,7 @@ type Queue struct {
 	tasks    tasks
 	upstream upstream
 
-	jumps   int64 // Timekeeper.Jumps of the last call of replan; -1 before the first
+	jumps   int64 // Timekeeper.Jumps of the last call of replan
 	replans int   // remaining calls of replan that update the store
 	behind  atomic.Bool
 	countMu sync.Mutex
@@ -50,7 +50,7 @@ type Queue struct {
 func (q *Queue) Open() {
 	q.lateCredentials = &lateCredentials{}
 	q.counted = map[string]bool{}
-	q.jumps = -1
+	q.replans = replanRounds // the clock may have been ahead before the start
 }
 
 // attemptRound is how often a worker looks for leases that became due without a wake-up.
@@ -67,7 +67,7 @@ const claimTime = 90 * time.Second
 // attemptGrace is how long running calls may continue when the broker stops.
 const attemptGrace = 5 * time.Second
 
-// revocation queue works on the pending revocations at one provider until ctx ends. A provider that hangs
+// runWorker works on the pending revocations at one provider until ctx ends. A provider that hangs
 // delays only its own worker; policy, audit and mints are not involved (I6).
 func (q *Queue) runWorker(ctx context.Context, u *thirdparty.Upstream) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -177,12 +177,15 @@ const (
 // of a replica that is a few minutes ahead.
 const replanned = 10 * time.Minute
 
-// replan makes all pending revocations due soon after the clock has jumped, because an attempt may have
-// been planned by a clock that was ahead. It does so until the claims of that time have ended, because
-// an attempt can take that long to write its plan.
+// replanRounds is the number of calls of replan in claimTime.
+const replanRounds = int(claimTime/countRound) + 1
+
+// replan makes all pending revocations due soon at start and after the clock has jumped, because a clock
+// that was ahead may have planned their attempts. It repeats this for claimTime, because an attempt that
+// began before can write its plan that late.
 func (q *Queue) replan(ctx context.Context) {
 	if jumps := q.clock.Jumps(); jumps != q.jumps {
-		q.jumps, q.replans = jumps, int(claimTime/countRound)+1
+		q.jumps, q.replans = jumps, replanRounds
 	}
 	if q.replans == 0 {
 		return
@@ -190,7 +193,7 @@ func (q *Queue) replan(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := q.store.DueBy(ctx, q.clock.Now().Add(replanned)); err != nil {
-		q.logger.WarnContext(ctx, "the pending revocations could not be planned by the present clock; trying again", "error", err)
+		q.logger.WarnContext(ctx, "pending revocations could not be rescheduled by the current clock", "next_try_in", countRound.String(), "error", err)
 		return
 	}
 	q.replans--

@@ -157,14 +157,13 @@ func scanCheckpoint(row scan) (audit.Checkpoint, error) {
 	}
 	millis, is := at.(int64)
 	if c.At = fromMillis(millis); !is || !audit.Writable(c.At) {
-		return c, fmt.Errorf("the time %q of a checkpoint is not one of the years 1970 to 9999: %w", fmt.Sprint(at), errDamaged)
+		return c, fmt.Errorf("the time %q of a checkpoint is not a whole number of milliseconds in the years 1970 to 9999: %w", fmt.Sprint(at), errDamaged)
 	}
-	err := json.Unmarshal([]byte(heads), &c.Heads)
-	if err == nil && len(c.Heads) == 0 {
-		return c, fmt.Errorf("the checkpoint of %s has no heads: %w", c.At.Format(time.RFC3339), errDamaged)
-	}
-	if err != nil {
+	if err := json.Unmarshal([]byte(heads), &c.Heads); err != nil {
 		return c, fmt.Errorf("the heads of the checkpoint of %s cannot be read (%w): %w", c.At.Format(time.RFC3339), err, errDamaged)
+	}
+	if len(c.Heads) == 0 {
+		return c, fmt.Errorf("the checkpoint of %s has no heads: %w", c.At.Format(time.RFC3339), errDamaged)
 	}
 	return c, nil
 }

@@ -164,7 +164,8 @@ func scanClaimed(row scan) (broker.Claimed, error) {
 	return broker.Claimed{Lease: l, Fence: fence}, err
 }
 
-// DueBy implements broker.RevocationQueue. The committer is not blocked by all rows at once.
+// DueBy implements broker.RevocationQueue. It updates at most maxTake rows per unit of the committer, so
+// that other writes need not wait for all rows.
 func (q *revocationStore) DueBy(ctx context.Context, at time.Time) error {
 	by := millis(at)
 	ids, err := collect(ctx, q.engine.read(), "SELECT u.lease_id FROM leases l CROSS JOIN upstream_leases u WHERE u.lease_id = l.id AND l.state IN ('intent', 'revoking') AND u.next_at > ? "+
@@ -173,14 +174,16 @@ func (q *revocationStore) DueBy(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("due by: %w", q.engine.explain(err))
 	}
-	const text = "UPDATE upstream_leases SET claimed_until = CASE WHEN claimed_until > ? THEN ? ELSE claimed_until END, " +
-		"next_at = CASE WHEN next_at > ? AND EXISTS (SELECT 1 FROM leases l WHERE l.id = upstream_leases.lease_id AND l.state IN ('intent', 'revoking')) THEN ? ELSE next_at END " +
-		"WHERE next_at > 0 AND lease_id IN ("
+	// Each UPDATE tests again, because a lease may have been settled since it was read.
+	const claims = "UPDATE upstream_leases SET claimed_until = ? WHERE claimed_until > ? AND next_at > 0 AND lease_id IN ("
+	const attempts = "UPDATE upstream_leases SET next_at = ? WHERE next_at > ? AND EXISTS (SELECT 1 FROM leases l WHERE l.id = upstream_leases.lease_id AND l.state IN ('intent', 'revoking')) AND lease_id IN ("
 	for part := range slices.Chunk(ids, maxTake) {
 		err := q.com.do(ctx, &unit{work: func(ctx context.Context, sess *session, _ *unit) error {
 			for some := range slices.Chunk(part, chunk) {
-				if _, err := sess.exec(ctx, text+marks(chunk)+")", slices.Concat([]any{by, by, by, by}, padded(some))...); err != nil {
-					return err
+				for _, text := range []string{claims, attempts} {
+					if _, err := sess.exec(ctx, text+marks(chunk)+")", slices.Concat([]any{by, by}, padded(some))...); err != nil {
+						return err
+					}
 				}
 			}
 			return nil

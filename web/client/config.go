@@ -95,7 +95,7 @@ func baseURL(name, raw string) (string, error) {
 // machine.
 var ErrPlain = errors.New("plain http is allowed on loopback only; use https")
 
-// secure returns an error unless the URL is https, or http on a loopback address.
+// secure returns an error unless the URL is https, or http to localhost or a loopback address.
 func secure(u *url.URL) error {
 	switch {
 	case fetch.Secure(u):

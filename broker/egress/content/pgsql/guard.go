@@ -39,7 +39,7 @@ type Guard struct {
 type Text struct {
 	Facts        content.Facts // their Text is set if people can approve exactly this text
 	Unapprovable string        // why people cannot approve it, as a clause; "" = they can
-	Err          error         // if not nil, the Guard denies the text for this reason, even if decide allows it
+	Err          error         // if not nil, the Guard denies the text for this reason and ignores the result of decide
 }
 
 // Denial is the Guard's answer to a denied text.

@@ -186,6 +186,9 @@ const replanRounds = int(claimTime/countRound) + 1
 func (q *Queue) replan(ctx context.Context) {
 	if jumps := q.clock.Jumps(); jumps != q.jumps {
 		q.jumps, q.replans = jumps, replanRounds
+		for _, u := range q.upstreams {
+			u.Quiet.End()
+		}
 	}
 	if q.replans == 0 {
 		return

@@ -94,6 +94,9 @@ func (h *hush) Keep(now time.Time, d time.Duration) {
 	}
 }
 
+// End ends the wait.
+func (h *hush) End() { h.until.Store(0) }
+
 // Left returns the remaining wait.
 func (h *hush) Left(now time.Time) time.Duration {
 	return pace.Left(time.UnixMilli(h.until.Load()), now, provider.MaxWait)

@@ -407,7 +407,7 @@ func TestForgedCheckpoints(t *testing.T) {
 			m.stop()
 			m.say(t, "INSERT INTO audit_writers (writer, started_at) VALUES ('hidden', 1)")
 			m.say(t, "INSERT INTO audit_entries (writer, seq, at, kind, actor, task_id, lease_id, request_id, data, prev, hash) VALUES ('hidden', 1, 1, 'broker.started', 'ebb', '', '', '', '', '', '"+hiddenHash+"')")
-			m.say(t, "INSERT INTO checkpoints (digest, at, heads, jws) "+row)
+			m.say(t, "INSERT INTO checkpoints (digest, at, heads, jws) "+row+" LIMIT 1") // the first run made one or two
 			b, err := m.again(t, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -25,6 +25,9 @@ type Clock struct {
 	jumped atomic.Bool
 	jumps  atomic.Int64
 
+	low     atomic.Int64 // the least value so far that ref has had, or would have had if every jump settled at once
+	aheadAt atomic.Int64 // when the wall clock was last set ahead, by the steady clock; -1 for never
+
 	mu    sync.Mutex
 	jump  time.Duration // the jump of the wall clock that has not settled yet
 	since time.Duration // when the jump was first seen, by the steady clock
@@ -36,6 +39,22 @@ type Reading struct {
 	Sure   time.Time     // the time that has certainly passed; never later than Now
 	Jump   time.Duration // how far the wall clock jumped ahead, or back when negative; 0 when it has settled
 	Steady time.Duration // the time since New, by a clock that is never set
+
+	aheadAt  time.Time     // when the wall clock was last set ahead, by its present time; zero for never
+	maxShift time.Duration // the most by which a time shown before aheadAt can be too early
+}
+
+// Latest returns the latest time, by the present wall clock, at which the Clock can have shown t. If the wall
+// clock was set ahead after it showed t, less time has passed since t than the difference between now and t.
+// The result is then later than t.
+func (r Reading) Latest(t time.Time) time.Time {
+	if !t.Before(r.aheadAt) {
+		return t
+	}
+	if later := t.Add(r.maxShift); later.Before(r.aheadAt) {
+		return later
+	}
+	return r.aheadAt
 }
 
 // New returns a Clock that reads wall; nil means time.Now. steady is a clock that is never
@@ -54,7 +73,10 @@ func New(wall func() time.Time, steady func() time.Duration) *Clock {
 		c.steady = func(time.Time) time.Duration { return steady() - base }
 	}
 	now := wall()
-	c.ref.Store(now.UnixNano() - int64(c.steady(now)))
+	ref := now.UnixNano() - int64(c.steady(now))
+	c.ref.Store(ref)
+	c.low.Store(ref)
+	c.aheadAt.Store(-1)
 	return c
 }
 
@@ -103,9 +125,14 @@ func (c *Clock) Read() Reading {
 		if apart != 0 {
 			c.ref.CompareAndSwap(ref, ref+apart)
 		}
-		return r
+	} else {
+		r = c.settle(r)
 	}
-	return c.settle(r)
+	if at := c.aheadAt.Load(); at >= 0 {
+		r.aheadAt = now.Add(time.Duration(at) - r.Steady)
+		r.maxShift = max(0, time.Duration(now.UnixNano()-int64(r.Steady)-c.low.Load()))
+	}
+	return r
 }
 
 func within(d int64) bool { return d <= int64(tolerance) && d >= -int64(tolerance) }
@@ -118,19 +145,24 @@ func (c *Clock) Jumps() int64 { return c.jumps.Load() }
 func (c *Clock) settle(r Reading) Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	apart := r.Now.UnixNano() - int64(r.Steady) - c.ref.Load()
-	before := c.jump
+	ref := c.ref.Load()
+	apart := r.Now.UnixNano() - int64(r.Steady) - ref
+	before, ahead := c.jump, false
+	c.low.Store(min(c.low.Load(), ref, ref+apart))
 	switch {
 	case within(apart): // the wall clock has returned
-		c.jump = 0
+		c.jump, ahead = 0, before < 0
 	case !within(apart-int64(c.jump)) || !c.jumped.Load():
-		c.jump, c.since = time.Duration(apart), r.Steady
+		c.jump, c.since, ahead = time.Duration(apart), r.Steady, apart > int64(before)
 	case r.Steady-c.since >= Settles:
 		c.ref.Add(apart)
 		c.jump = 0
 	}
 	if c.jump != before {
 		c.jumps.Add(1)
+	}
+	if ahead {
+		c.aheadAt.Store(int64(r.Steady))
 	}
 	c.jumped.Store(c.jump != 0)
 	if r.Jump = c.jump; r.Jump > 0 {

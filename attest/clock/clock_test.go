@@ -88,6 +88,50 @@ func TestJumpAfterJump(t *testing.T) {
 	}
 }
 
+// After the clock was set ahead, less time has passed since an earlier reading than the clock shows: less by
+// as much as it was set ahead, and no more than all time since then.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	c, k := newTurned()
+	now := func() time.Time { return k.Read().Now }
+	latest := func(when string, shown, want time.Time) {
+		t.Helper()
+		if got := k.Read().Latest(shown); !got.Equal(want) {
+			t.Errorf("%s: Latest(%s) = %s, want %s", when, shown, got, want)
+		}
+	}
+	first := now()
+	c.pass(time.Hour)
+	latest("never set", first, first)
+
+	c.wall = c.wall.Add(-30 * time.Minute)
+	behind := now()
+	c.pass(time.Minute)
+	latest("behind", behind, behind)
+	c.wall = c.wall.Add(30 * time.Minute)
+	back := now()
+	c.pass(time.Minute)
+	latest("back, shown while behind", behind, back.Add(-time.Minute))
+	latest("back, shown before", first, first.Add(30*time.Minute))
+	latest("back, shown since", back, back)
+
+	c.wall = c.wall.Add(10 * time.Second)
+	ahead := now()
+	latest("ahead", back, ahead)
+	c.pass(clock.Settles)
+	now()
+	latest("ahead and settled", ahead, ahead)
+	latest("ahead and settled, shown before", back, ahead)
+
+	c.pass(time.Hour)
+	ahead = now()
+	c.wall = c.wall.Add(48 * time.Hour)
+	now()
+	c.wall = c.wall.Add(-48 * time.Hour)
+	latest("after a jump that did not last", ahead, ahead)
+	latest("after a jump that did not last, shown long before", first, first.Add(30*time.Minute+10*time.Second))
+}
+
 // TestDrift: a clock that is corrected slowly never jumps.
 func TestDrift(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/attest/jose"
 	"github.com/ebb-broker/ebb/broker/keys"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -171,7 +170,6 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer files.Stop()
 	defer keys.Stop()
 	d.keepFile(ctx)
-	watch := clock.New(d.cfg.Now, nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,7 +177,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		case <-files.C:
 			d.keepFile(ctx)
 		case <-keys.C:
-			if err := d.ca.maintain(watch.Read().Sure); err != nil {
+			if err := d.ca.maintain(d.clock.Read().Sure); err != nil {
 				d.cfg.Logger.ErrorContext(ctx, "the keys of an SSH CA could not be looked after; the ones in force stay", "provider", d.cfg.Name, "error", err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 	"github.com/ebb-broker/ebb/broker/secret"
@@ -31,12 +32,15 @@ type Config struct {
 	Signer Signer           // nil means the CA of Dir or Options
 	HTTP   provider.HTTP    // to fetch krl.url
 	Now    func() time.Time // required
-	Logger *slog.Logger     // required
+	// Steady is a clock that is never set, for tests; nil means the monotonic readings of Now.
+	Steady func() time.Duration
+	Logger *slog.Logger // required
 }
 
 // Driver mints certificates. It is safe for concurrent use.
 type Driver struct {
 	cfg     Config
+	clock   *clock.Clock // Sure decides when an entry leaves the list and when a CA key is made or removed
 	set     settings
 	ca      *ca
 	signer  Signer
@@ -64,11 +68,13 @@ func New(c Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	authority, err := openCA(set, c.Dir, c.Now, c.Logger)
+	watched := clock.New(c.Now, c.Steady)
+	sure := func() time.Time { return watched.Read().Sure }
+	authority, err := openCA(set, c.Dir, sure, c.Logger)
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: c, set: set, ca: authority, signer: c.Signer, revoked: newRevoked(c.Ended, c.Now)}
+	d := &Driver{cfg: c, clock: watched, set: set, ca: authority, signer: c.Signer, revoked: newRevoked(c.Ended, sure)}
 	if d.signer == nil {
 		d.signer = authority
 	}
@@ -113,7 +119,8 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 	if keyID == "" {
 		return errors.New("ssh provider: the lease or instance has not the form of an id")
 	}
-	if until := d.expiry(t); !d.cfg.Now().After(until.Add(keep)) {
+	now := d.clock.Read()
+	if until := d.expiry(t, now.Now); !now.Sure.After(until.Add(keep)) {
 		d.revoked.add(SerialOf(t.LeaseID), until)
 		if d.file != nil {
 			if err := d.file.push(ctx, d.list); err != nil {
@@ -121,7 +128,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 			}
 		}
 		if d.probe.url == "" { // with a URL, the server of the list may still serve an older version
-			d.probe.since(SerialOf(t.LeaseID), d.cfg.Now(), until)
+			d.probe.seenFor(SerialOf(t.LeaseID), d.clock.Read(), until) // read again: push takes time
 		}
 	}
 	if d.set.Kill == nil {
@@ -131,13 +138,13 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 }
 
 // expiry returns the latest possible expiry of a lease's certificate.
-func (d *Driver) expiry(t provider.Target) time.Time {
+func (d *Driver) expiry(t provider.Target, now time.Time) time.Time {
 	until := t.ExpiresAt
 	if t.DiesAt.After(until) {
 		until = t.DiesAt
 	}
 	if until.IsZero() {
-		until = d.cfg.Now().Add(d.set.maxTTL)
+		until = now.Add(d.set.maxTTL)
 	}
 	return until
 }

@@ -65,8 +65,8 @@ func (r *record) add(t provider.Target) {
 	r.ended = append(r.ended, t)
 }
 
-// clock is a clock that is set by hand.
-type clock struct{ at atomic.Int64 }
+// clock is a wall clock and a steady clock, both set by hand.
+type clock struct{ at, ahead atomic.Int64 } // in seconds; ahead is how far at was set ahead
 
 func newClock() *clock {
 	c := &clock{}
@@ -76,7 +76,18 @@ func newClock() *clock {
 
 func (c *clock) now() time.Time { return time.Unix(c.at.Load(), 0).UTC() }
 
+func (c *clock) steady() time.Duration {
+	return time.Duration(c.at.Load()-c.ahead.Load()) * time.Second
+}
+
+// forward lets time pass.
 func (c *clock) forward(d time.Duration) { c.at.Add(int64(d / time.Second)) }
+
+// jump sets the wall clock.
+func (c *clock) jump(d time.Duration) {
+	c.ahead.Add(int64(d / time.Second))
+	c.forward(d)
+}
 
 func options() ssh.Options {
 	return ssh.Options{
@@ -110,7 +121,7 @@ func newRig(t testing.TB, change func(*ssh.Options)) *rig {
 // again is a restart, or another replica.
 func (r *rig) again(t testing.TB) *ssh.Driver {
 	t.Helper()
-	d, err := ssh.New(ssh.Config{Name: "ssh", Options: r.o, Dir: r.dir, Ended: r.record.list, Now: r.clock.now, Logger: slog.New(slog.DiscardHandler)})
+	d, err := ssh.New(ssh.Config{Name: "ssh", Options: r.o, Dir: r.dir, Ended: r.record.list, Now: r.clock.now, Steady: r.clock.steady, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

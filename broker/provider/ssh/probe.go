@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/broker/provider"
 	"github.com/ebb-broker/ebb/broker/provider/ssh/krl"
 )
@@ -30,7 +31,10 @@ type watch struct {
 	seen map[uint64]sighting
 }
 
-type sighting struct{ first, until time.Time }
+type sighting struct {
+	first time.Duration // by the steady clock
+	until time.Time
+}
 
 func newWatch(c *http.Client, url string) *watch {
 	return &watch{client: c, url: url, seen: map[uint64]sighting{}}
@@ -47,8 +51,9 @@ var errEarly = fmt.Errorf("ssh provider: it is published as revoked, and hosts m
 // it. In between, the error wraps errors.ErrUnsupported. Probe does not log in to a host, so it
 // does not test the hosts.
 func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err error) {
-	now, until := d.cfg.Now(), d.expiry(t)
-	if now.After(until.Add(skew)) {
+	now := d.clock.Read()
+	until := d.expiry(t, now.Now)
+	if now.Sure.After(until.Add(skew)) {
 		return false, nil
 	}
 	lists, err := d.published(ctx)
@@ -68,7 +73,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 			}
 		}
 	}
-	if now.Sub(d.probe.since(serial, now, until)) < d.set.bound() {
+	if d.probe.seenFor(serial, d.clock.Read(), until) < d.set.bound() { // read again: fetching the lists takes time
 		return true, errEarly
 	}
 	return false, nil
@@ -122,17 +127,17 @@ func (w *watch) fetch(ctx context.Context) (krl.List, error) {
 	return krl.Parse(b)
 }
 
-// since returns the time at which the serial was first seen, which is now for a new one.
-func (w *watch) since(serial uint64, now, until time.Time) time.Time {
+// seenFor returns how long ago the serial was first seen, which is 0 for a new one.
+func (w *watch) seenFor(serial uint64, now clock.Reading, until time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.seen[serial]
-	if !ok || now.Before(s.first) {
-		maps.DeleteFunc(w.seen, func(_ uint64, s sighting) bool { return now.After(s.until) })
-		s = sighting{first: now, until: until.Add(keep)}
+	if !ok {
+		maps.DeleteFunc(w.seen, func(_ uint64, s sighting) bool { return now.Sure.After(s.until) })
+		s = sighting{first: now.Steady, until: until.Add(keep)}
 		w.seen[serial] = s
 	}
-	return s.first
+	return now.Steady - s.first
 }
 
 func (w *watch) forget(serial uint64) {

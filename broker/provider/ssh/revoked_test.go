@@ -255,3 +255,67 @@ func BenchmarkRevokeIntoFile(b *testing.B) {
 		}
 	})
 }
+
+// A clock that is ahead does not end a revocation: hosts read the list by their own clocks, where the
+// certificate has not expired.
+//
+//ebb:invariant I3 While the clock is ahead, no SSH certificate leaves the revocation list or counts as expired because of that clock
+func TestRevokedWhileTheClockIsAhead(t *testing.T) {
+	const by = 48 * time.Hour
+	for name, first := range map[string]bool{"revoked before": true, "revoked meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.clock.forward(2 * time.Hour) // the CA key is older than any time that the clock shows
+			g := r.grant(t, "ssh:web/bo:login")
+			cert, at := r.mint(t, g), r.clock.now()
+			revoke := func() {
+				if err := r.Revoke(t.Context(), target(g)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := func(when string) {
+				if accepts(t, r.Driver, cert, "bo@web", at) == nil {
+					t.Errorf("%s: a host accepts it", when)
+				}
+				if alive, err := r.Probe(t.Context(), target(g)); !alive {
+					t.Errorf("%s: the probe found it refused (%v), and hosts may not have fetched the list", when, err)
+				}
+			}
+			if first {
+				revoke()
+			}
+			r.clock.jump(by)
+			if !first {
+				revoke()
+			}
+			check("ahead")
+			r.clock.jump(-by)
+			check("back")
+			r.clock.jump(-time.Hour)
+			check("behind")
+			r.clock.jump(time.Hour)
+			check("behind and back")
+		})
+	}
+}
+
+// A list that was first seen by a clock that was behind has been published for no longer than that.
+//
+//ebb:invariant I3 An SSH certificate whose revocation was published while the clock was behind is not counted as refused when the clock returns
+func TestPublishedWhileTheClockIsBehind(t *testing.T) {
+	r := newRig(t, nil)
+	g := r.grant(t, "ssh:web/bo:login")
+	r.mint(t, g)
+	r.clock.jump(-time.Hour)
+	if err := r.Revoke(t.Context(), target(g)); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.jump(time.Hour)
+	if alive, err := r.Probe(t.Context(), target(g)); !alive {
+		t.Errorf("the probe found it refused (%v)", err)
+	}
+	r.clock.forward(4 * time.Minute)
+	if alive, err := r.Probe(t.Context(), target(g)); alive {
+		t.Errorf("after the bound the probe found it accepted: %v", err)
+	}
+}

@@ -36,7 +36,7 @@ func (s *Store) Erase() (int, error) { return s.erase(0) }
 
 // erase does so unless that was done less than so long ago.
 func (s *Store) erase(apart time.Duration) (n int, err error) {
-	now := s.cfg.Now()
+	now := s.clock.Read().Sure // a clock that is ahead must not erase evidence
 	s.mu.Lock()
 	since := now.Sub(s.last)
 	if !s.last.IsZero() && since >= 0 && since < apart {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/broker/owndir"
 )
 
@@ -28,12 +29,15 @@ type Config struct {
 	Bytes int64            // required: that all files may take
 	Keep  time.Duration    // required: how old one may become
 	Now   func() time.Time // nil = time.Now
+	// Steady is a clock that is never set, for tests; nil means the monotonic clock.
+	Steady func() time.Duration
 }
 
 // Store keeps transcripts. It is safe for concurrent use, and the only one of its directory.
 type Store struct {
-	cfg Config
-	dir *os.Root
+	cfg   Config
+	clock *clock.Clock
+	dir   *os.Root
 
 	mu   sync.Mutex
 	held int64            // bytes of files, and of what is reserved for those that are not over
@@ -49,9 +53,6 @@ func Open(c Config) (*Store, error) {
 	if c.Dir == "" || c.Bytes <= 0 || c.Keep <= 0 {
 		return nil, errors.New("transcript: Dir, Bytes and Keep are required")
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	if err := os.Mkdir(c.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transcript: %s: %w", c.Dir, err)
 	}
-	s := &Store{cfg: c, dir: dir, of: map[string]int64{}, busy: map[string]int64{}}
+	s := &Store{cfg: c, clock: clock.New(c.Now, c.Steady), dir: dir, of: map[string]int64{}, busy: map[string]int64{}}
 	if err := s.recount(); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,6 +229,34 @@ func TestStoreErases(t *testing.T) {
 	}
 	if all, err := s.List(transcript.Filter{}); err != nil || len(all) != 1 || all[0].ID != x.ID {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A clock that jumps ahead and returns erases nothing.
+//
+//ebb:invariant I11 A brief forward jump of the clock erases no transcript
+func TestStoreErasesNothingByTheClockAhead(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	start := time.Now()
+	s := open(t, transcript.Config{
+		Bytes:  64 << 20,
+		Now:    func() time.Time { return start.Add(time.Duration(ahead.Load())) },
+		Steady: func() time.Duration { return 0 },
+	})
+	root := id("tsk_")
+	e, err := s.Begin(of(root), root, room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.End(transcript.Body{}, transcript.Message{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []time.Duration{365 * 24 * time.Hour, 0} {
+		ahead.Store(int64(d))
+		if n, err := s.Erase(); n != 0 || err != nil {
+			t.Errorf("%s ahead: %d erased, %v", d, n, err)
+		}
 	}
 }
 

@@ -45,3 +45,20 @@ func TestReattestationCountsFromTheLastEvidence(t *testing.T) {
 		}
 	}
 }
+
+// A clock that jumps ahead and returns ends no task for evidence that is too old only by the clock ahead.
+//
+//ebb:invariant I4 A brief forward jump of the clock closes no task, removes no replay claim, and causes no later refusal of a fresh proof
+func TestReattestationClockAhead(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{Attestors: map[string]attest.Attestor{"lantern": newLantern()},
+		Liveness: map[string]broker.Liveness{"lantern": {Reattest: 10 * time.Minute, OnMissedAttestation: broker.ActionComplete}}})
+	s, _ := lit(t, x.Env, "a")
+	for _, by := range []time.Duration{48 * time.Hour, -48 * time.Hour} {
+		x.Clock.Jump(by)
+		x.Broker.WatchOpen(t.Context())
+	}
+	if got := stateOf(t, x.Env, s.Task.ID); got.State != broker.TaskOpen {
+		t.Errorf("%s (%s)", got.State, got.Cause)
+	}
+}

@@ -70,7 +70,7 @@ const maxMissed = 16
 const reattestGrace = 5 * time.Second
 
 func (sw *SandboxWatch) attestationMissed(until time.Time) bool {
-	return sw.clock.Now().After(until.Add(reattestGrace))
+	return sw.clock.Sure().After(until.Add(reattestGrace))
 }
 
 // mayHaveMissedAttestation reports whether the database must be read for a sandbox's last evidence, as far

@@ -139,6 +139,38 @@ func TestAttackLossBetweenTheHalvesOfATaint(t *testing.T) {
 	}
 }
 
+// If the LiveStore is lost while the clock is ahead, it gets the leases that are live by the right clock.
+//
+//ebb:invariant I2 A live store that is refilled while the clock is ahead refuses every lease that has ended
+func TestAttackLossWhileTheClockIsAhead(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	closed, open := x.Open(t, brokertest.Spec()), x.Open(t, brokertest.Spec())
+	ofClosed, revoked, live := minted(t, closed, "orders:eu/1:read"), minted(t, open, "orders:eu/1:read"), minted(t, open, "orders:eu/1:read")
+	if _, err := x.Broker.CompleteTask(t.Context(), x.who(brokertest.Runner), closed.Task.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), revoked.LeaseID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	start, steady := x.Clock.Now(), x.Clock.Steady()
+	x.memory.now = func() time.Time { return start.Add(x.Clock.Steady() - steady) } // its machine has the right clock
+	x.Clock.Jump(48 * time.Hour)
+	x.memory.lose()
+	x.Broker.Watch(t.Context())
+	x.Clock.Jump(-48 * time.Hour)
+	for name, of := range map[string]struct {
+		token broker.Token
+		want  bool
+	}{"of a closed task": {ofClosed, false}, "revoked": {revoked, false}, "live": {live, true}} {
+		if got := activeAt(t, x, x.Broker, of.token.Token.Reveal()); got != of.want {
+			t.Errorf("%s: active is %v", name, got)
+		}
+	}
+	_, err := x.Broker.Token(t.Context(), closed.Request(t, "orders:eu/1:read"))
+	kindOf(t, err, broker.Invalid)
+}
+
 // Revocations need not be stored for longer than a token can live.
 func TestAttackEndsAreForgotten(t *testing.T) {
 	t.Parallel()

@@ -299,7 +299,7 @@ func (ig *AuditGuard) DropMarks(ctx context.Context) {
 		marks, err := s.Marks(ctx)
 		for by, text := range marks {
 			var mark audit.Checkpoint
-			if by != own && mark.UnmarshalJSON(text) == nil && ig.clock.Now().Sub(mark.At) > markKept && err == nil {
+			if by != own && mark.UnmarshalJSON(text) == nil && ig.clock.Sure().Sub(mark.At) > markKept && err == nil {
 				err = s.DropMark(ctx, by)
 			}
 		}

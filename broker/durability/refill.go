@@ -39,9 +39,10 @@ type Refiller struct {
 // the same live store at the same time.
 func (rf *Refiller) Refill(ctx context.Context) error {
 	rf.live.Incomplete.Store(true)
-	now := rf.clock.Now()
+	now := rf.clock.Sure() // a clock that is ahead would leave out live leases and recent ends
 	if err := rf.liveStore.Check(ctx); errors.Is(err, broker.ErrLost) {
-		if err := errors.Join(rf.forget(ctx, now), rf.refillEvidence(ctx, now), rf.refillTickets(ctx, now)); err != nil {
+		// Proofs are compared with the time of the loss by the wall clock.
+		if err := errors.Join(rf.forget(ctx, rf.clock.Now()), rf.refillEvidence(ctx, now), rf.refillTickets(ctx, now)); err != nil {
 			return err
 		}
 	} else if err != nil {
@@ -65,7 +66,7 @@ func (rf *Refiller) Refill(ctx context.Context) error {
 	if err := rf.refillSuspects(ctx, now); err != nil {
 		return err
 	}
-	live, err := kernel.EachLease(ctx, rf.store, broker.LeaseFilter{Now: rf.clock.Now(), State: broker.LeaseLive}, func(l broker.Lease) error {
+	live, err := kernel.EachLease(ctx, rf.store, broker.LeaseFilter{Now: now, State: broker.LeaseLive}, func(l broker.Lease) error {
 		err := rf.liveStore.PutLease(ctx, broker.LiveLease{ID: l.ID, TaskID: l.TaskID, ExpiresAt: l.ExpiresAt}, broker.LeaseLimits{}, true)
 		if errors.Is(err, broker.ErrDone) || errors.Is(err, broker.ErrTaskClosed) {
 			return nil // ended meanwhile: the live store is newer
@@ -104,7 +105,7 @@ func (rf *Refiller) refillClosed(ctx context.Context, now time.Time) (map[string
 func (rf *Refiller) refillEnded(ctx context.Context, now time.Time, closed map[string]bool) (int, error) {
 	sum := 0
 	for _, state := range []broker.LeaseState{broker.LeaseRevoked, broker.LeaseRevoking, broker.LeaseUnconfirmed} {
-		n, err := kernel.EachLease(ctx, rf.store, broker.LeaseFilter{Now: rf.clock.Now(), State: state, From: now.Add(-rf.limits.MaxTTL)}, func(l broker.Lease) error {
+		n, err := kernel.EachLease(ctx, rf.store, broker.LeaseFilter{Now: now, State: state, From: now.Add(-rf.limits.MaxTTL)}, func(l broker.Lease) error {
 			if closed[l.TaskID] || !l.ExpiresAt.After(now) {
 				return nil
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,28 +131,30 @@ func TestHTTP2Names(t *testing.T) {
 		"host alone, another": {"https", "", "www.example.com", "421"},
 	} {
 		f := x.framed(t)
-		var head bytes.Buffer
-		enc := hpack.NewEncoder(&head)
-		field := func(name, value string) {
-			if value != "" {
-				_ = enc.WriteField(hpack.HeaderField{Name: name, Value: value})
-			}
-		}
-		field(":method", "GET")
-		field(":scheme", c.scheme)
-		field(":authority", c.authority)
-		field(":path", "/v1/x")
-		field("host", c.host)
-		field("authorization", "Bearer "+p)
+		second := ""
 		if name == "two Authorization" {
-			field("authorization", "Bearer mine")
+			second = "Bearer mine"
 		}
-		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
-			t.Fatal(err)
-		}
+		sendHead(t, f, true, ":method", "GET", ":scheme", c.scheme, ":authority", c.authority, ":path", "/v1/x",
+			"host", c.host, "authorization", "Bearer "+p, "authorization", second)
 		if got := statusOf(t, f); got != c.status {
 			t.Errorf("%s: %s, want %s", name, got, c.status)
 		}
+	}
+}
+
+// sendHead sends the head of an HTTP/2 request, given as names and values. It leaves out empty values.
+func sendHead(t *testing.T, f *http2.Framer, ends bool, fields ...string) {
+	t.Helper()
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	for field := range slices.Chunk(fields, 2) {
+		if field[1] != "" {
+			_ = enc.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+		}
+	}
+	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndStream: ends, EndHeaders: true}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -180,14 +183,8 @@ func TestHTTP2BodyShorterThanDeclared(t *testing.T) {
 			b := newBed(t, echo, change...)
 			x := b.sandbox(t)
 			f := x.framed(t)
-			var head bytes.Buffer
-			enc := hpack.NewEncoder(&head)
-			for _, h := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", b.host}, {":path", "/v1/charges"}, {"content-length", "5"}, {"authorization", "Bearer " + x.placeholder(t, "stripe:charges:write")}} {
-				_ = enc.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
-			}
-			if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true}); err != nil {
-				t.Fatal(err)
-			}
+			sendHead(t, f, false, ":method", "POST", ":scheme", "https", ":authority", b.host, ":path", "/v1/charges",
+				"content-length", "5", "authorization", "Bearer "+x.placeholder(t, "stripe:charges:write"))
 			if err := f.WriteData(1, true, []byte("ab")); err != nil {
 				t.Fatal(err)
 			}

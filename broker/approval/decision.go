@@ -278,7 +278,7 @@ func (ve *Verdicts) afterVote(ctx context.Context, r broker.Request) error {
 			ve.logger.WarnContext(ctx, "counting a denial failed", "task_id", r.TaskID, "error", err)
 		}
 		if r.Code == broker.Suspicious {
-			if _, err := ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), kernel.Suspicion(r, ve.clock.Now())); err != nil {
+			if _, err := ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), kernel.Suspicion(r, ve.clock.Sure())); err != nil {
 				e := *broker.AsError(err)
 				e.Public = "The denial is recorded. " + e.Public
 				return &e
@@ -296,10 +296,11 @@ func (ve *Verdicts) suspectAgain(ctx context.Context, who broker.Principal, id s
 	if err != nil {
 		return broker.Request{}, err
 	}
-	if r.State != broker.RequestWithdrawn && r.State != broker.RequestExpired && r.Code != broker.Suspicious {
+	over := r.State == broker.RequestWithdrawn || r.State == broker.RequestExpired || r.State == broker.RequestPending && !ve.clock.Now().Before(r.ExpiresAt)
+	if !over && r.Code != broker.Suspicious {
 		return broker.Request{}, ve.settled(ctx, id, lost)
 	}
-	m := kernel.Suspicion(r, ve.clock.Now())
+	m := kernel.Suspicion(r, ve.clock.Sure())
 	m.By = who.ID
 	if _, err = ve.revoker.Close(ctx, ve.tasks.RootOf(ctx, r.TaskID), m); err != nil {
 		return broker.Request{}, err

@@ -104,7 +104,7 @@ func badCode(cause error) *broker.Error {
 // settle answers a poll according to the state of its request.
 func (ap *Approvals) settle(ctx context.Context, r broker.Request, interval time.Duration, publicKey string) (broker.Token, error) {
 	now := ap.clock.Now()
-	if r.State == broker.RequestPending && !now.Before(r.ExpiresAt) {
+	if r.State == broker.RequestPending && !ap.clock.Sure().Before(r.ExpiresAt) {
 		var err error
 		if r, err = ap.Expire(ctx, r); err != nil {
 			return broker.Token{}, err

@@ -22,6 +22,7 @@ type Party struct {
 	ByHandle bool          // a credential is found again only by a handle, which the upstream chooses
 	Probes   bool          // it can probe
 	Lists    bool          // it can list
+	ByClock  bool          // it compares an expiry, and the bound of a revocation, with Target.Now and makes no call after it
 	Timeout  time.Duration // of one call; 0 = 10 s
 	Shape    func(*provider.Credential)
 }
@@ -122,9 +123,14 @@ func (d *driver) which(t provider.Target) (in message, known bool) {
 	return in, true
 }
 
+// over reports whether a driver with ByClock omits the call, because the credential has expired by Target.Now.
+func (d *driver) over(t provider.Target) bool {
+	return d.ByClock && !t.DiesAt.IsZero() && t.Now.After(t.DiesAt.Add(time.Minute))
+}
+
 func (d *driver) Revoke(ctx context.Context, t provider.Target) error {
 	in, known := d.which(t)
-	if !known {
+	if !known || d.over(t) {
 		return nil
 	}
 	_, err := d.call(ctx, OpRevoke, in)
@@ -134,8 +140,16 @@ func (d *driver) Revoke(ctx context.Context, t provider.Target) error {
 // Probe implements provider.Prober.
 func (p prober) Probe(ctx context.Context, t provider.Target) (bool, error) {
 	in, known := p.d.which(t)
-	if !known {
+	switch {
+	case !known:
 		return false, errors.ErrUnsupported
+	case p.d.over(t):
+		return false, nil
+	case p.d.ByClock && !t.AcceptedAt.IsZero():
+		if t.Now.Before(t.AcceptedAt.Add(p.d.Party.Traits.Revocability.Bound)) {
+			return false, fmt.Errorf("the revocation has not taken effect: %w", errors.ErrUnsupported)
+		}
+		return false, nil
 	}
 	out, err := p.d.call(ctx, OpProbe, in)
 	return out.Alive, err

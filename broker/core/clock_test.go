@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ebb-broker/ebb/attest/clock"
 	"github.com/ebb-broker/ebb/broker"
+	"github.com/ebb-broker/ebb/broker/audit"
 	"github.com/ebb-broker/ebb/broker/brokertest"
 	"github.com/ebb-broker/ebb/broker/core"
 )
@@ -79,6 +81,9 @@ func TestClockAheadAndBack(t *testing.T) {
 	manyClaims(t, e)
 	if _, err = s.Ask(t, "orders:eu/1:read"); err == nil {
 		t.Error("a mint while the clock is ahead")
+	}
+	if e.Active(t, tok.Token.Reveal()) {
+		t.Error("a token is active that has expired by the wall clock")
 	}
 	_, _, err = e.Broker.OpenTask(t.Context(), e.Principals[brokertest.Runner], spec)
 	if k := kindOf(t, err, broker.Unavailable); !strings.Contains(k.Public, "clock") || k.RetryAfter <= 0 {
@@ -197,5 +202,113 @@ func TestBreakGlassAfterARecordOfTheFuture(t *testing.T) {
 	x.Broker.Round(t.Context())
 	if _, err := begin(t, x, "gil"); err != nil {
 		t.Errorf("after %s: %v", clock.Settles, err)
+	}
+}
+
+// An end that is asked for while the clock is ahead also ends credentials that have expired only by that clock.
+//
+//ebb:invariant I2 A revocation while the clock is ahead ends credentials that have expired only by that clock
+func TestClockAheadRevokes(t *testing.T) {
+	t.Parallel()
+	for name, revoke := range map[string]func(x *target, parent, tok broker.Token) error{
+		"by lease": func(x *target, _, tok broker.Token) error {
+			_, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, "leak")
+			return err
+		},
+		"by token": func(x *target, _, tok broker.Token) error {
+			who := x.who(brokertest.Operator)
+			return x.Broker.RevokeToken(t.Context(), broker.Revoker{Principal: &who}, tok.Token.Reveal())
+		},
+		"with its parent": func(x *target, parent, _ broker.Token) error {
+			_, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), parent.LeaseID, "leak")
+			return err
+		},
+		"when the database answers again": func(x *target, _, tok broker.Token) error {
+			x.store.on(audit.LeaseRevoked, func() error { return errDown })
+			if _, err := x.Broker.RevokeLease(t.Context(), x.who(brokertest.Operator), tok.LeaseID, "leak"); err == nil {
+				return errors.New("acknowledged without the database")
+			}
+			x.store.on(audit.LeaseRevoked, nil)
+			x.Broker.RetryEnds(t.Context())
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := attacked(t, brokertest.Config{})
+			s := x.Open(t, brokertest.Spec())
+			parent := minted(t, s, "orders:eu/*:read")
+			tok := narrowed(t, s, parent, "orders:eu/1:read")
+			x.Clock.Jump(48 * time.Hour)
+			if err := revoke(x, parent, tok); err != nil {
+				t.Error(err)
+			}
+			x.Clock.Jump(-48 * time.Hour)
+			if activeAt(t, x, x.Broker, tok.Token.Reveal()) || activeAt(t, x, x.replica(t), tok.Token.Reveal()) {
+				t.Error("the token is active")
+			}
+		})
+	}
+}
+
+// A poll while the clock is ahead does not expire the request: a person can still decide when the clock is back.
+func TestClockAheadExpiresNoRequest(t *testing.T) {
+	t.Parallel()
+	e := brokertest.New(t, brokertest.Config{})
+	s := e.Open(t, brokertest.Spec())
+	p := pending(t, s, "orders:eu/1:write")
+	e.Clock.Jump(48 * time.Hour)
+	_, err := s.Poll(t, p.DeferralCode.Reveal())
+	kindOf(t, err, broker.Pending)
+	e.Clock.Jump(-48 * time.Hour)
+	approve(t, e, brokertest.Approver, p.RequestID, broker.Verdict{})
+	_, err = s.Poll(t, p.DeferralCode.Reveal())
+	kindOf(t, err, broker.SlowDown) // the last poll was in the future
+	e.Clock.Add(time.Minute)
+	if _, err := s.Poll(t, p.DeferralCode.Reveal()); err != nil {
+		t.Error(err)
+	}
+}
+
+// While a clock that was behind is being set right, tokens that were issued by the right time are revoked too.
+func TestClockSetRightRevokes(t *testing.T) {
+	t.Parallel()
+	x := attacked(t, brokertest.Config{})
+	tok := minted(t, x.Open(t, brokertest.Spec()), "orders:eu/1:read")
+	x.Clock.Jump(-time.Hour)
+	x.Broker.Round(t.Context())
+	x.Clock.Add(clock.Settles)
+	x.Broker.Round(t.Context())
+	x.Clock.Jump(time.Hour)
+	if !activeAt(t, x, x.Broker, tok.Token.Reveal()) {
+		t.Error("the token is not active before its revocation")
+	}
+	who := x.who(brokertest.Operator)
+	if err := x.Broker.RevokeToken(t.Context(), broker.Revoker{Principal: &who}, tok.Token.Reveal()); err != nil {
+		t.Error(err)
+	}
+	if activeAt(t, x, x.Broker, tok.Token.Reveal()) || activeAt(t, x, x.replica(t), tok.Token.Reveal()) {
+		t.Error("the token is active")
+	}
+}
+
+// A denial as suspicious ends the task also while the clock is ahead, even if the request has expired by that clock.
+func TestClockAheadSuspicious(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{time.Minute, 48 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			x := thirdParty(t, shape{party: brokertest.Party{Probes: true}})
+			spec := upSpec()
+			spec.Ceiling = scopesOf("up:**:* orders:**:*")
+			s := x.Open(t, spec)
+			id := minted(t, s, "up:a:read").LeaseID
+			p := pending(t, s, "orders:eu/1:write")
+			x.Clock.Jump(by)
+			if _, err := x.Broker.Decide(t.Context(), x.who(brokertest.Approver), p.RequestID, broker.Verdict{Code: broker.Suspicious}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "revoked at the provider", func() bool { return x.lease(t, id).State != broker.LeaseRevoking && len(x.up.Alive()) == 0 })
+		})
 	}
 }

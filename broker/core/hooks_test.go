@@ -251,6 +251,11 @@ func (s hookStore) Begin(ctx context.Context, r broker.Record) (wait func() erro
 	return func() error { return <-done }
 }
 
+func (s hookStore) DueBy(ctx context.Context, at time.Time) error {
+	defer s.h.tally("DueBy done")
+	return s.Store.DueBy(ctx, at)
+}
+
 func (s hookStore) Take(ctx context.Context, provider string, now, hold time.Time, n int) ([]broker.Claimed, error) {
 	defer s.h.tally("Take done")
 	if err := s.h.start(ctx, "Take"); err != nil {

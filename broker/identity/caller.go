@@ -133,7 +133,7 @@ func (au *Authenticator) AssertedSandbox(ctx context.Context, assertion string, 
 // askByToken lets a sandbox narrow one of its own tokens. The token must be live, and the
 // result is never wider, longer or for another resource (see frame).
 func (au *Authenticator) askByToken(ctx context.Context, why kernel.Purpose, s broker.Subject, p broker.Possession) (kernel.Caller, error) {
-	t, err := au.VerifyOwn(s.AccessToken, "")
+	t, err := au.VerifyOwn(s.AccessToken, "", au.clock.Now())
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Unavailable {
 			return kernel.Caller{}, e

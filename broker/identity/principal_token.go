@@ -252,7 +252,7 @@ func rolesOf(scope string) []broker.Role {
 // AuthenticateToken authenticates a caller of the API by its access token. The principal must
 // still be configured. Its roles are those of the token that it still has.
 func (ac *Accounts) AuthenticateToken(ctx context.Context, token string, p broker.Possession) (broker.Principal, error) {
-	t, err := ac.callers.VerifyOwn(token, ac.issuerURL+kernel.ApiPath)
+	t, err := ac.callers.VerifyOwn(token, ac.issuerURL+kernel.ApiPath, ac.clock.Now())
 	if err != nil {
 		return broker.Principal{}, err
 	}

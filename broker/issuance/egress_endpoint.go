@@ -176,7 +176,7 @@ func (eu *EgressUse) Credentialless(ctx context.Context, c broker.Caller) ([]bro
 	var out []broker.Usable
 	for _, l := range ls {
 		if injector, is := eu.providers[l.Provider].Driver.(provider.Injector); is {
-			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Credentialless: true, Target: eu.upstream.TargetOf(l, secret.Secret{})})
+			out = append(out, broker.Usable{Provider: l.Provider, Injector: injector, Credentialless: true, Target: eu.upstream.useTarget(l, secret.Secret{})})
 		}
 	}
 	return out, nil

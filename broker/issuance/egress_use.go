@@ -54,8 +54,8 @@ func (eu *EgressUse) Use(ctx context.Context, c broker.Caller, leaseID string) (
 			return broker.Usable{}, broker.StoreError(err)
 		}
 	}
-	target := eu.upstream.TargetOf(l, handle)
-	target.DiesAt, target.Now = broker.Earliest(l.ExpiresAt, target.DiesAt), eu.clock.Now()
+	target := eu.upstream.useTarget(l, handle)
+	target.DiesAt = broker.Earliest(l.ExpiresAt, target.DiesAt)
 	return broker.Usable{Provider: l.Provider, Injector: injector, Connector: connector, Credentialless: p.Driver.Traits().Credentialless && handle.Empty(), Task: t, Lease: l, Spent: spent, Target: target}, nil
 }
 
@@ -191,7 +191,7 @@ func (eu *EgressUse) Reach(ctx context.Context, c broker.Caller, leaseID string,
 	if err != nil {
 		return broker.Usable{}, err
 	}
-	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.TargetOf(l, secret.Secret{})}, nil
+	return broker.Usable{Provider: l.Provider, Task: t, Target: eu.upstream.useTarget(l, secret.Secret{})}, nil
 }
 
 // MayHaveReached returns a function that reports which SSH connections a lease, live or ended,

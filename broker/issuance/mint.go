@@ -70,8 +70,19 @@ func (tp *ThirdParties) enter(ctx context.Context, u *thirdparty.Upstream, taskI
 	return leave, nil
 }
 
-// TargetOf returns a lease as its driver sees it.
-func (tp *ThirdParties) TargetOf(l broker.Lease, handle secret.Secret) provider.Target {
+// RevocationTarget returns a lease for the Revoke and Probe of its driver: Now is Sure, and AcceptedAt is the
+// latest possible time.
+func (tp *ThirdParties) RevocationTarget(l broker.Lease, handle secret.Secret) provider.Target {
+	t := tp.useTarget(l, handle)
+	t.Now = tp.clock.Sure()
+	if !t.AcceptedAt.IsZero() {
+		t.AcceptedAt = tp.clock.Latest(t.AcceptedAt)
+	}
+	return t
+}
+
+// useTarget returns a lease as its driver sees it when a request uses the credential.
+func (tp *ThirdParties) useTarget(l broker.Lease, handle secret.Secret) provider.Target {
 	t := provider.Target{
 		LeaseID: l.ID, Instance: tp.instance, TaskID: l.TaskID, Scopes: l.Scopes, Handle: handle,
 		IssuedAt: l.IssuedAt, ExpiresAt: l.ExpiresAt, Now: tp.clock.Now(),
@@ -242,6 +253,6 @@ func (m *minting) save(ctx context.Context, handle secret.Secret) error {
 	up := *m.lease.Upstream
 	m.saved, up.Handle = sealed, sealed
 	return m.b.store.Append(ctx, broker.Record{SettleLease: &broker.LeaseMove{
-		ID: m.lease.ID, Fence: 1, State: broker.LeaseIntent, At: m.b.clock.Now(), Hold: up.NextAt, Upstream: up,
+		ID: m.lease.ID, Fence: 1, State: broker.LeaseIntent, At: m.lease.IssuedAt, Hold: up.NextAt, Upstream: up,
 	}})
 }

@@ -34,7 +34,7 @@ func (m *minting) outcome(cred provider.Credential) (time.Time, error) {
 		l.Upstream.Handle = sealed
 	}
 	err := b.store.Append(ctx, broker.Record{
-		SettleLease: &broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseLive, At: now, Class: l.Class, ExpiresAt: exp, Upstream: *l.Upstream},
+		SettleLease: &broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseLive, At: l.IssuedAt, Class: l.Class, ExpiresAt: exp, Upstream: *l.Upstream},
 		Entries:     []audit.Entry{b.LeaseEntry(audit.LeaseIssued, l.Sandbox, *l, issuedOf(*l, m.d))},
 	})
 	switch {
@@ -130,7 +130,7 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 		r := thirdparty.Weaker(kernel.Promised(m.u.Provider), cred.Revocability)
 		move.Class, up.Bound, up.DiesAt = r.Class, broker.Seconds(r.Bound/time.Second), m.diesAt(cred)
 	}
-	up.NextAt, up.LastError = now, "The mint did not succeed."
+	up.NextAt, up.LastError = l.IssuedAt, "The mint did not succeed."
 	if sealed, err := b.sealer.Seal(l.ID, cred.Handle); err == nil && !cred.Handle.Empty() {
 		up.Handle = sealed
 	}
@@ -162,7 +162,9 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 func (m *minting) takeBack(cred provider.Credential) (done bool) {
 	ctx, stop := context.WithTimeout(context.Background(), broker.CallTime)
 	defer stop()
-	err := m.u.Revoke(ctx, m.b.TargetOf(m.lease, cred.Handle))
+	t := m.b.useTarget(m.lease, cred.Handle)
+	t.Now = t.IssuedAt // it is seconds old and cannot have expired, even if the clock was set ahead during the mint
+	err := m.u.Revoke(ctx, t)
 	if err != nil {
 		m.b.logger.ErrorContext(ctx, "an undelivered credential could not be revoked", "lease_id", m.lease.ID, "error", err)
 	}

@@ -128,7 +128,7 @@ func ReadBody(r *http.Response, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// MaxWait bounds the wait that a Retry-After header can ask for. Without the bound, an absurd
+// MaxWait bounds the wait that a provider can ask for. Without the bound, an absurd
 // value could delay a revocation indefinitely.
 const MaxWait = time.Hour
 

@@ -99,10 +99,13 @@ type Target struct {
 	IssuedAt  time.Time     //
 	ExpiresAt time.Time     // of the lease
 	DiesAt    time.Time     // zero when the provider never expires it
-	// AcceptedAt is the time at which Revoke succeeded; zero if it has not or the time is unknown.
+	// AcceptedAt is the latest time, by Now's clock, at which Revoke can have succeeded; zero if it has not or
+	// the time is unknown.
 	// Another replica uses it to compute the time from which the revocation holds everywhere.
 	AcceptedAt time.Time
-	Now        time.Time // the broker's clock
+	// Now is the wall clock's time when a request uses the credential. For Revoke and Probe it is a time that has
+	// certainly passed, so that a clock that is ahead expires nothing.
+	Now time.Time
 }
 
 // Traits are the properties of a driver that the broker needs before the first mint.

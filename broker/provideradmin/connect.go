@@ -83,5 +83,5 @@ type tasks interface {
 // upstream is the part of package issuance that this package calls; *issuance.ThirdParties implements it.
 type upstream interface {
 	MintUpstream(ctx context.Context, w kernel.MintRequest, d kernel.Decision) (broker.Token, broker.Lease, error)
-	TargetOf(l broker.Lease, handle secret.Secret) provider.Target
+	RevocationTarget(l broker.Lease, handle secret.Secret) provider.Target
 }

@@ -268,7 +268,7 @@ func (st *selfTest) alive(ctx context.Context, l broker.Lease) {
 	}
 	var alive bool
 	if err == nil {
-		alive, err = thirdparty.Safely(func() (bool, error) { return p.Probe(ctx, b.upstream.TargetOf(l, handle)) })
+		alive, err = thirdparty.Safely(func() (bool, error) { return p.Probe(ctx, b.upstream.RevocationTarget(l, handle)) })
 	}
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):

@@ -117,7 +117,8 @@ func (l *Listings) LeaseFor(ctx context.Context, who broker.Principal, need brok
 	if !broker.ValidID(broker.LeasePrefix, id) {
 		return broker.Lease{}, none
 	}
-	ls, err := l.store.Leases(ctx, broker.LeaseFilter{IDs: []string{id}, Now: l.clock.Now()})
+	// A clock that is ahead must not report a credential as expired that somebody wants to end.
+	ls, err := l.store.Leases(ctx, broker.LeaseFilter{IDs: []string{id}, Now: l.clock.Sure()})
 	if err != nil {
 		return broker.Lease{}, broker.StoreError(err)
 	}

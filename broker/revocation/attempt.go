@@ -69,8 +69,12 @@ func (a *attempt) step(ctx context.Context) {
 }
 
 // overAt returns when the credential's expiry has passed on every clock, or a time long ago for a
-// credential that does not expire.
-func (a *attempt) overAt() time.Time { return a.up.DiesAt.Add(expirySkew) }
+// credential that does not expire. Some drivers compute the expiry as the time of the mint plus a
+// lifetime. If the clock was set ahead since the mint, overAt adds that shift.
+func (a *attempt) overAt() time.Time {
+	shift := a.b.clock.Latest(a.c.IssuedAt).Sub(a.c.IssuedAt)
+	return a.up.DiesAt.Add(shift + expirySkew)
+}
 
 func (a *attempt) over() bool { return !a.up.DiesAt.IsZero() && a.passed(a.overAt()) }
 
@@ -80,24 +84,24 @@ func (a *attempt) passed(t time.Time) bool {
 	return !broker.Earliest(a.began, a.b.clock.Sure()).Before(t)
 }
 
-// soon returns t, or one second from now if t has passed. After the clock has jumped ahead, t can
-// have passed by Now but not by Sure, until the jump settles (clock.Settles, 3 minutes). The lease would
-// then be due again at once.
+// soon returns t, or one second from now if t has passed. A time that passes during the attempt has not
+// passed for it (see passed). The lease would then be due again at once.
 func (a *attempt) soon(t time.Time) time.Time {
-	if now := a.b.clock.Now(); !t.After(now) {
+	if now := a.b.clock.Sure(); !t.After(now) {
 		return now.Add(retries.Min)
 	}
 	return t
 }
 
 // outlived reports whether the credential was accepted after its own expiry. Its expiry then
-// proves nothing any more; only a probe can.
+// proves nothing any more; only a probe can. The shift of overAt is not added: an estimate that is too late
+// must not hide such a probe.
 func (a *attempt) outlived(u broker.Upstream) bool {
 	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew)) && !a.future(u.ProbedAt)
 }
 
 // future reports whether t was recorded by a clock that was ahead and has been set back.
-func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Now().Add(broker.ClockSkew)) }
+func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Late().Add(broker.ClockSkew)) }
 
 // settleExpired settles a credential that ends only by its expiry. A provider that can be probed is
 // asked once, because it may apply another expiry than the one it named. The answer "refused"
@@ -128,7 +132,7 @@ func (a *attempt) revoke(ctx context.Context) {
 		a.fail(err)
 		return
 	}
-	a.up.AcceptedAt, a.up.Unjudged, a.up.LastError = a.b.clock.Now(), 0, ""
+	a.up.AcceptedAt, a.up.Unjudged, a.up.LastError = a.b.clock.Late(), 0, ""
 	if a.c.Class == provider.ClassEventual {
 		a.log(audit.LeaseAccepted, map[string]any{"bound_seconds": a.up.Bound})
 		a.up.NextAt = a.nextProbe()
@@ -147,7 +151,7 @@ func (a *attempt) target() (provider.Target, error) {
 			return provider.Target{}, fmt.Errorf("%w: %w", kernel.ErrSealed, err)
 		}
 	}
-	return a.b.upstream.TargetOf(a.c.Lease, handle), nil
+	return a.b.upstream.RevocationTarget(a.c.Lease, handle), nil
 }
 
 // call waits for a free slot at the provider and calls it with a timeout.
@@ -164,7 +168,7 @@ func (q *Queue) call(ctx context.Context, u *thirdparty.Upstream, do func(contex
 		return kernel.ErrNotToday
 	}
 	defer func() { <-u.Calls }()
-	now := q.clock.Now()
+	now := q.clock.Sure()
 	if ctx.Err() != nil || u.Quiet.Left(now) > 0 {
 		return kernel.ErrNotToday
 	}
@@ -179,9 +183,9 @@ func (q *Queue) call(ctx context.Context, u *thirdparty.Upstream, do func(contex
 		turn.Cancel() // the broker stops: no statement about the provider
 		return kernel.ErrNotToday
 	}
-	turn.Done(thirdparty.Answered(err), q.clock.Now(), thirdparty.Jitter())
+	turn.Done(thirdparty.Answered(err), q.clock.Sure(), thirdparty.Jitter())
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		u.Quiet.Keep(q.clock.Now(), busy.After)
+		u.Quiet.Keep(q.clock.Sure(), busy.After)
 	}
 	return err
 }
@@ -237,7 +241,9 @@ func (a *attempt) awaitBound(ctx context.Context) {
 }
 
 // bound returns when an accepted revocation has taken effect for certain.
-func (a *attempt) bound() time.Time { return a.up.AcceptedAt.Add(a.up.Bound.Duration()) }
+func (a *attempt) bound() time.Time {
+	return a.b.clock.Latest(a.up.AcceptedAt).Add(a.up.Bound.Duration())
+}
 
 // nextProbe returns when to look again at a revocation that takes effect later: every tenth of
 // the bound if the driver can probe, otherwise at the end of the bound.
@@ -246,7 +252,7 @@ func (a *attempt) nextProbe() time.Time {
 		return a.soon(a.bound())
 	}
 	step := min(max(a.up.Bound.Duration()/10, time.Second), 15*time.Second)
-	return broker.Earliest(a.b.clock.Now().Add(step), a.soon(a.bound()))
+	return broker.Earliest(a.b.clock.Sure().Add(step), a.soon(a.bound()))
 }
 
 // probe reports whether the credential is known to be refused. An error means that it is
@@ -266,7 +272,7 @@ func (a *attempt) probe(ctx context.Context) (refused bool, err error) {
 		return err
 	})
 	if err == nil && (!alive || a.due()) {
-		a.up.ProbedAt = a.b.clock.Now()
+		a.up.ProbedAt = a.b.clock.Sure()
 	}
 	return err == nil && !alive, err
 }

@@ -123,7 +123,7 @@ const soon = 1200 * time.Millisecond
 // closeSoon is Close for a caller that waits. If a store is known not to answer, the caller
 // gets the progress after the time soon, and the end continues in the background.
 func (rv *Revocations) closeSoon(ctx context.Context, taskID string, m broker.TaskMove, slow bool) (broker.Completion, error) {
-	m.ID, m.State, m.At = taskID, broker.TaskClosed, rv.clock.Now()
+	m.ID, m.State, m.At = taskID, broker.TaskClosed, rv.clock.Sure()
 	p := &kernel.Progress{}
 	if !slow {
 		return rv.closeNoting(ctx, taskID, m, p)
@@ -177,7 +177,7 @@ func (rv *Revocations) CloseOne(ctx context.Context, taskID string, m broker.Tas
 	defer cancel()
 	m.ID, m.State = taskID, broker.TaskClosed
 	if m.At.IsZero() { // a pending end keeps the time of its request
-		m.At = rv.clock.Now()
+		m.At = rv.clock.Sure()
 	}
 	rv.feed.Ended(taskID, rv.clock.Remember())
 	counts, done, err := rv.tryClose(ctx, m, p)

@@ -191,7 +191,7 @@ func (q *Queue) receiptOf(ctx context.Context, t broker.Task) (receipt.Receipt, 
 	}
 	build := receipt.NewBuilder(out)
 	for f.Page = (broker.Page{Limit: kernel.RefillPage}); ; {
-		f.Now = q.clock.Now()
+		f.Now = q.clock.Sure()
 		ls, err := q.store.Leases(ctx, f)
 		if err != nil {
 			return out, err

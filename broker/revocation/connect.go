@@ -161,7 +161,7 @@ type callers interface {
 	AliveToken(ctx context.Context, t *kernel.OwnToken) (bool, error)
 	Ask(ctx context.Context, why kernel.Purpose, s broker.Subject, p broker.Possession) (kernel.Caller, error)
 	AssertedSandbox(ctx context.Context, assertion string, p broker.Possession) (broker.Sandbox, error)
-	VerifyOwn(token, audience string) (*kernel.OwnToken, error)
+	VerifyOwn(token, audience string, now time.Time) (*kernel.OwnToken, error)
 }
 
 // evidence is the part of package identity that this package calls; *identity.Evidence implements it.
@@ -191,5 +191,5 @@ type tasks interface {
 // upstream is the part of package issuance that this package calls; *issuance.ThirdParties implements it.
 type upstream interface {
 	LeaseEntry(kind, actor string, l broker.Lease, data any) audit.Entry
-	TargetOf(l broker.Lease, handle secret.Secret) provider.Target
+	RevocationTarget(l broker.Lease, handle secret.Secret) provider.Target
 }

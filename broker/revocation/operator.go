@@ -18,7 +18,7 @@ func (q *Queue) RetryLease(ctx context.Context, who broker.Principal, id string)
 		return broker.Lease{}, err
 	}
 	e := q.upstream.LeaseEntry(audit.LeaseRetried, who.ID, l, nil)
-	l.Upstream.NextAt = q.clock.Now()
+	l.Upstream.NextAt = q.clock.Sure()
 	if err := q.operate(ctx, broker.LeaseEnd{ID: id, State: broker.LeaseRevoking, By: who.ID, At: l.Upstream.NextAt}, e); err != nil {
 		return broker.Lease{}, err
 	}
@@ -36,7 +36,7 @@ func (q *Queue) ForceLease(ctx context.Context, who broker.Principal, id, reason
 	if err != nil {
 		return broker.Lease{}, err
 	}
-	now := q.clock.Now()
+	now := q.clock.Sure()
 	e := q.upstream.LeaseEntry(audit.LeaseForced, who.ID, l, map[string]any{"reason": reason, "attempts": l.Upstream.Attempts, "last_error": l.Upstream.LastError})
 	if err := q.operate(ctx, broker.LeaseEnd{ID: id, State: broker.LeaseUnconfirmed, By: who.ID, At: now}, e); err != nil {
 		return broker.Lease{}, err

@@ -117,7 +117,7 @@ func (p *PendingEnds) RetryEnds(ctx context.Context) {
 	g.SetLimit(64)
 	for _, m := range tasks {
 		g.Go(func() error {
-			if ctx.Err() != nil || m.Reason == kernel.LiveStoreOnly && p.clock.Now().Sub(m.At) < 2*closeTime {
+			if ctx.Err() != nil || m.Reason == kernel.LiveStoreOnly && p.clock.Sure().Sub(m.At) < 2*closeTime {
 				return nil
 			}
 			if _, err := p.revoker.Close(ctx, m.ID, m); err != nil {

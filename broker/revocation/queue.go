@@ -98,7 +98,7 @@ func (q *Queue) runWorker(ctx context.Context, u *thirdparty.Upstream) error {
 // takeDue claims as many due leases as can be worked on soon.
 func (q *Queue) takeDue(ctx context.Context, u *thirdparty.Upstream, work func(broker.Claimed)) {
 	for ctx.Err() == nil {
-		now := q.clock.Now()
+		now := q.clock.Sure()
 		n := q.room(u, now)
 		if n <= 0 {
 			return
@@ -149,7 +149,7 @@ const handlesPage = 100
 func (q *Queue) dropHandles(ctx context.Context) {
 	for ids := range slices.Chunk(q.kept.All(), handlesPage) {
 		look, cancel := context.WithTimeout(ctx, broker.FailTime)
-		ls, err := q.store.Leases(look, broker.LeaseFilter{IDs: ids, Now: q.clock.Now(), Page: broker.Page{Limit: len(ids)}})
+		ls, err := q.store.Leases(look, broker.LeaseFilter{IDs: ids, Now: q.clock.Sure(), Page: broker.Page{Limit: len(ids)}})
 		cancel()
 		if err != nil {
 			q.logger.WarnContext(ctx, "the leases of the revocation handles in memory could not be read", "error", err)
@@ -206,7 +206,7 @@ func (q *Queue) replan(ctx context.Context) {
 func (q *Queue) countPending(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, countRound)
 	defer cancel()
-	now := q.clock.Now()
+	now := q.clock.Sure()
 	sums, err := q.store.RevocationBacklog(ctx, now)
 	if err != nil {
 		q.logger.WarnContext(ctx, "the pending revocations could not be counted", "error", err)
@@ -282,7 +282,7 @@ func (q *Queue) RevocationBacklog(ctx context.Context) []broker.Dependency {
 	if len(q.upstreams) == 0 && !q.behind.Load() {
 		return nil
 	}
-	now := q.clock.Now()
+	now := q.clock.Sure()
 	sums, err := q.store.RevocationBacklog(ctx, now)
 	if err != nil {
 		return []broker.Dependency{{Name: "pending_revocations", Err: err}}

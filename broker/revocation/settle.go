@@ -24,7 +24,7 @@ var retries = pace.Backoff{Min: time.Second, Max: 5 * time.Minute}
 // fail plans the next attempt. It settles the lease as unconfirmed only when the credential's
 // expiry has passed, and never when the credential was accepted after that.
 func (a *attempt) fail(err error) {
-	now := a.b.clock.Now()
+	now := a.b.clock.Sure()
 	if errors.Is(err, kernel.ErrNotToday) { // the provider was not called
 		wait := max(a.u.Quiet.Left(now), a.u.Ending.Retry(now).Sub(now), 0)
 		a.up.NextAt = now.Add(wait + time.Duration(thirdparty.Jitter()*float64(time.Second)))
@@ -41,7 +41,7 @@ func (a *attempt) fail(err error) {
 	}
 	wait := retries.Wait(a.up.Attempts, thirdparty.Jitter())
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		wait = max(wait, busy.After)
+		wait = max(wait, min(busy.After, provider.MaxWait))
 	}
 	if errors.Is(err, kernel.ErrSealed) || errors.Is(err, errNoWay) || a.outlived(a.up) {
 		wait = retries.Max
@@ -87,7 +87,7 @@ func failure(err error) string {
 
 // dead settles the lease: the outcome, its time and its proof.
 func (a *attempt) dead(p broker.Proof) {
-	a.up.DeadAt, a.up.Proof = a.b.clock.Now(), p
+	a.up.DeadAt, a.up.Proof = a.b.clock.Sure(), p
 	if p == broker.ProofExpired {
 		a.up.DeadAt = a.overAt()
 	}
@@ -151,7 +151,7 @@ func (a *attempt) settle() {
 	}
 	moved := a.u.Held.Move()
 	err := b.store.Append(ctx, broker.Record{
-		SettleLease: &broker.LeaseMove{ID: a.c.ID, Fence: a.c.Fence, State: a.end, At: b.clock.Now(), By: kernel.Self, Cause: a.cause(), Upstream: up},
+		SettleLease: &broker.LeaseMove{ID: a.c.ID, Fence: a.c.Fence, State: a.end, At: b.clock.Sure(), By: kernel.Self, Cause: a.cause(), Upstream: up},
 		Entries:     a.note,
 	})
 	if err == nil && a.final() {
@@ -234,7 +234,7 @@ func (q *Queue) reclaim(ctx context.Context) {
 			return
 		}
 		call, cancel := context.WithTimeout(ctx, broker.CallTime)
-		err := g.u.Revoke(call, q.upstream.TargetOf(g.lease, g.handle))
+		err := g.u.Revoke(call, q.upstream.RevocationTarget(g.lease, g.handle))
 		cancel()
 		if err != nil {
 			q.logger.ErrorContext(ctx, "a late credential could not be revoked yet", "lease_id", g.lease.ID, "error", err)
@@ -252,7 +252,7 @@ func (q *Queue) reclaim(ctx context.Context) {
 func (q *Queue) reportLate(ctx context.Context, u *thirdparty.Upstream, l broker.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), broker.FailTime)
 	defer cancel()
-	ls, err := q.store.Leases(ctx, broker.LeaseFilter{IDs: []string{l.ID}, Now: q.clock.Now()})
+	ls, err := q.store.Leases(ctx, broker.LeaseFilter{IDs: []string{l.ID}, Now: q.clock.Sure()})
 	if err != nil || len(ls) != 1 {
 		q.logger.WarnContext(ctx, "the lease of a late credential could not be read", "lease_id", l.ID, "error", err)
 	} else if l = ls[0]; !l.State.Final() {

@@ -67,7 +67,7 @@ var (
 // state.
 func (sp *Sweeper) sweepEvery(ctx context.Context, u *thirdparty.Upstream, l provider.Lister) error {
 	u.Swept.Mu.Lock()
-	u.Swept.Since = sp.clock.Now()
+	u.Swept.Since = sp.clock.Sure()
 	u.Swept.Mu.Unlock()
 	wait, failures := spread(min(sweepDelay, sp.limits.Sweep)), 0
 	for {
@@ -94,7 +94,7 @@ func spread(d time.Duration) time.Duration {
 
 // sweep makes one search. It reports whether it read the whole list and left no orphan behind.
 func (sp *Sweeper) sweep(ctx context.Context, u *thirdparty.Upstream, l provider.Lister) bool {
-	s := &sweeping{b: sp, u: u, began: sp.clock.Now()}
+	s := &sweeping{b: sp, u: u, began: sp.clock.Sure()}
 	start := time.Now()
 	err := s.run(ctx, l)
 	if ctx.Err() != nil {
@@ -161,7 +161,7 @@ func (s *sweeping) run(ctx context.Context, l provider.Lister) error {
 		err = context.Cause(list) // an interrupted list is incomplete
 	}
 	if busy, is := errors.AsType[*provider.BusyError](err); is {
-		s.u.NoLists.Keep(s.b.clock.Now(), busy.After)
+		s.u.NoLists.Keep(s.b.clock.Sure(), busy.After)
 	}
 	if ctx.Err() == nil {
 		err = errors.Join(err, s.compare(ctx)) // the part listed before a failure still counts
@@ -203,7 +203,7 @@ func (s *sweeping) compare(ctx context.Context) error {
 		ids[i] = t.LeaseID
 	}
 	look, cancel := context.WithTimeout(ctx, broker.FailTime)
-	known, err := s.b.store.Leases(look, broker.LeaseFilter{IDs: ids, Now: s.b.clock.Now(), Page: broker.Page{Limit: len(ids)}})
+	known, err := s.b.store.Leases(look, broker.LeaseFilter{IDs: ids, Now: s.b.clock.Sure(), Page: broker.Page{Limit: len(ids)}})
 	cancel()
 	if err != nil {
 		return fmt.Errorf("the provider's list could not be compared with the leases: %w", err)
@@ -232,7 +232,7 @@ func (s *sweeping) over(l broker.Lease) bool {
 // Sweeps returns the readiness entry of the searches: without success for three intervals it is
 // a warning.
 func (sp *Sweeper) Sweeps() []broker.Dependency {
-	now, out := sp.clock.Now(), broker.Dependency{Name: "orphan_sweep"}
+	now, out := sp.clock.Sure(), broker.Dependency{Name: "orphan_sweep"}
 	var each []string
 	for _, name := range slices.Sorted(maps.Keys(sp.upstreams)) {
 		s := &sp.upstreams[name].Swept
@@ -271,7 +271,7 @@ func (s *sweeping) end(ctx context.Context, t provider.Target, l broker.Lease) e
 	b, u := s.b, s.u
 	recorded := l.ID != ""
 	l.ID = t.LeaseID
-	target := b.upstream.TargetOf(l, t.Handle)
+	target := b.upstream.RevocationTarget(l, t.Handle)
 	err := b.queue.call(ctx, u, func(ctx context.Context) error { return u.Revoke(ctx, target) })
 	if errors.Is(err, kernel.ErrNotToday) {
 		return err
@@ -282,11 +282,11 @@ func (s *sweeping) end(ctx context.Context, t provider.Target, l broker.Lease) e
 		s.leave(err)
 		b.logger.WarnContext(ctx, "an orphan could not be revoked yet", "provider", u.Name, "lease_id", l.ID, "error", err)
 	case !again:
-		u.Orphans.Add(l.ID, b.clock.Now())
+		u.Orphans.Add(l.ID, b.clock.Sure())
 		if b.firstOf(ctx, l.ID) {
 			s.tell(ctx, l, recorded)
 		}
-	case b.clock.Now().After(before.Add(u.Traits.Revocability.Bound)) && before.Before(s.began):
+	case b.clock.Sure().After(before.Add(u.Traits.Revocability.Bound)) && before.Before(s.began):
 		s.leave(errStands)
 		b.logger.ErrorContext(ctx, "an orphan is still listed after it was revoked", "provider", u.Name, "lease_id", l.ID, "revoked_at", before)
 	}
@@ -314,7 +314,7 @@ func (s *sweeping) tell(ctx context.Context, l broker.Lease, recorded bool) {
 func (sp *Sweeper) firstOf(ctx context.Context, leaseID string) bool {
 	ctx, cancel := context.WithTimeout(ctx, kernel.LiveStoreTime)
 	defer cancel()
-	_, err := sp.liveStore.Admit(ctx, broker.Admission{Claims: []broker.Claim{{Key: "orphan:" + leaseID, Value: kernel.Self, Until: sp.clock.Now().Add(thirdparty.OrphanMemory)}}})
+	_, err := sp.liveStore.Admit(ctx, broker.Admission{Claims: []broker.Claim{{Key: "orphan:" + leaseID, Value: kernel.Self, Until: sp.clock.Sure().Add(thirdparty.OrphanMemory)}}})
 	return !errors.Is(err, broker.ErrClaimed)
 }
 

@@ -200,6 +200,14 @@ func takeThousands(t *queueTest) {
 		}
 	}
 	t.same("claimed", len(seen), many+1)
+	// All are claimed for a minute. DueBy makes all of them due at once.
+	by := now.Add(time.Second)
+	t.want("due by", t.Store.DueBy(t.Context(), by), nil)
+	again := 0
+	for got := t.take(by, 1000); len(got) > 0; got = t.take(by, 1000) {
+		again += len(got)
+	}
+	t.same("due again", again, many+1)
 }
 
 func takeBounds(t *queueTest) {

@@ -23,15 +23,15 @@ import (
 // simpler first. Lower a bound when a change allows it. Raise one only in a
 // commit that gives the reason.
 const (
-	maxMethods       = 40      // of one type
-	maxFunctionLines = 100     // lines of one function
-	maxGuesses       = 2.0     // clauses per 1,000 words that have a question word or an indefinite pronoun as subject, such as "what is"
-	maxTokenWalk     = 150     // functions that a token request can pass up to the ports of the API
-	maxCompleteWalk  = 80      // functions that the completion of a task can pass
-	maxEgressWalk    = 359     // functions that an egress request can pass; the aim is 120
-	maxProductLines  = 128.9e3 // without tests, kits and tools; the aim is 90e3
-	maxMeanFiles     = 8.0     // files per package
-	maxCircle        = 12      // files of a package that refer to each other
+	maxMethods       = 40    // of one type
+	maxFunctionLines = 100   // lines of one function
+	maxGuesses       = 2.0   // clauses per 1,000 words that have a question word or an indefinite pronoun as subject, such as "what is"
+	maxTokenWalk     = 150   // functions that a token request can pass up to the ports of the API
+	maxCompleteWalk  = 80    // functions that the completion of a task can pass
+	maxEgressWalk    = 359   // functions that an egress request can pass; the aim is 120
+	maxProductLines  = 129e3 // without tests, kits and tools; the aim is 90e3
+	maxMeanFiles     = 8.0   // files per package
+	maxCircle        = 12    // files of a package that refer to each other
 )
 
 // circles are packages whose files form a circle of more than maxCircle. Each

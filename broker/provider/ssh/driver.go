@@ -32,7 +32,7 @@ type Config struct {
 	Signer Signer           // nil means the CA of Dir or Options
 	HTTP   provider.HTTP    // to fetch krl.url
 	Now    func() time.Time // required
-	// Steady is a clock that is never set, for tests; nil means the monotonic readings of Now.
+	// Steady is a monotonic clock, for tests; nil means the monotonic readings of Now.
 	Steady func() time.Duration
 	Logger *slog.Logger // required
 }
@@ -81,7 +81,7 @@ func New(c Config) (*Driver, error) {
 	if set.KRL.File != "" {
 		d.file = &file{path: set.KRL.File, turn: make(chan struct{}, 1)}
 	}
-	d.probe = newWatch(c.HTTP.Client(), set.KRL.URL)
+	d.probe = newWatch(c.HTTP.Client(), set.KRL.URL, watched)
 	return d, nil
 }
 
@@ -128,7 +128,7 @@ func (d *Driver) Revoke(ctx context.Context, t provider.Target) error {
 			}
 		}
 		if d.probe.url == "" { // with a URL, the server of the list may still serve an older version
-			d.probe.seenFor(SerialOf(t.LeaseID), d.clock.Read(), until) // read again: push takes time
+			d.probe.seenFor(SerialOf(t.LeaseID), until)
 		}
 	}
 	if d.set.Kill == nil {

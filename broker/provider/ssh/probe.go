@@ -26,18 +26,19 @@ import (
 type watch struct {
 	client *http.Client
 	url    string
+	clock  *clock.Clock
 
 	mu   sync.Mutex
-	seen map[uint64]sighting
+	seen map[uint64]firstSeen
 }
 
-type sighting struct {
-	first time.Duration // by the steady clock
+type firstSeen struct {
+	at    time.Duration // by the steady clock
 	until time.Time
 }
 
-func newWatch(c *http.Client, url string) *watch {
-	return &watch{client: c, url: url, seen: map[uint64]sighting{}}
+func newWatch(c *http.Client, url string, k *clock.Clock) *watch {
+	return &watch{client: c, url: url, clock: k, seen: map[uint64]firstSeen{}}
 }
 
 // errEarly is returned by a probe if the published lists hold the certificate, but hosts may not
@@ -73,7 +74,7 @@ func (d *Driver) Probe(ctx context.Context, t provider.Target) (alive bool, err 
 			}
 		}
 	}
-	if d.probe.seenFor(serial, d.clock.Read(), until) < d.set.bound() { // read again: fetching the lists takes time
+	if d.probe.seenFor(serial, until) < d.set.bound() {
 		return true, errEarly
 	}
 	return false, nil
@@ -127,17 +128,19 @@ func (w *watch) fetch(ctx context.Context) (krl.List, error) {
 	return krl.Parse(b)
 }
 
-// seenFor returns how long ago the serial was first seen, which is 0 for a new one.
-func (w *watch) seenFor(serial uint64, now clock.Reading, until time.Time) time.Duration {
+// seenFor returns how long ago the serial was first seen, which is 0 for a new one. It reads the clock itself,
+// because the push or fetch before it takes time.
+func (w *watch) seenFor(serial uint64, until time.Time) time.Duration {
+	now := w.clock.Read()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s, ok := w.seen[serial]
 	if !ok {
-		maps.DeleteFunc(w.seen, func(_ uint64, s sighting) bool { return now.Sure.After(s.until) })
-		s = sighting{first: now.Steady, until: until.Add(keep)}
+		maps.DeleteFunc(w.seen, func(_ uint64, s firstSeen) bool { return now.Sure.After(s.until) })
+		s = firstSeen{at: now.Steady, until: until.Add(keep)}
 		w.seen[serial] = s
 	}
-	return now.Steady - s.first
+	return now.Steady - s.at
 }
 
 func (w *watch) forget(serial uint64) {

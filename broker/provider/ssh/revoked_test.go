@@ -278,7 +278,7 @@ func TestRevokedWhileTheClockIsAhead(t *testing.T) {
 					t.Errorf("%s: a host accepts it", when)
 				}
 				if alive, err := r.Probe(t.Context(), target(g)); !alive {
-					t.Errorf("%s: the probe found it refused (%v), and hosts may not have fetched the list", when, err)
+					t.Errorf("%s: the probe reports the certificate as refused (%v), but hosts may not have fetched the list", when, err)
 				}
 			}
 			if first {
@@ -299,7 +299,7 @@ func TestRevokedWhileTheClockIsAhead(t *testing.T) {
 	}
 }
 
-// A list that was first seen by a clock that was behind has been published for no longer than that.
+// If a list was published while the clock was behind, setting the clock right does not lengthen the time since then.
 //
 //ebb:invariant I3 An SSH certificate whose revocation was published while the clock was behind is not counted as refused when the clock returns
 func TestPublishedWhileTheClockIsBehind(t *testing.T) {

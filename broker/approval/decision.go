@@ -296,6 +296,7 @@ func (ve *Verdicts) suspectAgain(ctx context.Context, who broker.Principal, id s
 	if err != nil {
 		return broker.Request{}, err
 	}
+	// By Now, because ending a task is the safe side.
 	over := r.State == broker.RequestWithdrawn || r.State == broker.RequestExpired || r.State == broker.RequestPending && !ve.clock.Now().Before(r.ExpiresAt)
 	if !over && r.Code != broker.Suspicious {
 		return broker.Request{}, ve.settled(ctx, id, lost)

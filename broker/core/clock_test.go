@@ -83,7 +83,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		t.Error("a mint while the clock is ahead")
 	}
 	if e.Active(t, tok.Token.Reveal()) {
-		t.Error("a token is active that has expired by the wall clock")
+		t.Error("a token that has expired by the wall clock is active")
 	}
 	_, _, err = e.Broker.OpenTask(t.Context(), e.Principals[brokertest.Runner], spec)
 	if k := kindOf(t, err, broker.Unavailable); !strings.Contains(k.Public, "clock") || k.RetryAfter <= 0 {
@@ -205,7 +205,7 @@ func TestBreakGlassAfterARecordOfTheFuture(t *testing.T) {
 	}
 }
 
-// An end that is asked for while the clock is ahead also ends credentials that have expired only by that clock.
+// A revocation that is requested while the clock is ahead also ends credentials that have expired only by that clock.
 //
 //ebb:invariant I2 A revocation while the clock is ahead ends credentials that have expired only by that clock
 func TestClockAheadRevokes(t *testing.T) {
@@ -270,7 +270,7 @@ func TestClockAheadExpiresNoRequest(t *testing.T) {
 	}
 }
 
-// While a clock that was behind is being set right, tokens that were issued by the right time are revoked too.
+// A token that was issued before the clock fell behind can be revoked as soon as the clock is set right.
 func TestClockSetRightRevokes(t *testing.T) {
 	t.Parallel()
 	x := attacked(t, brokertest.Config{})
@@ -292,7 +292,7 @@ func TestClockSetRightRevokes(t *testing.T) {
 	}
 }
 
-// A denial as suspicious ends the task also while the clock is ahead, even if the request has expired by that clock.
+// A denial as suspicious ends the task while the clock is ahead, even if the request has expired by that clock.
 func TestClockAheadSuspicious(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{time.Minute, 48 * time.Hour} {

@@ -218,7 +218,7 @@ func (x *third) ahead(t *testing.T) {
 	x.looked(t)
 }
 
-// A clock that has jumped ahead is not believed for 3 minutes. In that time nothing is due by its time.
+// ebb does not accept a jump ahead for 3 minutes. Until then no revocation is due by the new time.
 //
 //ebb:invariant I12 A clock that jumps ahead does not make the revocation queue call a provider without pause
 func TestRevocationQueueClockAhead(t *testing.T) {
@@ -243,7 +243,7 @@ func TestRevocationQueueClockAhead(t *testing.T) {
 
 // A clock that jumps ahead and returns ends no live credential.
 //
-//ebb:invariant I12 A clock that jumps ahead and returns makes ebb revoke no credential that has expired only by that clock
+//ebb:invariant I4 ebb revokes no credential that has expired only by a clock that jumps ahead and returns
 func TestRevocationQueueLiveWhileTheClockIsAhead(t *testing.T) {
 	t.Parallel()
 	for name, class := range everyClass {
@@ -311,7 +311,8 @@ func TestRevocationQueuePlannedBeforeAStart(t *testing.T) {
 	eventually(t, "planned again", func() bool { return planned() < 11*time.Minute })
 }
 
-// An attempt may write a plan by the clock ahead after the clock has returned and the other plans were corrected.
+// An attempt that is planned while the clock is ahead may be written after the clock has returned and the other
+// attempts are rescheduled.
 //
 //ebb:invariant I2 An attempt that was planned by a clock that was ahead postpones no pending revocation by more than 12 minutes, also if the plan is written after the clock has returned
 func TestRevocationQueuePlanWrittenLate(t *testing.T) {
@@ -362,7 +363,29 @@ func TestRevocationQueueAcceptedByTheClockAhead(t *testing.T) {
 	}
 }
 
-// A driver may omit the call for a credential that has expired. A clock that is ahead does not show that.
+// If the clock jumps ahead during a mint, the credential is revoked, and its lease does not count as expired.
+//
+//ebb:invariant I3 A credential that is not delivered because the clock jumped ahead during its mint is revoked, not recorded as expired
+func TestRevocationQueueClockAheadDuringAMint(t *testing.T) {
+	t.Parallel()
+	x := thirdParty(t, shape{party: brokertest.Party{Probes: true}})
+	s := x.Open(t, upSpec())
+	x.up.OnCall(brokertest.OpMint, func(int) brokertest.Fault {
+		x.Clock.Jump(48 * time.Hour)
+		return ""
+	})
+	if _, err := s.Ask(t, "up:a:read"); err == nil {
+		t.Error("a credential was issued")
+	}
+	x.Clock.Jump(-48 * time.Hour)
+	id := x.leases(t, s.Task.ID)[0].ID
+	eventually(t, "settled", func() bool { return x.lease(t, id).State.Final() })
+	if l := x.lease(t, id); l.State != broker.LeaseRevoked || len(x.up.Alive()) != 0 {
+		t.Errorf("lease %s %+v; the provider accepts %v", l.State, l.Upstream, x.up.Alive())
+	}
+}
+
+// A driver may omit the call for a credential that has expired. A clock that is ahead is no evidence of expiry.
 //
 //ebb:invariant I3 A driver does not omit the revocation of a credential that has expired only by a clock that is ahead
 func TestRevocationQueueDriverByTheClockAhead(t *testing.T) {
@@ -387,8 +410,8 @@ func TestRevocationQueueDriverByTheClockAhead(t *testing.T) {
 	}
 }
 
-// If the clock was behind when the provider accepted the revocation, the bound passes later than the clock
-// shows after it has returned.
+// If the provider accepted the revocation while the clock was behind, the bound counts from the latest possible
+// time of acceptance.
 //
 //ebb:invariant I3 A revocation that was accepted while the clock was behind counts as effective only after its whole bound, also after the clock is set right
 func TestRevocationQueueAcceptedByTheClockBehind(t *testing.T) {
@@ -419,7 +442,8 @@ func TestRevocationQueueAcceptedByTheClockBehind(t *testing.T) {
 	}
 }
 
-// An expiry that was computed by a clock that was behind passes later than the clock shows after it has returned.
+// If a credential was minted while the clock was behind, its lifetime counts from the latest possible time of the
+// mint.
 //
 //ebb:invariant I3 A credential that was minted while the clock was behind counts as expired only after its whole lifetime, also after the clock is set right
 func TestRevocationQueueMintedByTheClockBehind(t *testing.T) {

@@ -70,8 +70,8 @@ func (tp *ThirdParties) enter(ctx context.Context, u *thirdparty.Upstream, taskI
 	return leave, nil
 }
 
-// RevocationTarget returns a lease for the Revoke and Probe of its driver: Now is Sure, and AcceptedAt is the
-// latest possible time.
+// RevocationTarget returns the provider.Target of a lease for Revoke and Probe. Its Now is Timekeeper.Sure,
+// and its AcceptedAt is the latest time at which Revoke can have succeeded.
 func (tp *ThirdParties) RevocationTarget(l broker.Lease, handle secret.Secret) provider.Target {
 	t := tp.useTarget(l, handle)
 	t.Now = tp.clock.Sure()
@@ -81,7 +81,7 @@ func (tp *ThirdParties) RevocationTarget(l broker.Lease, handle secret.Secret) p
 	return t
 }
 
-// useTarget returns a lease as its driver sees it when a request uses the credential.
+// useTarget returns the provider.Target of a lease for a request that uses the credential.
 func (tp *ThirdParties) useTarget(l broker.Lease, handle secret.Secret) provider.Target {
 	t := provider.Target{
 		LeaseID: l.ID, Instance: tp.instance, TaskID: l.TaskID, Scopes: l.Scopes, Handle: handle,

@@ -116,7 +116,7 @@ func (m *minting) never(cause error) error {
 func (m *minting) fall(cred provider.Credential, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), broker.FailTime)
 	defer cancel()
-	b, l, now := m.b, m.lease, m.b.clock.Now()
+	b, l := m.b, m.lease
 	b.logger.WarnContext(ctx, "the mint failed; revoking the credential that may exist", "lease_id", l.ID, "provider", l.Provider, "error", cause)
 	if cred.Handle.Empty() {
 		cred.Handle = m.handle
@@ -125,7 +125,7 @@ func (m *minting) fall(cred provider.Credential, cause error) error {
 		b.kept.Keep(l.ID, cred.Handle)
 	}
 	b.endInLiveStore(ctx, l)
-	up, move := *l.Upstream, broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseRevoking, At: now, By: kernel.Self}
+	up, move := *l.Upstream, broker.LeaseMove{ID: l.ID, Fence: 1, State: broker.LeaseRevoking, At: l.IssuedAt, By: kernel.Self}
 	if !cred.Token.Empty() { // there is a credential, and it states its revocability
 		r := thirdparty.Weaker(kernel.Promised(m.u.Provider), cred.Revocability)
 		move.Class, up.Bound, up.DiesAt = r.Class, broker.Seconds(r.Bound/time.Second), m.diesAt(cred)
@@ -163,7 +163,7 @@ func (m *minting) takeBack(cred provider.Credential) (done bool) {
 	ctx, stop := context.WithTimeout(context.Background(), broker.CallTime)
 	defer stop()
 	t := m.b.useTarget(m.lease, cred.Handle)
-	t.Now = t.IssuedAt // it is seconds old and cannot have expired, even if the clock was set ahead during the mint
+	t.Now = t.IssuedAt // the credential is seconds old and cannot have expired, even if the clock was set ahead during the mint
 	err := m.u.Revoke(ctx, t)
 	if err != nil {
 		m.b.logger.ErrorContext(ctx, "an undelivered credential could not be revoked", "lease_id", m.lease.ID, "error", err)

@@ -46,8 +46,8 @@ func (b *Breaker) state(now time.Time) State {
 	return HalfOpen
 }
 
-// Left returns how long a wait lasts from now on. If that is above its maximum, the clock was set back
-// since, and the wait has ended. The minute is for small steps of the clock.
+// Left returns the remaining wait, at least 0. If more than most and one minute remain, the clock was set
+// back since, and Left returns 0. The minute allows for small steps of the clock.
 func Left(until, now time.Time, most time.Duration) time.Duration {
 	if left := until.Sub(now); left <= most+time.Minute {
 		return max(left, 0)

@@ -84,8 +84,8 @@ func (a *attempt) passed(t time.Time) bool {
 	return !broker.Earliest(a.began, a.b.clock.Sure()).Before(t)
 }
 
-// soon returns t, or one second from now if t has passed. A time that passes during the attempt has not
-// passed for it (see passed). The lease would then be due again at once.
+// soon returns t, or one second from now if t has passed. passed ignores a time that passes during the
+// attempt; without the second, the lease would be due again at once.
 func (a *attempt) soon(t time.Time) time.Time {
 	if now := a.b.clock.Sure(); !t.After(now) {
 		return now.Add(retries.Min)
@@ -94,13 +94,14 @@ func (a *attempt) soon(t time.Time) time.Time {
 }
 
 // outlived reports whether the credential was accepted after its own expiry. Its expiry then
-// proves nothing any more; only a probe can. The shift of overAt is not added: an estimate that is too late
-// must not hide such a probe.
+// proves nothing any more; only a probe can. outlived does not add the shift of overAt, because a later
+// expiry could hide the probe that found the credential accepted.
 func (a *attempt) outlived(u broker.Upstream) bool {
 	return !u.DiesAt.IsZero() && !u.ProbedAt.Before(u.DiesAt.Add(expirySkew)) && !a.future(u.ProbedAt)
 }
 
-// future reports whether t was recorded by a clock that was ahead and has been set back.
+// future reports whether t was recorded by a clock that was ahead and has been set back. It does not use Now,
+// because AcceptedAt is recorded by Late while the clock is behind.
 func (a *attempt) future(t time.Time) bool { return t.After(a.b.clock.Late().Add(broker.ClockSkew)) }
 
 // settleExpired settles a credential that ends only by its expiry. A provider that can be probed is

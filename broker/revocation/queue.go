@@ -180,14 +180,15 @@ const replanned = 10 * time.Minute
 // replanRounds is the number of calls of replan in claimTime.
 const replanRounds = int(claimTime/countRound) + 1
 
-// replan makes all pending revocations due soon at start and after the clock has jumped, because a clock
-// that was ahead may have planned their attempts. It repeats this for claimTime, because an attempt that
-// began before can write its plan that late.
+// replan makes all pending revocations due within 10 minutes at start and after a jump of the clock,
+// because a clock that was ahead may have planned their attempts. It repeats this for claimTime, because an
+// attempt that began before the jump can write its next time that much later. After a jump it also ends the
+// waits that providers asked for.
 func (q *Queue) replan(ctx context.Context) {
 	if jumps := q.clock.Jumps(); jumps != q.jumps {
 		q.jumps, q.replans = jumps, replanRounds
 		for _, u := range q.upstreams {
-			u.Quiet.End()
+			u.EndWaits()
 		}
 	}
 	if q.replans == 0 {
@@ -195,6 +196,8 @@ func (q *Queue) replan(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	// Not Sure: while a clock that was behind is being set right, Sure is behind, and DueBy would end the claims
+	// of other replicas.
 	if err := q.store.DueBy(ctx, q.clock.Now().Add(replanned)); err != nil {
 		q.logger.WarnContext(ctx, "pending revocations could not be rescheduled by the current clock", "next_try_in", countRound.String(), "error", err)
 		return

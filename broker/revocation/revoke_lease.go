@@ -39,7 +39,7 @@ func (rv *Revocations) RevokeLease(ctx context.Context, who broker.Principal, id
 // EndLease refuses a credential from now on: in this process and the live store first, then in
 // the database. Ending an ended credential is no error, and finishes an earlier end that a
 // store had not accepted. A step that fails stays pending. A credential that has expired only by
-// a clock that is ahead is ended like every other.
+// a clock that is ahead is refused too.
 func (rv *Revocations) EndLease(ctx context.Context, l broker.Lease, by, reason string) (broker.Lease, error) {
 	return rv.endLeaseIn(ctx, endTime, l, by, reason)
 }
@@ -50,11 +50,7 @@ func (rv *Revocations) endLeaseIn(ctx context.Context, limit time.Duration, l br
 	if l.Upstream != nil {
 		dead = broker.LeaseRevoking // refused here; the revocation queue settles it at the provider
 	}
-	if l.Cause != "" || !rv.clock.Sure().Before(l.ExpiresAt) || !ended && l.State != broker.LeaseLive && l.State != broker.LeaseIntent {
-		rv.pending.paidLease(l.ID)
-		return l, nil // ended with its task, or expired
-	}
-	if l.TaskID == "" { // it was ended while the database did not answer
+	if l.TaskID == "" { // it was ended while the database did not answer, so that its expiry is an estimate
 		ls, err := rv.store.Leases(ctx, broker.LeaseFilter{IDs: []string{l.ID}, Now: rv.clock.Sure()})
 		if err != nil {
 			return l, broker.StoreError(err)
@@ -64,6 +60,10 @@ func (rv *Revocations) endLeaseIn(ctx context.Context, limit time.Duration, l br
 			return l, nil
 		}
 		return rv.EndLease(ctx, ls[0], by, reason)
+	}
+	if l.Cause != "" || !rv.clock.Sure().Before(l.ExpiresAt) || !ended && l.State != broker.LeaseLive && l.State != broker.LeaseIntent {
+		rv.pending.paidLease(l.ID)
+		return l, nil // ended with its task, or expired
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -218,6 +218,7 @@ func (rv *Revocations) RevokeToken(ctx context.Context, r broker.Revoker, token 
 	case isLease:
 		return rv.endByID(ctx, token, who)
 	}
+	// By Now first: while a clock that was behind is being set right, Sure can be before the token's iat.
 	t, err := rv.callers.VerifyOwn(token, "", rv.clock.Now())
 	if err != nil { // it may have expired only by a clock that is ahead
 		t, err = rv.callers.VerifyOwn(token, "", rv.clock.Sure())

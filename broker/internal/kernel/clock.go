@@ -37,8 +37,8 @@ func (t *Timekeeper) Now() time.Time { return t.clock.Read().Now.UTC().Truncate(
 // task at its deadline; mere refusals use Now.
 func (t *Timekeeper) Sure() time.Time { return t.clock.Read().Sure.UTC().Truncate(time.Millisecond) }
 
-// Late returns the latest time that it can be now. After the clock was set back, that is the time without
-// the jump until the jump settles. Other replicas, whose clocks are right, may read it.
+// Late returns the latest possible present time. After the clock was set back, Late ignores the jump until
+// the jump settles. Callers record this time because replicas with the right clock may read it.
 func (t *Timekeeper) Late() time.Time {
 	r := t.clock.Read()
 	return r.Now.Add(max(0, -r.Jump)).UTC().Truncate(time.Millisecond)
@@ -46,7 +46,9 @@ func (t *Timekeeper) Late() time.Time {
 
 // Latest returns the latest time at which the clock can have displayed shown; see clock.Reading.Latest. A
 // period that began at shown has certainly passed when Sure reaches Latest(shown) plus the period.
-func (t *Timekeeper) Latest(shown time.Time) time.Time { return t.clock.Read().Latest(shown) }
+func (t *Timekeeper) Latest(shown time.Time) time.Time {
+	return t.clock.Read().Latest(shown).UTC().Add(time.Millisecond - 1).Truncate(time.Millisecond)
+}
 
 // Jumps returns a number that changes when the clock jumps, and when a jump settles or ends.
 func (t *Timekeeper) Jumps() int64 { return t.clock.Jumps() }

@@ -27,6 +27,9 @@ func TestHush(t *testing.T) {
 	left(0)
 	h.Keep(now, time.Minute)
 	left(time.Minute)
+	now = now.Add(time.Minute)
+	left(0)
+	h.Keep(now, time.Minute)
 	h.End()
 	left(0)
 }

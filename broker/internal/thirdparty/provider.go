@@ -97,6 +97,13 @@ func (h *hush) Keep(now time.Time, d time.Duration) {
 // End ends the wait.
 func (h *hush) End() { h.until.Store(0) }
 
+// EndWaits ends the waits that the provider asked for: a clock that has jumped cannot measure them.
+func (u *Upstream) EndWaits() {
+	u.Quiet.End()
+	u.NoMints.End()
+	u.NoLists.End()
+}
+
 // Left returns the remaining wait.
 func (h *hush) Left(now time.Time) time.Duration {
 	return pace.Left(time.UnixMilli(h.until.Load()), now, provider.MaxWait)

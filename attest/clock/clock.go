@@ -25,8 +25,8 @@ type Clock struct {
 	jumped atomic.Bool
 	jumps  atomic.Int64
 
-	low     atomic.Int64 // the least value so far that ref has had, or would have had if every jump settled at once
-	aheadAt atomic.Int64 // when the wall clock was last set ahead, by the steady clock; -1 for never
+	low     atomic.Int64 // the lowest value that ref has had, or would have had if each jump had settled at once
+	aheadAt atomic.Int64 // the steady clock's time when the wall clock was last set ahead; -1 for never
 
 	mu    sync.Mutex
 	jump  time.Duration // the jump of the wall clock that has not settled yet
@@ -40,7 +40,7 @@ type Reading struct {
 	Jump   time.Duration // how far the wall clock jumped ahead, or back when negative; 0 when it has settled
 	Steady time.Duration // the time since New, by a clock that is never set
 
-	aheadAt  time.Time     // when the wall clock was last set ahead, by its present time; zero for never
+	aheadAt  time.Time     // when the wall clock was last set ahead, in its present time; zero for never
 	maxShift time.Duration // the most by which a time shown before aheadAt can be too early
 }
 

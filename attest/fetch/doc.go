@@ -12,7 +12,7 @@
 // Place is made from the operator's text alone. Its callers can only add path segments,
 // which it escapes, and a query. The scheme is https, or http on a loopback address. There
 // are no redirects and no cookies. Time and size are bounded. The rest of ebb applies the
-// same rule for plain http, by Secure and Loopback.
+// same rule for plain http through Secure and Loopback.
 //
 // A host name that resolves to a private, link-local or otherwise special address is refused
 // unless the configuration allows it, so that the owner of a name cannot direct ebb at hosts

@@ -2,7 +2,7 @@ package jose
 
 import "strings"
 
-// inToken68 has the characters of a b64token before its padding.
+// inToken68 marks the bytes that a token68 may contain before its padding.
 var inToken68 = func() (in [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/") {
 		in[c] = true

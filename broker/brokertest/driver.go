@@ -22,7 +22,7 @@ type Party struct {
 	ByHandle bool          // a credential is found again only by a handle, which the upstream chooses
 	Probes   bool          // it can probe
 	Lists    bool          // it can list
-	ByClock  bool          // it compares an expiry, and the bound of a revocation, with Target.Now and makes no call after it
+	ByClock  bool          // it decides by Target.Now, without a call, whether the credential has expired or the bound has passed
 	Timeout  time.Duration // of one call; 0 = 10 s
 	Shape    func(*provider.Credential)
 }

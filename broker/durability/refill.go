@@ -39,7 +39,7 @@ type Refiller struct {
 // the same live store at the same time.
 func (rf *Refiller) Refill(ctx context.Context) error {
 	rf.live.Incomplete.Store(true)
-	now := rf.clock.Sure() // a clock that is ahead would leave out live leases and recent ends
+	now := rf.clock.Sure() // by a clock that is ahead, the refill would omit live leases and recent ends
 	if err := rf.liveStore.Check(ctx); errors.Is(err, broker.ErrLost) {
 		// Proofs are compared with the time of the loss by the wall clock.
 		if err := errors.Join(rf.forget(ctx, rf.clock.Now()), rf.refillEvidence(ctx, now), rf.refillTickets(ctx, now)); err != nil {

@@ -26,7 +26,7 @@ func (au *Authenticator) sign(typ string, claims any) (string, error) {
 	return jose.Sign(signer, jose.SignHeader{Type: typ, KID: kid}, claims)
 }
 
-// VerifyOwn verifies an access token of this broker for one audience ("" = any) at a time. The signature
+// VerifyOwn verifies an access token of this broker for one audience ("" = any), as of now. The signature
 // check is cached by the hash of the token, for at most a minute and never past its expiry.
 func (au *Authenticator) VerifyOwn(token, audience string, now time.Time) (*kernel.OwnToken, error) {
 	sum := sha256.Sum256([]byte(token))

@@ -99,12 +99,12 @@ type Target struct {
 	IssuedAt  time.Time     //
 	ExpiresAt time.Time     // of the lease
 	DiesAt    time.Time     // zero when the provider never expires it
-	// AcceptedAt is the latest time, by Now's clock, at which Revoke can have succeeded; zero if it has not or
-	// the time is unknown.
+	// AcceptedAt is the latest time at which Revoke can have succeeded; zero if Revoke has not succeeded or the
+	// time is unknown.
 	// Another replica uses it to compute the time from which the revocation holds everywhere.
 	AcceptedAt time.Time
-	// Now is the wall clock's time when a request uses the credential. For Revoke and Probe it is a time that has
-	// certainly passed, so that a clock that is ahead expires nothing.
+	// Now is the wall clock's time for a request that uses the credential. For Revoke and Probe, Now is a time that
+	// has certainly passed, so that no credential counts as expired because the clock is ahead.
 	Now time.Time
 }
 

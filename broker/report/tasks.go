@@ -117,7 +117,8 @@ func (l *Listings) LeaseFor(ctx context.Context, who broker.Principal, need brok
 	if !broker.ValidID(broker.LeasePrefix, id) {
 		return broker.Lease{}, none
 	}
-	// A clock that is ahead must not report a credential as expired that somebody wants to end.
+	// Sure, not Now: while the clock is ahead, a live credential must not be reported as expired, so that the caller
+	// can still revoke it.
 	ls, err := l.store.Leases(ctx, broker.LeaseFilter{IDs: []string{id}, Now: l.clock.Sure()})
 	if err != nil {
 		return broker.Lease{}, broker.StoreError(err)

@@ -29,7 +29,7 @@ type Config struct {
 	Bytes int64            // required: that all files may take
 	Keep  time.Duration    // required: how old one may become
 	Now   func() time.Time // nil = time.Now
-	// Steady is a clock that is never set, for tests; nil means the monotonic clock.
+	// Steady replaces the machine's monotonic clock in tests; nil means that clock.
 	Steady func() time.Duration
 }
 
